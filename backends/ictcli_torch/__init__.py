@@ -1,0 +1,1 @@
+"""The PyTorch engine: CUDA, MPS and CPU."""

@@ -1,0 +1,73 @@
+"""The key-value cache of lock-step decoding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+
+class GrowingLayer(DynamicLayer):
+    """A full-attention layer that grows by chunks, so a decoded token is written, not copied.
+
+    The stock layer concatenates: every step copies the whole cache. Here storage doubles when it is
+    full, and `keys` and `values` are views of its filled part.
+    """
+
+    CHUNK = 32
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self._filled = 0
+            self._storage: tuple[Tensor, Tensor] | None = None
+        end = self._filled + key_states.shape[-2]
+        if self._storage is None or end > self._storage[0].shape[-2]:
+            self._grow(key_states, max(2 * self._filled, end + self.CHUNK))
+        assert self._storage is not None
+        for storage, new in zip(self._storage, (key_states, value_states), strict=True):
+            storage[:, :, self._filled : end] = new
+        self._filled = end
+        self.keys, self.values = (storage[:, :, :end] for storage in self._storage)
+        return self.keys, self.values
+
+    def _grow(self, like: Tensor, length: int) -> None:
+        rows, heads, _, width = like.shape
+        grown = []
+        for old in (self.keys, self.values):
+            new = torch.empty((rows, heads, length, width), dtype=like.dtype, device=like.device)
+            if self._filled:
+                new[:, :, : self._filled] = old
+            grown.append(new)
+        self._storage = (grown[0], grown[1])
+
+    def _replace(self, keys: Tensor, values: Tensor) -> None:
+        """Adopt other rows; the next token makes room behind them."""
+        self.keys, self.values, self._storage = keys, values, None
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        self._replace(
+            self.keys.repeat_interleave(repeats, dim=0),
+            self.values.repeat_interleave(repeats, dim=0),
+        )
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        if self._storage is None:
+            self._replace(self.keys[indices], self.values[indices])
+        else:  # keep the room already made
+            self._storage = (self._storage[0][indices], self._storage[1][indices])
+            self.keys, self.values = (s[:, :, : self._filled] for s in self._storage)
+
+
+def new_cache(config: Any) -> DynamicCache:
+    """The model's own kind of cache, its full-attention layers growing in place."""
+    cache = DynamicCache(config=config)
+    cache.layers = [
+        GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers
+    ]
+    return cache

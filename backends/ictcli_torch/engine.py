@@ -1,0 +1,171 @@
+"""The PyTorch engine behind the protocol of `ictcli.engine`."""
+
+from __future__ import annotations
+
+import copy
+import resource
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from ictcli.algorithm.objective import Objective
+from ictcli.recipe import EngineSettings, OptimizerSettings
+from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+
+from . import sample, update
+from .model import choose_device, load, stop_ids
+
+WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
+
+
+class TorchEngine:
+    """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
+
+    def __init__(
+        self, model: str, settings: EngineSettings, optimizer: OptimizerSettings | None = None
+    ) -> None:
+        if settings.threads:
+            torch.set_num_threads(settings.threads)
+        self.device = choose_device(settings.device)
+        self.settings = settings
+        self.model, self.tokenizer = load(model, settings, self.device)
+        self.context = int(getattr(self.model.config, "max_position_embeddings", 0) or 1 << 30)
+        self.stop_ids = stop_ids(self.model, self.tokenizer)
+        self.reference: Any | None = None
+        self.clip_norm = optimizer.clip_norm if optimizer else 0.0
+        self.optimizer = _adamw(self.model, optimizer) if optimizer else None
+
+    def describe(self) -> dict[str, Any]:
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
+        return {
+            "engine": "torch",
+            "device": str(self.device),
+            "device_name": name,
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "vocabulary": int(self.model.config.vocab_size),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seed: int,
+        wanted: Sequence[str] = (),
+    ) -> Rollouts:
+        return sample.generate(
+            self.model, prompts, group, sampling, seed, wanted, self.settings.rows
+        )
+
+    def logprobs(
+        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
+    ) -> FloatArray:
+        model = self.reference if reference else self.model
+        budget = self.settings.micro_tokens
+        return update.logprobs(model, rollouts, temperature, budget, rollouts.valid)
+
+    def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
+        return update.logits_at(self.model, rollouts, where, self.settings.micro_tokens)
+
+    def keep_reference(self) -> None:
+        self.reference = copy.deepcopy(self.model).requires_grad_(False)
+
+    def update(
+        self,
+        rollouts: Rollouts,
+        weights: FloatArray,
+        advantage: FloatArray,
+        objective: Objective,
+        lr: float,
+        old_logp: FloatArray | None = None,
+        kl_old: FloatArray | None = None,
+    ) -> UpdateReport:
+        assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
+        for options in self.optimizer.param_groups:
+            options["lr"] = lr
+        sums, seen = update.backward(
+            self.model,
+            self.reference,
+            rollouts,
+            weights,
+            advantage,
+            objective,
+            self.settings.micro_tokens,
+            old_logp,
+            kl_old,
+        )
+        return update.step(self.model, self.optimizer, self.clip_norm, sums, seen)
+
+    def save(self, folder: Path) -> None:
+        assert self.optimizer is not None
+        save_file(_own(self.model.state_dict()), folder / WEIGHTS)
+        state = self.optimizer.state
+        save_file(
+            {
+                f"{key}/{name}": value
+                for name, parameter in self.model.named_parameters()
+                for key, value in state.get(parameter, {}).items()
+            },
+            folder / OPTIMIZER,
+        )
+
+    def restore(self, folder: Path) -> None:
+        assert self.optimizer is not None
+        self.model.load_state_dict(load_file(folder / WEIGHTS, str(self.device)), strict=False)
+        parameters = dict(self.model.named_parameters())
+        self.optimizer.state.clear()
+        with safe_open(folder / OPTIMIZER, "pt", device="cpu") as file:
+            for entry in file.keys():  # noqa: SIM118 (not a dict)
+                key, name = entry.split("/", 1)
+                parameter = parameters[name]
+                value = file.get_tensor(entry)
+                if key != "step":
+                    value = value.to(parameter.device)
+                self.optimizer.state[parameter][key] = value
+
+    def export(self, folder: Path) -> None:
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def peak_memory(self) -> int:
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _adamw(model: torch.nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
+    return torch.optim.AdamW(
+        model.parameters(),
+        betas=(settings.beta1, settings.beta2),
+        eps=settings.eps,
+        weight_decay=settings.weight_decay,
+    )
+
+
+def _own(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Each stored tensor once: tied weights share one, and safetensors refuses shared memory."""
+    seen: set[int] = set()
+    own: dict[str, torch.Tensor] = {}
+    for name, tensor in state.items():
+        if tensor.data_ptr() not in seen:
+            seen.add(tensor.data_ptr())
+            own[name] = tensor.contiguous()
+    return own
+
+
+def build(
+    model: str, settings: EngineSettings, optimizer: OptimizerSettings | None = None
+) -> TorchEngine:
+    """Entry point `ictcli.engines`: the engine with `model` loaded."""
+    return TorchEngine(model, settings, optimizer)

@@ -1,0 +1,292 @@
+"""The methods: each is one short function that says which tokens of a batch are trained.
+
+A rule sees a batch of finished rollouts (`Scored`) and its own options, and returns a `Choice`.
+What turns the choice into a loss is shared: the normalisation it names (`weights`) and Psi
+(`objective`). A recipe names a method and sets its options: `method = "ict"`, or a table `[method]`
+with `name = "ict"` and e.g. `scope = "group"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from ictcli.algorithm.selection import Scope, random_share, share_count, top_share, units
+from ictcli.algorithm.weights import Normalisation
+from ictcli.errors import UserError, nearest
+from ictcli.types import BoolArray, FloatArray, TokenStats
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a rule may look at: one batch of an optimiser update, B rows, group-major."""
+
+    stats: TokenStats
+    """(B, T) each; the method's `wants`, and entropy, purity, prob."""
+    logp: FloatArray
+    """(B, T) log-probability of the tokens at the sampling temperature, by the sampler."""
+    advantage: FloatArray
+    """(B,)"""
+    correct: BoolArray
+    """(B,)"""
+    valid: BoolArray
+    """(B, T)"""
+    group: int
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which tokens are trained, and on which |log pi - log pi_old| is penalised beside Psi."""
+
+    kept: BoolArray
+    kl_old: FloatArray | None = None
+    """(B, T) coefficients of |log pi - log pi_old|."""
+
+
+class Options(BaseModel):
+    """The options of a method that has none; others derive from it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Rule = Callable[[Scored, Any], Choice]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A rule with what it needs and where it comes from."""
+
+    name: str
+    rule: Rule
+    options: type[Options]
+    normalisation: Normalisation
+    wants: tuple[str, ...]
+    """Statistics besides entropy, purity and prob that sampling must record."""
+    source: str
+    summary: str
+    dense_warmup: bool
+    """Whether the recipe's first `warmup` steps train every token (M = 1)."""
+    scaled_advantage: bool
+    """Whether advantages are divided by the group's standard deviation."""
+
+
+METHODS: dict[str, Method] = {}
+
+
+def register(
+    source: str,
+    *,
+    options: type[Options] = Options,
+    normalisation: Normalisation = "sequence",
+    wants: tuple[str, ...] = (),
+    dense_warmup: bool = False,
+    scaled_advantage: bool = True,
+) -> Callable[[Rule], Rule]:
+    """Decorator: make a rule a method under the function's name."""
+
+    def add(rule: Rule) -> Rule:
+        name = rule.__name__
+        METHODS[name] = Method(
+            name,
+            rule,
+            options,
+            normalisation,
+            wants,
+            source,
+            (rule.__doc__ or "").split("\n\n")[0].replace("\n    ", " ").strip(),
+            dense_warmup,
+            scaled_advantage,
+        )
+        return rule
+
+    return add
+
+
+def find_method(name: str) -> Method:
+    """The method of that name; UserError with the nearest name where there is none."""
+    if name not in METHODS:
+        raise UserError(
+            f"There is no method {name!r}{nearest(name, sorted(METHODS))}.",
+            "ictcli methods lists them",
+        )
+    return METHODS[name]
+
+
+class ShareOptions(Options):
+    keep: float | None = Field(None, gt=0, le=1)
+    """Share of tokens kept; without it the recipe's `keep`."""
+    scope: Scope = "response"
+
+
+def _share(options: ShareOptions) -> float:
+    return cast(float, options.keep)  # the recipe fills it in
+
+
+class IctOptions(ShareOptions):
+    advantage_power: float = Field(0.0, ge=0)
+    """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off."""
+
+
+@register("arXiv 2402.03300, Eq. 3")
+def grpo(batch: Scored, options: Options) -> Choice:
+    """Every token; per-sequence mean."""
+    return Choice(batch.valid)
+
+
+@register("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",), dense_warmup=True)
+def ict(batch: Scored, options: IctOptions) -> Choice:
+    """The share `keep` of tokens with the highest uniqueness u = JS(p, mean p of the group)."""
+    score = batch.stats["uniqueness"]
+    if options.advantage_power > 0:
+        gain = np.maximum(batch.advantage, 0.0) ** options.advantage_power
+        score = score * gain[:, None]
+    return Choice(_top(batch, score, options))
+
+
+class KlOptions(ShareOptions):
+    reverse: bool = False
+    """False: KL(p || P_avg); True: KL(P_avg || p)."""
+
+
+@register(
+    "arXiv 2606.19771, table 3",
+    options=KlOptions,
+    wants=("kl_from_mean", "kl_to_mean"),
+    dense_warmup=True,
+)
+def kl(batch: Scored, options: KlOptions) -> Choice:
+    """As ict, scored by the Kullback-Leibler divergence from the group's mean."""
+    return Choice(
+        _top(batch, batch.stats["kl_to_mean" if options.reverse else "kl_from_mean"], options)
+    )
+
+
+@register(
+    "arXiv 2606.19771, table 3", options=ShareOptions, wants=("wasserstein",), dense_warmup=True
+)
+def wasserstein(batch: Scored, options: ShareOptions) -> Choice:
+    """As ict, scored by the Wasserstein-1 distance over token ids from the group's mean."""
+    return Choice(_top(batch, batch.stats["wasserstein"], options))
+
+
+def _top(batch: Scored, score: FloatArray, options: ShareOptions) -> BoolArray:
+    return top_share(score, batch.valid, _share(options), scope=options.scope, group=batch.group)
+
+
+@register("control: as many tokens as ict, chosen blindly", options=ShareOptions, dense_warmup=True)
+def random(batch: Scored, options: ShareOptions) -> Choice:
+    """The share `keep` of tokens, drawn uniformly."""
+    return Choice(
+        random_share(
+            batch.valid, _share(options), batch.rng, scope=options.scope, group=batch.group
+        )
+    )
+
+
+@register(
+    "arXiv 2606.19771, table 2", options=ShareOptions, wants=("uniqueness",), dense_warmup=True
+)
+def frequent(batch: Scored, options: ShareOptions) -> Choice:
+    """The other tokens: all but the share `keep` of highest uniqueness."""
+    u = batch.stats["uniqueness"]
+    unique = top_share(
+        u, batch.valid, _share(options), scope=options.scope, group=batch.group, zeros=True
+    )
+    return Choice(batch.valid & ~unique)
+
+
+class Entropy20Options(Options):
+    keep: float = Field(0.2, gt=0, le=1)
+
+
+@register("arXiv 2506.01939, Eq. 6", options=Entropy20Options, normalisation="kept")
+def entropy20(batch: Scored, options: Entropy20Options) -> Choice:
+    """The 20 % of tokens with the highest entropy H1 over the batch; mean over those."""
+    H1 = batch.stats["entropy"]
+    return Choice(top_share(H1, batch.valid, options.keep, scope="batch", zeros=True))
+
+
+class StapoOptions(Options):
+    prob_below: float = Field(0.002, ge=0, le=1)
+    entropy_quantile: float = Field(0.75, ge=0, le=1)
+    """0.75 in v4 of the paper, 0.80 in v1 and in the ICT paper."""
+
+
+@register("arXiv 2602.15620", options=StapoOptions, normalisation="kept")
+def stapo(batch: Scored, options: StapoOptions) -> Choice:
+    """All but spurious tokens: improbable, of low entropy, in a response with A > 0.
+
+    Improbable is pi < prob_below; low is H1 below the entropy_quantile of H1 over the improbable
+    tokens of correct responses. Without any of those nothing is dropped.
+    """
+    improbable = batch.valid & (batch.stats["prob"] < options.prob_below)
+    H1 = batch.stats["entropy"]
+    of_correct = H1[improbable & batch.correct[:, None]]
+    if of_correct.size == 0:
+        return Choice(batch.valid)
+    low = np.quantile(of_correct.astype(np.float64), options.entropy_quantile)
+    spurious = improbable & (H1 < low) & (batch.advantage > 0)[:, None]
+    return Choice(batch.valid & ~spurious)
+
+
+def covariance(batch: Scored) -> FloatArray:
+    """(A - mean A)(log pi - mean log pi) of each token, means over the batch's tokens (B, T)."""
+    A = np.broadcast_to(batch.advantage[:, None], batch.valid.shape)
+    logp = batch.logp.astype(np.float64)
+    cov = (A - A[batch.valid].mean()) * (logp - logp[batch.valid].mean())
+    return np.where(batch.valid, cov, 0.0)
+
+
+class ClipCovOptions(Options):
+    ratio: float = Field(2e-4, gt=0, le=1)
+    low: float = 1.0
+    high: float = 5.0
+
+
+@register("arXiv 2505.22617, Clip-Cov", options=ClipCovOptions, normalisation="tokens")
+def clip_cov(batch: Scored, options: ClipCovOptions) -> Choice:
+    """All but a random 2e-4 of the tokens, taken where low < covariance of A and log pi < high."""
+    cov = covariance(batch)
+    rows, positions = np.nonzero(batch.valid & (cov > options.low) & (cov < options.high))
+    count = min(share_count(options.ratio, int(batch.valid.sum())), len(rows))
+    drop = batch.rng.permutation(len(rows))[:count]
+    kept = batch.valid.copy()
+    kept[rows[drop], positions[drop]] = False
+    return Choice(kept)
+
+
+class KlCovOptions(Options):
+    ratio: float = Field(2e-4, gt=0, le=1)
+    coefficient: float = Field(1.0, ge=0)
+
+
+@register("arXiv 2505.22617, KL-Cov", options=KlCovOptions, normalisation="tokens")
+def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
+    """Every token; |log pi - log pi_old| is penalised on the 2e-4 of highest covariance.
+
+    With one optimiser update a batch pi is pi_old and the penalty has no gradient.
+    """
+    chosen = np.zeros(batch.valid.shape, dtype=bool)
+    cov = covariance(batch)
+    for rows, positions in units(batch.valid, "batch", batch.group):
+        best = np.argsort(-cov[rows, positions], kind="stable")
+        best = best[: share_count(options.ratio, len(rows))]
+        chosen[rows[best], positions[best]] = True
+    return Choice(batch.valid, kl_old=chosen.astype(np.float32) * options.coefficient)
+
+
+@register("arXiv 2503.20783", normalisation="constant", scaled_advantage=False)
+def dr_grpo(batch: Scored, options: Options) -> Choice:
+    """Every token; constant-length normalisation, advantages without the standard deviation."""
+    return Choice(batch.valid)
+
+
+@register("arXiv 2503.14476", normalisation="tokens")
+def dapo(batch: Scored, options: Options) -> Choice:
+    """Every token; token mean over the batch (its clip-higher is the recipe's clip.high)."""
+    return Choice(batch.valid)

@@ -1,0 +1,41 @@
+"""Every normalisation of the policy loss is a weight per token.
+
+With L = -sum w * Psi and w normalised over the whole batch of one optimiser update, gradients of
+micro-batches simply add up, whatever their size.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ictcli.types import BoolArray, FloatArray
+
+Normalisation = Literal["sequence", "kept", "tokens", "constant"]
+
+
+def normalise(
+    kept: BoolArray, valid: BoolArray, normalisation: Normalisation, max_tokens: int
+) -> FloatArray:
+    """(B, T) kept mask to (B, T) float32 weights.
+
+    | normalisation | weight of a kept token | of |
+    |---|---|---|
+    | sequence | 1 / (B * kept tokens of its row) | GRPO (2402.03300), ICT (2606.19771) |
+    | kept | 1 / kept tokens of the batch | entropy20 (2506.01939 Eq. 6), STAPO (2602.15620) |
+    | tokens | 1 / tokens of the batch | DAPO (2503.14476), Clip-Cov and KL-Cov (2505.22617) |
+    | constant | 1 / (B * max_tokens) | Dr. GRPO (2503.20783) |
+
+    A row without a kept token weighs nothing and still counts in B.
+    """
+    B = len(kept)
+    mask = kept.astype(np.float64)
+    if normalisation == "sequence":
+        weights = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0) / B
+    elif normalisation == "constant":
+        weights = mask / (B * max_tokens)
+    else:
+        counted = kept if normalisation == "kept" else valid
+        weights = mask / max(int(counted.sum()), 1)
+    return weights.astype(np.float32)

@@ -1,0 +1,142 @@
+"""The seam: what a backend must do, and how backends are found.
+
+An engine holds a model, its tokenizer and its optimiser. It samples, evaluates log-probabilities
+and steps; which tokens count and how much is decided outside it. See `ictcli.types` for the shapes.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+from ictcli.algorithm.objective import Objective
+from ictcli.errors import EngineMissingError, UserError, nearest
+from ictcli.recipe import EngineSettings, OptimizerSettings
+from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+
+
+class Engine(Protocol):
+    """A model on a device. Built by `build(model, settings, optimizer)`; nothing else is global."""
+
+    tokenizer: Any
+    """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
+    context: int
+    """The longest sequence the model takes, prompt and response together, in tokens."""
+    stop_ids: tuple[int, ...]
+    """Token ids that end a response, from the model's generation settings and tokenizer."""
+
+    def describe(self) -> dict[str, Any]:
+        """Engine, device, dtype, parameter count and library versions, for environment.json."""
+        ...
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seed: int,
+        wanted: Sequence[str] = (),
+    ) -> Rollouts:
+        """Sample `group` responses a prompt, with the wanted statistics (`TokenStats` names).
+
+        Row r draws its token t with uniform number (r, t) of `seed`, so results do not depend on
+        how rows are batched, up to the rounding of the logits.
+        """
+        ...
+
+    def logprobs(
+        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
+    ) -> FloatArray:
+        """(B, T) float32 log-probabilities of the sampled tokens at `temperature`; 0 behind ends.
+
+        `reference` evaluates the weights the run began with (needs `keep_reference`).
+        """
+        ...
+
+    def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
+        """(N, V) float32 logits at the N True places of `where` (B, T), in row-major order."""
+        ...
+
+    def keep_reference(self) -> None:
+        """Freeze a copy of the current weights as the reference policy."""
+        ...
+
+    def update(
+        self,
+        rollouts: Rollouts,
+        weights: FloatArray,
+        advantage: FloatArray,
+        objective: Objective,
+        lr: float,
+        old_logp: FloatArray | None = None,
+        kl_old: FloatArray | None = None,
+    ) -> UpdateReport:
+        """One optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`).
+
+        `weights` (B, T) are normalised over this whole batch; `advantage` (B,). Without `old_logp`
+        (B, T) the ratio is exactly 1 and only its gradient counts. `kl_old` (B, T) are the
+        coefficients of |log pi - log pi_old| (kl_cov). A loss or gradient that is not finite
+        leaves weights and optimiser as they were.
+        """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write weights and optimiser state as safetensors into an existing folder."""
+        ...
+
+    def restore(self, folder: Path) -> None:
+        """Read back what `save` wrote, to the bit."""
+        ...
+
+    def export(self, folder: Path) -> None:
+        """Write the model and tokenizer in Hugging Face layout into an existing folder."""
+        ...
+
+    def peak_memory(self) -> int:
+        """Highest memory use so far in bytes: of the device where it counts its own, else RSS."""
+        ...
+
+
+def installed_engines() -> dict[str, Any]:
+    """Entry points of the group `ictcli.engines`, by name."""
+    return {point.name: point for point in entry_points(group="ictcli.engines")}
+
+
+def choose_backend(backend: str) -> str:
+    """Resolve `auto`: MLX on Apple silicon where it is installed, else PyTorch."""
+    if backend != "auto":
+        return backend
+    on_mac = platform.system() == "Darwin" and platform.machine() == "arm64"
+    return "mlx" if on_mac and "mlx" in installed_engines() else "torch"
+
+
+def build_engine(
+    model: str, settings: EngineSettings, optimizer: OptimizerSettings | None = None
+) -> Engine:
+    """Load `model` (a folder, a hub id or `builtin:NAME`) into the engine that `settings` name.
+
+    Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
+    be loaded. Without `optimizer` the engine can sample and evaluate only.
+    """
+    name = choose_backend(settings.backend)
+    engines = installed_engines()
+    if name not in engines:
+        if name not in ("torch", "mlx"):
+            raise UserError(
+                f"There is no backend {name!r}{nearest(name, sorted(engines))}.",
+                "ictcli doctor lists the engines that are installed",
+            )
+        raise EngineMissingError(
+            f"The {name} engine is not installed.", f'pip install "ictcli[{name}]"'
+        )
+    try:
+        build = engines[name].load()
+    except ImportError as error:
+        raise EngineMissingError(
+            f"The {name} engine is installed but does not import: {error}.",
+            f'pip install "ictcli[{name}]"',
+        ) from error
+    return build(model, settings, optimizer)

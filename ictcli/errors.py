@@ -1,0 +1,50 @@
+"""What goes wrong for a user, and the exit code each kind ends with.
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | it failed while running |
+| 2 | usage, recipe or input |
+| 3 | the engine is not installed |
+| 130 | interrupted, after the step in flight was saved |
+"""
+
+
+class UserError(Exception):
+    """A failure the user can act on: one sentence, and what to do next.
+
+    `hint` is printed on a line of its own behind `hint: `; `exit_code` ends the process.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class RunFailedError(UserError):
+    """A run that had started and cannot go on; its folder keeps all that was saved."""
+
+    exit_code = 1
+
+
+class EngineMissingError(UserError):
+    """The engine asked for is not installed, or not usable on this machine."""
+
+    exit_code = 3
+
+
+class InterruptedRunError(UserError):
+    """Ctrl-C: the step in flight was finished and saved."""
+
+    exit_code = 130
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """The known word nearest to a mistyped one, as ` (did you mean X?)`, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]}?)" if close else ""

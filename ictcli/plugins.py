@@ -1,0 +1,40 @@
+"""A user's own methods, verifiers, tasks and benchmarks: a Python file that registers them.
+
+A recipe names files under `plugins`; they run with the user's rights, like any script they start.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from ictcli.errors import UserError
+
+_loaded: dict[Path, str] = {}
+
+
+def load(name: str, base: Path | None = None) -> Path:
+    """Run a plugin file once and give its absolute path. Relative paths are tried against the
+    working directory, then against `base` (the recipe's folder)."""
+    found = [p for p in (Path(name), (base or Path()) / name) if p.is_file()]
+    if not found:
+        raise UserError(f"There is no plugin file {name}.", "plugins are paths of .py files")
+    path = found[0].resolve()
+    if path in _loaded:
+        return path
+    module_name = f"ictcli_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path} is not a Python file.", "plugins are paths of .py files")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(
+            f"The plugin {path} fails: {type(error).__name__}: {error}.",
+            f"python {path} shows where",
+        ) from error
+    _loaded[path] = module_name
+    return path

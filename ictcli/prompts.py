@@ -1,0 +1,63 @@
+"""From a problem to the tokens a model is given, and back from tokens to text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ictcli.engine import Engine
+from ictcli.errors import UserError
+from ictcli.recipe import PromptSettings
+from ictcli.tasks import Domain
+from ictcli.types import Problem, Rollouts
+
+
+def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings) -> str:
+    """The prompt as text: the question, the suffix, and the chat template where one is used."""
+    suffix = domain.suffix if settings.suffix is None else settings.suffix
+    text = f"{problem.prompt}\n{suffix}" if suffix else problem.prompt
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    if settings.template == "chat" and not has_template:
+        raise UserError(
+            "The model's tokenizer has no chat template.", "prompt.template=none leaves it out"
+        )
+    if settings.template == "none" or not (has_template and domain.words):
+        return f"{settings.system}\n{text}" if settings.system else text
+    messages = [{"role": "user", "content": text}]
+    if settings.system:
+        messages.insert(0, {"role": "system", "content": settings.system})
+    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+
+
+def encode(
+    engine: Engine,
+    problems: Sequence[Problem],
+    domain: Domain,
+    settings: PromptSettings,
+    max_tokens: int,
+) -> list[list[int]]:
+    """Token ids a problem. Raises UserError where prompt + max_tokens exceeds the context."""
+    ids: list[list[int]] = []
+    for problem in problems:
+        text = render(engine.tokenizer, problem, domain, settings)
+        tokens = engine.tokenizer(text, add_special_tokens=True)["input_ids"]
+        if not tokens:
+            raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
+        if len(tokens) + max_tokens > engine.context:
+            raise UserError(
+                f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which with "
+                f"max_tokens = {max_tokens} exceeds the model's context of {engine.context}.",
+                f"max_tokens={max(engine.context - len(tokens), 1)}, or shorter prompts",
+            )
+        ids.append(list(tokens))
+    return ids
+
+
+def decode(tokenizer: Any, rollouts: Rollouts) -> list[str]:
+    """(B,) responses as text, special tokens left out."""
+    rows = [
+        rollouts.tokens[row, : rollouts.lengths[row]].tolist() for row in range(len(rollouts))
+    ]
+    return tokenizer.batch_decode(
+        rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )

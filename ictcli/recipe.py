@@ -1,0 +1,296 @@
+"""The recipe: everything that decides a run, checked before anything heavy is imported.
+
+TOML in, frozen models out; `key=value` overrides on top. Unknown keys are refused with the nearest
+known one. The keys people type most stand at the top level, the rest in tables.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ictcli import plugins
+from ictcli.algorithm.methods import METHODS, Method, Options, ShareOptions, find_method
+from ictcli.algorithm.objective import Objective
+from ictcli.errors import UserError, nearest
+
+
+class Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EngineSettings(Table):
+    """Where and how the model runs."""
+
+    backend: str = "auto"
+    device: str = "auto"
+    """auto, cuda, cuda:1, mps or cpu."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the weights; statistics are float32 always. auto: bfloat16 on a GPU, else float32."""
+    threads: int = Field(0, ge=0)
+    """CPU threads; 0 leaves it to the library."""
+    rows: int = Field(512, ge=1)
+    """Rows decoded side by side at most, rounded down to whole groups (one group at least)."""
+    micro_tokens: int = Field(8192, ge=1)
+    """Prompt and response tokens a forward and backward pass; changes memory, not results."""
+    trust_remote_code: bool = False
+
+
+class OptimizerSettings(Table):
+    """AdamW, gradient clipping and the schedule of the learning rate."""
+
+    beta1: float = Field(0.9, ge=0, lt=1)
+    beta2: float = Field(0.999, ge=0, lt=1)
+    eps: float = Field(1e-8, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+    clip_norm: float = Field(1.0, gt=0)
+    lr_warmup: int = Field(0, ge=0)
+    """Steps over which the learning rate rises linearly to `lr`; then it is constant."""
+
+
+class ClipSettings(Table):
+    """The clip range of the ratio: [1 - low, 1 + high]."""
+
+    low: float = Field(0.2, ge=0, lt=1)
+    high: float = Field(0.2, ge=0)
+
+
+class UpdateSettings(Table):
+    epochs: int = Field(1, ge=1)
+    """Passes over each batch of rollouts."""
+    minibatch: int = Field(0, ge=0)
+    """Prompts an optimiser update; 0: all of the step's."""
+
+
+class SamplingSettings(Table):
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0)
+
+
+class PromptSettings(Table):
+    template: Literal["auto", "chat", "none"] = "auto"
+    """chat: the tokenizer's own template; auto: that where it has one and the task wants words."""
+    system: str = ""
+    suffix: str | None = None
+    """Put behind the question; without it the task's own."""
+
+
+class EvalSettings(Table):
+    """Evaluation on held-out problems: before, after, and every n steps between."""
+
+    problems: int = Field(512, ge=1)
+    n: int = Field(4, ge=1)
+    k: tuple[int, ...] = (1, 4)
+    every: int = Field(0, ge=0)
+    temperature: float | None = Field(None, ge=0)
+    """Without it the recipe's `temperature`."""
+
+    @model_validator(mode="after")
+    def _enough_samples(self) -> EvalSettings:
+        if not self.k or max(self.k) > self.n or min(self.k) < 1:
+            raise ValueError(f"every k must lie in 1..n = {self.n}")
+        return self
+
+
+class CheckpointSettings(Table):
+    every: int = Field(25, ge=1)
+    last: int = Field(2, ge=1)
+    """How many checkpoints are kept."""
+
+
+class RecordSettings(Table):
+    """What is measured and recorded beside the metrics of every step."""
+
+    rollouts_every: int = Field(10, ge=0)
+    """Steps between recorded batches of rollouts with their statistics; 0: never."""
+    uniqueness: bool = False
+    """Record u also where the method does not ask for it."""
+    probe_every: int = Field(0, ge=0)
+    """Steps between probes of predicted against measured dH2; 0: never."""
+    probe_positions: int = Field(64, ge=2)
+
+
+class AlarmSettings(Table):
+    collapse: Literal["warn", "stop", "off"] = "warn"
+    explosion: Literal["warn", "stop", "off"] = "warn"
+
+
+class Recipe(Table):
+    """A run. `docs` of each key: README, "The recipe"."""
+
+    model: str
+    task: str
+    method: dict[str, Any]
+    """The method's name and options; a bare string in TOML is the name alone."""
+    steps: int = Field(ge=1)
+    seed: int = Field(0, ge=0)
+    lr: float = Field(1e-6, gt=0)
+    prompts: int = Field(16, ge=1)
+    group: int = Field(8, ge=2)
+    temperature: float = Field(1.0, gt=0)
+    max_tokens: int = Field(512, ge=1)
+    keep: float = Field(0.1, gt=0, le=1)
+    warmup: int = Field(0, ge=0)
+    kl: float = Field(0.0, ge=0)
+    entropy: float = 0.0
+    plugins: tuple[str, ...] = ()
+    clip: ClipSettings = ClipSettings()
+    update: UpdateSettings = UpdateSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    sampling: SamplingSettings = SamplingSettings()
+    prompt: PromptSettings = PromptSettings()
+    eval: EvalSettings = EvalSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    record: RecordSettings = RecordSettings()
+    alarms: AlarmSettings = AlarmSettings()
+    engine: EngineSettings = EngineSettings()
+
+    def options(self) -> Options:
+        """The method's validated options, `keep` filled in."""
+        given = {key: value for key, value in self.method.items() if key != "name"}
+        options = self.rule.options.model_validate(given)
+        if isinstance(options, ShareOptions) and options.keep is None:
+            options = options.model_copy(update={"keep": self.keep})
+        return options
+
+    @property
+    def rule(self) -> Method:
+        return find_method(cast(str, self.method["name"]))
+
+    @property
+    def objective(self) -> Objective:
+        return Objective(self.clip.low, self.clip.high, self.kl, self.entropy, self.temperature)
+
+    def lr_at(self, step: int) -> float:
+        """Learning rate of step 1, 2, ...: a linear rise over `lr_warmup`, then constant."""
+        return self.lr * min(1.0, step / max(self.optimizer.lr_warmup, 1))
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that come with ictcli, by name."""
+    package = Path(__file__).parent
+    folder = package / "recipes"
+    if not folder.is_dir():  # an editable install: beside the package
+        folder = package.parent / "recipes"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def find_recipe(source: str) -> Path:
+    """A recipe file by path, or a shipped one by name."""
+    if source.endswith(".toml") or "/" in source:
+        path = Path(source)
+        if not path.is_file():
+            raise UserError(f"There is no recipe file {source}.", "ictcli recipes ls")
+        return path
+    shipped = shipped_recipes()
+    if source not in shipped:
+        raise UserError(
+            f"There is no recipe {source!r}{nearest(source, sorted(shipped))}.",
+            "ictcli recipes ls, or give the path of a .toml file",
+        )
+    return shipped[source]
+
+
+def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read, override and check a recipe. Raises UserError with one sentence and a hint."""
+    path = find_recipe(source) if isinstance(source, str) else source
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{path} is not TOML: {error}.", "ictcli recipes show quickstart shows the form"
+        ) from error
+    for override in overrides:
+        apply_override(data, override)
+    return check(data, str(path), base=path.parent)
+
+
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Set `table.key=value` in place; the value is TOML, or a plain string."""
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise UserError(
+            f"{override!r} is not of the form key=value.", "for example: seed=1 checkpoint.every=10"
+        )
+    try:
+        value: Any = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    table = data
+    for part in parts[:-1]:
+        inner = table.setdefault(part, {})
+        if part == "method" and isinstance(inner, str):
+            inner = table[part] = {"name": inner}
+        if not isinstance(inner, dict):
+            raise UserError(f"{part} in {override!r} is a value, not a table.", _KEYS_HINT)
+        table = cast(dict[str, Any], inner)
+    table[parts[-1]] = value
+
+
+_KEYS_HINT = "ictcli recipes show quickstart, or the README's list of keys"
+
+
+def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe:
+    """Validate recipe data; `base` is where relative plugin paths start."""
+    data = dict(data)
+    named = data.get("plugins", [])
+    if isinstance(named, list):
+        data["plugins"] = [
+            str(plugins.load(str(name), base)) for name in cast(list[object], named)
+        ]
+    method = data.get("method")
+    if isinstance(method, str):
+        data["method"] = {"name": method}
+    try:
+        recipe = Recipe.model_validate(data)
+        if not isinstance(recipe.method.get("name"), str):
+            raise UserError(
+                f"{source}: [method] needs a name.", "ictcli methods lists them"
+            )
+        find_method(recipe.method["name"])
+        recipe.options()
+    except ValidationError as error:
+        raise _explain(error, source) from error
+    return recipe
+
+
+def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:
+    """Every key of a recipe as a dotted path, methods' options included once."""
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from recipe_keys(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+    if not prefix:
+        options = {key for method in METHODS.values() for key in method.options.model_fields}
+        yield from (f"method.{key}" for key in ["name", *sorted(options)])
+
+
+def _explain(error: ValidationError, source: str) -> UserError:
+    """The first fault of a recipe in one sentence."""
+    fault = error.errors()[0]
+    path = ".".join(str(part) for part in fault["loc"])
+    if error.title != "Recipe":  # a method's own options
+        path = f"method.{path}"
+    known = list(recipe_keys())
+    if fault["type"] == "extra_forbidden":
+        near = nearest(path, known) or nearest(path.split(".")[-1], known)
+        return UserError(f"{source}: there is no key {path!r}{near}.", _KEYS_HINT)
+    if fault["type"] == "missing":
+        return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
+    message = fault["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    return UserError(f"{source}: {path} = {fault['input']!r}: {message}.", _KEYS_HINT)
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The resolved recipe as TOML that reads back equal."""
+    import tomli_w
+
+    return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))

@@ -1,0 +1,1 @@
+"""The built-in task `chain`: arithmetic rewritten one operator at a time."""

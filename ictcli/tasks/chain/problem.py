@@ -1,0 +1,205 @@
+"""The task `chain`: problems, solutions, the verifier and the fork tokens.
+
+A problem is an arithmetic expression of single digits with `+`, `-` and `*`, computed
+modulo 10. The prompt is the expression and `=`. A response rewrites it one operator at a
+time, lines separated by `;` and ended by `#`:
+
+    prompt    3+4*2-5=
+    response  3+8-5;1-5;6#
+
+One character is one token. Which operator a line applies is the only choice there is, so
+the tokens at which the right choice matters are known exactly: see `forks`.
+
+Source: ours.
+"""
+
+import random
+import re
+import zlib
+
+CHAIN = (4, 8)
+"""Numbers of operands, inclusive, of the problems the base model is pre-trained on."""
+
+CHAIN_LONG = (9, 10)
+"""Numbers of operands, inclusive, of problems longer than any in pre-training."""
+
+HELDOUT_DIVISOR = 16
+"""One expression in this many is held out, by its checksum."""
+
+_DIGITS = "0123456789"
+_OPERATORS = "+-*"
+_EXPRESSION = re.compile(r"[0-9](?:[-+*][0-9])*")
+_TERMINATOR = re.compile(r"[;#]")
+
+
+def _result(left: int, operator: str, right: int) -> int:
+    if operator == "+":
+        return (left + right) % 10
+    if operator == "-":
+        return (left - right) % 10
+    return left * right % 10
+
+
+_RESULTS = {
+    f"{a}{operator}{b}": str(_result(a, operator, b))
+    for a in range(10)
+    for operator in _OPERATORS
+    for b in range(10)
+}
+
+
+def make_expression(rng: random.Random, operands: tuple[int, int]) -> str:
+    """Draw an expression: size, digits and operators all uniform.
+
+    `operands` is the inclusive range of the number of operands, such as `CHAIN`.
+    Raises ValueError when the range is empty or starts below 2.
+    """
+    low, high = operands
+    if not 2 <= low <= high:
+        raise ValueError(f"operands must be a range that starts at 2 or more, not {operands}")
+    size = rng.randint(low, high)
+    digits = rng.choices(_DIGITS, k=size)
+    operators = rng.choices(_OPERATORS, k=size - 1)
+    return digits[0] + "".join(o + d for o, d in zip(operators, digits[1:], strict=True))
+
+
+def value(expression: str) -> int:
+    """Compute an expression modulo 10: `*` binds tighter, otherwise left to right.
+
+    Raises ValueError when the text is not a well-formed expression.
+    """
+    if not _EXPRESSION.fullmatch(expression):
+        raise ValueError(f"not an expression of single digits: {expression!r}")
+    total, sign, term = 0, 1, int(expression[0])
+    for operator, digit in zip(expression[1::2], expression[2::2], strict=True):
+        if operator == "*":
+            term *= int(digit)
+        else:
+            total += sign * term
+            sign, term = (1 if operator == "+" else -1), int(digit)
+    return (total + sign * term) % 10
+
+
+def apply(expression: str, index: int) -> str:
+    """Rewrite an expression by computing operator number `index` (from 0) in place.
+
+    Precedence is ignored: that is what makes the choice of operator matter. Raises
+    ValueError when there is no such operator.
+    """
+    if not 0 <= index < len(expression) // 2:
+        raise ValueError(f"{expression!r} has no operator number {index}")
+    start = 2 * index
+    triple = expression[start : start + 3]
+    if triple not in _RESULTS:
+        raise ValueError(f"not an expression of single digits: {expression!r}")
+    return expression[:start] + _RESULTS[triple] + expression[start + 3 :]
+
+
+def right_operator(expression: str) -> int:
+    """Number of the leftmost `*`, else of the leftmost operator: applying it keeps the value.
+
+    Raises ValueError when the expression has no operator.
+    """
+    if len(expression) < 3:
+        raise ValueError(f"{expression!r} has no operator")
+    return max(expression.find("*") // 2, 0)
+
+
+def solution(expression: str, rng: random.Random, right: float) -> str:
+    """Write a response whose arithmetic is correct and whose choices are right by chance.
+
+    At each step with two operators or more it applies `right_operator` with probability
+    `right`, otherwise one of the other operators, uniformly. Another operator may still
+    keep the value, so the share of correct responses exceeds `right ** choices`.
+    """
+    lines: list[str] = []
+    while len(expression) > 1:
+        index = right_operator(expression)
+        operators = len(expression) // 2
+        if operators > 1 and rng.random() >= right:
+            other = rng.randrange(operators - 1)
+            index = other + (other >= index)
+        expression = apply(expression, index)
+        lines.append(expression)
+    return ";".join(lines) + "#"
+
+
+def is_heldout(expression: str) -> bool:
+    """Whether an expression is for evaluation only.
+
+    The rule depends on the text alone. Held-out problems are used in evaluation, all others
+    in pre-training and training, and none in both.
+    """
+    return zlib.crc32(expression.encode()) % HELDOUT_DIVISOR == 0
+
+
+def verify(response: str, gold: str) -> str:
+    """Verdict on a response: "correct", "wrong" or "unparsed".
+
+    A response parses when it ends in `#` and a single digit stands between that and the last
+    `;` (or the start). Only this digit counts: `gold` is the digit of the value.
+    """
+    final = response[:-1].rpartition(";")[2]
+    if not response.endswith("#") or len(final) != 1 or final not in _DIGITS:
+        return "unparsed"
+    return "correct" if final == gold else "wrong"
+
+
+def _candidates(expression: str) -> set[str]:
+    """The distinct lines, each with its terminator, that apply one operator."""
+    operators = len(expression) // 2
+    terminator = "#" if operators == 1 else ";"
+    return {apply(expression, index) + terminator for index in range(operators)}
+
+
+def _steps(prompt: str, response: str) -> list[tuple[int, str, set[str]]]:
+    """Split a response into (start, line with its terminator if there is one, candidates)."""
+    steps: list[tuple[int, str, set[str]]] = []
+    current, start = prompt.removesuffix("="), 0
+    while start < len(response) and _EXPRESSION.fullmatch(current):
+        terminator = _TERMINATOR.search(response, start)
+        end = terminator.end() if terminator else len(response)
+        line = response[start:end]
+        steps.append((start, line, _candidates(current)))
+        if not line.endswith(";"):
+            break
+        current, start = line[:-1], end
+    return steps
+
+
+def forks(prompt: str, response: str) -> list[int]:
+    """Positions (0-based, in characters of the response) of the fork tokens, ascending.
+
+    A step rewrites the current expression: the prompt without its `=`, later the previous
+    line as written. Its candidates are the distinct lines that applying one of its operators
+    gives, compared with their terminator (`;`, or `#` when the result is a single digit).
+    With two or more distinct candidates the step is a choice, and its fork is the one token
+    that settles it: the first position at which the line as written, up to and including
+    that position, is a prefix of fewer than two candidates.
+
+    So a step has one fork at most. A step with one distinct candidate has none. A truncated
+    last line has one only if the settling token is there. A line that is not a well-formed
+    expression ends the analysis after its own step, and so does `#`; a well-formed line with
+    wrong arithmetic is simply the next current expression.
+    """
+    positions: list[int] = []
+    for start, line, candidates in _steps(prompt, response):
+        if len(candidates) < 2:
+            continue
+        for length in range(1, len(line) + 1):
+            if sum(c.startswith(line[:length]) for c in candidates) < 2:
+                positions.append(start + length - 1)
+                break
+    return positions
+
+
+def is_sound(prompt: str, response: str) -> bool:
+    """Whether every line applies one operator of the line before, down to `digit#`.
+
+    A sound response may have chosen wrong operators. One that is not sound has a slip of
+    arithmetic or copying, or no proper end.
+    """
+    steps = _steps(prompt, response)
+    finished = bool(steps) and steps[-1][1].endswith("#")
+    consumed = sum(len(line) for _, line, _ in steps) == len(response)
+    return finished and consumed and all(line in candidates for _, line, candidates in steps)

@@ -1,0 +1,119 @@
+"""What flows from one step of the loop to the next. NumPy crosses the seam, tensors never do.
+
+Letters in shapes: P prompts, G rollouts a prompt, B = P * G rows in group-major order (the G rows of
+a prompt are neighbours), T the longest response, V the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating]
+IntArray = npt.NDArray[np.integer]
+BoolArray = npt.NDArray[np.bool_]
+
+TokenStats = Mapping[str, FloatArray]
+"""Statistics of softmax(L) at temperature 1, each (B, T) float32, zero behind a row's end:
+
+| name | is |
+|---|---|
+| entropy | Shannon entropy H1, nats |
+| purity | strategy purity beta = sum p^2; H2 = -log beta |
+| prob | p of the sampled token |
+| uniqueness | u = JS(p, P_avg), nats, in [0, log 2]; exactly 0 where the group still agrees |
+| kl_from_mean | KL(p || P_avg), nats |
+| kl_to_mean | KL(P_avg || p), nats |
+| wasserstein | Wasserstein-1 distance of p and P_avg over token ids, in ids |
+"""
+
+GROUP_STATS = ("uniqueness", "kl_from_mean", "kl_to_mean", "wasserstein")
+ROW_STATS = ("entropy", "purity", "prob")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A prompt with its checkable answer. `prompt` is the question alone, before any template."""
+
+    id: str
+    prompt: str
+    gold: str
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    stop_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """What one call of `generate` sampled: B = len(prompts) * group rows, group-major."""
+
+    prompts: tuple[tuple[int, ...], ...]
+    group: int
+    tokens: IntArray
+    """(B, T) int32; the end token is the last counted one; 0 behind a row's end."""
+    lengths: IntArray
+    """(B,) int32, tokens per row, the end token included."""
+    finished: BoolArray
+    """(B,) whether the row ended with a stop token; False: cut at max_tokens."""
+    logp: FloatArray
+    """(B, T) float32, log-probability of each token under softmax(L / temperature), before any
+    top-p or top-k cut; 0 behind a row's end. Greedy rows have it at temperature 1."""
+    stats: TokenStats = field(default_factory=dict[str, FloatArray])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def valid(self) -> BoolArray:
+        """(B, T): True on the tokens of each row."""
+        return np.arange(self.tokens.shape[1])[None, :] < self.lengths[:, None]
+
+    def prompt_of(self, row: int) -> tuple[int, ...]:
+        return self.prompts[row // self.group]
+
+    def groups(self, first: int, last: int) -> Rollouts:
+        """The rows of prompts first..last-1, cut to their own longest response."""
+        rows = slice(first * self.group, last * self.group)
+        T = int(self.lengths[rows].max(initial=1))
+        return replace(
+            self,
+            prompts=self.prompts[first:last],
+            tokens=self.tokens[rows, :T],
+            lengths=self.lengths[rows],
+            finished=self.finished[rows],
+            logp=self.logp[rows, :T],
+            stats={name: values[rows, :T] for name, values in self.stats.items()},
+        )
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What one optimiser update did. Means are over the tokens with a weight."""
+
+    stepped: bool
+    """False: the loss or gradient was not finite, or no token carried a signal; nothing moved."""
+    finite: bool
+    loss: float
+    grad_norm: float
+    """Global L2 norm before clipping."""
+    clip_fraction: float
+    """Share of weighted tokens whose ratio was clipped away."""
+    kl: float
+    """Mean k3 estimate of KL(pi || reference); 0 without a reference."""
+    ratio_gap: float
+    """Largest |log pi - log pi_old|."""
+    logp: FloatArray
+    """(B, T) float32 log pi of this pass, at the sampling temperature, where evaluated; else 0."""
+    tokens: int
+    """Prompt and response tokens that went through the model."""
