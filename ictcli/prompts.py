@@ -12,8 +12,11 @@ from ictcli.tasks import Domain
 from ictcli.types import Problem, Rollouts
 
 
-def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings) -> str:
-    """The prompt as text: the question, the suffix, and the chat template where one is used."""
+def render(
+    tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings
+) -> tuple[str, bool]:
+    """The prompt as text: question, suffix, and the chat template where one is used; and whether
+    the tokenizer should still add its special tokens (a template brings its own)."""
     suffix = domain.suffix if settings.suffix is None else settings.suffix
     text = f"{problem.prompt}\n{suffix}" if suffix else problem.prompt
     has_template = bool(getattr(tokenizer, "chat_template", None))
@@ -22,11 +25,12 @@ def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSet
             "The model's tokenizer has no chat template.", "prompt.template=none leaves it out"
         )
     if settings.template == "none" or not (has_template and domain.words):
-        return f"{settings.system}\n{text}" if settings.system else text
+        return f"{settings.system}\n{text}" if settings.system else text, True
     messages = [{"role": "user", "content": text}]
     if settings.system:
         messages.insert(0, {"role": "system", "content": settings.system})
-    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return text, False
 
 
 def encode(
@@ -39,8 +43,8 @@ def encode(
     """Token ids a problem. Raises UserError where prompt + max_tokens exceeds the context."""
     ids: list[list[int]] = []
     for problem in problems:
-        text = render(engine.tokenizer, problem, domain, settings)
-        tokens = engine.tokenizer(text, add_special_tokens=True)["input_ids"]
+        text, special = render(engine.tokenizer, problem, domain, settings)
+        tokens = engine.tokenizer(text, add_special_tokens=special)["input_ids"]
         if not tokens:
             raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
         if len(tokens) + max_tokens > engine.context:

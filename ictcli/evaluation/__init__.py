@@ -1,0 +1,1 @@
+"""Evaluation: unbiased pass@k with intervals over problems."""

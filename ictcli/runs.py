@@ -1,0 +1,223 @@
+"""The run folder: one place for everything a run reads again, and a lock that keeps others out.
+
+| path | is |
+|---|---|
+| recipe.toml | the resolved recipe; `ictcli train RUN/recipe.toml` repeats the run |
+| environment.json | versions, device, dtype, seed |
+| metrics.jsonl | one line a step; a resumed run's equals an uninterrupted one's |
+| timings.jsonl | one line a step: seconds and memory, which no two runs share |
+| rollouts/step-*.safetensors | recorded rollouts: tokens, statistics, kept mask, texts |
+| eval/*.json, eval/*.jsonl | evaluations and their samples |
+| checkpoints/step-*/ | weights, optimiser state, state.json |
+| model/ | the final model in Hugging Face layout |
+| summary.json | before, after, and the totals |
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from ictcli.engine import Engine
+from ictcli.errors import UserError
+from ictcli.files import new_folder, write_json, write_text
+from ictcli.recipe import Recipe, load_recipe, to_toml
+from ictcli.step import Batch, Plan
+
+FORMAT = 1
+
+
+@dataclass
+class State:
+    """What a checkpoint carries besides weights and optimiser; all else follows from the step."""
+
+    step: int = 0
+    nonfinite: int = 0
+    """Steps skipped in a row for a loss, gradient or logit that was not finite."""
+    skipped: int = 0
+    """Steps skipped in all."""
+    first_entropy: float | None = None
+    tokens_sampled: int = 0
+    tokens_kept: int = 0
+    wall_s: float = 0.0
+
+
+class Run:
+    """An open run folder. Use as a context manager: the lock is held until it closes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = FileLock(folder / ".lock")
+
+    @staticmethod
+    def create(folder: Path, recipe: Recipe) -> Run:
+        """A new run folder. Raises UserError where the path is taken."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            resume = f"ictcli resume {folder} continues it; " if is_run(folder) else ""
+            raise UserError(
+                f"The run folder {folder} exists already.",
+                f"{resume}--run OTHER takes another folder; rm -r {folder} starts over",
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        run = Run(folder)
+        run.lock()
+        write_text(folder / "recipe.toml", to_toml(recipe))
+        return run
+
+    @staticmethod
+    def open(folder: Path) -> tuple[Run, Recipe]:
+        """An existing run folder and its recipe."""
+        if not is_run(folder):
+            raise UserError(
+                f"{folder} is not a run folder: it has no recipe.toml.",
+                "ictcli train RECIPE --run FOLDER makes one",
+            )
+        run = Run(folder)
+        run.lock()
+        return run, load_recipe(folder / "recipe.toml")
+
+    def lock(self) -> None:
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(
+                f"The run folder {self.folder} is in use by another process.",
+                "wait for it, stop it with Ctrl-C, or choose another folder with --run",
+            ) from None
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+    # Checkpoints
+
+    def checkpoints(self) -> list[Path]:
+        """Complete checkpoints, oldest first."""
+        return sorted(
+            p for p in self.folder.glob("checkpoints/step-*") if (p / "state.json").is_file()
+        )
+
+    def checkpoint(self, engine: Engine, state: State, last: int) -> Path:
+        """Save a checkpoint and drop all but the `last` newest."""
+        path = self.folder / "checkpoints" / f"step-{state.step:06d}"
+        with new_folder(path) as folder:
+            engine.save(folder)
+            write_json(folder / "state.json", {"format": FORMAT, **asdict(state)})
+        for old in self.checkpoints()[:-last]:
+            shutil.rmtree(old)
+        return path
+
+    def restore(self, engine: Engine) -> State:
+        """Bring the engine and the metrics back to the newest checkpoint, or to the beginning."""
+        state = State()
+        if found := self.checkpoints():
+            data = json.loads((found[-1] / "state.json").read_text(encoding="utf-8"))
+            if data.pop("format") != FORMAT:
+                raise UserError(
+                    f"{found[-1]} was written by another version of ictcli.",
+                    "resume with that version, or train again",
+                )
+            state = State(**data)
+            engine.restore(found[-1])
+        for name in ("metrics.jsonl", "timings.jsonl"):
+            kept = [line for line in self.lines(name) if line["step"] <= state.step]
+            if (self.folder / name).exists():
+                write_text(self.folder / name, "".join(_line(line) for line in kept))
+        for path in self.folder.glob("rollouts/step-*"):
+            if int(path.stem.removeprefix("step-")) > state.step:
+                path.unlink()
+        return state
+
+    # What a step leaves
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The complete lines of metrics.jsonl or timings.jsonl; a torn last one is left out."""
+        path = self.folder / name
+        if not path.exists():
+            return []
+        text = path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def append(self, name: str, data: dict[str, Any]) -> None:
+        with (self.folder / name).open("a", encoding="utf-8") as file:
+            file.write(_line(data))
+
+    def write(self, name: str, data: Any) -> None:
+        write_json(self.folder / name, data)
+
+    def read(self, name: str) -> Any | None:
+        """A JSON file of the folder, or None where it is not there yet."""
+        path = self.folder / name
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+    def record_rollouts(self, step: int, batch: Batch, plan: Plan) -> None:
+        """One batch with everything its training was decided on (see `read_rollouts`)."""
+        from safetensors.numpy import save_file
+
+        rollouts = batch.rollouts
+        path = self.folder / "rollouts" / f"step-{step:06d}.safetensors"
+        path.parent.mkdir(exist_ok=True)
+        arrays = {
+            "tokens": rollouts.tokens.astype(np.int32),
+            "lengths": rollouts.lengths.astype(np.int32),
+            "finished": rollouts.finished,
+            "logp": rollouts.logp.astype(np.float32),
+            "rewards": batch.rewards.astype(np.float32),
+            "advantage": batch.advantage.astype(np.float32),
+            "kept": plan.kept,
+            "weights": plan.weights,
+            **{f"stats/{name}": v.astype(np.float32) for name, v in rollouts.stats.items()},
+        }
+        about = {
+            "format": FORMAT,
+            "step": step,
+            "group": rollouts.group,
+            "prompts": [list(prompt) for prompt in rollouts.prompts],
+            "problems": [asdict(problem) for problem in batch.problems],
+            "texts": batch.texts,
+            "verdicts": [asdict(verdict) for verdict in batch.verdicts],
+        }
+        beside = path.with_name(f".{path.name}.tmp")
+        contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+        try:
+            save_file(contiguous, beside, metadata={"ictcli": json.dumps(about)})
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and description of a recorded batch: tokens, lengths, finished, logp, advantage,
+    kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts."""
+    from safetensors import safe_open
+
+    with safe_open(path, "np") as file:
+        opened = cast(Any, file)
+        about = json.loads(opened.metadata()["ictcli"])
+        return {name: opened.get_tensor(name) for name in opened.keys()}, about  # noqa: SIM118
+
+
+def is_run(folder: Path) -> bool:
+    return (folder / "recipe.toml").is_file()
+
+
+def _line(data: dict[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def free_folder(base: Path, name: str) -> Path:
+    """base/name, or base/name-2, -3, ... where it is taken."""
+    path, number = base / name, 1
+    while path.exists():
+        number += 1
+        path = base / f"{name}-{number}"
+    return path
