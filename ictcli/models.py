@@ -32,9 +32,7 @@ def locate(model: str) -> str:
     if (folder / "recipe.toml").is_file():
         folder = folder / "model"
         if not folder.is_dir():
-            raise UserError(
-                f"The run {model} has no finished model yet.", f"ictcli resume {model}"
-            )
+            raise UserError(f"The run {model} has no finished model yet.", f"ictcli resume {model}")
     if not (folder / "config.json").is_file():
         raise UserError(
             f"{folder} is not a model: it has no config.json.", "give a Hugging Face model folder"

@@ -59,9 +59,7 @@ def encode(
 
 def decode(tokenizer: Any, rollouts: Rollouts) -> list[str]:
     """(B,) responses as text, special tokens left out."""
-    rows = [
-        rollouts.tokens[row, : rollouts.lengths[row]].tolist() for row in range(len(rollouts))
-    ]
+    rows = [rollouts.tokens[row, : rollouts.lengths[row]].tolist() for row in range(len(rollouts))]
     return tokenizer.batch_decode(
         rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
     )

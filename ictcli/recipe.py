@@ -31,11 +31,11 @@ class EngineSettings(Table):
     """auto, cuda, cuda:1, mps or cpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the weights; statistics are float32 always. auto: bfloat16 on a GPU, else float32."""
-    threads: int = Field(0, ge=0)
+    threads: int = Field(default=0, ge=0)
     """CPU threads; 0 leaves it to the library."""
-    rows: int = Field(512, ge=1)
+    rows: int = Field(default=512, ge=1)
     """Rows decoded side by side at most, rounded down to whole groups (one group at least)."""
-    micro_tokens: int = Field(8192, ge=1)
+    micro_tokens: int = Field(default=8192, ge=1)
     """Prompt and response tokens a forward and backward pass; changes memory, not results."""
     trust_remote_code: bool = False
 
@@ -43,32 +43,32 @@ class EngineSettings(Table):
 class OptimizerSettings(Table):
     """AdamW, gradient clipping and the schedule of the learning rate."""
 
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.999, ge=0, lt=1)
-    eps: float = Field(1e-8, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
-    clip_norm: float = Field(1.0, gt=0)
-    lr_warmup: int = Field(0, ge=0)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    eps: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    clip_norm: float = Field(default=1.0, gt=0)
+    lr_warmup: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises linearly to `lr`; then it is constant."""
 
 
 class ClipSettings(Table):
     """The clip range of the ratio: [1 - low, 1 + high]."""
 
-    low: float = Field(0.2, ge=0, lt=1)
-    high: float = Field(0.2, ge=0)
+    low: float = Field(default=0.2, ge=0, lt=1)
+    high: float = Field(default=0.2, ge=0)
 
 
 class UpdateSettings(Table):
-    epochs: int = Field(1, ge=1)
+    epochs: int = Field(default=1, ge=1)
     """Passes over each batch of rollouts."""
-    minibatch: int = Field(0, ge=0)
+    minibatch: int = Field(default=0, ge=0)
     """Prompts an optimiser update; 0: all of the step's."""
 
 
 class SamplingSettings(Table):
-    top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_k: int = Field(default=0, ge=0)
 
 
 class PromptSettings(Table):
@@ -82,11 +82,11 @@ class PromptSettings(Table):
 class EvalSettings(Table):
     """Evaluation on held-out problems: before, after, and every n steps between."""
 
-    problems: int = Field(512, ge=1)
-    n: int = Field(4, ge=1)
+    problems: int = Field(default=512, ge=1)
+    n: int = Field(default=4, ge=1)
     k: tuple[int, ...] = (1, 4)
-    every: int = Field(0, ge=0)
-    temperature: float | None = Field(None, ge=0)
+    every: int = Field(default=0, ge=0)
+    temperature: float | None = Field(default=None, ge=0)
     """Without it the recipe's `temperature`."""
 
     @model_validator(mode="after")
@@ -97,21 +97,21 @@ class EvalSettings(Table):
 
 
 class CheckpointSettings(Table):
-    every: int = Field(25, ge=1)
-    last: int = Field(2, ge=1)
+    every: int = Field(default=25, ge=1)
+    last: int = Field(default=2, ge=1)
     """How many checkpoints are kept."""
 
 
 class RecordSettings(Table):
     """What is measured and recorded beside the metrics of every step."""
 
-    rollouts_every: int = Field(10, ge=0)
+    rollouts_every: int = Field(default=10, ge=0)
     """Steps between recorded batches of rollouts with their statistics; 0: never."""
     uniqueness: bool = False
     """Record u also where the method does not ask for it."""
-    probe_every: int = Field(0, ge=0)
+    probe_every: int = Field(default=0, ge=0)
     """Steps between probes of predicted against measured dH2; 0: never."""
-    probe_positions: int = Field(64, ge=2)
+    probe_positions: int = Field(default=64, ge=2)
 
 
 class AlarmSettings(Table):
@@ -127,15 +127,15 @@ class Recipe(Table):
     method: dict[str, Any]
     """The method's name and options; a bare string in TOML is the name alone."""
     steps: int = Field(ge=1)
-    seed: int = Field(0, ge=0)
-    lr: float = Field(1e-6, gt=0)
-    prompts: int = Field(16, ge=1)
-    group: int = Field(8, ge=2)
-    temperature: float = Field(1.0, gt=0)
-    max_tokens: int = Field(512, ge=1)
-    keep: float = Field(0.1, gt=0, le=1)
-    warmup: int = Field(0, ge=0)
-    kl: float = Field(0.0, ge=0)
+    seed: int = Field(default=0, ge=0)
+    lr: float = Field(default=1e-6, gt=0)
+    prompts: int = Field(default=16, ge=1)
+    group: int = Field(default=8, ge=2)
+    temperature: float = Field(default=1.0, gt=0)
+    max_tokens: int = Field(default=512, ge=1)
+    keep: float = Field(default=0.1, gt=0, le=1)
+    warmup: int = Field(default=0, ge=0)
+    kl: float = Field(default=0.0, ge=0)
     entropy: float = 0.0
     plugins: tuple[str, ...] = ()
     clip: ClipSettings = ClipSettings()
@@ -240,18 +240,14 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
     data = dict(data)
     named = data.get("plugins", [])
     if isinstance(named, list):
-        data["plugins"] = [
-            str(plugins.load(str(name), base)) for name in cast(list[object], named)
-        ]
+        data["plugins"] = [str(plugins.load(str(name), base)) for name in cast(list[object], named)]
     method = data.get("method")
     if isinstance(method, str):
         data["method"] = {"name": method}
     try:
         recipe = Recipe.model_validate(data)
         if not isinstance(recipe.method.get("name"), str):
-            raise UserError(
-                f"{source}: [method] needs a name.", "ictcli methods lists them"
-            )
+            raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
         find_method(recipe.method["name"])
         recipe.options()
     except ValidationError as error:
@@ -294,3 +290,11 @@ def to_toml(recipe: Recipe) -> str:
     import tomli_w
 
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> list[str]:
+    """Of the keys that were typed, those that the chosen method does not look at."""
+    method = recipe.rule
+    reads = {"keep": issubclass(method.options, ShareOptions), "warmup": method.dense_warmup}
+    typed = {override.partition("=")[0].strip() for override in overrides}
+    return [key for key, read in reads.items() if key in typed and not read]

@@ -161,7 +161,7 @@ class Run:
 
     def record_rollouts(self, step: int, batch: Batch, plan: Plan) -> None:
         """One batch with everything its training was decided on (see `read_rollouts`)."""
-        from safetensors.numpy import save_file
+        from safetensors import numpy as safetensors_numpy
 
         rollouts = batch.rollouts
         path = self.folder / "rollouts" / f"step-{step:06d}.safetensors"
@@ -189,7 +189,9 @@ class Run:
         beside = path.with_name(f".{path.name}.tmp")
         contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
         try:
-            save_file(contiguous, beside, metadata={"ictcli": json.dumps(about)})
+            cast(Any, safetensors_numpy).save_file(
+                contiguous, beside, metadata={"ictcli": json.dumps(about)}
+            )
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
@@ -200,8 +202,7 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts."""
     from safetensors import safe_open
 
-    with safe_open(path, "np") as file:
-        opened = cast(Any, file)
+    with cast(Any, safe_open)(path, "np") as opened:
         about = json.loads(opened.metadata()["ictcli"])
         return {name: opened.get_tensor(name) for name in opened.keys()}, about  # noqa: SIM118
 

@@ -239,7 +239,8 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def fork_mask(task: Task, problems: Sequence[Problem], texts: Sequence[str], like: Rollouts
+def fork_mask(
+    task: Task, problems: Sequence[Problem], texts: Sequence[str], like: Rollouts
 ) -> BoolArray | None:
     """(B, T): the true forks, where the task knows them (its tokens are characters)."""
     if task.domain.forks is None:

@@ -129,9 +129,7 @@ def evaluation(
     return known
 
 
-def count(
-    state: State, batch: Batch, plan: Plan, metrics: dict[str, Any], seconds: float
-) -> None:
+def count(state: State, batch: Batch, plan: Plan, metrics: dict[str, Any], seconds: float) -> None:
     """Add a finished step to the run's totals."""
     state.step = metrics["step"]
     state.wall_s += seconds

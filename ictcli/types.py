@@ -1,7 +1,7 @@
 """What flows from one step of the loop to the next. NumPy crosses the seam, tensors never do.
 
-Letters in shapes: P prompts, G rollouts a prompt, B = P * G rows in group-major order (the G rows of
-a prompt are neighbours), T the longest response, V the vocabulary.
+Letters in shapes: P prompts, G rollouts a prompt, B = P * G rows in group-major order (the G rows
+of a prompt are neighbours), T the longest response, V the vocabulary.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Rollouts:
     @property
     def valid(self) -> BoolArray:
         """(B, T): True on the tokens of each row."""
-        return np.arange(self.tokens.shape[1])[None, :] < self.lengths[:, None]
+        places = np.arange(self.tokens.shape[1], dtype=np.int32)
+        return np.asarray(places[None, :] < self.lengths[:, None], dtype=np.bool_)
 
     def prompt_of(self, row: int) -> tuple[int, ...]:
         return self.prompts[row // self.group]

@@ -18,6 +18,8 @@ class GrowingLayer(DynamicLayer):
     """
 
     CHUNK = 32
+    keys: Tensor
+    values: Tensor
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any

@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
+from ictcli.errors import UserError
 from ictcli.recipe import EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
@@ -121,7 +122,13 @@ class TorchEngine:
 
     def restore(self, folder: Path) -> None:
         assert self.optimizer is not None
-        self.model.load_state_dict(load_file(folder / WEIGHTS, str(self.device)), strict=False)
+        weights = load_file(folder / WEIGHTS, str(self.device))
+        if weights.keys() != _own(self.model.state_dict()).keys():
+            raise UserError(
+                f"{folder} holds the weights of another model.",
+                "resume with the model it began with",
+            )
+        self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
         parameters = dict(self.model.named_parameters())
         self.optimizer.state.clear()
         with safe_open(folder / OPTIMIZER, "pt", device="cpu") as file:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[nn.Module, Any]:
+def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[Any, Any]:
     """The model on its device, ready to train, and its tokenizer. Safetensors only."""
     path = locate(model)
     bfloat16 = settings.dtype == "bfloat16" or (
@@ -43,7 +43,7 @@ def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[nn
     transformers_logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
-        loaded = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             path,
             dtype=torch.bfloat16 if bfloat16 else torch.float32,
             use_safetensors=True,
@@ -70,7 +70,7 @@ def stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def head_only_at(model: Any, where: Tensor) -> Iterator[None]:
+def head_only_at(model: Any, where: Tensor) -> Generator[None]:
     """Within, the model's logits are (N, V): the LM head sees only the N True places of `where`.
 
     A hook in front of the head picks the hidden states (R, S, H) at `where` (R, S), so whatever

@@ -44,9 +44,7 @@ def generate(
     lengths = np.concatenate([part[1] for part in parts])
     T = int(lengths.max(initial=1))
     names = ("tokens", "logp", *wanted)
-    whole = {
-        name: np.concatenate([part[0][name][:, :T] for part in parts]) for name in names
-    }
+    whole = {name: np.concatenate([part[0][name][:, :T] for part in parts]) for name in names}
     return Rollouts(
         prompts=tuple(tuple(prompt) for prompt in prompts),
         group=group,
@@ -93,9 +91,7 @@ def _lockstep(
             alive = torch.nonzero(~ended)[:, 0]
             if len(alive) == 0:
                 break
-            rows, token, position, prefix = (
-                x[alive] for x in (rows, token, position, prefix)
-            )
+            rows, token, position, prefix = (x[alive] for x in (rows, token, position, prefix))
             mask = None if mask is None else mask[alive]
             cache.batch_select_indices(alive)
         if t + 1 < T:
@@ -135,9 +131,7 @@ def _prefill(
     )
 
 
-def _forward(
-    model: Any, ids: Tensor, cache: Any, mask: Tensor | None, positions: Tensor
-) -> Tensor:
+def _forward(model: Any, ids: Tensor, cache: Any, mask: Tensor | None, positions: Tensor) -> Tensor:
     """Logits (R, V) float32 of the last position."""
     output = model(
         input_ids=ids,

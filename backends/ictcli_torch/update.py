@@ -173,9 +173,7 @@ def backward(
         if objective.kl > 0:
             with torch.inference_mode():
                 reference_logits = head_logits(reference, batch)
-                reference_logp = token_logp(
-                    reference_logits, batch.targets, objective.temperature
-                )
+                reference_logp = token_logp(reference_logits, batch.targets, objective.temperature)
                 del reference_logits
             divergence = k3(torch, logp, reference_logp.clone())
             psi = psi - objective.kl * divergence

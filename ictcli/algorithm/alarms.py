@@ -7,7 +7,7 @@ EXPLOSION_ABOVE = 3.0
 
 
 def entropy_alarm(first: float, now: float) -> str | None:
-    """ "collapse" where mean H1 is under a tenth of its first value, "explosion" over three times."""
+    """`collapse`: mean H1 under a tenth of its first value; `explosion`: over three times."""
     if now < COLLAPSE_BELOW * first:
         return "collapse"
     if now > EXPLOSION_ABOVE * first:

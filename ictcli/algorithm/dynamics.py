@@ -20,11 +20,11 @@ def mean_or_none(values: FloatArray | BoolArray) -> float | None:
 
 def spearman(x: FloatArray, y: FloatArray) -> float | None:
     """Spearman's rank correlation, or None where it is undefined."""
-    from scipy import stats
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    return float(cast(Any, stats.spearmanr(x, y)).statistic)
+    return float(cast(Any, stats).spearmanr(x, y).statistic)
 
 
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:
@@ -38,7 +38,7 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
     """
     valid, stats = rollouts.valid, rollouts.stats
     H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
-    high = H1 > np.median(H1[valid])
+    high = np.median(H1[valid]) < H1
     low_kept = int((kept & ~high).sum())
     sign = advantage[:, None]
     report = {

@@ -118,7 +118,7 @@ def find_method(name: str) -> Method:
 
 
 class ShareOptions(Options):
-    keep: float | None = Field(None, gt=0, le=1)
+    keep: float | None = Field(default=None, gt=0, le=1)
     """Share of tokens kept; without it the recipe's `keep`."""
     scope: Scope = "response"
 
@@ -128,7 +128,7 @@ def _share(options: ShareOptions) -> float:
 
 
 class IctOptions(ShareOptions):
-    advantage_power: float = Field(0.0, ge=0)
+    advantage_power: float = Field(default=0.0, ge=0)
     """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off."""
 
 
@@ -201,7 +201,7 @@ def frequent(batch: Scored, options: ShareOptions) -> Choice:
 
 
 class Entropy20Options(Options):
-    keep: float = Field(0.2, gt=0, le=1)
+    keep: float = Field(default=0.2, gt=0, le=1)
 
 
 @register("arXiv 2506.01939, Eq. 6", options=Entropy20Options, normalisation="kept")
@@ -212,8 +212,8 @@ def entropy20(batch: Scored, options: Entropy20Options) -> Choice:
 
 
 class StapoOptions(Options):
-    prob_below: float = Field(0.002, ge=0, le=1)
-    entropy_quantile: float = Field(0.75, ge=0, le=1)
+    prob_below: float = Field(default=0.002, ge=0, le=1)
+    entropy_quantile: float = Field(default=0.75, ge=0, le=1)
     """0.75 in v4 of the paper, 0.80 in v1 and in the ICT paper."""
 
 
@@ -230,7 +230,7 @@ def stapo(batch: Scored, options: StapoOptions) -> Choice:
     if of_correct.size == 0:
         return Choice(batch.valid)
     low = np.quantile(of_correct.astype(np.float64), options.entropy_quantile)
-    spurious = improbable & (H1 < low) & (batch.advantage > 0)[:, None]
+    spurious = improbable & (low > H1) & (batch.advantage > 0)[:, None]
     return Choice(batch.valid & ~spurious)
 
 
@@ -243,7 +243,7 @@ def covariance(batch: Scored) -> FloatArray:
 
 
 class ClipCovOptions(Options):
-    ratio: float = Field(2e-4, gt=0, le=1)
+    ratio: float = Field(default=2e-4, gt=0, le=1)
     low: float = 1.0
     high: float = 5.0
 
@@ -261,8 +261,8 @@ def clip_cov(batch: Scored, options: ClipCovOptions) -> Choice:
 
 
 class KlCovOptions(Options):
-    ratio: float = Field(2e-4, gt=0, le=1)
-    coefficient: float = Field(1.0, ge=0)
+    ratio: float = Field(default=2e-4, gt=0, le=1)
+    coefficient: float = Field(default=1.0, ge=0)
 
 
 @register("arXiv 2505.22617, KL-Cov", options=KlCovOptions, normalisation="tokens")

@@ -7,6 +7,7 @@ oracle's. Distributions lie along the last axis; every result drops it. Natural 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -47,10 +48,15 @@ def wasserstein(xp: Any, p: Any, q: Any) -> Any:
     return xp.sum(xp.abs(xp.cumsum(p - q, axis=-1)), axis=-1)
 
 
-GROUP_QUANTITY = {
+def kl_to(xp: Any, p: Any, q: Any) -> Any:
+    """KL(q || p): `kl` the other way round."""
+    return kl(xp, q, p)
+
+
+GROUP_QUANTITY: dict[str, Callable[[Any, Any, Any], Any]] = {
     "uniqueness": js,
     "kl_from_mean": kl,
-    "kl_to_mean": lambda xp, p, q: kl(xp, q, p),
+    "kl_to_mean": kl_to,
     "wasserstein": wasserstein,
 }
 """Each compares a row's distribution p with its group's mean q, by the name in `TokenStats`."""

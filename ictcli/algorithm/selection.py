@@ -62,6 +62,4 @@ def random_share(
     group: int = 1,
 ) -> BoolArray:
     """ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement."""
-    return top_share(
-        rng.random(valid.shape), valid, keep, scope=scope, group=group, zeros=True
-    )
+    return top_share(rng.random(valid.shape), valid, keep, scope=scope, group=group, zeros=True)

@@ -91,7 +91,9 @@ def evaluate(
         unparsed += sum(v.status == "unparsed" for v in verdicts)
         tokens += int(rollouts.lengths.sum())
         if samples is not None:
-            lines.extend(_sample_line(chunk[i // n], texts[i], verdicts[i]) for i in range(len(texts)))
+            lines.extend(
+                _sample_line(chunk[i // n], texts[i], verdicts[i]) for i in range(len(texts))
+            )
         progress(min(first + CHUNK, len(problems)), len(problems))
     if samples is not None:
         write_text(samples, "".join(lines))

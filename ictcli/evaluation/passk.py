@@ -41,7 +41,7 @@ def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
 
 def bootstrap_mean(values: FloatArray, seed: int = 0) -> Interval:
     """The mean of (N,) values, one a problem, with the 95 % percentile interval over problems."""
-    from scipy import stats
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
     mean = float(np.mean(values))
     if len(values) < 2 or np.ptp(values) == 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from ictcli.errors import UserError, nearest
 from ictcli.tasks.chain import problem as chain_problem
@@ -67,7 +67,7 @@ def grade(verify: Verifier, responses: Sequence[str], golds: Sequence[str]) -> l
 @register_verifier("chain")
 def chain(response: str, gold: str) -> Verdict:
     """The value on the last line of a chain, which must end in `#`."""
-    status = chain_problem.verify(response, gold)
+    status = cast(Status, chain_problem.verify(response, gold))
     final = response.rstrip("#").rpartition(";")[2]
     return Verdict(status, "" if status == "unparsed" else final)
 

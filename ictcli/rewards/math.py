@@ -52,7 +52,7 @@ def math(response: str, gold: str) -> Verdict:
     left, right = as_integer(answer), as_integer(gold)
     if left is not None and right is not None:
         return Verdict("correct" if left == right else "wrong", answer)
-    import math_verify
+    import math_verify  # pyright: ignore[reportMissingTypeStubs]
 
     library = cast(Any, math_verify)
     parsed = library.parse(f"\\boxed{{{answer}}}")

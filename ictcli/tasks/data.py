@@ -45,7 +45,7 @@ def split_task(name: str, domain: Domain, problems: list[Problem]) -> Task:
 
 def load_hub(path: str, config: str | None, split: str) -> Iterable[dict[str, Any]]:
     """Rows of a hub data set, through `datasets` (its cache and HF_DATASETS_OFFLINE count)."""
-    import datasets
+    import datasets  # pyright: ignore[reportMissingTypeStubs]
 
     try:
         return cast(Any, datasets).load_dataset(path, config, split=split)

@@ -1,12 +1,16 @@
 """Measure a model on held-out `chain` problems: pass@k, slips, lengths and forks."""
 
+# pyright: reportUnknownMemberType=false
+# torch and transformers annotate only a part of their parameters.
+
 import random
 from collections import defaultdict
 from dataclasses import dataclass
 from math import comb
+from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerBase
 
 from ictcli.tasks.chain.problem import (
     forks,
@@ -47,7 +51,7 @@ def heldout_expressions(count: int, operands: tuple[int, int], seed: int) -> lis
 
 @torch.no_grad()
 def sample_responses(
-    model: Qwen2ForCausalLM,
+    model: Any,
     tokenizer: PreTrainedTokenizerBase,
     expressions: list[str],
     samples: int,
@@ -88,7 +92,7 @@ def pass_at_k(correct: int, samples: int, k: int) -> float:
 
 
 def measure(
-    model: Qwen2ForCausalLM,
+    model: Any,
     tokenizer: PreTrainedTokenizerBase,
     expressions: list[str],
     samples: int,

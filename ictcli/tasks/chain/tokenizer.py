@@ -1,5 +1,8 @@
 """The character tokenizer of the task `chain`."""
 
+# pyright: reportUnknownMemberType=false
+# tokenizers annotates only a part of its parameters.
+
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 

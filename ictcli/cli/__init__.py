@@ -1,0 +1,97 @@
+"""The command line. Each command's module is read when it is used, and reads what it needs then:
+`ictcli --help` imports click alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from ictcli import __version__
+from ictcli.errors import UserError, nearest
+
+COMMANDS = ("train", "resume", "eval", "compare", "recipes", "methods", "doctor")
+
+
+class LazyGroup(click.Group):
+    """Finds the command NAME as the object `command` of ictcli.cli.NAME."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return importlib.import_module(f"ictcli.cli.{cmd_name}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise UserError(
+                f"There is no command {args[0]!r}{nearest(args[0], list(COMMANDS))}.",
+                "ictcli --help lists them",
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ictcli")
+def cli() -> None:
+    """Train small reasoning models by reinforcement learning with verifiable rewards.
+
+    Start with: ictcli train quickstart
+    """
+
+
+def main() -> None:
+    """Run the command line and exit with the codes of `ictcli.errors`."""
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output went away: nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
+        result: Any = cli.main(standalone_mode=False)
+    except UserError as error:
+        return fail(error.message, error.hint, error.exit_code)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "ictcli"
+        return fail(error.format_message(), f"{command} --help", 2)
+    except click.ClickException as error:
+        return fail(error.format_message(), "", error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return fail("Interrupted.", "what was saved before stands; see ictcli resume --help", 130)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return fail(*_explain(error), 1)
+    return result if isinstance(result, int) else 0
+
+
+def fail(message: str, hint: str, code: int) -> int:
+    """Print an error as every command does: a sentence, a blank line, the hint."""
+    text = f"error: {message}\n" + (f"\nhint: {hint}\n" if hint else "")
+    sys.stderr.write(text)
+    return code
+
+
+def _explain(error: OSError) -> tuple[str, str]:
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno == errno.ENOSPC:
+        return f"No space is left on the disk{where}.", "free some, then: ictcli resume RUN"
+    if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        return f"This cannot be written or read: {error.strerror}{where}.", (
+            "choose a folder of your own with --run, --out, or check its permissions"
+        )
+    return f"{error.strerror or error}{where}.", ""

@@ -1,0 +1,102 @@
+"""ictcli eval"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ictcli.cli.train import BACKENDS
+
+
+def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not numbers with commas between") from None
+
+
+@click.command("eval")
+@click.argument("model", metavar="MODEL|RUN")
+@click.option("--bench", "names", required=True, help="Benchmarks, with commas between.")
+@click.option("--n", default=16, show_default=True, type=click.IntRange(1), help="Samples each.")
+@click.option("--k", "ks", default="1,4", show_default=True, callback=_numbers, help="pass@k.")
+@click.option("--temperature", default=1.0, show_default=True, type=click.FloatRange(0))
+@click.option("--max-tokens", type=click.IntRange(1), help="Instead of the benchmark's own.")
+@click.option("--limit", type=click.IntRange(1), help="The first problems only.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option("--backend", type=BACKENDS, default="auto", help="Which engine runs the model.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--threads", default=0, type=click.IntRange(0), help="CPU threads; 0: as it likes.")
+@click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds benchmarks.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def command(
+    model: str,
+    names: str,
+    n: int,
+    ks: tuple[int, ...],
+    temperature: float,
+    max_tokens: int | None,
+    limit: int | None,
+    seed: int,
+    backend: str,
+    device: str,
+    threads: int,
+    plugin_files: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure pass@k of a model folder, a hub id, builtin:chain, or a run.
+
+    \b
+    ictcli eval builtin:chain --bench chain,chain-long
+    ictcli eval runs/quickstart-ict-s0 --bench chain --n 64 --k 1,4,16
+    """
+    from ictcli import plugins
+    from ictcli.console import EvalProgress, evaluations
+    from ictcli.engine import build_engine
+    from ictcli.errors import UserError
+    from ictcli.evaluation.evaluate import evaluate
+    from ictcli.files import write_json
+    from ictcli.recipe import EngineSettings, PromptSettings
+    from ictcli.runs import free_folder
+    from ictcli.tasks import find_benchmark
+    from ictcli.types import Sampling
+
+    if min(ks) < 1 or max(ks) > n:
+        raise UserError(
+            f"pass@{max(ks)} needs at least {max(ks)} samples a problem, not n = {n}.",
+            f"--n {max(ks)}, or a smaller --k (from 1 up)",
+        )
+    for file in plugin_files:
+        plugins.load(file)
+    benchmarks = [find_benchmark(name.strip()) for name in names.split(",")]
+    settings = EngineSettings(backend=backend, device=device, threads=threads)
+    engine = build_engine(model, settings)
+    run_folder = Path(model) if (Path(model) / "recipe.toml").is_file() else None
+    base = run_folder / "eval" if run_folder else Path("evals")
+    folder = out or free_folder(base, f"{Path(model.replace(':', '-')).name}-seed{seed}")
+    found: list[dict[str, Any]] = []
+    with EvalProgress() as progress:
+        for benchmark in benchmarks:
+            sampling = Sampling(
+                max_tokens or benchmark.max_tokens, temperature, stop_ids=engine.stop_ids
+            )
+            result = evaluate(
+                engine,
+                benchmark.name,
+                benchmark.problems(limit),
+                benchmark.domain,
+                sampling,
+                PromptSettings(),
+                n=n,
+                ks=ks,
+                seed=seed,
+                samples=folder / f"{Path(benchmark.name).stem}.jsonl",
+                progress=progress.of(benchmark.name),
+            )
+            found.append({"model": model, **result.json()})
+    write_json(folder / "results.json", found)
+    evaluations(found, folder, as_json=as_json)

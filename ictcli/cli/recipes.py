@@ -1,0 +1,53 @@
+"""ictcli recipes"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.group("recipes")
+def command() -> None:
+    """List, show and copy the recipes that ship with ictcli."""
+
+
+@command.command("ls")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def ls(as_json: bool) -> None:
+    """List the recipes, each with its first line."""
+    from ictcli.console import rows
+    from ictcli.recipe import shipped_recipes
+
+    found = [
+        {"recipe": name, "about": path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")}
+        for name, path in shipped_recipes().items()
+    ]
+    rows(found, as_json=as_json)
+
+
+@command.command("show")
+@click.argument("name")
+def show(name: str) -> None:
+    """Print a recipe."""
+    from ictcli.recipe import find_recipe
+
+    click.echo(find_recipe(name).read_text(encoding="utf-8"), nl=False)
+
+
+@command.command("cp")
+@click.argument("name")
+@click.argument("target", type=click.Path(path_type=Path))
+def cp(name: str, target: Path) -> None:
+    """Copy a recipe to TARGET, to be changed there."""
+    from ictcli.console import narrate
+    from ictcli.errors import UserError
+    from ictcli.files import write_text
+    from ictcli.recipe import find_recipe
+
+    source = find_recipe(name)
+    path = target / source.name if target.is_dir() else target
+    if path.exists():
+        raise UserError(f"{path} exists already.", "choose another name")
+    write_text(path, source.read_text(encoding="utf-8"))
+    narrate(f"{path} is yours to change; ictcli train {path}")

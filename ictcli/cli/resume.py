@@ -1,0 +1,27 @@
+"""ictcli resume"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("resume")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def command(folder: Path, as_json: bool) -> None:
+    """Continue RUN from its last checkpoint, exactly as if it had never stopped."""
+    from ictcli.console import narrate, report, watcher
+    from ictcli.launch import launch
+    from ictcli.runs import Run
+
+    run, recipe = Run.open(folder)
+    with run:
+        summary = run.read("summary.json")
+        if summary is not None:
+            narrate(f"{folder} is finished: {summary['steps']} steps.")
+        else:
+            with watcher(recipe, folder, live=not as_json) as watch:
+                summary = launch(run, recipe, watch, watch.attach)
+    report(summary, folder, as_json=as_json)

@@ -1,0 +1,51 @@
+"""ictcli train"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+BACKENDS = click.Choice(["auto", "torch", "mlx"])
+
+
+@click.command("train")
+@click.argument("recipe")
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
+@click.option("--run", "folder", type=click.Path(path_type=Path), help="The run folder to make.")
+@click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def command(
+    recipe: str,
+    overrides: tuple[str, ...],
+    backend: str | None,
+    folder: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Train a model as RECIPE says: a shipped recipe's name, or a .toml file.
+
+    \b
+    ictcli train quickstart
+    ictcli train quickstart method=grpo seed=1 steps=200
+    ictcli train my-recipe.toml --run runs/mine --dry-run
+    """
+    from ictcli.console import narrate, plan, report, watcher
+    from ictcli.launch import launch
+    from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
+    from ictcli.runs import Run, free_folder
+
+    extra = [f"engine.backend={backend}"] if backend else []
+    resolved = load_recipe(recipe, [*overrides, *extra])
+    for key in unused_keys(resolved, overrides):
+        narrate(f"note: {key} has no effect with method={resolved.rule.name}")
+    if dry_run:
+        click.echo(to_toml(resolved), nl=False)
+        plan(resolved)
+        return
+    name = f"{find_recipe(recipe).stem}-{resolved.rule.name}-s{resolved.seed}"
+    run = Run.create(folder or free_folder(Path("runs"), name), resolved)
+    with run, watcher(resolved, run.folder, live=not as_json) as watch:
+        summary = launch(run, resolved, watch, watch.attach)
+    report(summary, run.folder, as_json=as_json)

@@ -1,0 +1,227 @@
+"""The screen. Nothing outside this package imports rich.
+
+Data goes to stdout, narration to stderr. On a terminal a run is a live view, elsewhere one plain
+line a step.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from ictcli.console.live import LiveWatcher
+from ictcli.console.plain import PlainWatcher, RunWatcher
+from ictcli.recipe import Recipe
+from ictcli.step import mini_batches
+
+__all__ = [
+    "EvalProgress",
+    "PlainWatcher",
+    "RunWatcher",
+    "comparison",
+    "evaluations",
+    "narrate",
+    "plan",
+    "report",
+    "rows",
+    "table",
+    "watcher",
+]
+
+
+def narrate(text: str) -> None:
+    """A line for the person watching, on stderr."""
+    sys.stderr.write(f"{text}\n")
+
+
+def watcher(recipe: Recipe, folder: Path, *, live: bool = True) -> RunWatcher:
+    """The live view where stderr is a terminal, else one plain line a step."""
+    if live and Console(stderr=True).is_terminal:
+        return LiveWatcher(recipe, folder)
+    return PlainWatcher(recipe, folder)
+
+
+def table(columns: Sequence[str], body: Sequence[Sequence[str | Text]]) -> None:
+    """A table on stdout; as wide as its content where stdout is no terminal."""
+    out = Console()
+    if not out.is_terminal:
+        out = Console(width=max(120, out.width))
+    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        grid.add_column(column, overflow="fold")
+    for row in body:
+        grid.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    out.print(grid)
+
+
+def rows(found: Sequence[dict[str, str]], *, as_json: bool) -> None:
+    """Records of the same keys, as JSON or as a table."""
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    elif found:
+        table(list(found[0]), [list(row.values()) for row in found])
+
+
+def plan(recipe: Recipe) -> None:
+    """What a run will do, on stderr, without loading anything."""
+    rollouts = recipe.prompts * recipe.group
+    updates = len(list(mini_batches(recipe))) * recipe.update.epochs
+    narrate(
+        f"\nplan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
+        f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} tokens a step), "
+        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.rule.name}."
+    )
+
+
+def interval(found: dict[str, float]) -> str:
+    return f"{found['value']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+
+
+def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
+    """Before against after, where the model lies, and the next command."""
+    if as_json:
+        print(json.dumps(summary, indent=2))
+        return
+    body: list[list[str]] = []
+    for metric, after in summary["after"].items():
+        before = summary["before"][metric]
+        gain = after["value"] - before["value"]
+        body.append([metric, interval(before), interval(after), f"{gain:+.3f}"])
+    table(["", "before", "after", "change"], body)
+    narrate(
+        f"\n{summary['problems']} held-out problems, {summary['samples_per_problem']} samples "
+        f"each, 95 % intervals over problems. {summary['steps']} steps in "
+        f"{summary['wall_s']:.0f} s; {summary['tokens_sampled']:,} tokens sampled, "
+        f"{summary['tokens_kept_share']:.1%} of them trained."
+    )
+    narrate(f"model: {folder / 'model'}\nnext:  ictcli eval {folder} --bench chain,chain-long")
+
+
+class EvalProgress:
+    """A bar of problems done, with the time left; silent where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        err = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(),
+            console=err,
+            disable=not err.is_terminal,
+            transient=True,
+        )
+
+    def __enter__(self) -> EvalProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def of(self, name: str) -> Callable[[int, int], None]:
+        """A callback for one benchmark."""
+        task = self._bar.add_task(name, total=None)
+        return lambda done, total: self._bar.update(task, completed=done, total=total)
+
+
+def evaluations(found: Sequence[dict[str, Any]], folder: Path, *, as_json: bool) -> None:
+    """Evaluations as JSON or a table of one row a benchmark."""
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    ks = [key for key in found[0] if key.startswith("pass@")]
+    columns = ["benchmark", *ks, "truncated", "unparsed", "tokens", "seconds"]
+    table(
+        columns,
+        [
+            [
+                row["benchmark"],
+                *(interval(row[k]) for k in ks),
+                f"{row['truncated']:.1%}",
+                f"{row['unparsed']:.1%}",
+                f"{row['tokens']:,}",
+                f"{row['seconds']:.1f}",
+            ]
+            for row in found
+        ],
+    )
+    first = found[0]
+    narrate(
+        f"\n{first['problems']} problems, {first['n']} samples each, temperature "
+        f"{first['settings']['temperature']:g}; 95 % intervals by bootstrap over problems.\n"
+        f"samples: {folder}"
+    )
+
+
+def _over_seeds(found: dict[str, float | None]) -> str:
+    low, high = found["low"], found["high"]
+    if low is None or high is None:
+        return f"{found['value']:.3f}"
+    return f"{found['value']:.3f} ± {(high - low) / 2:.3f}"
+
+
+def _share(found: dict[str, Any], name: str) -> str:
+    return f"{found[name]:.1%}" if name in found else "-"
+
+
+def comparison(result: dict[str, Any], folder: Path, *, as_json: bool) -> None:
+    """A comparison as JSON or as two tables: what was reached, and what was kept."""
+    if as_json:
+        print(json.dumps(result, indent=2, ensure_ascii=False))
+        return
+    metrics = [key for key in result["rows"][0] if key.startswith("pass@")]
+    table(
+        ["method", *metrics, "tokens trained", "forks kept", "kept that fork", "s/step"],
+        [
+            [
+                row["method"],
+                *(_over_seeds(row[metric]) for metric in metrics),
+                _share(row, "tokens_kept_share"),
+                _share(row, "fork_recall"),
+                _share(row, "fork_precision"),
+                f"{row['seconds_per_step']:.2f}" if "seconds_per_step" in row else "-",
+            ]
+            for row in result["rows"]
+        ],
+    )
+    seeds = len(result["seeds"])
+    narrate(
+        f"\nmean ± 95 % t-interval over {seeds} seed{'s' * (seeds > 1)}"
+        + (" (one seed has none)" if seeds == 1 else "")
+        + "; forks: recall and precision while training, behind the dense warm-up.\n"
+    )
+    if result["forks"]:
+        body: list[list[str]] = []
+        for row in result["forks"]:
+            own, blind, equal = row["own"], row["random_at_own"], row["equal"]
+            body.append(
+                [
+                    row["method"],
+                    f"{own['share']:.1%}",
+                    f"{own['recall']:.3f} ({blind['recall']:.3f})",
+                    f"{own['precision']:.3f} ({blind['precision']:.3f})",
+                    f"{equal['recall']:.3f}" if equal else "-",
+                    f"{equal['precision']:.3f}" if equal else "-",
+                ]
+            )
+        columns = ["method", "share", "recall (random)", "precision (random)"]
+        table([*columns, "recall at 10 %", "precision at 10 %"], body)
+        narrate("\ntrue forks kept, on the same rollouts of the model before training\n")
+    for line in result["failed"]:
+        narrate(f"failed: {line}")
+    narrate(f"runs: {folder}")

@@ -1,0 +1,133 @@
+"""The live view of a run on a terminal: progress, four curves, and the newest rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ictcli.console.plain import RunWatcher, figure, passes
+from ictcli.recipe import Recipe
+from ictcli.trainer import Step
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+CURVES = (
+    ("reward", "reward", ".3f"),
+    ("entropy", "H1, nats", ".3f"),
+    ("renyi2", "H2, nats", ".3f"),
+    ("share_kept", "tokens kept", ".1%"),
+)
+SHOWN_TOKENS = 400
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """The last values as a row of block characters, averaged into `width` places at most."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    size = -(-len(known) // width)
+    places = [known[i : i + size] for i in range(0, len(known), size)]
+    means = [sum(place) / len(place) for place in places]
+    low, high = min(means), max(means)
+    span = (high - low) or 1.0
+    return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
+
+
+def printable(text: str) -> str:
+    """Model text that cannot move the cursor: control characters become visible signs."""
+    return "".join(c if c.isprintable() else "⏎" if c == "\n" else "·" for c in text)
+
+
+class LiveWatcher(RunWatcher):
+    """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
+
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        super().__init__(recipe, folder)
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+        self._history: list[dict[str, Any]] = []
+        self._status = "loading the model"
+        self._left = "-"
+        self._rollout: RenderableType = Text("")
+
+    def __enter__(self) -> LiveWatcher:
+        self._live.start()
+        self._draw()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def evaluating(self, label: str, done: int, total: int) -> None:
+        self._status = f"evaluating ({label}): {done} of {total} problems"
+        self._draw()
+
+    def evaluated(self, label: str, found: dict[str, Any]) -> None:
+        self._console.print(Text(f"{label}: {passes(found)}"))
+        self._status = "training"
+        self._draw()
+
+    def warned(self, message: str) -> None:
+        self._console.print(Text(f"warning: {message}", style="yellow"))
+
+    def stepped(self, step: Step) -> None:
+        self._history.append(step.metrics)
+        self._left = self.left(step.number)
+        self._rollout = self._newest(step)
+        self._draw()
+
+    def _newest(self, step: Step) -> RenderableType:
+        """A rollout of the step that was trained, where there is one."""
+        batch, plan = step.batch, step.plan
+        trained = (plan.kept.sum(axis=1) > 0) & (batch.advantage != 0)
+        row = int(trained.argmax()) if trained.any() else 0
+        rollouts = batch.rollouts
+        problem = batch.problems[row // rollouts.group]
+        text = Text(printable(problem.prompt[-SHOWN_TOKENS:]), style="dim")
+        tokenizer = self.engine.tokenizer if self.engine else None
+        for place in range(min(int(rollouts.lengths[row]), SHOWN_TOKENS)):
+            token = int(rollouts.tokens[row, place])
+            piece = tokenizer.decode([token]) if tokenizer else str(token)
+            text.append(printable(piece), style="reverse" if plan.kept[row, place] else "not dim")
+        status, advantage = batch.verdicts[row].status, float(batch.advantage[row])
+        return Panel(
+            text,
+            title=Text(
+                f"newest rollout: {status}, advantage {advantage:+.2f}; kept tokens reversed"
+            ),
+            title_align="left",
+            border_style="dim",
+        )
+
+    def _draw(self) -> None:
+        recipe, done = self.recipe, len(self._history)
+        number = self._history[-1]["step"] if done else 0
+        head = Table.grid(padding=(0, 1))
+        head.add_row(
+            Text(f"{recipe.rule.name} on {recipe.task}", style="bold"),
+            ProgressBar(total=recipe.steps, completed=number, width=30),
+            Text(f"step {number}/{recipe.steps}  left {self._left}  {self._status}"),
+        )
+        curves = Table.grid(padding=(0, 2))
+        width = max(10, min(60, self._console.width - 30))
+        for key, name, form in CURVES:
+            values = [metrics[key] for metrics in self._history]
+            last = figure(values[-1], form) if values else "-"
+            curves.add_row(Text(name), Text(last), Text(sparkline(values, width), style="cyan"))
+        parts: list[RenderableType] = [head, curves]
+        if done:
+            parts.append(self._rollout)
+        self._live.update(Group(*parts))

@@ -1,0 +1,45 @@
+"""What `ictcli doctor` looks at."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+
+from ictcli import __version__
+from ictcli.engine import build_engine, choose_backend, installed_engines
+from ictcli.errors import UserError
+from ictcli.launch import versions
+from ictcli.recipe import EngineSettings
+
+
+def examine() -> list[dict[str, str]]:
+    """Rows of check, state (ok, missing, failed, info) and finding."""
+    rows = [
+        _row("ictcli", "info", f"{__version__}, Python {platform.python_version()}"),
+        _row("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
+        _row("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
+    ]
+    installed = installed_engines()
+    for name in ("torch", "mlx"):
+        if name not in installed:
+            rows.append(_row(f"engine {name}", "missing", f'pip install "ictcli[{name}]"'))
+            continue
+        try:
+            engine = build_engine("builtin:chain", EngineSettings(backend=name))
+            about = engine.describe()
+            rows.append(_row(f"engine {name}", "ok", f"{about['device']}, {about['dtype']}"))
+        except UserError as error:
+            rows.append(_row(f"engine {name}", "failed", error.message))
+    rows.append(_row("--backend auto", "info", choose_backend("auto")))
+    offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
+    rows.append(_row("hub", "info", "offline by environment" if offline else "used when asked"))
+    free = shutil.disk_usage(".").free
+    rows.append(
+        _row("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here")
+    )
+    return rows
+
+
+def _row(check: str, state: str, finding: str) -> dict[str, str]:
+    return {"check": check, "state": state, "finding": finding}

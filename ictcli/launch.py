@@ -1,0 +1,74 @@
+"""Start or continue a run: engine, environment record, Ctrl-C, training."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import signal
+import sys
+from collections.abc import Callable, Generator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from ictcli import __version__
+from ictcli.engine import Engine, build_engine
+from ictcli.recipe import Recipe
+from ictcli.runs import Run
+from ictcli.trainer import Watcher, train
+
+LIBRARIES = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries that are installed, of those that matter to a result."""
+    found: dict[str, str] = {}
+    for name in LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
+    """What environment.json holds."""
+    return {
+        "ictcli": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "libraries": versions(),
+        "engine": engine.describe(),
+        "seed": recipe.seed,
+        "command": sys.argv[1:],
+    }
+
+
+@contextlib.contextmanager
+def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[], bool]]:
+    """Within, Ctrl-C (or SIGTERM) asks the run to end after its step; a second one ends it now."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        say("Finishing the step in flight; Ctrl-C again stops at once.")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def launch(
+    run: Run, recipe: Recipe, watch: Watcher, attach: Callable[[Engine], None] = lambda engine: None
+) -> dict[str, Any]:
+    """Build the engine and train the run to its end; gives its summary.
+
+    `attach` is given the engine before the first step (the live view decodes tokens with it).
+    """
+    with finish_step_on_interrupt(watch.warned) as interrupted:
+        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
+        attach(engine)
+        run.write("environment.json", environment(engine, recipe))
+        return train(run, recipe, engine, watch, interrupted)
