@@ -1,0 +1,56 @@
+"""Fixtures every test may use: tiny models of this project's own making, and no network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def make_qwen2(folder: Path, *, tied: bool, seed: int = 0) -> Path:
+    """A random Qwen2 with grouped-query attention and the chain tokenizer, in Hugging Face layout.
+
+    Its weights are large enough that distributions differ much from prefix to prefix.
+    """
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from ictcli.tasks.chain.tokenizer import EOS_ID, PAD_ID, make_tokenizer
+
+    tokenizer = make_tokenizer()
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        tie_word_embeddings=tied,
+        initializer_range=0.3,
+        pad_token_id=PAD_ID,
+        eos_token_id=EOS_ID,
+        bos_token_id=None,
+    )
+    torch.manual_seed(seed)
+    model = Qwen2ForCausalLM(config)
+    model.generation_config.eos_token_id = EOS_ID
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tied embeddings, like Qwen2.5's small models."""
+    return make_qwen2(tmp_path_factory.mktemp("models") / "tied", tied=True)
+
+
+@pytest.fixture(scope="session")
+def untied_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_qwen2(tmp_path_factory.mktemp("models") / "untied", tied=False, seed=1)

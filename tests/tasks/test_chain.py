@@ -1,0 +1,320 @@
+"""Laws of the task `chain`, and the shipped model against its build.json."""
+
+import hashlib
+import json
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.tasks.chain import problem
+from ictcli.tasks.chain.problem import (
+    CHAIN,
+    apply,
+    forks,
+    is_heldout,
+    is_sound,
+    make_expression,
+    right_operator,
+    solution,
+    value,
+    verify,
+)
+
+MODEL = Path(problem.__file__).parent / "model"
+
+seeds = st.integers(0, 2**32)
+expressions = st.builds(lambda seed: make_expression(random.Random(seed), (2, 10)), seeds)
+garbage = st.text(alphabet="0123456789+-*=;#x ", max_size=60)
+
+
+@given(seeds, st.integers(2, 6), st.integers(0, 4))
+def test_make_expression_stays_in_the_range(seed: int, low: int, more: int) -> None:
+    expression = make_expression(random.Random(seed), (low, low + more))
+    digits, operators = expression[::2], expression[1::2]
+    assert low <= len(digits) <= low + more
+    assert set(digits) <= set("0123456789")
+    assert set(operators) <= set("+-*")
+
+
+def test_make_expression_is_uniform_in_size_digit_and_operator() -> None:
+    rng = random.Random(0)
+    drawn = [make_expression(rng, CHAIN) for _ in range(20_000)]
+    for size in range(CHAIN[0], CHAIN[1] + 1):
+        assert 0.18 < sum(len(e) == 2 * size - 1 for e in drawn) / len(drawn) < 0.22
+    text = "".join(drawn)
+    operators = sum(text.count(o) for o in "+-*")
+    for operator in "+-*":
+        assert 0.32 < text.count(operator) / operators < 0.35
+    for digit in "0123456789":
+        assert 0.095 < text.count(digit) / (len(text) - operators) < 0.105
+
+
+@pytest.mark.parametrize("operands", [(1, 4), (5, 4), (0, 0)])
+def test_make_expression_refuses_an_empty_or_trivial_range(operands: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="operands"):
+        make_expression(random.Random(0), operands)
+
+
+@given(expressions)
+def test_value_is_integer_arithmetic_modulo_ten(expression: str) -> None:
+    assert value(expression) == eval(expression, {"__builtins__": {}}) % 10
+
+
+@pytest.mark.parametrize("text", ["", "+", "3+", "3++4", "12", "3+4=", "3 + 4", "\u0663+1", "3\n"])
+def test_value_refuses_what_is_no_expression(text: str) -> None:
+    with pytest.raises(ValueError, match="not an expression"):
+        value(text)
+
+
+def test_apply_ignores_precedence() -> None:
+    assert [apply("3+4*2-5", i) for i in range(3)] == ["7*2-5", "3+8-5", "3+4*7"]
+
+
+@pytest.mark.parametrize(("text", "index"), [("3", 0), ("3+4", 1), ("3+4", -1), ("3x4", 0)])
+def test_apply_refuses_a_missing_operator(text: str, index: int) -> None:
+    with pytest.raises(ValueError, match=r"operator number|not an expression"):
+        apply(text, index)
+
+
+@pytest.mark.parametrize(
+    ("expression", "index"), [("3+4*2*5", 1), ("3+4-2", 0), ("3*4", 0), ("3-4+2*1", 2)]
+)
+def test_right_operator_is_leftmost_product_else_leftmost(expression: str, index: int) -> None:
+    assert right_operator(expression) == index
+
+
+@given(expressions)
+def test_right_operator_keeps_the_value(expression: str) -> None:
+    assert value(apply(expression, right_operator(expression))) == value(expression)
+
+
+def test_right_operator_needs_an_operator() -> None:
+    with pytest.raises(ValueError, match="no operator"):
+        right_operator("3")
+
+
+@given(expressions, seeds)
+def test_a_solution_without_wrong_choices_is_correct(expression: str, seed: int) -> None:
+    response = solution(expression, random.Random(seed), right=1.0)
+    assert verify(response, str(value(expression))) == "correct"
+
+
+@given(expressions, seeds, st.floats(0, 1))
+def test_every_solution_is_sound(expression: str, seed: int, right: float) -> None:
+    response = solution(expression, random.Random(seed), right)
+    operands = (len(expression) + 1) // 2
+    assert len(response) == operands * (operands - 1)
+    assert is_sound(expression + "=", response)
+
+
+def test_solution_takes_the_right_operator_with_its_probability() -> None:
+    rng = random.Random(0)
+    lines = [solution("1+2*4-3", rng, right=0.4).split(";")[0] for _ in range(10_000)]
+    assert {line: round(lines.count(line) / 10_000, 1) for line in set(lines)} == {
+        "1+8-3": 0.4,
+        "3*4-3": 0.3,
+        "1+2*1": 0.3,
+    }
+
+
+@given(expressions, seeds, st.data())
+def test_a_slip_makes_a_response_unsound(expression: str, seed: int, data: st.DataObject) -> None:
+    response = solution(expression, random.Random(seed), right=0.5)
+    last = response[-2]
+    slip = data.draw(st.sampled_from([d for d in "0123456789" if d != last]))
+    assert not is_sound(expression + "=", response[:-2] + slip + "#")
+    assert not is_sound(expression + "=", response[:-1])
+    assert not is_sound(expression + "=", response + slip)
+
+
+def test_one_expression_in_sixteen_is_held_out() -> None:
+    rng = random.Random(0)
+    drawn = [make_expression(rng, CHAIN) for _ in range(20_000)]
+    assert 0.055 < sum(map(is_heldout, drawn)) / len(drawn) < 0.07
+    assert is_heldout("4+0+1*0*5*8")  # a change of the rule would mix the two parts
+    assert not is_heldout("3+4*2-5")
+
+
+@pytest.mark.parametrize(
+    ("response", "verdict"),
+    [
+        ("3+8-5;1-5;6#", "correct"),
+        ("6#", "correct"),
+        ("nonsense;6#", "correct"),
+        ("3+8-5;1-5;7#", "wrong"),
+        ("3+8-5;1-5;6", "unparsed"),
+        ("3+8-5;1-5#", "unparsed"),
+        ("16#", "unparsed"),
+        ("6##", "unparsed"),
+        ("6#\n", "unparsed"),
+        ("1-5;#", "unparsed"),
+        ("\u0666#", "unparsed"),
+        ("#", "unparsed"),
+        ("", "unparsed"),
+    ],
+)
+def test_only_the_final_digit_counts(response: str, verdict: str) -> None:
+    assert verify(response, "6") == verdict
+
+
+@pytest.mark.parametrize(
+    ("prompt", "response", "positions"),
+    [
+        ("3+4*2-5=", "3+8-5;1-5;6#", [2, 6]),
+        ("3+4*2-5=", "7*2-5;7*7;9#", [0, 6]),
+        # 3*2 and 3+0 begin alike: the operator settles it, not the digit.
+        ("3+0*2=", "3+0;3#", [1]),
+        ("3+0*2=", "3*2;6#", [1]),
+        # three candidates: a token that leaves two of them is no fork.
+        ("1+1+1+1=", "2+1+1;3+1;4#", [0, 6]),
+        ("1+1+1+1=", "1+2+1;3+1;4#", [2, 6]),
+        ("1+1+1+1=", "1+1+2;1+3;4#", [2, 6]),
+        # one distinct candidate, though two operators: no fork.
+        ("1*1*1=", "1*1;1#", []),
+        ("3+4=", "7#", []),
+        # truncated: a fork only where its token is.
+        ("3+4*2-5=", "", []),
+        ("3+4*2-5=", "3+", []),
+        ("3+4*2-5=", "3+8", [2]),
+        ("3+4*2-5=", "3+8-5;", [2]),
+        ("3+4*2-5=", "3+8-5;1", [2, 6]),
+        # wrong arithmetic: fits no candidate at once, and is the next current expression.
+        ("3+4*2-5=", "9+8-5;7-5;2#", [0, 6]),
+        # too short or ended too early: the terminator is what fits no candidate.
+        ("3+4*2-5=", "3+;1-5;6#", [2]),
+        ("3+4*2-5=", "3+#", [2]),
+        # a malformed line has its own fork and ends the analysis.
+        ("3+4*2-5=", "3+8x5;1-5;6#", [2]),
+        ("3+4*2-5=", "3+8-5;1--5;6#", [2, 6]),
+        ("3+4*2-5=", "x", [0]),
+        ("3+4*2-5=", ";1-5;6#", [0]),
+        ("3+4*2-5=", "3+8-5#1-5;6#", [2]),
+        # a line of one digit leaves nothing to choose; a well-formed one goes on from there.
+        ("3+4=", "7;1+2+4;3+4;7#", [8]),
+        ("3+=", "3+8;1#", []),
+    ],
+)
+def test_forks_worked_by_hand(prompt: str, response: str, positions: list[int]) -> None:
+    assert forks(prompt, response) == positions
+
+
+@given(expressions, garbage)
+def test_forks_never_exceed_steps(expression: str, response: str) -> None:
+    positions = forks(expression + "=", response)
+    assert positions == sorted(set(positions))
+    assert all(0 <= p < len(response) for p in positions)
+    assert len(positions) <= response.count(";") + 1
+    starts = [0] + [i + 1 for i, character in enumerate(response) if character == ";"]
+    steps = [max(s for s in starts if s <= p) for p in positions]
+    assert len(set(steps)) == len(steps)
+
+
+@given(expressions, seeds, garbage, st.integers(0, 90), st.integers(0, 90))
+def test_forks_do_not_depend_on_what_follows(
+    expression: str, seed: int, tail: str, keep: int, cut: int
+) -> None:
+    response = solution(expression, random.Random(seed), right=0.5)[:keep] + tail
+    whole = forks(expression + "=", response)
+    assert forks(expression + "=", response[:cut]) == [p for p in whole if p < cut]
+
+
+@given(expressions, seeds)
+def test_a_sound_step_has_a_fork_iff_it_has_a_choice(expression: str, seed: int) -> None:
+    response = solution(expression, random.Random(seed), right=0.5)
+    choices, current = 0, expression
+    for line in response[:-1].split(";"):
+        choices += len({apply(current, i) for i in range(len(current) // 2)}) > 1
+        current = line
+    assert len(forks(expression + "=", response)) == choices
+
+
+@pytest.fixture(scope="module")
+def stated() -> dict[str, Any]:
+    return json.loads((MODEL / "build.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def shipped() -> tuple[Any, Any]:
+    """The shipped model and tokenizer, loaded as any folder is, without a warning."""
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = records.append
+    logger = logging.getLogger("transformers")
+    logger.addHandler(handler)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
+        model = transformers.AutoModelForCausalLM.from_pretrained(MODEL)
+    finally:
+        logger.removeHandler(handler)
+    assert [record.getMessage() for record in records] == []
+    return model.eval(), tokenizer
+
+
+def test_shipped_weights_are_those_that_were_measured(stated: dict[str, Any]) -> None:
+    weights = (MODEL / "model.safetensors").read_bytes()
+    assert hashlib.sha256(weights).hexdigest() == stated["sha256"]
+
+
+def test_shipped_folder_is_complete_and_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in MODEL.iterdir()}
+    assert set(sizes) == {
+        "build.json",
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
+    assert sum(sizes.values()) <= 2_000_000
+
+
+def test_shipped_model_is_the_one_stated(shipped: tuple[Any, Any], stated: dict[str, Any]) -> None:
+    model, _ = shipped
+    count = sum(p.numel() for p in model.parameters())
+    assert count == stated["parameters"] <= 600_000
+    assert {str(p.dtype) for p in model.parameters()} == {"torch.float32"}
+    assert model.config.model_type == "qwen2"
+
+
+def test_tokenizer_is_one_character_one_token(shipped: tuple[Any, Any]) -> None:
+    _, tokenizer = shipped
+    text = "0123456789+-*=;#"
+    ids = tokenizer(text)["input_ids"]
+    assert ids == list(range(2, 18))
+    assert tokenizer.decode(ids) == text
+    assert tokenizer("3 +")["input_ids"] == [5, tokenizer.unk_token_id, 12]
+
+
+def test_end_token_survives_decoding_and_padding_does_not(shipped: tuple[Any, Any]) -> None:
+    model, tokenizer = shipped
+    end = tokenizer.convert_tokens_to_ids("#")
+    assert model.config.eos_token_id == model.generation_config.eos_token_id == end
+    ids = [tokenizer.pad_token_id, *tokenizer("1-5;6#")["input_ids"], tokenizer.pad_token_id]
+    assert tokenizer.decode(ids, skip_special_tokens=True) == "1-5;6#"
+    assert tokenizer.batch_decode([ids], skip_special_tokens=True) == ["1-5;6#"]
+
+
+def test_stated_base_leaves_room_and_slips_little(stated: dict[str, Any]) -> None:
+    chain = stated["heldout_at_temperature_1"]["chain"]
+    assert chain["problems"] == 512
+    assert 0.25 <= chain["pass_at_1"] <= 0.38
+    assert 0.65 <= chain["pass_at_4"] <= 0.80
+    assert chain["slips"] <= 0.03
+
+
+def test_shipped_model_samples_as_stated(shipped: tuple[Any, Any], stated: dict[str, Any]) -> None:
+    measuring = pytest.importorskip("ictcli.tasks.chain.measure")
+    model, tokenizer = shipped
+    problems = measuring.heldout_expressions(64, CHAIN, 1)
+    measured = measuring.measure(model, tokenizer, problems, 4, 0)
+    chain = stated["heldout_at_temperature_1"]["chain"]
+    assert abs(measured.pass_at_1 - chain["pass_at_1"]) < 0.12
+    assert measured.slips < chain["slips"] + 0.05
+    assert abs(measured.response_tokens - chain["response_tokens"]) < 6
