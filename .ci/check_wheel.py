@@ -1,0 +1,58 @@
+"""Checks a wheel that is installed in this interpreter, alone: contents, start-up, imports."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+TOP = {"ictcli", "ictcli_torch"}
+HEAVY = ("torch", "mlx", "transformers", "numpy")
+MAX_CPU_S = 0.3
+
+
+def main(wheel: str) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    packages = {n.split("/")[0] for n in names if ".dist-info/" not in n}
+    assert packages == TOP, f"the wheel holds {sorted(packages)}, not {sorted(TOP)}"
+    sources = {str(p) for p in Path("ictcli").rglob("*.py")}
+    sources |= {str(p.relative_to("backends")) for p in Path("backends").rglob("*.py")}
+    recipes = {f"ictcli/{p}" for p in Path("recipes").glob("*.toml")}
+    model = {str(p) for p in Path("ictcli/tasks/chain/model").iterdir()}
+    missing = (sources | recipes | model) - set(names)
+    assert not missing, f"the wheel lacks {sorted(missing)}"
+    junk = [n for n in names if "__pycache__" in n or n.startswith(("tests/", "bench/"))]
+    assert not junk, f"the wheel holds {junk}"
+
+    command = Path(sys.executable).with_name("ictcli")
+    subprocess.run([command, "--help"], check=True, capture_output=True)  # compiles once
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    shown = subprocess.run([command, "--help"], check=True, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert "train" in shown.stdout
+    assert cpu < MAX_CPU_S, f"ictcli --help took {cpu:.2f} s of CPU time"
+    code = (
+        "import sys; sys.argv = ['ictcli', '--help']\n"
+        "from ictcli.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    )
+    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert asked.stderr.strip() == "[]", f"ictcli --help imports {asked.stderr}"
+    listed = subprocess.run([command, "recipes", "ls"], check=True, capture_output=True, text=True)
+    assert all(p.stem in listed.stdout for p in Path("recipes").glob("*.toml"))
+    alone = subprocess.run(
+        [command, "train", "quickstart"], capture_output=True, text=True, cwd=Path(wheel).parent
+    )
+    version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
+    assert alone.returncode == 3 and "ictcli[torch]" in alone.stderr, alone.stderr
+    print(f"wheel {version}: {len(names)} files, --help in {cpu:.2f} s CPU")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
