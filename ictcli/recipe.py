@@ -137,6 +137,8 @@ class Recipe(Table):
     warmup: int = Field(default=0, ge=0)
     kl: float = Field(default=0.0, ge=0)
     entropy: float = 0.0
+    reward: str | None = None
+    """A verifier's name; without it the task's own."""
     plugins: tuple[str, ...] = ()
     clip: ClipSettings = ClipSettings()
     update: UpdateSettings = UpdateSettings()

@@ -58,7 +58,7 @@ def train(
     raised. Three steps in a row that are not finite, or an alarm that the recipe lets stop the
     run, raise RunFailedError.
     """
-    task = find_task(recipe.task)
+    task = find_task(recipe.task, recipe.reward)
     if recipe.kl > 0:
         engine.keep_reference()
     state = run.restore(engine)

@@ -52,7 +52,7 @@ def compare_forks(recipes: Sequence[Recipe], engine: Engine) -> list[ForkCompari
     number in each response. Empty where the task does not know its forks.
     """
     base = recipes[0]
-    task = find_task(base.task)
+    task = find_task(base.task, base.reward)
     if task.domain.forks is None:
         return []
     problems = task.batch(base.seed, 1, PROBLEMS)

@@ -8,10 +8,10 @@ your own".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ictcli.errors import UserError, nearest
-from ictcli.rewards import Verifier
+from ictcli.rewards import Verifier, find_verifier
 from ictcli.seeds import generator
 from ictcli.types import Problem
 
@@ -76,8 +76,12 @@ def register_benchmark(
     return add
 
 
-def find_task(name: str) -> Task:
-    """A task by name, or of the problems in a JSONL file (see `tasks.data.jsonl_task`)."""
+def find_task(name: str, reward: str | None = None) -> Task:
+    """A task by name, or of the problems in a JSONL file (see `tasks.data.jsonl_task`); `reward`
+    names a verifier to judge it by instead of its own."""
+    if reward is not None:
+        verify, task = find_verifier(reward), find_task(name)
+        return replace(task, domain=replace(task.domain, verify=verify))
     if name.endswith(".jsonl"):
         return data.jsonl_task(name)
     if name not in TASKS:
