@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Generator
 from pathlib import Path
@@ -14,12 +15,18 @@ from typing import Any
 def write_text(path: Path, text: str) -> None:
     """Replace a file's content in one move; its folder is made where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with new_file(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Generator[Path]:
+    """A file to write, renamed to `path` at the end; an older `path` is replaced."""
+    beside = _beside(path, "tmp")
     try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        with _disk_faults(path):
+            yield beside
+        sync(beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
@@ -33,12 +40,13 @@ def write_json(path: Path, data: Any) -> None:
 @contextlib.contextmanager
 def new_folder(path: Path) -> Generator[Path]:
     """A folder to fill, renamed to `path` at the end; an older `path` is replaced."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    beside, old = _beside(path, "tmp"), _beside(path, "old")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        shutil.rmtree(beside, ignore_errors=True)  # of a killed process with the same number
         beside.mkdir()
-        yield beside
+        with _disk_faults(path):
+            yield beside
         for file in beside.iterdir():
             sync(file)
         sync(beside)
@@ -49,6 +57,38 @@ def new_folder(path: Path) -> Generator[Path]:
     finally:
         for leftover in (beside, old):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _beside(path: Path, kind: str) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{kind}")
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether the name is one that a write still under way, or killed, goes by."""
+    return re.fullmatch(r"\..+\.\d+\.(tmp|old)", path.name) is not None
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed writes left in a folder that no other process writes to."""
+    for path in [path for path in folder.rglob(".*") if is_leftover(path)]:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _disk_faults(path: Path) -> Generator[None]:
+    """safetensors has an error of its own for a disk that is full: raise the OSError it is."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        if found := re.search(r"\(os error (\d+)\)", str(error)):
+            number = int(found[1])
+            raise OSError(number, os.strerror(number), str(path)) from error
+        raise
 
 
 def sync(path: Path) -> None:

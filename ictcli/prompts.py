@@ -47,11 +47,18 @@ def encode(
         tokens = engine.tokenizer(text, add_special_tokens=special)["input_ids"]
         if not tokens:
             raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
-        if len(tokens) + max_tokens > engine.context:
+        left = engine.context - len(tokens)
+        if left < 1:
+            raise UserError(
+                f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which leaves no "
+                f"room in the model's context of {engine.context}.",
+                "leave that problem out, or take a model with a longer context",
+            )
+        if max_tokens > left:
             raise UserError(
                 f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which with "
                 f"max_tokens = {max_tokens} exceeds the model's context of {engine.context}.",
-                f"max_tokens={max(engine.context - len(tokens), 1)}, or shorter prompts",
+                f"max_tokens={left} (ictcli eval: --max-tokens {left}), or shorter prompts",
             )
         ids.append(list(tokens))
     return ids

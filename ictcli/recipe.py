@@ -6,6 +6,7 @@ known one. The keys people type most stand at the top level, the rest in tables.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from ictcli.errors import UserError, nearest
 
 
 class Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class EngineSettings(Table):
@@ -49,7 +50,30 @@ class OptimizerSettings(Table):
     weight_decay: float = Field(default=0.0, ge=0)
     clip_norm: float = Field(default=1.0, gt=0)
     lr_warmup: int = Field(default=0, ge=0)
-    """Steps over which the learning rate rises linearly to `lr`; then it is constant."""
+    """Steps over which the learning rate rises linearly to `lr`."""
+    lr_hold: int = Field(default=0, ge=0)
+    """Steps at `lr` behind the rise, before it decays."""
+    decay: Literal["none", "linear", "cosine", "inverse"] = "none"
+    """How it falls then: linear and cosine to 0 at the last step; inverse as lr_hold / t, t counted
+    from the end of the rise, whatever the number of steps; none: it stays."""
+
+    @model_validator(mode="after")
+    def _inverse_of_something(self) -> OptimizerSettings:
+        if self.decay == "inverse" and self.lr_hold == 0:
+            raise ValueError("an inverse decay needs lr_hold, the steps before it falls")
+        return self
+
+    def lr_factor(self, step: int, steps: int) -> float:
+        """Share of `lr` at step 1, 2, ... of `steps`."""
+        t = step - self.lr_warmup
+        if t <= 0:
+            return step / self.lr_warmup
+        if t <= self.lr_hold or self.decay == "none":
+            return 1.0
+        if self.decay == "inverse":
+            return self.lr_hold / t
+        done = (t - 1 - self.lr_hold) / max(steps - self.lr_warmup - self.lr_hold, 1)
+        return 1.0 - done if self.decay == "linear" else (1.0 + math.cos(math.pi * done)) / 2
 
 
 class ClipSettings(Table):
@@ -168,8 +192,8 @@ class Recipe(Table):
         return Objective(self.clip.low, self.clip.high, self.kl, self.entropy, self.temperature)
 
     def lr_at(self, step: int) -> float:
-        """Learning rate of step 1, 2, ...: a linear rise over `lr_warmup`, then constant."""
-        return self.lr * min(1.0, step / max(self.optimizer.lr_warmup, 1))
+        """Learning rate of step 1, 2, ..."""
+        return self.lr * self.optimizer.lr_factor(step, self.steps)
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -197,15 +221,24 @@ def find_recipe(source: str) -> Path:
     return shipped[source]
 
 
+_FORM_HINT = "ictcli recipes show quickstart shows the form"
+
+
+def recipe_text(path: Path) -> str:
+    """The text of a recipe file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not TOML, which is UTF-8: {error}.", _FORM_HINT) from error
+
+
 def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read, override and check a recipe. Raises UserError with one sentence and a hint."""
     path = find_recipe(source) if isinstance(source, str) else source
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path} is not TOML: {error}.", "ictcli recipes show quickstart shows the form"
-        ) from error
+        data = tomllib.loads(recipe_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not TOML: {error}.", _FORM_HINT) from error
     for override in overrides:
         apply_override(data, override)
     return check(data, str(path), base=path.parent)
@@ -253,7 +286,7 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
         find_method(recipe.method["name"])
         recipe.options()
     except ValidationError as error:
-        raise _explain(error, source) from error
+        raise _explain(error, source, data.get("method")) from error
     return recipe
 
 
@@ -270,19 +303,34 @@ def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[s
         yield from (f"method.{key}" for key in ["name", *sorted(options)])
 
 
-def _explain(error: ValidationError, source: str) -> UserError:
-    """The first fault of a recipe in one sentence."""
-    fault = error.errors()[0]
+_PLAINLY = {
+    "tuple_type": "input should be a list, in square brackets",
+    "dict_type": "input should be a method's name, or a table with one",
+    "model_type": "input should be a table; set the keys in it",
+}
+
+
+def _explain(error: ValidationError, source: str, method: Any) -> UserError:
+    """The fault of a recipe that says most, in one sentence: a mistyped key before the one that is
+    missing for it."""
+    faults = error.errors()
+    fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     path = ".".join(str(part) for part in fault["loc"])
+    known = [*recipe_keys(), *Recipe.model_fields]
     if error.title != "Recipe":  # a method's own options
+        if fault["type"] == "extra_forbidden":
+            near = nearest(path, list(find_method(method["name"]).options.model_fields))
+            return UserError(
+                f"{source}: method {method['name']} has no option {path!r}{near}.",
+                "ictcli methods lists each method's options",
+            )
         path = f"method.{path}"
-    known = list(recipe_keys())
     if fault["type"] == "extra_forbidden":
         near = nearest(path, known) or nearest(path.split(".")[-1], known)
         return UserError(f"{source}: there is no key {path!r}{near}.", _KEYS_HINT)
     if fault["type"] == "missing":
         return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
-    message = fault["msg"].removeprefix("Value error, ")
+    message = _PLAINLY.get(fault["type"], fault["msg"].removeprefix("Value error, "))
     message = message[:1].lower() + message[1:]
     return UserError(f"{source}: {path} = {fault['input']!r}: {message}.", _KEYS_HINT)
 

@@ -19,6 +19,7 @@ import json
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
-from ictcli.files import new_folder, write_json, write_text
+from ictcli.files import is_leftover, new_file, new_folder, sweep, write_json, write_text
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.step import Batch, Plan
 
@@ -54,11 +55,12 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = FileLock(folder / ".lock")
+        self._created = False
 
     @staticmethod
     def create(folder: Path, recipe: Recipe) -> Run:
         """A new run folder. Raises UserError where the path is taken."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and (not folder.is_dir() or _holds_anything(folder)):
             resume = f"ictcli resume {folder} continues it; " if is_run(folder) else ""
             raise UserError(
                 f"The run folder {folder} exists already.",
@@ -67,6 +69,7 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         run = Run(folder)
         run.lock()
+        run._created = True
         write_text(folder / "recipe.toml", to_toml(recipe))
         return run
 
@@ -94,8 +97,22 @@ class Run:
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._created and isinstance(error, UserError):
+            self._discard_if_unused()
         self._lock.release()
+
+    def _discard_if_unused(self) -> None:
+        """Take a folder away in which nothing was done, so that the mended command finds it free:
+        the model, the task or the engine was at fault."""
+        ours = {"recipe.toml", "environment.json", ".lock"}
+        if {path.name for path in self.folder.iterdir()} <= ours:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     # Checkpoints
 
@@ -117,6 +134,7 @@ class Run:
 
     def restore(self, engine: Engine) -> State:
         """Bring the engine and the metrics back to the newest checkpoint, or to the beginning."""
+        sweep(self.folder)
         state = State()
         if found := self.checkpoints():
             data = json.loads((found[-1] / "state.json").read_text(encoding="utf-8"))
@@ -186,15 +204,11 @@ class Run:
             "texts": batch.texts,
             "verdicts": [asdict(verdict) for verdict in batch.verdicts],
         }
-        beside = path.with_name(f".{path.name}.tmp")
         contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-        try:
+        with new_file(path) as beside:
             cast(Any, safetensors_numpy).save_file(
                 contiguous, beside, metadata={"ictcli": json.dumps(about)}
             )
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
 
 
 def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -209,6 +223,11 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def is_run(folder: Path) -> bool:
     return (folder / "recipe.toml").is_file()
+
+
+def _holds_anything(folder: Path) -> bool:
+    """Whether there is more than a process leaves that was killed before it wrote the recipe."""
+    return any(path.name != ".lock" and not is_leftover(path) for path in folder.iterdir())
 
 
 def _line(data: dict[str, Any]) -> str:

@@ -93,8 +93,9 @@ def train(
         ):
             run.checkpoint(engine, state, recipe.checkpoint.last)
         if stop and number < recipe.steps:
+            saved = "and saved" if state.nonfinite == 0 else "but not saved: it was not finite"
             raise InterruptedRunError(
-                f"Interrupted: step {number} of {recipe.steps} is finished and saved.",
+                f"Interrupted: step {number} of {recipe.steps} is finished {saved}.",
                 f"ictcli resume {run.folder}",
             )
     after = evaluation(run, recipe, engine, task, watch, "after")

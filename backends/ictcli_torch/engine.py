@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
@@ -21,6 +20,7 @@ from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import sample, update
 from .model import choose_device, load, stop_ids
+from .optimizer import Optimizer
 
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
@@ -39,8 +39,7 @@ class TorchEngine:
         self.context = int(getattr(self.model.config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.reference: Any | None = None
-        self.clip_norm = optimizer.clip_norm if optimizer else 0.0
-        self.optimizer = _adamw(self.model, optimizer) if optimizer else None
+        self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
 
     def describe(self) -> dict[str, Any]:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
@@ -92,8 +91,6 @@ class TorchEngine:
         kl_old: FloatArray | None = None,
     ) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
-        for options in self.optimizer.param_groups:
-            options["lr"] = lr
         sums, seen = update.backward(
             self.model,
             self.reference,
@@ -105,40 +102,24 @@ class TorchEngine:
             old_logp,
             kl_old,
         )
-        return update.step(self.model, self.optimizer, self.clip_norm, sums, seen)
+        return update.step(self.optimizer, lr, sums, seen)
 
     def save(self, folder: Path) -> None:
         assert self.optimizer is not None
         save_file(_own(self.model.state_dict()), folder / WEIGHTS)
-        state = self.optimizer.state
-        save_file(
-            {
-                f"{key}/{name}": value
-                for name, parameter in self.model.named_parameters()
-                for key, value in state.get(parameter, {}).items()
-            },
-            folder / OPTIMIZER,
-        )
+        save_file(self.optimizer.state(), folder / OPTIMIZER)
 
     def restore(self, folder: Path) -> None:
         assert self.optimizer is not None
-        weights = load_file(folder / WEIGHTS, str(self.device))
-        if weights.keys() != _own(self.model.state_dict()).keys():
+        weights = load_file(folder / WEIGHTS)
+        own = _own(self.model.state_dict())
+        if _shapes(weights) != _shapes(own):
             raise UserError(
                 f"{folder} holds the weights of another model.",
                 "resume with the model it began with",
             )
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
-        parameters = dict(self.model.named_parameters())
-        self.optimizer.state.clear()
-        with safe_open(folder / OPTIMIZER, "pt", device="cpu") as file:
-            for entry in file.keys():  # noqa: SIM118 (not a dict)
-                key, name = entry.split("/", 1)
-                parameter = parameters[name]
-                value = file.get_tensor(entry)
-                if key != "step":
-                    value = value.to(parameter.device)
-                self.optimizer.state[parameter][key] = value
+        self.optimizer.load(load_file(folder / OPTIMIZER))
 
     def export(self, folder: Path) -> None:
         self.model.save_pretrained(folder)
@@ -151,15 +132,6 @@ class TorchEngine:
         return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _adamw(model: torch.nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
-    return torch.optim.AdamW(
-        model.parameters(),
-        betas=(settings.beta1, settings.beta2),
-        eps=settings.eps,
-        weight_decay=settings.weight_decay,
-    )
-
-
 def _own(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Each stored tensor once: tied weights share one, and safetensors refuses shared memory."""
     seen: set[int] = set()
@@ -169,6 +141,10 @@ def _own(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             seen.add(tensor.data_ptr())
             own[name] = tensor.contiguous()
     return own
+
+
+def _shapes(weights: dict[str, torch.Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in weights.items()}
 
 
 def build(

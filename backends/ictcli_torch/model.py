@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
@@ -24,6 +25,8 @@ def choose_device(name: str) -> torch.device:
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type not in ("cuda", "mps", "cpu"):
+            raise RuntimeError("it is neither cuda, mps nor cpu")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
@@ -43,18 +46,25 @@ def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[An
     transformers_logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
+        read: Any = AutoModelForCausalLM.from_pretrained(
             path,
             dtype=torch.bfloat16 if bfloat16 else torch.float32,
             use_safetensors=True,
+            output_loading_info=True,
             **remote,
         )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         hint = "check the path or hub id; a hub id needs the network or a filled cache"
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
         raise UserError(f"The model {model} cannot be loaded: {reason}.", hint) from error
+    loaded, found = read
+    if missing := sorted(found["missing_keys"]):  # transformers fills them with random numbers
+        raise UserError(
+            f"The model {model} lacks {len(missing)} of its weights, {missing[0]} first.",
+            "fetch or export it again",
+        )
     loaded.to(device)
     loaded.eval()  # dropout would make the ratio of pi to pi_old noise
     return loaded, tokenizer

@@ -71,10 +71,10 @@ def _divergences(
     not the rounding of a batched matrix product. That covers t = 1 and a row left alone.
     """
     _, member, counts = torch.unique_consecutive(segment, return_inverse=True, return_counts=True)
-    edge = torch.iinfo(torch.long)
-    low = prefix.new_full((len(counts),), edge.max).scatter_reduce(0, member, prefix, "amin")
-    high = prefix.new_full((len(counts),), edge.min).scatter_reduce(0, member, prefix, "amax")
-    apart = torch.nonzero((low < high)[member])[:, 0]
+    first = counts.cumsum(0) - counts
+    split = torch.zeros_like(counts, dtype=torch.bool)  # MPS has no amin or amax of int64
+    split[member[prefix != prefix[first][member]]] = True
+    apart = torch.nonzero(split[member])[:, 0]
     found = {name: torch.zeros(len(p), device=p.device) for name in names}
     if len(apart) == 0:
         return found

@@ -20,6 +20,7 @@ from ictcli.algorithm.quantities import entropy
 from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
 from .model import head_only_at
+from .optimizer import Optimizer
 
 MAX_LOGITS = 1 << 27
 """Logits of a pass at most (512 MB in float32), whatever the token budget allows."""
@@ -156,7 +157,8 @@ def backward(
     device, vocabulary = model.device, model.config.vocab_size
     wanted = weights != 0
     if objective.needs_signal:
-        wanted = wanted & (advantage != 0)[:, None]
+        signal = (advantage != 0)[:, None]
+        wanted = wanted & (signal if kl_old is None else signal | (kl_old != 0))
     sums, seen = _Sums(), np.zeros(rollouts.tokens.shape, dtype=np.float32)
 
     def take(values: FloatArray, batch: MicroBatch) -> Tensor:
@@ -194,18 +196,14 @@ def backward(
     return sums, seen
 
 
-def step(
-    model: Any, optimizer: torch.optim.Optimizer, clip_norm: float, sums: _Sums, seen: FloatArray
-) -> UpdateReport:
+def step(optimizer: Optimizer, lr: float, sums: _Sums, seen: FloatArray) -> UpdateReport:
     """Clip the accumulated gradient and step, unless there is none or it is not finite."""
-    parameters = [p for p in model.parameters() if p.grad is not None]
-    norm = torch.nn.utils.clip_grad_norm_(parameters, clip_norm) if parameters else torch.zeros(())
-    grad_norm = float(norm)
+    grad_norm = optimizer.clip()
     finite = bool(np.isfinite(grad_norm) and np.isfinite(sums.loss))
     stepped = finite and sums.count > 0
     if stepped:
-        optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+        optimizer.step(lr)
+    optimizer.drop_gradient()
     count = max(sums.count, 1)
     return UpdateReport(
         stepped=stepped,

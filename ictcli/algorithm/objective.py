@@ -45,4 +45,4 @@ def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Ob
 def k3(xp: Any, logp: Any, reference_logp: Any) -> Any:
     """exp(d) - d - 1 with d = log pi_ref - log pi: non-negative, unbiased for KL(pi || ref)."""
     d = reference_logp - logp
-    return xp.exp(d) - d - 1.0
+    return xp.expm1(d) - d  # exp(d) - 1 loses a small d to rounding, and falls below 0

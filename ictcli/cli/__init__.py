@@ -40,13 +40,26 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
 @click.version_option(__version__, prog_name="ictcli")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Train small reasoning models by reinforcement learning with verifiable rewards.
 
     Start with: ictcli train quickstart
     """
+    help_without_command(ctx)
+
+
+def help_without_command(ctx: click.Context) -> None:
+    """What a group does when no command of it is named: its help on stderr, exit code 2."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
 
 
 def main() -> None:
@@ -88,10 +101,12 @@ def fail(message: str, hint: str, code: int) -> int:
 
 def _explain(error: OSError) -> tuple[str, str]:
     where = f" ({error.filename})" if error.filename else ""
-    if error.errno == errno.ENOSPC:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"No space is left on the disk{where}.", "free some, then: ictcli resume RUN"
     if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         return f"This cannot be written or read: {error.strerror}{where}.", (
             "choose a folder of your own with --run, --out, or check its permissions"
         )
-    return f"{error.strerror or error}{where}.", ""
+    return f"{error.strerror or error}{where}.", (
+        "check the path and the disk; what was saved stands, and ictcli resume RUN continues it"
+    )

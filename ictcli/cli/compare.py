@@ -44,12 +44,14 @@ def command(
     from ictcli.compare.table import rows_of, training_means
     from ictcli.console import comparison, narrate, watcher
     from ictcli.engine import build_engine
-    from ictcli.errors import RunFailedError
+    from ictcli.errors import RunFailedError, UserError
     from ictcli.files import write_json
     from ictcli.recipe import find_recipe
     from ictcli.runs import Run
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
+    if not names:
+        raise UserError("--methods names no method.", "ictcli methods lists them")
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
     extra = [f"engine.backend={backend}"] if backend else []
     runs = members(recipe, [*overrides, *extra], names, seeds, folder)

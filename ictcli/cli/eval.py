@@ -14,7 +14,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[in
     try:
         return tuple(int(part) for part in value.split(","))
     except ValueError:
-        raise click.BadParameter(f"{value!r} is not numbers with commas between") from None
+        raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
 
 
 @click.command("eval")
@@ -65,10 +65,12 @@ def command(
     from ictcli.tasks import find_benchmark
     from ictcli.types import Sampling
 
-    if min(ks) < 1 or max(ks) > n:
+    if min(ks) < 1:
+        raise UserError(f"There is no pass@{min(ks)}.", "--k 1,4: numbers from 1 up")
+    if max(ks) > n:
         raise UserError(
             f"pass@{max(ks)} needs at least {max(ks)} samples a problem, not n = {n}.",
-            f"--n {max(ks)}, or a smaller --k (from 1 up)",
+            f"--n {max(ks)}, or a smaller --k",
         )
     for file in plugin_files:
         plugins.load(file)
@@ -78,9 +80,12 @@ def command(
     run_folder = Path(model) if (Path(model) / "recipe.toml").is_file() else None
     base = run_folder / "eval" if run_folder else Path("evals")
     folder = out or free_folder(base, f"{Path(model.replace(':', '-')).name}-seed{seed}")
+    write_json(folder / "results.json", [])  # a folder that takes no file is found out now
     found: list[dict[str, Any]] = []
     with EvalProgress() as progress:
-        for benchmark in benchmarks:
+        for number, benchmark in enumerate(benchmarks):
+            stem = Path(benchmark.name).stem
+            taken = [Path(other.name).stem for other in benchmarks[:number]].count(stem)
             sampling = Sampling(
                 max_tokens or benchmark.max_tokens, temperature, stop_ids=engine.stop_ids
             )
@@ -94,9 +99,9 @@ def command(
                 n=n,
                 ks=ks,
                 seed=seed,
-                samples=folder / f"{Path(benchmark.name).stem}.jsonl",
+                samples=folder / f"{stem}{f'-{taken + 1}' if taken else ''}.jsonl",
                 progress=progress.of(benchmark.name),
             )
             found.append({"model": model, **result.json()})
-    write_json(folder / "results.json", found)
+            write_json(folder / "results.json", found)
     evaluations(found, folder, as_json=as_json)

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli import help_without_command
 
-@click.group("recipes")
-def command() -> None:
+
+@click.group("recipes", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """List, show and copy the recipes that ship with ictcli."""
+    help_without_command(ctx)
 
 
 @command.command("ls")
@@ -30,9 +34,9 @@ def ls(as_json: bool) -> None:
 @click.argument("name")
 def show(name: str) -> None:
     """Print a recipe."""
-    from ictcli.recipe import find_recipe
+    from ictcli.recipe import find_recipe, recipe_text
 
-    click.echo(find_recipe(name).read_text(encoding="utf-8"), nl=False)
+    click.echo(recipe_text(find_recipe(name)), nl=False)
 
 
 @command.command("cp")
@@ -43,11 +47,11 @@ def cp(name: str, target: Path) -> None:
     from ictcli.console import narrate
     from ictcli.errors import UserError
     from ictcli.files import write_text
-    from ictcli.recipe import find_recipe
+    from ictcli.recipe import find_recipe, recipe_text
 
     source = find_recipe(name)
     path = target / source.name if target.is_dir() else target
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
-    write_text(path, source.read_text(encoding="utf-8"))
+    write_text(path, recipe_text(source))
     narrate(f"{path} is yours to change; ictcli train {path}")

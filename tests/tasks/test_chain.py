@@ -244,8 +244,12 @@ def shipped() -> tuple[Any, Any]:
     pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     records: list[logging.LogRecord] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = records.append
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    handler = Keep(logging.WARNING)
     logger = logging.getLogger("transformers")
     logger.addHandler(handler)
     try:
@@ -289,7 +293,7 @@ def test_tokenizer_is_one_character_one_token(shipped: tuple[Any, Any]) -> None:
     ids = tokenizer(text)["input_ids"]
     assert ids == list(range(2, 18))
     assert tokenizer.decode(ids) == text
-    assert tokenizer("3 +")["input_ids"] == [5, tokenizer.unk_token_id, 12]
+    assert len(tokenizer) == tokenizer.vocab_size == 18
 
 
 def test_end_token_survives_decoding_and_padding_does_not(shipped: tuple[Any, Any]) -> None:

@@ -50,14 +50,15 @@ _IDS = bytes.maketrans("".join(VOCABULARY[2:]).encode(), bytes(range(2, len(VOCA
 class Recipe:
     """How the base model is pre-trained.
 
-    `right` is the probability of the right operator in the solutions it is taught, `rows`
-    the number of problems in a batch, `learning_rate` the peak of a linear warm-up and a
-    cosine decay to zero.
+    `right` is the probability of the right operator in the solutions it is taught, `operands`
+    the inclusive range of their sizes, `rows` the number of problems in a batch, and
+    `learning_rate` the peak of a linear warm-up and a cosine decay to zero.
     """
 
-    steps: int = 3600
+    steps: int = 10_000
     seed: int = 0
     right: float = 0.3
+    operands: tuple[int, int] = CHAIN
     rows: int = 48
     learning_rate: float = 3e-3
     warmup: int = 100
@@ -94,7 +95,7 @@ def batches(recipe: Recipe) -> Iterator[tuple[int, Tensor]]:
     and responses (n(n-1) tokens) need no padding; n goes round its range in random order.
     """
     rng = random.Random(recipe.seed)
-    sizes = list(range(CHAIN[0], CHAIN[1] + 1))
+    sizes = list(range(recipe.operands[0], recipe.operands[1] + 1))
     while True:
         rng.shuffle(sizes)
         for size in sizes:
@@ -151,22 +152,17 @@ def pretrain(recipe: Recipe, every: int = 1000) -> Qwen2ForCausalLM:
     return model.eval()
 
 
-def _change_json(path: Path, changes: dict[str, Any]) -> None:
-    content: dict[str, Any] = json.loads(path.read_text())
-    path.write_text(json.dumps(content | changes, indent=2, sort_keys=True) + "\n")
-
-
 def save(model: Qwen2ForCausalLM, folder: Path) -> None:
     """Write model and tokenizer into `folder` in Hugging Face layout, weights in float32.
 
-    `rope_theta` is repeated at the top level of config.json, where mlx-lm and transformers
-    before 5 look for it, and the tokenizer's class gets the name that those know.
+    `rope_theta` is repeated at the top level of config.json, where mlx-lm looks for it.
     """
     model.generation_config = GenerationConfig(eos_token_id=EOS_ID, pad_token_id=PAD_ID)
     model.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
-    _change_json(folder / "config.json", {"rope_theta": ROPE_THETA})
-    _change_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    path = folder / "config.json"
+    config: dict[str, Any] = json.loads(path.read_text()) | {"rope_theta": ROPE_THETA}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     for path in folder.iterdir():
         path.chmod(0o644)
 
@@ -226,6 +222,9 @@ def main() -> None:
     parser.add_argument(
         "--right", type=float, default=default.right, help="probability of the right operator"
     )
+    parser.add_argument(
+        "--operands", type=int, nargs=2, default=default.operands, help="sizes from and to"
+    )
     parser.add_argument("--rows", type=int, default=default.rows, help="problems in a batch")
     parser.add_argument(
         "--learning-rate", type=float, default=default.learning_rate, help="peak learning rate"
@@ -236,6 +235,7 @@ def main() -> None:
         steps=arguments.steps,
         seed=arguments.seed,
         right=arguments.right,
+        operands=(arguments.operands[0], arguments.operands[1]),
         rows=arguments.rows,
         learning_rate=arguments.learning_rate,
     )

@@ -1,10 +1,6 @@
 """The character tokenizer of the task `chain`."""
 
-# pyright: reportUnknownMemberType=false
-# tokenizers annotates only a part of its parameters.
-
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import Qwen2Tokenizer
 
 VOCABULARY = ("<pad>", "<unk>", *"0123456789", *"+-*=;#")
 """Every token, in the order of its id."""
@@ -13,24 +9,24 @@ PAD_ID = VOCABULARY.index("<pad>")
 EOS_ID = VOCABULARY.index("#")
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """One token per character; what is not in the vocabulary becomes `<unk>`.
+def make_tokenizer() -> Qwen2Tokenizer:
+    """One token per character: byte-pair encoding without merges. Other characters are dropped.
+
+    It has the class that transformers gives every model of type qwen2, whatever the folder
+    names, so that what is loaded is what was saved.
 
     `#` ends a response but is no special token here: it is the end token in the model's
     config and generation config only. transformers makes every token that a tokenizer names
     (`eos_token` too) special when it loads it, and `decode(..., skip_special_tokens=True)`
-    would drop the `#` that the verifier looks for.
+    would drop the `#` that the verifier looks for. An `eos_token` of None has to be said:
+    the class would otherwise add one beyond the vocabulary of the model.
     """
-    tokenizer = Tokenizer(
-        models.WordLevel({token: i for i, token in enumerate(VOCABULARY)}, unk_token="<unk>")
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_special_tokens([AddedToken(t, normalized=False) for t in ("<pad>", "<unk>")])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
+    return Qwen2Tokenizer(
+        vocab={token: i for i, token in enumerate(VOCABULARY)},
+        merges=[],
         pad_token="<pad>",
         unk_token="<unk>",
+        eos_token=None,  # pyright: ignore[reportArgumentType]
         padding_side="left",
         clean_up_tokenization_spaces=False,
         model_max_length=256,

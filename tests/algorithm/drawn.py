@@ -1,0 +1,108 @@
+"""What the property tests of the algorithm draw: distributions, batches of rollouts, scored ones.
+
+Shapes as in `ictcli.types`: B rows of up to T tokens, in groups of G.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, ShareOptions
+from ictcli.types import BoolArray, FloatArray
+
+BUILT_IN = sorted(
+    name for name, method in METHODS.items() if method.rule.__module__ == "ictcli.algorithm.methods"
+)
+
+percents = st.integers(1, 100)
+seeds = st.integers(0, 2**32)
+longest_lengths = st.integers(1, 25)
+
+
+def distributions(rows: int = 1) -> st.SearchStrategy[FloatArray]:
+    """(rows, V) float64 probabilities, many of them exactly 0 and some close to it."""
+
+    def normalised(weights: FloatArray) -> FloatArray:
+        weights[:, 0] += weights.sum(axis=1) == 0
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    entries = st.one_of(st.just(0.0), st.floats(1e-12, 1e-6), st.floats(1e-3, 1.0))
+    return st.integers(1, 30).flatmap(
+        lambda V: hnp.arrays(np.float64, (rows, V), elements=entries).map(normalised)
+    )
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """A mask of rows of different lengths, in groups, with a score full of ties and zeros."""
+
+    valid: BoolArray
+    score: FloatArray
+    group: int
+
+
+@st.composite
+def ragged(draw: st.DrawFn) -> Ragged:
+    group, groups, longest = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(longest_lengths)
+    rng = np.random.default_rng(draw(seeds))
+    lengths = rng.integers(1, longest, group * groups, endpoint=True)
+    T = longest + int(rng.integers(0, 3))
+    valid = np.arange(T)[None, :] < lengths[:, None]
+    return Ragged(valid, rng.integers(0, 7, valid.shape).astype(np.float64), group)
+
+
+@st.composite
+def scored(draw: st.DrawFn) -> Scored:
+    """A batch as a rule sees it, float32, zero behind a row's end; about half of u is 0."""
+    rows = draw(ragged())
+    B, T = rows.valid.shape
+    rng = np.random.default_rng(draw(seeds))
+
+    def field(values: FloatArray) -> FloatArray:
+        return np.where(rows.valid, values, 0).astype(np.float32)
+
+    u = field(rng.uniform(0, 0.5, (B, T)) * (rng.random((B, T)) < 0.5))
+    stats = {
+        "entropy": field(rng.uniform(0, 3, (B, T))),
+        "purity": field(rng.uniform(0.05, 1, (B, T))),
+        "prob": field(10 ** rng.uniform(-4, 0, (B, T))),
+        "uniqueness": u,
+        "kl_from_mean": field(rng.uniform(0, 2, (B, T))),
+        "kl_to_mean": field(rng.uniform(0, 2, (B, T))),
+        "wasserstein": field(rng.uniform(0, 50, (B, T))),
+    }
+    correct = rng.random(B) < 0.5
+    advantage = rng.integers(-2, 3, B).astype(np.float64)
+    logp = field(-rng.exponential(1.5, (B, T)))
+    return Scored(stats, logp, advantage, correct, rows.valid, rows.group, rng)
+
+
+def options_of(name: str, **given: Any) -> Options:
+    """The method's options, `keep` filled in as a recipe does."""
+    options = METHODS[name].options
+    return options(**({"keep": 0.1} if issubclass(options, ShareOptions) else {}) | given)
+
+
+def choose(name: str, batch: Scored, seed: int = 0, **given: Any) -> Choice:
+    """What the method chooses of the batch, its generator started from the seed."""
+    fresh = Scored(
+        **{key: value for key, value in vars(batch).items() if key != "rng"},
+        rng=np.random.default_rng(seed),
+    )
+    return METHODS[name].rule(fresh, options_of(name, **given))
+
+
+def ceil_percent(percent: int, count: int) -> int:
+    """ceil(percent / 100 * count), in integers."""
+    return -(-percent * count // 100)
+
+
+def parts(valid: BoolArray, scope: str, group: int) -> list[slice]:
+    """The rows of each response, group or batch."""
+    size = {"response": 1, "group": group, "batch": len(valid)}[scope]
+    return [slice(first, first + size) for first in range(0, len(valid), size)]

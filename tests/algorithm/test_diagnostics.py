@@ -1,0 +1,136 @@
+"""A step's diagnostics on a batch worked out by hand, and the alarms' thresholds."""
+
+import math
+
+import numpy as np
+import pytest
+from drawn import seeds
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from ictcli.algorithm.alarms import entropy_alarm
+from ictcli.algorithm.dynamics import diagnose, mean_or_none, spearman
+from ictcli.types import BoolArray, FloatArray, Rollouts
+
+LENGTHS = [3, 2, 1, 3]
+ENTROPY = [[0.1, 0.5, 0.9], [0.2, 0.6, 0.0], [0.3, 0.0, 0.0], [0.4, 0.8, 0.7]]
+PURITY = [[0.9, 0.5, 0.25], [0.8, 0.4, 0.0], [0.7, 0.0, 0.0], [0.6, 0.2, 0.3]]
+PROB = [[0.95, 0.5, 0.1], [0.7, 0.6, 0.0], [0.8, 0.0, 0.0], [0.1, 0.3, 0.3]]
+UNIQUE = [[0.0, 0.3, 0.2], [0.0, 0.1, 0.0], [0.0, 0.0, 0.0], [0.0, 0.05, 0.4]]
+KEPT = [[1, 1, 1], [0, 1, 0], [0, 0, 0], [0, 1, 1]]
+ADVANTAGE = np.array([1.0, -1.0, 0.0, -0.5])
+
+
+def rollouts(**stats: list[list[float]]) -> Rollouts:
+    """Four rows in two groups, of 3, 2, 1 and 3 tokens."""
+    return Rollouts(
+        prompts=((1,), (2,)),
+        group=2,
+        tokens=np.ones((4, 3), dtype=np.int32),
+        lengths=np.array(LENGTHS, dtype=np.int32),
+        finished=np.ones(4, dtype=bool),
+        logp=np.zeros((4, 3), dtype=np.float32),
+        stats={name: np.array(values, dtype=np.float32) for name, values in stats.items()},
+    )
+
+
+def kept_mask() -> BoolArray:
+    return np.array(KEPT, dtype=bool)
+
+
+def test_diagnose_of_a_batch_worked_out_by_hand() -> None:
+    batch = rollouts(entropy=ENTROPY, purity=PURITY, prob=PROB, uniqueness=UNIQUE)
+    report = diagnose(batch, ADVANTAGE, kept_mask())
+    beta = [0.9, 0.5, 0.25, 0.8, 0.4, 0.7, 0.6, 0.2, 0.3]
+    H1 = [0.1, 0.5, 0.9, 0.2, 0.6, 0.3, 0.4, 0.8, 0.7]
+    u = [0, 0.3, 0.2, 0, 0.1, 0, 0, 0.05, 0.4]
+    ranks = np.corrcoef(rankdata(u), rankdata(H1))
+    expected = {
+        "entropy": sum(H1) / 9,
+        "renyi2": sum(-math.log(b) for b in beta) / 9,
+        "share_kept": 6 / 9,
+        "kept_prob": (0.95 + 0.5 + 0.1 + 0.6 + 0.3 + 0.3) / 6,
+        "regime_high": 3 / 6,  # 0.95 > 0.9, 0.6 > 0.4, 0.3 > 0.2
+        "regime_low": 1 / 6,  # 0.1 < 0.25; 0.5 and 0.3 are on the edge
+        "high_low_ratio": 4 / 2,  # the median H1 is 0.5: 0.9 0.6 0.8 0.7 over 0.1 0.5
+        "share_kept_positive": 3 / 3,
+        "share_kept_negative": 3 / 5,
+        "uniqueness": sum(u) / 9,
+        "uniqueness_entropy_spearman": float(ranks[0, 1]),
+    }
+    assert report == pytest.approx(expected, rel=1e-6)
+
+
+def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
+    batch = rollouts(entropy=ENTROPY, purity=PURITY, prob=PROB)
+    report = diagnose(batch, np.zeros(4), np.zeros((4, 3), dtype=bool))
+    nothing = {name for name, value in report.items() if value is None}
+    assert nothing == {
+        "kept_prob",
+        "regime_high",
+        "regime_low",
+        "high_low_ratio",
+        "share_kept_positive",
+        "share_kept_negative",
+    }
+    assert report["share_kept"] == 0
+    assert "uniqueness" not in report
+
+
+@given(seeds, st.integers(1, 5))
+def test_diagnose_does_not_see_the_padding(seed: int, more: int) -> None:
+    batch = rollouts(entropy=ENTROPY, purity=PURITY, prob=PROB, uniqueness=UNIQUE)
+    rng = np.random.default_rng(seed)
+
+    def wide(values: FloatArray) -> FloatArray:
+        padded = rng.uniform(0, 1, (4, 3 + more))
+        padded[:, :3] = np.where(batch.valid, values, padded[:, :3])
+        return padded.astype(np.float32)
+
+    padded = Rollouts(
+        **{
+            **vars(batch),
+            "tokens": np.ones((4, 3 + more), dtype=np.int32),
+            "stats": {name: wide(values) for name, values in batch.stats.items()},
+        }
+    )
+    found = diagnose(padded, ADVANTAGE, np.pad(kept_mask(), ((0, 0), (0, more))))
+    assert found == diagnose(batch, ADVANTAGE, kept_mask())
+
+
+@given(seeds, st.integers(2, 30))
+def test_spearman_is_the_correlation_of_ranks_and_sees_only_order(seed: int, n: int) -> None:
+    x, y = np.random.default_rng(seed).integers(0, 9, (2, n)).astype(np.float64)
+    found = spearman(x, y)
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        assert found is None
+        return
+    expected = np.corrcoef(rankdata(x), rankdata(y))[0, 1]
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert spearman(np.exp(x), y) == pytest.approx(expected, abs=1e-12)
+
+
+def test_means_and_correlations_of_nothing_are_none() -> None:
+    assert mean_or_none(np.zeros(0)) is None
+    assert spearman(np.zeros(1), np.zeros(1)) is None
+    assert mean_or_none(np.array([True, False])) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "alarm"),
+    [
+        (2.0, 0.19, "collapse"),
+        (2.0, 0.21, None),
+        (2.0, 5.9, None),
+        (2.0, 6.1, "explosion"),
+        (2.0, 2.0, None),
+        (2.0, 0.0, "collapse"),
+        (1.0, 0.1, None),
+        (1.0, 3.0, None),
+    ],
+)
+def test_the_alarm_rings_under_a_tenth_and_over_three_times_the_first_entropy(
+    first: float, now: float, alarm: str | None
+) -> None:
+    assert entropy_alarm(first, now) == alarm

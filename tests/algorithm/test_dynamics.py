@@ -1,0 +1,168 @@
+"""The first-order laws of Renyi-2 entropy against finite differences, and the A.3.5 experiment."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from drawn import seeds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.algorithm.dynamics import (
+    policy_gradient_change,
+    predicted_change,
+    raised_logit_change,
+    renyi2,
+    softmax,
+    validate,
+)
+from ictcli.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Position:
+    """Logits and a direction (V,), and one of its tokens."""
+
+    logits: FloatArray
+    direction: FloatArray
+    token: int
+
+
+@st.composite
+def drawn_positions(draw: st.DrawFn) -> Position:
+    V, scale = draw(st.integers(2, 20)), draw(st.sampled_from([0.1, 1.0, 4.0]))
+    rng = np.random.default_rng(draw(seeds))
+    return Position(rng.normal(0, scale, V), rng.normal(0, 1, V), int(rng.integers(V)))
+
+
+positions = drawn_positions()
+
+
+@given(positions)
+def test_renyi2_is_minus_the_log_of_the_collision_probability(at: Position) -> None:
+    exponentials = [math.exp(x - max(at.logits)) for x in at.logits]
+    collision = math.fsum((e / math.fsum(exponentials)) ** 2 for e in exponentials)
+    assert renyi2(at.logits) == pytest.approx(-math.log(collision), abs=1e-12)
+
+
+@given(positions, st.floats(-1000, 1000))
+def test_a_constant_on_all_logits_changes_nothing(at: Position, constant: float) -> None:
+    plain = predicted_change(at.logits, at.direction)
+    assert predicted_change(at.logits + constant, at.direction) == pytest.approx(plain, abs=1e-10)
+    assert predicted_change(at.logits, at.direction + constant) == pytest.approx(plain, abs=1e-10)
+    assert renyi2(at.logits + constant) == pytest.approx(renyi2(at.logits), abs=1e-10)
+
+
+@given(positions)
+def test_predicted_change_is_the_derivative_of_renyi2(at: Position) -> None:
+    h = 1e-5
+    up, down = renyi2(at.logits + h * at.direction), renyi2(at.logits - h * at.direction)
+    assert predicted_change(at.logits, at.direction) == pytest.approx(
+        (up - down) / (2 * h), abs=1e-7
+    )
+
+
+@given(positions)
+def test_the_error_of_the_prediction_is_of_second_order(at: Position) -> None:
+    def error(h: float) -> float:
+        measured = renyi2(at.logits + h * at.direction) - renyi2(at.logits)
+        return abs(float(measured - predicted_change(at.logits, h * at.direction)))
+
+    size = float(np.abs(at.direction).max()) ** 2
+    assert error(1e-2) < 20 * size * 1e-4
+    assert error(1e-4) < 20 * size * 1e-8 + 1e-14
+
+
+@given(positions, st.floats(-2, 2))
+def test_raised_logit_change_is_the_prediction_for_a_one_hot_change(
+    at: Position, raised: float
+) -> None:
+    p = softmax(at.logits)
+    change = np.zeros_like(p)
+    change[at.token] = raised
+    found = raised_logit_change(p[at.token], (p**2).sum(), np.array(raised))
+    assert found == pytest.approx(predicted_change(at.logits, change), abs=1e-12)
+
+
+@given(positions, st.floats(-3, 3), st.floats(0, 1))
+def test_policy_gradient_change_is_the_prediction_for_its_own_step(
+    at: Position, advantage: float, eta: float
+) -> None:
+    p = softmax(at.logits)
+    step = eta * advantage * (np.eye(len(p))[at.token] - p)
+    found = policy_gradient_change(p, at.token, advantage, eta)
+    assert found == pytest.approx(predicted_change(at.logits, step), abs=1e-11)
+
+
+@given(positions)
+def test_raising_a_logit_collapses_above_beta_and_explodes_below(at: Position) -> None:
+    p, h = softmax(at.logits), 1e-4
+    beta, pi = float((p**2).sum()), float(p[at.token])
+    change = h * np.eye(len(p))[at.token]
+    first_order = float(raised_logit_change(np.array(pi), np.array(beta), np.array(h)))
+    assert np.sign(first_order) == np.sign(beta - pi)
+    if abs(first_order) > 1e-7:  # else the second order may win
+        assert np.sign(renyi2(at.logits + change) - renyi2(at.logits)) == np.sign(beta - pi)
+
+
+def test_the_laws_hold_along_leading_axes() -> None:
+    rng = np.random.default_rng(0)
+    logits, change = rng.normal(size=(3, 4, 7)), rng.normal(size=(3, 4, 7))
+    each = [[predicted_change(logits[i, j], change[i, j]) for j in range(4)] for i in range(3)]
+    np.testing.assert_allclose(predicted_change(logits, change), each, rtol=1e-12)
+    p = softmax(logits)
+    each = [[policy_gradient_change(p[i, j], 2, 1.5, 0.1) for j in range(4)] for i in range(3)]
+    np.testing.assert_allclose(policy_gradient_change(p, 2, 1.5, 0.1), each, rtol=1e-12)
+
+
+@given(seeds)
+def test_validate_finds_the_theory_right_on_tiny_changes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    before = rng.normal(0, 2, (32, 20))
+    report = validate(before, before + rng.normal(0, 1e-3, before.shape))
+    assert report["probe_positions"] == 32
+    assert report["probe_pearson"] is not None
+    assert report["probe_error"] is not None
+    assert report["probe_pearson"] > 0.999
+    assert report["probe_error"] < 1e-4
+
+
+def test_validate_finds_the_theory_wrong_on_huge_changes() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.normal(0, 2, (200, 20))
+    report = validate(before, before + rng.normal(0, 10, before.shape))
+    assert report["probe_pearson"] is not None
+    assert report["probe_error"] is not None
+    assert report["probe_pearson"] < 0.9
+    assert report["probe_error"] > 1
+
+
+def test_validate_reports_measured_against_predicted() -> None:
+    before, after = np.log([[0.5, 0.5], [0.9, 0.1]]), np.log([[0.6, 0.4], [0.8, 0.2]])
+    measured = [-math.log(0.52 / 0.5), -math.log(0.68 / 0.82)]
+    # for two tokens: -2 (p2 - p) of the first token, times the change of the log odds
+    odds = [math.log(0.6 / 0.4), math.log(4) - math.log(9)]
+    predicted = [-2 * (0.5 - 0.5) * odds[0], -2 * (0.81 / 0.82 - 0.9) * odds[1]]
+    report = validate(before, after)
+    assert report["probe_change"] == pytest.approx(sum(measured) / 2)
+    errors = [abs(m - p) for m, p in zip(measured, predicted, strict=True)]
+    assert report["probe_error"] == pytest.approx(sum(errors) / 2)
+    assert report["probe_pearson"] == pytest.approx(1)  # two points lie on a line
+
+
+def test_validate_leaves_a_correlation_of_nothing_undefined() -> None:
+    logits = np.random.default_rng(0).normal(size=(5, 4))
+    still = validate(logits, logits.copy())
+    assert (still["probe_pearson"], still["probe_error"], still["probe_change"]) == (None, 0, 0)
+    empty = validate(np.zeros((0, 4)), np.zeros((0, 4)))
+    assert (empty["probe_pearson"], empty["probe_error"]) == (None, None)
+    assert empty["probe_positions"] == 0
+
+
+def test_validate_computes_float32_logits_in_float64() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.normal(0, 2, (64, 50)).astype(np.float32)
+    after = (before + rng.normal(0, 1e-3, before.shape)).astype(np.float32)
+    report, exact = validate(before, after), validate(before.astype(float), after.astype(float))
+    assert report == exact

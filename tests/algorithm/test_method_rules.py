@@ -1,0 +1,251 @@
+"""Laws of the methods' rules on random batches, each against its text in a plain loop."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn import BUILT_IN, ceil_percent, choose, parts, percents, scored, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.algorithm.methods import METHODS, Scored
+from ictcli.algorithm.weights import normalise
+from ictcli.types import BoolArray, FloatArray
+
+scopes = st.sampled_from(["response", "group", "batch"])
+DENSE = ("grpo", "dapo", "dr_grpo")
+SCORE = {"ict": "uniqueness", "kl": "kl_from_mean", "wasserstein": "wasserstein"}
+SELECTIVE: dict[str, dict[str, Any]] = {
+    "clip_cov": {"ratio": 0.1, "low": 0.2, "high": 4.0},
+    "kl_cov": {"ratio": 0.1},
+    "stapo": {"prob_below": 0.1},
+}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(batch=scored(), seed=seeds)
+def test_every_method_keeps_only_real_tokens_and_the_same_ones_from_the_same_seed(
+    name: str, batch: Scored, seed: int
+) -> None:
+    first, again = (choose(name, batch, seed, **SELECTIVE.get(name, {})) for _ in range(2))
+    assert first.kept.dtype == np.bool_
+    assert not (first.kept & ~batch.valid).any()
+    np.testing.assert_array_equal(first.kept, again.kept)
+    assert (first.kl_old is None) == (name != "kl_cov")
+    if first.kl_old is not None and again.kl_old is not None:
+        assert not first.kl_old[~batch.valid].any()
+        np.testing.assert_array_equal(first.kl_old, again.kl_old)
+
+
+@pytest.mark.parametrize("name", sorted({*BUILT_IN} - {"random"}))
+@given(batch=scored(), more=st.integers(1, 5))
+def test_padded_columns_change_no_choice(name: str, batch: Scored, more: int) -> None:
+    def wide(values: FloatArray | BoolArray) -> Any:
+        return np.pad(values, ((0, 0), (0, more)))
+
+    padded = Scored(
+        stats={key: wide(values) for key, values in batch.stats.items()},
+        logp=wide(batch.logp),
+        advantage=batch.advantage,
+        correct=batch.correct,
+        valid=wide(batch.valid),
+        group=batch.group,
+        rng=batch.rng,
+    )
+    given_options = SELECTIVE.get(name, {})
+    found, plain = choose(name, padded, **given_options), choose(name, batch, **given_options)
+    np.testing.assert_array_equal(found.kept, wide(plain.kept))
+    if found.kl_old is not None and plain.kl_old is not None:
+        np.testing.assert_array_equal(found.kl_old, wide(plain.kl_old))
+
+
+@pytest.mark.parametrize("name", DENSE)
+@given(batch=scored())
+def test_dense_methods_keep_every_token(name: str, batch: Scored) -> None:
+    np.testing.assert_array_equal(choose(name, batch).kept, batch.valid)
+
+
+@given(scored(), percents, scopes, seeds)
+def test_random_keeps_the_promised_share_to_the_token(
+    batch: Scored, percent: int, scope: str, seed: int
+) -> None:
+    kept = choose("random", batch, seed, keep=percent / 100, scope=scope).kept
+    for part in parts(batch.valid, scope, batch.group):
+        assert kept[part].sum() == ceil_percent(percent, int(batch.valid[part].sum()))
+
+
+@pytest.mark.parametrize("name", SCORE)
+@given(batch=scored(), percent=percents, scope=scopes)
+def test_scored_methods_keep_the_best_of_the_share_and_never_a_zero(
+    name: str, batch: Scored, percent: int, scope: str
+) -> None:
+    score = batch.stats[SCORE[name]]
+    kept = choose(name, batch, keep=percent / 100, scope=scope).kept
+    for part in parts(batch.valid, scope, batch.group):
+        candidates = score[part][batch.valid[part]]
+        promised = ceil_percent(percent, len(candidates))
+        best = np.sort(candidates)[::-1][:promised]
+        np.testing.assert_array_equal(np.sort(score[part][kept[part]])[::-1], best[best > 0])
+
+
+@given(scored())
+def test_kl_scores_the_other_way_round_when_asked(batch: Scored) -> None:
+    turned = Scored(
+        **{
+            **vars(batch),
+            "stats": {**batch.stats, "kl_from_mean": batch.stats["kl_to_mean"]},
+        }
+    )
+    np.testing.assert_array_equal(choose("kl", batch, reverse=True).kept, choose("kl", turned).kept)
+
+
+@given(scored(), percents)
+def test_advantage_power_multiplies_the_score_and_drops_what_has_no_advantage(
+    batch: Scored, percent: int
+) -> None:
+    kept = choose("ict", batch, keep=percent / 100, scope="batch", advantage_power=0.1).kept
+    u, A = batch.stats["uniqueness"], batch.advantage
+    score = {
+        (i, t): float(u[i, t]) * max(float(A[i]), 0.0) ** 0.1
+        for i, t in np.argwhere(batch.valid)
+        if A[i] > 0
+    }
+    promised = ceil_percent(percent, int(batch.valid.sum()))
+    best = sorted((value for value in score.values() if value > 0), reverse=True)[:promised]
+    found = sorted((score[i, t] for i, t in np.argwhere(kept)), reverse=True)
+    assert found == pytest.approx(best)
+
+
+@given(scored())
+def test_advantage_power_zero_is_off(batch: Scored) -> None:
+    np.testing.assert_array_equal(
+        choose("ict", batch, advantage_power=0.0).kept, choose("ict", batch).kept
+    )
+
+
+@given(scored(), percents, scopes)
+def test_frequent_is_the_exact_complement_of_the_top_share(
+    batch: Scored, percent: int, scope: str
+) -> None:
+    keep, u = percent / 100, batch.stats["uniqueness"]
+    frequent = choose("frequent", batch, keep=keep, scope=scope).kept
+    unique = choose("ict", batch, keep=keep, scope=scope).kept
+    assert not (frequent & unique).any()
+    for part in parts(batch.valid, scope, batch.group):
+        tokens = int(batch.valid[part].sum())
+        assert frequent[part].sum() == tokens - ceil_percent(percent, tokens)
+        left_out = u[part][batch.valid[part] & ~frequent[part]]
+        assert left_out.min(initial=1) >= u[part][frequent[part]].max(initial=0)
+
+
+@given(scored(), percents)
+def test_entropy20_keeps_the_highest_entropies_of_the_whole_batch(
+    batch: Scored, percent: int
+) -> None:
+    kept = choose("entropy20", batch, keep=percent / 100).kept
+    H1 = batch.stats["entropy"]
+    promised = ceil_percent(percent, int(batch.valid.sum()))
+    np.testing.assert_array_equal(np.sort(H1[kept]), np.sort(H1[batch.valid])[-promised:])
+    by_default = choose("entropy20", batch).kept
+    assert by_default.sum() == ceil_percent(20, int(batch.valid.sum()))
+
+
+@given(scored(), st.sampled_from([0.0, 0.5, 0.75, 1.0]))
+def test_stapo_drops_what_its_rule_says(batch: Scored, quantile: float) -> None:
+    prob, H1 = batch.stats["prob"], batch.stats["entropy"]
+    tokens = [(int(i), int(t)) for i, t in np.argwhere(batch.valid)]
+    low = sorted(float(H1[i, t]) for i, t in tokens if prob[i, t] < 0.1 and batch.correct[i])
+    expected = batch.valid.copy()
+    if low:
+        place = quantile * (len(low) - 1)
+        below, above = low[int(place)], low[min(int(place) + 1, len(low) - 1)]
+        threshold = below + (above - below) * (place - int(place))
+        for i, t in tokens:
+            if batch.advantage[i] > 0 and prob[i, t] < 0.1 and H1[i, t] < threshold - 1e-9:
+                expected[i, t] = False
+    found = choose("stapo", batch, prob_below=0.1, entropy_quantile=quantile).kept
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_stapo_never_drops_from_a_response_without_advantage_or_a_probable_token() -> None:
+    def kept(advantage: float, prob: float, H1: float) -> bool:
+        stats = {
+            "prob": np.array([[prob, 0.001, 0.001]]),
+            "entropy": np.array([[H1, 0.5, 0.5]]),
+        }
+        batch = Scored(
+            stats,
+            np.zeros((1, 3)),
+            np.array([advantage]),
+            np.array([True]),
+            np.ones((1, 3), dtype=bool),
+            1,
+            np.random.default_rng(0),
+        )
+        return bool(choose("stapo", batch).kept[0, 0])
+
+    assert not kept(1.0, 0.001, 0.1)
+    assert kept(0.0, 0.001, 0.1)
+    assert kept(-1.0, 0.001, 0.1)
+    assert kept(1.0, 0.002, 0.1)
+    assert kept(1.0, 0.001, 0.9)
+
+
+def covariances(batch: Scored) -> dict[tuple[int, int], float]:
+    """(A - mean A)(logp - mean logp) of every token, in a loop."""
+    tokens = [(int(i), int(t)) for i, t in np.argwhere(batch.valid)]
+    A = sum(float(batch.advantage[i]) for i, _ in tokens) / len(tokens)
+    logp = sum(float(batch.logp[i, t]) for i, t in tokens) / len(tokens)
+    return {
+        (i, t): (float(batch.advantage[i]) - A) * (float(batch.logp[i, t]) - logp)
+        for i, t in tokens
+    }
+
+
+@given(scored(), percents, seeds)
+def test_clip_cov_drops_the_promised_number_inside_its_window(
+    batch: Scored, percent: int, seed: int
+) -> None:
+    kept = choose("clip_cov", batch, seed, ratio=percent / 100, low=0.2, high=4.0).kept
+    cov = covariances(batch)
+    window = {place for place, value in cov.items() if 0.2 < value < 4.0}
+    dropped = {(int(i), int(t)) for i, t in np.argwhere(batch.valid & ~kept)}
+    assert dropped <= window
+    assert len(dropped) == min(ceil_percent(percent, len(cov)), len(window))
+
+
+def test_clip_cov_draws_from_the_whole_window() -> None:
+    rng = np.random.default_rng(3)
+    valid = np.ones((2, 10), dtype=bool)
+    logp = rng.uniform(-6, -1, valid.shape)
+    batch = Scored({}, logp, np.array([2.0, -2.0]), np.array([True, False]), valid, 2, rng)
+    dropped = np.sum([~choose("clip_cov", batch, seed).kept for seed in range(200)], axis=0)
+    cov = covariances(batch)
+    window = {place for place, value in cov.items() if 1 < value < 5}
+    assert len(window) > 3
+    assert {(int(i), int(t)) for i, t in np.argwhere(dropped)} == window
+    assert dropped.sum() == 200
+
+
+@given(scored(), percents)
+def test_kl_cov_marks_the_highest_covariances_and_keeps_every_token(
+    batch: Scored, percent: int
+) -> None:
+    choice = choose("kl_cov", batch, ratio=percent / 100, coefficient=0.7)
+    np.testing.assert_array_equal(choice.kept, batch.valid)
+    assert choice.kl_old is not None
+    np.testing.assert_allclose(np.unique(choice.kl_old[choice.kl_old > 0]), [0.7], rtol=1e-6)
+    cov = covariances(batch)
+    best = sorted(cov.values(), reverse=True)[: ceil_percent(percent, len(cov))]
+    marked = sorted((cov[int(i), int(t)] for i, t in np.argwhere(choice.kl_old)), reverse=True)
+    assert marked == pytest.approx(best, abs=1e-9)
+
+
+@given(scored())
+def test_ict_with_everything_unique_kept_is_grpo(batch: Scored) -> None:
+    unique = Scored(**{**vars(batch), "stats": {"uniqueness": batch.valid.astype(np.float32)}})
+    ict, grpo = choose("ict", unique, keep=1.0).kept, choose("grpo", unique).kept
+    np.testing.assert_array_equal(
+        normalise(ict, batch.valid, METHODS["ict"].normalisation, 9),
+        normalise(grpo, batch.valid, METHODS["grpo"].normalisation, 9),
+    )

@@ -1,0 +1,56 @@
+"""What each method is registered with: normalisation, defaults, source."""
+
+from typing import Any
+
+import pytest
+from drawn import BUILT_IN
+from pydantic import ValidationError
+
+from ictcli.algorithm.methods import METHODS, find_method
+from ictcli.algorithm.weights import Normalisation
+from ictcli.errors import UserError
+
+DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
+    "grpo": ("sequence", {}),
+    "ict": ("sequence", {"keep": None, "scope": "response", "advantage_power": 0.0}),
+    "kl": ("sequence", {"keep": None, "scope": "response", "reverse": False}),
+    "wasserstein": ("sequence", {"keep": None, "scope": "response"}),
+    "random": ("sequence", {"keep": None, "scope": "response"}),
+    "frequent": ("sequence", {"keep": None, "scope": "response"}),
+    "entropy20": ("kept", {"keep": 0.2}),
+    "stapo": ("kept", {"prob_below": 0.002, "entropy_quantile": 0.75}),
+    "clip_cov": ("tokens", {"ratio": 2e-4, "low": 1.0, "high": 5.0}),
+    "kl_cov": ("tokens", {"ratio": 2e-4, "coefficient": 1.0}),
+    "dr_grpo": ("constant", {}),
+    "dapo": ("tokens", {}),
+}
+
+
+def test_every_method_has_its_published_normalisation_and_defaults() -> None:
+    assert sorted(DEFAULTS) == BUILT_IN
+    for name, (normalisation, options) in DEFAULTS.items():
+        method = METHODS[name]
+        assert (method.normalisation, method.options().model_dump()) == (normalisation, options)
+
+
+def test_only_dr_grpo_leaves_the_advantage_unscaled_and_only_ict_and_its_controls_warm_up() -> None:
+    unscaled = {name for name in BUILT_IN if not METHODS[name].scaled_advantage}
+    warm = {name for name in BUILT_IN if METHODS[name].dense_warmup}
+    assert unscaled == {"dr_grpo"}
+    assert warm == {"ict", "kl", "wasserstein", "random", "frequent"}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_method_has_a_source_a_summary_and_refuses_unknown_options(name: str) -> None:
+    method = find_method(name)
+    assert method.name == name
+    assert method.source
+    assert method.summary.endswith(".")
+    assert "\n" not in method.summary
+    with pytest.raises(ValidationError):
+        method.options.model_validate({"no_such_option": 1})
+
+
+def test_an_unknown_method_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UserError, match="entropy20"):
+        find_method("entropy2")

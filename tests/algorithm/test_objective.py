@@ -1,0 +1,152 @@
+"""The objective of one token: its laws, and the losses and gradients that TRL recorded."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ictcli.algorithm.objective import Objective, k3, surrogate, was_clipped
+from ictcli.algorithm.weights import Normalisation, normalise
+
+torch = pytest.importorskip("torch")
+
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "trl_losses.json").read_text()
+)
+CASES: dict[str, Any] = {
+    case["name"]: case for case in GOLDEN["cases"] if not case["kl_times_ratio"]
+}
+NORMALISATION: dict[str, Normalisation] = {
+    "grpo": "sequence",
+    "dapo": "tokens",
+    "bnpo": "tokens",
+    "dr_grpo": "constant",
+}
+
+differences = st.floats(-3, 3)
+advantages = st.floats(-3, 3, allow_subnormal=False)
+clips = st.tuples(st.floats(0.05, 0.9), st.floats(0.05, 0.9))
+
+
+def inputs(name: str) -> Any:
+    return torch.tensor(GOLDEN["inputs"][name], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loss_and_gradient_are_those_that_trl_recorded(name: str) -> None:
+    case = CASES[name]
+    mask = np.array(GOLDEN["inputs"]["mask"], dtype=bool)
+    longest = GOLDEN["normalisers"]["max_completion_length"]
+    w = torch.from_numpy(normalise(mask, mask, NORMALISATION[case["loss_type"]], longest)).double()
+    logp = inputs("logps").requires_grad_()
+    old = inputs("old_logps") if case["old"] else logp.detach()
+    A = inputs("advantages")[:, None].expand_as(logp)
+    objective = Objective(case["eps_low"], case["eps_high"], kl=case["beta"])
+
+    psi = surrogate(torch, logp, old, A, objective)
+    if case["ref"]:
+        psi = psi - objective.kl * k3(torch, logp, inputs("ref_logps"))
+    loss = -(w * psi).sum()
+    (gradient,) = torch.autograd.grad(loss, logp)
+
+    assert float(loss.detach()) == pytest.approx(case["loss"], rel=1e-6)
+    np.testing.assert_allclose(gradient.numpy(), case["grad"], rtol=1e-6, atol=1e-9)
+
+
+def test_every_recorded_loss_is_held_to() -> None:
+    setups = ("on_policy", "clip", "clip_kl")
+    assert set(CASES) == {f"{kind}-{setup}" for kind in NORMALISATION for setup in setups}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name]["old"]])
+def test_clip_fraction_and_kl_are_those_that_trl_logged(name: str) -> None:
+    case, mask = CASES[name], np.array(GOLDEN["inputs"]["mask"], dtype=bool)
+    logp, old, ref = (
+        np.array(GOLDEN["inputs"][key]) for key in ("logps", "old_logps", "ref_logps")
+    )
+    A = np.broadcast_to(np.array(GOLDEN["inputs"]["advantages"])[:, None], mask.shape)
+    clipped = was_clipped(np, logp, old, A, Objective(case["eps_low"], case["eps_high"]))
+    metrics = case["metrics"]
+    share = metrics["clip_ratio/low_mean"] + metrics["clip_ratio/high_mean"]
+    assert clipped[mask].mean() == pytest.approx(share, rel=1e-6)
+    if case["ref"]:
+        assert k3(np, logp, ref)[mask].mean() == pytest.approx(metrics["kl"], rel=1e-6)
+
+
+@given(differences, advantages, clips)
+def test_was_clipped_says_exactly_where_the_gradient_is_gone(
+    difference: float, A: float, clip: tuple[float, float]
+) -> None:
+    low, high = clip
+    assume(abs(A) > 1e-3)
+    assume(min(abs(math.exp(difference) - edge) for edge in (1 - low, 1 + high)) > 1e-9)
+    objective = Objective(low, high)
+    logp = torch.tensor([difference], dtype=torch.float64, requires_grad=True)
+    old, advantage = torch.zeros_like(logp), torch.tensor([A], dtype=torch.float64)
+    psi = surrogate(torch, logp, old, advantage, objective)
+    (gradient,) = torch.autograd.grad(psi.sum(), logp)
+    assert bool(was_clipped(torch, logp, old, advantage, objective)) == bool(gradient == 0)
+    if gradient != 0:
+        assert float(gradient) == pytest.approx(A * math.exp(difference))
+
+
+@given(differences, clips)
+def test_a_token_without_advantage_is_not_called_clipped(
+    difference: float, clip: tuple[float, float]
+) -> None:
+    assert not was_clipped(np, np.array(difference), 0.0, np.array(0.0), Objective(*clip))
+
+
+@given(differences, advantages, clips)
+def test_the_surrogate_is_the_smaller_of_plain_and_clipped(
+    difference: float, A: float, clip: tuple[float, float]
+) -> None:
+    rho = math.exp(difference)
+    expected = min(rho * A, max(1 - clip[0], min(1 + clip[1], rho)) * A)
+    found = surrogate(np, np.array(difference), 0.0, A, Objective(*clip))
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-300)
+
+
+@given(st.floats(-5, 0), advantages, clips)
+def test_on_policy_the_gradient_is_the_advantage(
+    at: float, A: float, clip: tuple[float, float]
+) -> None:
+    logp = torch.tensor([at], dtype=torch.float64, requires_grad=True)
+    psi = surrogate(torch, logp, logp.detach(), torch.full_like(logp, A), Objective(*clip))
+    (gradient,) = torch.autograd.grad(psi.sum(), logp)
+    assert float(psi.detach()) == float(gradient) == A
+
+
+@given(st.floats(-20, 20), st.sampled_from([np.float32, np.float64]))
+def test_k3_is_never_negative_and_zero_on_equal_policies(d: float, kind: type) -> None:
+    assert k3(np, kind(0), kind(d)) >= 0
+    assert k3(np, kind(d), kind(d)) == 0
+    assert float(k3(torch, torch.zeros(1), torch.tensor([d]))) >= 0
+
+
+@given(st.floats(-1e-3, 1e-3))
+def test_k3_keeps_its_digits_near_zero_in_float32(d: float) -> None:
+    d = float(np.float32(d))
+    found = float(k3(torch, torch.zeros(1), torch.tensor([d])))
+    assert found == pytest.approx(d * d / 2 + d**3 / 6, abs=2e-7 * abs(d), rel=1e-6)
+
+
+def test_k3_is_an_unbiased_estimate_of_the_divergence() -> None:
+    p, ref = np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.3, 0.4])
+    expected = float((p * np.log(p / ref)).sum())
+    assert float((p * k3(np, np.log(p), np.log(ref))).sum()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("objective", "needed"),
+    [(Objective(), True), (Objective(kl=0.1), False), (Objective(entropy=-0.1), False)],
+)
+def test_rows_without_advantage_count_once_kl_or_entropy_do(
+    objective: Objective, needed: bool
+) -> None:
+    assert objective.needs_signal is needed

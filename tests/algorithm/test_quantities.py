@@ -1,0 +1,170 @@
+"""Laws of the quantities at one position, in every array namespace, against scipy."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn import distributions, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import entropy as scipy_entropy
+from scipy.stats import wasserstein_distance
+
+from ictcli.algorithm.quantities import (
+    GROUP_QUANTITY,
+    entropy,
+    js,
+    kl,
+    kl_to,
+    purity,
+    wasserstein,
+)
+from ictcli.types import GROUP_STATS, FloatArray
+
+pairs = distributions(2)
+
+
+def same(found: Any, expected: Any, tolerance: float = 1e-12) -> None:
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def overlapping(pair: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """p and a q that is above 0 wherever p is."""
+    return pair[0], pair.mean(axis=0)
+
+
+@given(distributions())
+def test_entropy_is_scipys(p: FloatArray) -> None:
+    same(entropy(np, p), scipy_entropy(p, axis=-1))
+
+
+@given(pairs)
+def test_kl_is_scipys_both_ways(pair: FloatArray) -> None:
+    p, q = overlapping(pair)
+    same(kl(np, p, q), scipy_entropy(p, q))
+    same(kl_to(np, q, p), scipy_entropy(p, q))
+
+
+@given(pairs)
+def test_js_is_the_square_of_scipys_distance(pair: FloatArray) -> None:
+    # scipy takes the root of a sum that rounding can push below 0
+    with np.errstate(invalid="ignore"):
+        expected = np.nan_to_num(jensenshannon(pair[0], pair[1]) ** 2)
+    same(js(np, pair[0], pair[1]), expected, 1e-14)
+
+
+@given(pairs)
+def test_wasserstein_is_scipys_over_token_ids(pair: FloatArray) -> None:
+    ids = np.arange(pair.shape[1])
+    same(wasserstein(np, pair[0], pair[1]), wasserstein_distance(ids, ids, pair[0], pair[1]), 1e-11)
+
+
+@given(distributions())
+def test_purity_is_the_collision_probability_and_renyi2_is_at_most_shannon(p: FloatArray) -> None:
+    beta = purity(np, p)
+    same(beta[0], math.fsum(x * x for x in p[0]))
+    assert 1 / p.shape[1] - 1e-12 <= beta[0] <= 1 + 1e-12
+    assert -math.log(beta[0]) <= entropy(np, p)[0] + 1e-12
+
+
+@given(pairs)
+def test_js_is_bounded_and_symmetric(pair: FloatArray) -> None:
+    p, q = pair
+    assert 0 <= js(np, p, q) <= math.log(2) + 1e-12
+    assert js(np, p, q) == js(np, q, p)
+
+
+@given(pairs)
+def test_wasserstein_is_bounded_and_symmetric(pair: FloatArray) -> None:
+    p, q = pair
+    assert 0 <= wasserstein(np, p, q) <= len(p) - 1 + 1e-9
+    assert wasserstein(np, p, q) == wasserstein(np, q, p)
+
+
+@given(pairs)
+def test_kl_is_not_negative_and_js_is_its_mean_over_the_middle(pair: FloatArray) -> None:
+    p, middle = overlapping(pair)
+    q = pair[1]
+    assert kl(np, p, middle) >= -1e-12
+    same(js(np, p, q), kl(np, p, middle) / 2 + kl(np, q, middle) / 2)
+
+
+@given(st.integers(2, 8).flatmap(distributions))
+def test_uniqueness_with_itself_in_the_mean_of_eight_stays_under_its_bound(p: FloatArray) -> None:
+    group = np.resize(p, (8, p.shape[1]))
+    assert js(np, group, group.mean(axis=0)).max() <= 0.497
+
+
+def test_uniqueness_reaches_its_bound_where_one_of_eight_is_alone() -> None:
+    group = np.eye(2)[[0, 1, 1, 1, 1, 1, 1, 1]]
+    assert js(np, group, group.mean(axis=0)).max() == pytest.approx(0.497, abs=5e-4)
+
+
+def test_js_of_disjoint_distributions_is_log_2() -> None:
+    same(js(np, np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.25, 0.75])), math.log(2))
+
+
+@given(distributions())
+def test_every_divergence_is_exactly_zero_on_equal_distributions(p: FloatArray) -> None:
+    for divergence in GROUP_QUANTITY.values():
+        assert divergence(np, p, p.copy())[0] == 0
+
+
+@given(pairs)
+def test_zeros_are_safe_everywhere(pair: FloatArray) -> None:
+    with np.errstate(all="raise", under="ignore"):
+        p, q = pair
+        found = [divergence(np, p, q) for divergence in GROUP_QUANTITY.values()]
+        assert np.isfinite([*found, entropy(np, p), purity(np, p)]).all()
+
+
+def test_kl_to_a_token_that_underflowed_is_large_not_negative() -> None:
+    torch = pytest.importorskip("torch")
+    p, q = torch.softmax(torch.tensor([110.0, 0.0]), dim=-1), torch.tensor([0.5, 0.5])
+    assert p[1] == 0
+    assert 40 < float(kl_to(torch, p, q)) < 55
+    assert float(kl_to(torch, torch.tensor([1.0, 1e-43]), q)) == float(kl_to(torch, p, q))
+
+
+def test_every_group_statistic_has_its_quantity() -> None:
+    assert tuple(GROUP_QUANTITY) == GROUP_STATS
+
+
+def namespace(name: str) -> tuple[Any, Callable[[FloatArray], Any]]:
+    """The array module and how a NumPy array gets into it, in float32."""
+    if name == "torch":
+        torch = pytest.importorskip("torch")
+        return torch, lambda values: torch.from_numpy(values.astype(np.float32))
+    mx = pytest.importorskip("mlx.core")
+    return mx, lambda values: mx.array(values.astype(np.float32))
+
+
+@pytest.mark.parametrize("name", ["torch", "mlx"])
+@given(pair=pairs)
+def test_float32_namespaces_agree_with_numpy_in_float64(name: str, pair: FloatArray) -> None:
+    xp, put = namespace(name)
+    exact = pair.astype(np.float32).astype(np.float64)
+    p, q = exact[:1], exact[1:]
+    for quantity in (entropy, purity):
+        same(quantity(xp, put(p)).tolist(), quantity(np, p), 1e-6)
+    for divergence in (kl, kl_to, js):
+        same(divergence(xp, put(p), put(q)).tolist(), divergence(np, p, q), 2e-6)
+    same(wasserstein(xp, put(p), put(q)).tolist(), wasserstein(np, p, q), 2e-5)
+
+
+@pytest.mark.parametrize("name", ["torch", "mlx"])
+@given(seed=seeds, digits=st.integers(0, 6), scale=st.sampled_from([1.0, 5.0, 30.0]))
+def test_js_rounds_in_proportion_to_its_root_in_float32_and_never_below_zero(
+    name: str, seed: int, digits: int, scale: float
+) -> None:
+    xp, put = namespace(name)
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, scale, 40)
+    near = np.exp(np.stack([logits, logits + rng.normal(0, 10.0**-digits, 40)]))
+    p, q = (near / near.sum(axis=1, keepdims=True)).astype(np.float32).astype(np.float64)
+    found, exact = float(js(xp, put(p), put(q))), float(js(np, p, q))
+    assert found >= 0
+    assert abs(found - exact) < 3e-7 * math.sqrt(exact) + 3e-6 * exact

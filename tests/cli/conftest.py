@@ -1,0 +1,48 @@
+"""Fixtures of the command line's tests: commands as processes, and one run that many tests read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import Ended, Processes
+
+PARITY = Path(__file__).with_name("parity.py")
+
+
+@pytest.fixture(scope="session")
+def ictcli(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    with Processes(tiny_model, tmp_path_factory.mktemp("streams")) as processes:
+        yield processes
+
+
+@pytest.fixture(scope="session")
+def small(tiny_model: Path) -> tuple[str, ...]:
+    """Overrides of quickstart that make a run of seconds in which every step has a signal."""
+    return (
+        f"model={tiny_model}",
+        f"plugins=['{PARITY}']",
+        "reward=parity",
+        "prompts=4",
+        "group=4",
+        "max_tokens=24",
+        "warmup=2",
+        "lr=0.003",
+        "eval.problems=8",
+    )
+
+
+@pytest.fixture(scope="session")
+def trained(
+    ictcli: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Ended]:
+    """The folder and the output of a finished run: 6 steps of ict."""
+    folder = tmp_path_factory.mktemp("trained")
+    ended = ictcli.run(
+        *("train", "quickstart", *small, "steps=6", "checkpoint.every=2", "eval.every=3"),
+        *("record.rollouts_every=3", "record.probe_every=2", "--run", "run", "--json"),
+        folder=folder,
+    )
+    assert ended.code == 0, ended.err
+    return folder / "run", ended

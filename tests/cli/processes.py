@@ -1,0 +1,112 @@
+"""Running `ictcli` as real processes, quickly (see `server`)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left: exit code (negative: the signal that ended it), stdout, stderr."""
+
+    code: int
+    out: str
+    err: str
+
+
+def refusal(ended: Ended, code: int) -> str:
+    """The sentence and the hint of a command that was refused with `code`, as one text."""
+    assert "Traceback" not in ended.err
+    found = re.search(r"^error: (.+[.?])\n\nhint: (.+)\n\Z", ended.err, re.MULTILINE)
+    assert found, f"not a sentence and a hint: {ended.err!r}"
+    assert ended.code == code, ended.err
+    return f"{found[1]} {found[2]}"
+
+
+class Processes:
+    """Starts commands in forks of one warm process; a context manager."""
+
+    def __init__(self, model: Path, scratch: Path) -> None:
+        self._scratch = scratch
+        self._numbers = itertools.count()
+        self._server = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("server.py"), model],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **QUIET},
+        )
+        assert self._line() == "ready"
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.kill()
+        self._server.wait()
+
+    def _line(self) -> str:
+        assert self._server.stdout
+        return self._server.stdout.readline().strip()
+
+    def start(
+        self, *args: str | Path, folder: Path, largest_file: int = 0, **environment: str
+    ) -> Running:
+        """Start a command in `folder`; the one before must have ended."""
+        number = next(self._numbers)
+        out, err = (self._scratch / f"{number}.{name}" for name in ("out", "err"))
+        request = {
+            "args": [str(arg) for arg in args],
+            "folder": str(folder),
+            "out": str(out),
+            "err": str(err),
+            "environment": environment,
+            "largest_file": largest_file,
+        }
+        assert self._server.stdin
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        return Running(self, int(self._line()), out, err)
+
+    def run(
+        self, *args: str | Path, folder: Path, largest_file: int = 0, **environment: str
+    ) -> Ended:
+        """Run a command to its end."""
+        return self.start(*args, folder=folder, largest_file=largest_file, **environment).wait()
+
+    def code(self) -> int:
+        """The exit code of the command that runs now, when it has ended."""
+        return int(self._line())
+
+
+@dataclass(frozen=True)
+class Running:
+    """A command on its way."""
+
+    processes: Processes
+    pid: int
+    out: Path
+    err: Path
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self) -> Ended:
+        code = self.processes.code()
+        return Ended(code, self.out.read_text(encoding="utf-8"), self.err.read_text("utf-8"))

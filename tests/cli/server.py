@@ -1,0 +1,84 @@
+"""Started by `processes`: holds torch loaded, and forks itself for every command it is told to run.
+
+Each command is a process of its own, with its own exit code and signals, at the price of a fork:
+starting Python and importing torch takes seconds. One request at a time, JSON on stdin: `args`,
+`folder` to run in, files for `out` and `err`, `environment`, and `largest_file` in bytes (0: any;
+negative: the kernel kills the process that writes past it).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from typing import Any
+
+
+def warm_up(model: str) -> None:
+    """Import what any command may need. One thread, since threads do not survive a fork."""
+    import math_verify  # noqa: F401
+    import scipy.stats  # noqa: F401
+
+    import ictcli.cli.compare
+    import ictcli.cli.eval
+    import ictcli.cli.resume
+    import ictcli.cli.train
+    import ictcli.compare.forks
+    import ictcli.compare.runs
+    import ictcli.console
+    import ictcli.doctor  # noqa: F401
+    from ictcli.engine import build_engine
+    from ictcli.recipe import EngineSettings
+
+    build_engine(model, EngineSettings(threads=1))
+
+
+def become(request: dict[str, Any]) -> None:
+    """Turn this fork into the command."""
+    for path, descriptor in (("/dev/null", 0), (request["out"], 1), (request["err"], 2)):
+        mode = os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        os.dup2(os.open(path, mode, 0o644), descriptor)
+    os.chdir(request["folder"])
+    os.environ.update(request["environment"])
+    if limit := request["largest_file"]:
+        if limit < 0:
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: writes then fail
+        resource.setrlimit(resource.RLIMIT_FSIZE, (abs(limit), abs(limit)))
+    sys.argv = ["ictcli", *request["args"]]
+
+
+def run(request: dict[str, Any]) -> None:
+    """The command, ended as the interpreter would end it."""
+    code = 1
+    try:
+        become(request)
+        from ictcli.cli import main
+
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            run(json.loads(line))
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue]
+    warm_up(sys.argv[1])
+    print("ready", flush=True)
+    serve()

@@ -1,0 +1,85 @@
+"""Data sets that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from processes import Processes, refusal
+
+ROWS = [{"prompt": f"{i}+1=", "gold": str(i + 1)} for i in range(60)]
+GOOD = "".join(json.dumps(row) + "\n" for row in ROWS)
+
+FILES = {
+    "empty": ("", "The data set data.jsonl is empty"),
+    "blank": ("\n \n", "The data set data.jsonl is empty"),
+    "malformed": (GOOD + "{oops\n", "data.jsonl, line 61 is not JSON"),
+    "cut short": (GOOD[:-5], "data.jsonl, line 60 is not JSON"),
+    "no gold": (GOOD + '{"prompt": "1="}\n', "data.jsonl, line 61 has no gold or answer"),
+    "no prompt": (GOOD + '{"gold": "1"}\n', "line 61 has no prompt or question or problem"),
+    "a list": (GOOD + "[1]\n", "line 61 has no prompt"),
+    "too long": (
+        json.dumps({"prompt": "1+" * 80, "gold": "1"}),
+        "The prompt of problem 1 takes",
+    ),
+    "empty prompt": ('{"prompt": "", "gold": "1"}', "The prompt of problem 1 is empty"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_faulty_line_is_named(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path, name: str
+) -> None:
+    content, words = FILES[name]
+    (tmp_path / "data.jsonl").write_text(content)
+    args = ("--bench", "data.jsonl", "--max-tokens", "8", "--out", "out")
+    told = refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
+    assert words in told
+    assert not list(tmp_path.glob("out/*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "The data set data.jsonl is empty"),
+        ("".join(GOOD.splitlines(True)[:2]), "too small to hold a part of it out: 2 problems"),
+        (None, "There is no data file data.jsonl"),
+    ],
+)
+def test_a_task_without_enough_problems_is_refused(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path, content: str | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "data.jsonl").write_text(content)
+    args = ("train", "quickstart", f"model={tiny_model}", "task=data.jsonl", "--run", "run")
+    assert words in refusal(ictcli.run(*args, folder=tmp_path), 2)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_prompt_too_long_in_the_middle_of_a_run_loses_nothing(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    long = json.dumps({"prompt": "1+" * 80, "gold": "1"})
+    (tmp_path / "data.jsonl").write_text(GOOD + long)
+    args = ("train", "quickstart", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
+    more = ("prompts=8", "group=2", "checkpoint.every=1", "steps=20", "--run", "run")
+    ended = ictcli.run(*args, *more, folder=tmp_path)
+    assert "The prompt of problem 61 takes" in refusal(ended, 2)
+    done = (tmp_path / "run" / "metrics.jsonl").read_text().count("\n")
+    assert 1 <= done < 20
+    assert (tmp_path / "run" / "checkpoints" / f"step-{done:06d}" / "state.json").is_file()
+
+
+def test_a_jsonl_task_trains_and_is_evaluated_on_its_held_out_part(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data.jsonl").write_text(GOOD)
+    args = ("train", "quickstart", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
+    more = ("prompts=8", "group=2", "steps=2", "record.rollouts_every=1", "--run", "run")
+    assert ictcli.run(*args, *more, "--json", folder=tmp_path).code == 0
+    held = {
+        json.loads(line)["prompt"]
+        for line in (tmp_path / "run" / "eval" / "after.jsonl").read_text().splitlines()
+    }
+    assert 0 < len(held) < 20 and held < {row["prompt"] for row in ROWS}

@@ -1,0 +1,161 @@
+"""Models that cannot be loaded, and engines that are not there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from processes import Ended, Processes, refusal
+
+
+def without_weights(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+
+
+def pickled(model: Path) -> None:
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+
+
+def without_config(model: Path) -> None:
+    (model / "config.json").unlink()
+
+
+def half_a_config(model: Path) -> None:
+    (model / "config.json").write_text('{"model_type":')
+
+
+def config_of_no_object(model: Path) -> None:
+    (model / "config.json").write_text("[]")
+
+
+def config_of_no_kind(model: Path) -> None:
+    (model / "config.json").write_text("{}")
+
+
+def cut_short(model: Path) -> None:
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+
+
+def cut_in_the_header(model: Path) -> None:
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:4])
+
+
+def noise(model: Path) -> None:
+    (model / "model.safetensors").write_bytes(bytes(range(256)) * 8)
+
+
+def without_tokenizer(model: Path) -> None:
+    for path in model.glob("tokenizer*"):
+        path.unlink()
+
+
+def half_a_tokenizer(model: Path) -> None:
+    (model / "tokenizer.json").write_text("{")
+
+
+def of_another_size(model: Path) -> None:
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "intermediate_size": 48}))
+
+
+FAULTS: list[tuple[Callable[[Path], None], str]] = [
+    (without_weights, "bad has no weights: no *.safetensors file"),
+    (pickled, "only pickled weights (pytorch_model.bin), which ictcli never reads"),
+    (without_config, "bad is not a model: it has no config.json"),
+    (half_a_config, "bad/config.json is not JSON"),
+    (config_of_no_object, "bad/config.json is no JSON object"),
+    (config_of_no_kind, "The model bad cannot be loaded: Unrecognized model"),
+    (cut_short, "bad/model.safetensors is damaged or cut short"),
+    (cut_in_the_header, "bad/model.safetensors is damaged or cut short"),
+    (noise, "bad/model.safetensors is damaged or cut short"),
+    (without_tokenizer, "bad has no tokenizer"),
+    (half_a_tokenizer, "The model bad cannot be loaded"),
+    (of_another_size, "The model bad cannot be loaded"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "words"), FAULTS, ids=[spoil.__name__ for spoil, _ in FAULTS])
+def test_a_model_that_is_not_whole_is_refused(
+    ictcli: Processes,
+    tiny_model: Path,
+    tmp_path: Path,
+    spoil: Callable[[Path], None],
+    words: str,
+) -> None:
+    shutil.copytree(tiny_model, tmp_path / "bad")
+    spoil(tmp_path / "bad")
+    ended = ictcli.run("eval", "bad", "--bench", "chain", "--limit", "1", folder=tmp_path)
+    assert words in refusal(ended, 2)
+    ended = ictcli.run("train", "quickstart", "model=bad", "--run", "run", folder=tmp_path)
+    assert words in refusal(ended, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad"]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("builtin:chian", "no built-in model 'chian' (did you mean chain?)"),
+        ("./nosuch", "There is no model folder ./nosuch"),
+        ("/no/such/folder", "There is no model folder /no/such/folder"),
+        ("no-such/model", "The model no-such/model cannot be loaded"),
+        ("", "is not a model: it has no config.json"),
+    ],
+)
+def test_a_model_that_is_nowhere_is_refused(
+    ictcli: Processes, tmp_path: Path, model: str, words: str
+) -> None:
+    assert words in refusal(ictcli.run("eval", model, "--bench", "chain", folder=tmp_path), 2)
+    told = refusal(ictcli.run("train", "quickstart", f"model={model}", folder=tmp_path), 2)
+    assert words in told
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_a_run_without_a_final_model_is_not_evaluated(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    shutil.copytree(trained[0], tmp_path / "run", ignore=shutil.ignore_patterns("model"))
+    ended = ictcli.run("eval", "run", "--bench", "chain", folder=tmp_path)
+    assert "run has no finished model yet. ictcli resume run" in refusal(ended, 2)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["engine.device=cuda:99"], 3, "The device 'cuda:99' cannot be used"),
+        (["engine.device=abacus"], 3, "The device 'abacus' cannot be used"),
+        (["engine.backend=trch"], 2, "no backend 'trch' (did you mean torch?)"),
+        (["task=chian"], 2, "no task 'chian' (did you mean chain?)"),
+        (["max_tokens=128"], 2, "exceeds the model's context of 128. max_tokens=1"),
+        (["prompt.template=chat"], 2, "has no chat template. prompt.template=none"),
+    ],
+)
+def test_a_run_that_cannot_start_leaves_no_folder(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path, args: list[str], code: int, words: str
+) -> None:
+    command = ("train", "quickstart", f"model={tiny_model}", *args, "--run", "run")
+    assert words in refusal(ictcli.run(*command, folder=tmp_path), code)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(
+    any(point.name == "mlx" for point in entry_points(group="ictcli.engines")),
+    reason="the mlx engine is installed",
+)
+def test_an_engine_that_is_not_installed_says_how_to_install_it(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    commands = (
+        ["train", "quickstart", f"model={tiny_model}", "--backend", "mlx"],
+        ["eval", str(tiny_model), "--bench", "chain", "--backend", "mlx"],
+        ["compare", "quickstart", f"model={tiny_model}", "--backend", "mlx"],
+    )
+    for command in commands:
+        told = refusal(ictcli.run(*command, folder=tmp_path), 3)
+        assert 'mlx engine is not installed. pip install "ictcli[mlx]"' in told
+    assert not list(tmp_path.glob("runs/*/*"))

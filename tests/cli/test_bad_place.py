@@ -1,0 +1,192 @@
+"""Folders that are taken, in use, read-only or full: nothing that was saved is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from places import disk, mount, read_only
+from processes import Ended, Processes, Running, refusal
+
+from ictcli.runs import Run
+
+Small = tuple[str, ...]
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < limit
+        time.sleep(0.002)
+
+
+def test_a_run_folder_that_exists_is_left_alone(
+    ictcli: Processes, trained: tuple[Path, Ended]
+) -> None:
+    folder, _ = trained
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    told = refusal(
+        ictcli.run("train", "quickstart", "--run", folder.name, folder=folder.parent), 2
+    )
+    assert "The run folder run exists already" in told
+    for way_out in ("ictcli resume run", "--run OTHER", "rm -r run"):
+        assert way_out in told
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize("kind", ["a file", "a folder of other things"])
+def test_what_is_no_run_is_not_trained_into(ictcli: Processes, tmp_path: Path, kind: str) -> None:
+    taken = tmp_path / "taken"
+    if kind == "a file":
+        taken.write_text("mine")
+    else:
+        taken.mkdir()
+        (taken / "notes.txt").write_text("mine")
+    told = refusal(ictcli.run("train", "quickstart", "--run", "taken", folder=tmp_path), 2)
+    assert "The run folder taken exists already" in told and "resume" not in told
+    assert (taken if taken.is_file() else taken / "notes.txt").read_text() == "mine"
+
+
+def test_an_empty_folder_is_free(ictcli: Processes, small: Small, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".lock").touch()  # of a process killed before it wrote the recipe
+    ended = ictcli.run("train", "quickstart", *small, "steps=1", "--run", "run", folder=tmp_path)
+    assert ended.code == 0, ended.err
+
+
+@pytest.fixture
+def running(ictcli: Processes, small: Small, tmp_path: Path):
+    """A run that another process is at, in `run`."""
+    started = ictcli.start(
+        "train", "quickstart", *small, "steps=100000", "--run", "run", folder=tmp_path
+    )
+    wait_until((tmp_path / "run" / "metrics.jsonl").exists)
+    yield started
+    started.send(signal.SIGKILL)
+    assert started.wait().code == -signal.SIGKILL
+
+
+def test_a_run_in_use_is_not_touched(running: Running, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ictcli", "resume", "run"]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    told = refusal(Ended(found.returncode, found.stdout, found.stderr), 2)
+    assert "The run folder run is in use by another process" in told
+    assert "Ctrl-C" in told
+
+
+def test_a_killed_run_is_not_in_use(ictcli: Processes, small: Small, tmp_path: Path) -> None:
+    started = ictcli.start("train", "quickstart", *small, "steps=9", "--run", "run", folder=tmp_path)
+    wait_until((tmp_path / "run" / "recipe.toml").exists)
+    started.send(signal.SIGKILL)
+    started.wait()
+    assert ictcli.run("resume", "run", folder=tmp_path).code == 0
+
+
+def same_model(one: Path, other: Path) -> bool:
+    names = ("model/model.safetensors", "metrics.jsonl")
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
+    ictcli: Processes, small: Small, tmp_path: Path
+) -> None:
+    args = ("train", "quickstart", *small, "steps=8", "checkpoint.every=2", "checkpoint.last=9")
+    assert ictcli.run(*args, "--run", "whole", folder=tmp_path).code == 0
+    with disk(tmp_path / "disk", 1024) as full:
+        ended = ictcli.run(*args, "--run", "disk/run", folder=tmp_path)
+        told = refusal(ended, 1)
+        assert "No space is left on the disk" in told and "ictcli resume RUN" in told
+        saved = Run(full / "run").checkpoints()
+        assert saved and not list(full.rglob(".*.tmp"))
+        mount("-o", "remount,size=8m", full)
+        assert ictcli.run("resume", "disk/run", folder=tmp_path).code == 0
+        assert same_model(full / "run", tmp_path / "whole")
+
+
+def test_a_disk_that_is_full_from_the_start_is_named(
+    ictcli: Processes, small: Small, tmp_path: Path
+) -> None:
+    with disk(tmp_path / "disk", 4) as full:
+        (full / "filling").write_bytes(bytes(1 << 12))
+        for args in (
+            ["train", "quickstart", *small, "--run", "disk/run"],
+            ["recipes", "cp", "quickstart", "disk/mine.toml"],
+            ["eval", small[0].partition("=")[2], "--bench", "chain", "--out", "disk/out"],
+        ):
+            told = refusal(ictcli.run(*args, folder=tmp_path), 1)
+            assert "No space is left on the disk" in told
+        assert [path.name for path in full.rglob("*") if path.is_file()] == ["filling"]
+
+
+@pytest.mark.parametrize("part", ["rollouts", "checkpoints", "model"])
+def test_a_file_that_cannot_be_written_whole_is_not_there(
+    ictcli: Processes, small: Small, trained: tuple[Path, Ended], tmp_path: Path, part: str
+) -> None:
+    sizes = {
+        name: max(p.stat().st_size for p in (trained[0] / name).rglob("*.safetensors"))
+        for name in ("rollouts", "checkpoints", "model")
+    }
+    assert sizes["model"] < sizes["checkpoints"]  # which hold the optimiser's state
+    more = {
+        "rollouts": ["record.rollouts_every=1"],
+        "checkpoints": ["record.rollouts_every=0", "checkpoint.every=1"],
+        "model": ["record.rollouts_every=0", "checkpoint.every=1", "reward=integer"],
+    }[part]  # without a reward there is no optimiser state, and only weights are large
+    args = ("train", "quickstart", *small, *more, "steps=2", "--run", "run")
+    ended = ictcli.run(*args, folder=tmp_path, largest_file=sizes[part] // 2)
+    assert "File too large" in refusal(ended, 1)
+    left = [path for path in (tmp_path / "run").rglob("*") if path.suffix != ".jsonl"]
+    assert not [path for path in left if path.name.endswith((".tmp", ".safetensors"))]
+    assert ictcli.run("resume", "run", folder=tmp_path).code == 0
+
+
+def test_a_read_only_folder_is_named(
+    ictcli: Processes, small: Small, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    (tmp_path / "there").mkdir()
+    shutil.copytree(trained[0], tmp_path / "there" / "run")
+    (tmp_path / "there" / "run" / "summary.json").unlink()
+    commands = (
+        ["train", "quickstart", *small, "--run", "there/new"],
+        ["resume", "there/run"],
+        ["eval", small[0].partition("=")[2], "--bench", "chain", "--out", "there/out"],
+        ["eval", "there/run", "--bench", "chain"],
+        ["compare", "quickstart", *small, "--methods", "ict", "--out", "there/compared"],
+        ["recipes", "cp", "quickstart", "there/mine.toml"],
+    )
+    with read_only(tmp_path / "there") as there:
+        for command in commands:
+            ended = ictcli.run(*command, folder=tmp_path)
+            told = refusal(ended, 1)
+            assert "cannot be written" in told and "(there/" in told
+            assert "step " not in ended.err  # before any work was done
+        assert [path.name for path in there.iterdir()] == ["run"]
+
+
+def test_a_read_only_working_folder_is_named(
+    ictcli: Processes, small: Small, tmp_path: Path
+) -> None:
+    with read_only(tmp_path) as there:
+        told = refusal(ictcli.run("train", "quickstart", *small, folder=there), 1)
+        assert "cannot be written" in told and "--run" in told
+
+
+def test_a_model_and_a_recipe_in_a_read_only_folder_will_do(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "there").mkdir()
+    shutil.copytree(tiny_model, tmp_path / "there" / "model")
+    (tmp_path / "out").mkdir()
+    args = ("--bench", "chain", "--n", "1", "--k", "1", "--limit", "1", "--out", "out", "--json")
+    with read_only(tmp_path / "there"):
+        ended = ictcli.run("eval", "there/model", *args, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)[0]["problems"] == 1

@@ -1,0 +1,139 @@
+"""`ictcli compare`: methods on the same problems, stopped and continued."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import Processes, refusal
+
+METHODS = ("ict", "grpo")
+SEEDS = (0, 1)
+
+
+class Comparison:
+    """One `ictcli compare` command, in a folder of its own."""
+
+    def __init__(self, ictcli: Processes, tiny_model: Path, folder: Path) -> None:
+        self.ictcli, self.folder = ictcli, folder
+        self.args = (
+            *("compare", "chain-compare", f"model={tiny_model}", "steps=4", "checkpoint.every=2"),
+            *("prompts=8", "lr=0.003", "max_tokens=40", "eval.problems=8"),
+            *("--methods", ",".join(METHODS), "--seeds", "2", "--json", "--out"),
+        )
+
+    def numbers(self, out: str) -> dict[str, Any]:
+        """comparison.json without what a clock measured."""
+        found = json.loads((self.folder / out / "comparison.json").read_text())
+        for row in found["rows"]:
+            row.pop("seconds_per_step", None)
+        return found
+
+    def steps(self, out: str) -> int:
+        """Steps done of all runs together."""
+        metrics = (self.folder / out).glob("*/metrics.jsonl")
+        return sum(path.read_bytes().count(b"\n") for path in metrics)
+
+
+@pytest.fixture(scope="module")
+def whole(
+    ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Comparison:
+    """A comparison that was not stopped, in `whole`."""
+    made = Comparison(ictcli, tiny_model, tmp_path_factory.mktemp("compare"))
+    ended = ictcli.run(*made.args, "whole", folder=made.folder)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out) == json.loads(
+        (made.folder / "whole" / "comparison.json").read_text()
+    )
+    return made
+
+
+def test_every_method_is_trained_with_every_seed(whole: Comparison) -> None:
+    folders = {path.name for path in (whole.folder / "whole").iterdir() if path.is_dir()}
+    assert folders == {f"{method}-s{seed}" for method in METHODS for seed in SEEDS}
+    found = whole.numbers("whole")
+    assert [row["method"] for row in found["rows"]] == ["(before)", *METHODS]
+    assert found["seeds"] == list(SEEDS) and found["failed"] == []
+
+
+def test_rows_are_means_over_the_runs(whole: Comparison) -> None:
+    for row in whole.numbers("whole")["rows"][1:]:
+        runs = [whole.folder / "whole" / f"{row['method']}-s{seed}" for seed in SEEDS]
+        summaries = [json.loads((run / "summary.json").read_text()) for run in runs]
+        after = [summary["after"]["pass@1"]["value"] for summary in summaries]
+        assert row["pass@1"]["value"] == pytest.approx(sum(after) / 2)
+        shares = [summary["tokens_kept_share"] for summary in summaries]
+        assert row["tokens_kept_share"] == pytest.approx(sum(shares) / 2)
+
+
+def test_methods_of_one_seed_begin_alike(whole: Comparison) -> None:
+    for seed in SEEDS:
+        first = [
+            json.loads((whole.folder / "whole" / f"{m}-s{seed}" / "metrics.jsonl").open().readline())
+            for m in METHODS
+        ]
+        assert first[0]["reward"] == first[1]["reward"]
+        assert first[0]["entropy"] == first[1]["entropy"]
+        assert first[0]["share_kept"] < first[1]["share_kept"] == 1
+
+
+def test_forks_are_counted_on_the_same_rollouts(whole: Comparison) -> None:
+    ict, grpo = whole.numbers("whole")["forks"]
+    assert grpo["own"]["share"] == grpo["own"]["recall"] == 1
+    assert grpo["equal"] is None
+    assert 0.1 <= ict["own"]["share"] < 0.2
+    assert ict["equal"] == ict["own"]  # its own share is 10 %
+    assert grpo["own"]["precision"] == pytest.approx(grpo["random_at_own"]["precision"])
+
+
+def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> None:
+    at = random.SystemRandom().randrange(1, 14)
+    print("killed behind step", at)
+    running = whole.ictcli.start(*whole.args, "killed", folder=whole.folder)
+    limit = time.monotonic() + 60
+    while whole.steps("killed") < at:
+        assert time.monotonic() < limit
+        time.sleep(0.001)
+    running.send(signal.SIGKILL)
+    assert running.wait().code == -signal.SIGKILL
+    assert not (whole.folder / "killed" / "comparison.json").exists()
+    ended = whole.ictcli.run(*whole.args, "killed", folder=whole.folder)
+    assert ended.code == 0, ended.err
+    assert ("continued" in ended.err) or ("finished before" in ended.err)
+    assert whole.numbers("killed") == whole.numbers("whole")
+
+
+def test_repeated_it_trains_nothing_again(whole: Comparison) -> None:
+    before = whole.numbers("whole")
+    ended = whole.ictcli.run(*whole.args, "whole", folder=whole.folder)
+    assert ended.err.count("finished before") == 4
+    assert "step " not in ended.err
+    assert whole.numbers("whole") == before
+
+
+def test_as_a_table_it_names_methods_and_intervals(whole: Comparison) -> None:
+    args = [arg for arg in whole.args if arg != "--json"]
+    ended = whole.ictcli.run(*args, "whole", folder=whole.folder)
+    assert ended.code == 0
+    rows = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
+    assert rows == ["method", "(before)", *METHODS, "method", *METHODS]
+    assert " ± " in ended.out
+
+
+def test_runs_of_another_recipe_are_not_mixed_in(whole: Comparison) -> None:
+    args = ["steps=5" if arg == "steps=4" else arg for arg in whole.args]
+    told = refusal(whole.ictcli.run(*args, "whole", folder=whole.folder), 2)
+    assert "was trained with another recipe" in told and "--out OTHER" in told
+
+
+def test_a_comparison_of_nothing_is_refused(whole: Comparison) -> None:
+    for methods, word in ((" , ", "names no method"), ("ict,gpro", "did you mean grpo?")):
+        args = [methods if arg == ",".join(METHODS) else arg for arg in whole.args]
+        assert word in refusal(whole.ictcli.run(*args, "none", folder=whole.folder), 2)
+    assert not (whole.folder / "none").exists()

@@ -1,0 +1,152 @@
+"""`ictcli eval`: what it measures, of what, and that it does so again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import Ended, Processes
+
+OUTS = ("one", "two", "other")
+BENCH = ("--bench", "chain,chain-long", "--n", "6", "--k", "1,3,6", "--limit", "5")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def parity_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plugin with a benchmark of the verifier that half of all responses satisfy."""
+    path = tmp_path_factory.mktemp("plugin") / "parity_bench.py"
+    path.write_text(
+        "from ictcli.rewards import Verdict\n"
+        "from ictcli.tasks import BENCHMARKS, Benchmark, Domain, register_benchmark\n"
+        "@register_benchmark('parity')\n"
+        "def parity():\n"
+        "    def verify(response, gold):\n"
+        "        return Verdict('wrong' if len(response) % 2 else 'correct')\n"
+        "    problems = BENCHMARKS['chain']().problems\n"
+        "    return Benchmark('parity', Domain(verify, words=False), problems, max_tokens=20)\n"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def evaluated(
+    ictcli: Processes,
+    tiny_model: Path,
+    parity_file: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, Ended]:
+    folder = tmp_path_factory.mktemp("evaluated")
+    args = ("--bench", "parity,chain-long", *BENCH[2:], "--max-tokens", "24")
+    args = (*args, "--plugin", parity_file)
+    ended = ictcli.run("eval", tiny_model, *args, "--json", "--out", "out", folder=folder)
+    assert ended.code == 0, ended.err
+    return folder / "out", ended
+
+
+def test_the_results_on_stdout_are_the_folder_s(evaluated: tuple[Path, Ended]) -> None:
+    folder, ended = evaluated
+    found = json.loads(ended.out)
+    assert found == json.loads((folder / "results.json").read_text())
+    assert [row["benchmark"] for row in found] == ["parity", "chain-long"]
+    assert all(row["problems"] == 5 and row["n"] == 6 for row in found)
+    assert {path.name for path in folder.iterdir()} == {
+        "results.json",
+        "parity.jsonl",
+        "chain-long.jsonl",
+    }
+
+
+def test_pass_at_k_is_that_of_every_subset_of_the_samples(evaluated: tuple[Path, Ended]) -> None:
+    folder, ended = evaluated
+    samples = read(folder / "parity.jsonl")
+    problems = [samples[i : i + 6] for i in range(0, 30, 6)]
+    assert all(len({sample["id"] for sample in problem}) == 1 for problem in problems)
+    found = json.loads(ended.out)[0]
+    assert 0 < found["pass@1"]["value"] < found["pass@3"]["value"] <= found["pass@6"]["value"]
+    for k in (1, 3, 6):
+        subsets = [
+            any(sample["status"] == "correct" for sample in subset)
+            for problem in problems
+            for subset in itertools.combinations(problem, k)
+        ]
+        expected = sum(subsets) / len(subsets)
+        assert found[f"pass@{k}"]["value"] == pytest.approx(expected)
+        assert found[f"pass@{k}"]["low"] <= expected <= found[f"pass@{k}"]["high"]
+
+
+def test_shares_and_tokens_are_those_of_the_samples(evaluated: tuple[Path, Ended]) -> None:
+    folder, ended = evaluated
+    found, samples = json.loads(ended.out)[1], read(folder / "chain-long.jsonl")
+    statuses = [sample["status"] for sample in samples]
+    assert found["unparsed"] == pytest.approx(statuses.count("unparsed") / 30)
+    cut = sum(not sample["response"].endswith("#") for sample in samples)
+    assert found["truncated"] == pytest.approx(cut / 30)
+    assert found["tokens"] >= sum(len(sample["response"]) for sample in samples)
+    assert found["tokens_per_response"] == pytest.approx(found["tokens"] / 30)
+
+
+def test_the_same_evaluation_gives_the_same_samples(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    found: list[list[dict[str, Any]]] = []
+    for out, seed in (("one", "3"), ("two", "3"), ("other", "4")):
+        args = ("eval", tiny_model, *BENCH, "--max-tokens", "16", "--seed", seed, "--json")
+        ended = ictcli.run(*args, "--out", out, folder=tmp_path)
+        found.append([{**row, "seconds": 0} for row in json.loads(ended.out)])
+    assert found[0] == found[1]
+    one, two, other = ((tmp_path / out / "chain.jsonl").read_bytes() for out in OUTS)
+    assert one == two != other
+
+
+def test_a_problem_s_samples_do_not_depend_on_how_many_there_are(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    for out, limit in (("few", "2"), ("more", "5")):
+        args = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", limit, "--max-tokens", "16")
+        assert ictcli.run("eval", tiny_model, *args, "--out", out, folder=tmp_path).code == 0
+    few, more = (read(tmp_path / out / "chain.jsonl") for out in ("few", "more"))
+    assert more[:4] == few
+
+
+def test_a_run_is_evaluated_by_its_final_model(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    run, _ = trained
+    args = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "3", "--json")
+    by_run = ictcli.run("eval", run, *args, "--out", "a", folder=tmp_path)
+    by_folder = ictcli.run("eval", run / "model", *args, "--out", "b", folder=tmp_path)
+    assert by_run.code == by_folder.code == 0
+    samples = [(tmp_path / out / "chain.jsonl").read_bytes() for out in "ab"]
+    assert samples[0] == samples[1]
+
+
+def test_without_out_evaluations_are_numbered_and_none_is_lost(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    args = ("--bench", "chain", "--n", "1", "--k", "1", "--limit", "1")
+    for _ in range(2):
+        ended = ictcli.run("eval", tiny_model, *args, folder=tmp_path)
+        assert ended.code == 0
+        assert "chain" in ended.out and "1 problems, 1 samples each" in ended.err
+    base = tmp_path / "evals"
+    assert sorted(path.name for path in base.iterdir()) == ["tied-seed0", "tied-seed0-2"]
+
+
+def test_benchmarks_of_one_name_keep_their_samples_apart(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    for folder, gold in (("a", "1"), ("b", "2")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "same.jsonl").write_text(f'{{"prompt": "0+{gold}=", "gold": "{gold}"}}')
+    args = ("--bench", "a/same.jsonl,b/same.jsonl", "--n", "1", "--k", "1", "--max-tokens", "8")
+    ended = ictcli.run("eval", tiny_model, *args, "--out", "out", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    golds = [read(tmp_path / "out" / name)[0]["gold"] for name in ("same.jsonl", "same-2.jsonl")]
+    assert golds == ["1", "2"]

@@ -1,0 +1,72 @@
+"""Help, and what a command must not load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import Processes
+
+from ictcli.cli import COMMANDS
+
+HEAVY = {"torch", "mlx", "transformers", "numpy", "scipy", "datasets", "pydantic", "rich"}
+
+
+def loaded_by(*args: str) -> set[str]:
+    """The heavy modules that a process of that command has imported when it ends."""
+    code = (
+        "import sys; from ictcli.cli import main\n"
+        f"sys.argv = {['ictcli', *args]}\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "sys.stderr.write('\\n' + ' '.join(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return HEAVY & set(found.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["train", "--help"]])
+def test_help_loads_nothing_heavy(args: list[str]) -> None:
+    assert loaded_by(*args) == set()
+
+
+@pytest.mark.parametrize("args", [["train", "quickstart", "--dry-run"], ["recipes", "ls"]])
+def test_reading_recipes_loads_no_machine_learning(args: list[str]) -> None:
+    assert not loaded_by(*args) & {"torch", "mlx", "transformers", "datasets"}
+
+
+def test_the_installed_script_and_the_module_are_the_same_command(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("ictcli")
+    module = [sys.executable, "-m", "ictcli"]
+    told = [
+        subprocess.run([*start, "--version"], capture_output=True, text=True, cwd=tmp_path)
+        for start in ([script], module)
+    ]
+    assert [t.returncode for t in told] == [0, 0]
+    assert told[0].stdout == told[1].stdout != ""
+
+
+def test_help_names_every_command(ictcli: Processes, tmp_path: Path) -> None:
+    ended = ictcli.run("--help", folder=tmp_path)
+    assert ended.code == 0
+    listed = [line.split()[0] for line in ended.out.split("Commands:\n")[1].splitlines()]
+    assert listed == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "recipes ls", "recipes show", "recipes cp"])
+def test_every_command_has_a_help(ictcli: Processes, tmp_path: Path, command: str) -> None:
+    ended = ictcli.run(*command.split(), "--help", folder=tmp_path)
+    assert ended.code == 0 and ended.err == ""
+    assert ended.out.startswith(f"Usage: ictcli {command} ")
+    assert len(ended.out.splitlines()[2].split()) > 2
+
+
+@pytest.mark.parametrize("group", [[], ["recipes"]])
+def test_a_group_without_a_command_shows_its_help(
+    ictcli: Processes, tmp_path: Path, group: list[str]
+) -> None:
+    ended = ictcli.run(*group, folder=tmp_path)
+    assert ended.code == 2 and ended.out == ""
+    assert ended.err == ictcli.run(*group, "--help", folder=tmp_path).out

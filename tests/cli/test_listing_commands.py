@@ -1,0 +1,78 @@
+"""`ictcli recipes`, `ictcli methods` and `ictcli doctor`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from processes import Processes, refusal
+
+from ictcli.algorithm.methods import METHODS
+from ictcli.recipe import shipped_recipes
+
+
+def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes, tmp_path: Path) -> None:
+    found = json.loads(ictcli.run("recipes", "ls", "--json", folder=tmp_path).out)
+    assert {row["recipe"] for row in found} == set(shipped_recipes())
+    assert all(len(row["about"]) > 10 and row["about"][0] != "#" for row in found)
+    table = ictcli.run("recipes", "ls", folder=tmp_path).out
+    assert all(row["recipe"] in table for row in found)
+
+
+def test_a_recipe_is_shown_as_it_is(ictcli: Processes, tmp_path: Path) -> None:
+    ended = ictcli.run("recipes", "show", "quickstart", folder=tmp_path)
+    assert ended.out == shipped_recipes()["quickstart"].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("target", "path"), [("mine.toml", "mine.toml"), (".", "quickstart.toml")])
+def test_a_copied_recipe_trains_like_its_original(
+    ictcli: Processes, tmp_path: Path, target: str, path: str
+) -> None:
+    ended = ictcli.run("recipes", "cp", "quickstart", target, folder=tmp_path)
+    assert ended.code == 0 and ended.err.endswith(f"ictcli train {path}\n")
+    dry = [
+        ictcli.run("train", recipe, "--dry-run", folder=tmp_path).out
+        for recipe in (tmp_path / path, "quickstart")
+    ]
+    assert dry[0] == dry[1] != ""
+
+
+def test_a_copy_never_replaces_a_file(ictcli: Processes, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("mine")
+    ended = ictcli.run("recipes", "cp", "quickstart", "mine.toml", folder=tmp_path)
+    assert "mine.toml exists already" in refusal(ended, 2)
+    assert (tmp_path / "mine.toml").read_text() == "mine"
+
+
+def test_every_method_is_listed_with_its_source(ictcli: Processes, tmp_path: Path) -> None:
+    found = json.loads(ictcli.run("methods", "--json", folder=tmp_path).out)
+    assert [row["method"] for row in found] == list(METHODS)
+    assert all(row["trains"] and row["source"] for row in found)
+    by_name = {row["method"]: row for row in found}
+    assert by_name["ict"]["options"] == "keep, scope, advantage_power"
+    assert by_name["grpo"]["options"] == "-"
+
+
+def test_a_plugin_s_method_is_listed(ictcli: Processes, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from ictcli.algorithm.methods import Choice, register\n"
+        "@register('ours')\n"
+        "def everything(batch, options):\n"
+        "    'Every token.'\n"
+        "    return Choice(batch.valid)\n"
+    )
+    found = json.loads(
+        ictcli.run("methods", "--json", "--plugin", "mine.py", folder=tmp_path).out
+    )
+    assert found[-1]["method"] == "everything" and found[-1]["source"] == "ours"
+
+
+def test_the_doctor_says_which_engines_run(ictcli: Processes, tmp_path: Path) -> None:
+    ended = ictcli.run("doctor", "--json", folder=tmp_path)
+    found = {row["check"]: row for row in json.loads(ended.out)}
+    assert {"ictcli", "platform", "engine torch", "engine mlx", "disk"} <= found.keys()
+    states = {found[f"engine {name}"]["state"] for name in ("torch", "mlx")}
+    assert states <= {"ok", "missing", "failed"}
+    assert ended.code == (0 if "ok" in states else 3)
+    assert found["hub"]["finding"] == "offline by environment"

@@ -1,0 +1,174 @@
+"""A run that is killed and resumed ends as one that never was: the same bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from processes import Ended, Processes, Running, refusal
+
+from ictcli.runs import Run
+
+STEPS = 10
+VARIANTS = {
+    "ict": ("eval.every=4", "record.rollouts_every=2"),
+    "epochs": (
+        *("method=kl_cov", "method.ratio=0.1", "kl=0.1", "entropy=0.01"),
+        *("update.epochs=2", "update.minibatch=2", "record.rollouts_every=0"),
+    ),
+}
+
+
+class Runs:
+    """Starts runs of one variant, each in a folder of its own."""
+
+    def __init__(self, ictcli: Processes, overrides: tuple[str, ...], base: Path) -> None:
+        self.ictcli, self.overrides, self.base = ictcli, overrides, base
+
+    def start(self, name: str, largest_file: int = 0) -> Running:
+        more = ("--run", name)
+        return self.ictcli.start(
+            *("train", "quickstart", *self.overrides, f"steps={STEPS}", "checkpoint.every=3"),
+            *more,
+            folder=self.base,
+            largest_file=largest_file,
+        )
+
+    def resume(self, name: str, largest_file: int = 0) -> Running:
+        return self.ictcli.start("resume", name, folder=self.base, largest_file=largest_file)
+
+    def steps(self, name: str) -> int:
+        """Steps that stand in metrics.jsonl."""
+        return len(Run(self.base / name).lines("metrics.jsonl"))
+
+    def after_step(self, name: str, step: int) -> None:
+        """Wait until that step stands in metrics.jsonl; step 0: until the folder is a run."""
+        path = self.base / name / ("metrics.jsonl" if step else "recipe.toml")
+        limit = time.monotonic() + 60
+        while not path.exists() or path.read_bytes().count(b"\n") < step:
+            assert time.monotonic() < limit
+            time.sleep(0.001)
+
+    def result(self, name: str) -> dict[str, bytes]:
+        """All that a run leaves and no clock has touched."""
+        folder = self.base / name
+        names = ["metrics.jsonl", "recipe.toml", "model/model.safetensors"]
+        names += [f"eval/{path.name}" for path in (folder / "eval").glob("*.jsonl")]
+        names += [f"rollouts/{path.name}" for path in folder.glob("rollouts/*")]
+        names += [f"checkpoints/{path.name}/weights.safetensors" for path in checkpoints(folder)]
+        names += [f"checkpoints/{path.name}/optimizer.safetensors" for path in checkpoints(folder)]
+        found = {name: (folder / name).read_bytes() for name in sorted(names)}
+        summary = json.loads((folder / "summary.json").read_text())
+        for clocked in ("wall_s", "peak_bytes", "model"):
+            del summary[clocked]
+        return {**found, "summary.json": json.dumps(summary).encode()}
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    return Run(folder).checkpoints()
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def runs(
+    request: pytest.FixtureRequest,
+    ictcli: Processes,
+    small: tuple[str, ...],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Runs:
+    """With `whole`, a run that was never stopped."""
+    base = tmp_path_factory.mktemp(request.param)
+    made = Runs(ictcli, (*small, *VARIANTS[request.param]), base)
+    assert made.start("whole").wait().code == 0
+    assert made.steps("whole") == STEPS
+    updates = [line["updates"] for line in Run(base / "whole").lines("metrics.jsonl")]
+    assert min(updates) == (4 if request.param == "epochs" else 1)  # every step moves weights
+    return made
+
+
+def finish(running: Running) -> Ended:
+    ended = running.wait()
+    assert ended.code == 0, ended.err
+    return ended
+
+
+def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
+    moments = sorted(random.SystemRandom().sample(range(STEPS - 3), 2))
+    print("killed behind steps", moments)
+    running = runs.start("killed")
+    for moment in moments:
+        runs.after_step("killed", moment)
+        time.sleep(random.SystemRandom().uniform(0, 0.05))
+        running.send(signal.SIGKILL)
+        assert running.wait().code == -signal.SIGKILL
+        running = runs.resume("killed")
+    finish(running)
+    assert runs.result("killed") == runs.result("whole")
+
+
+def test_killed_while_it_writes_a_checkpoint_it_keeps_the_one_before(runs: Runs) -> None:
+    running = runs.start("torn")
+    runs.after_step("torn", 4)
+    running.send(signal.SIGKILL)
+    running.wait()
+    folder, saved = runs.base / "torn", checkpoints(runs.base / "torn")
+    optimizer = saved[-1] / "optimizer.safetensors"
+    limit = optimizer.stat().st_size - 1
+    assert runs.resume("torn", largest_file=-limit).wait().code == -signal.SIGXFSZ
+    assert checkpoints(folder) == saved
+    assert list((folder / "checkpoints").glob(".step-*"))  # half of the next one
+    finish(runs.resume("torn"))
+    assert runs.result("torn") == runs.result("whole")
+    assert not list(folder.rglob(".*.tmp"))
+
+
+def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
+    running = runs.start("interrupted")
+    runs.after_step("interrupted", 2)
+    running.send(signal.SIGINT)
+    ended = running.wait()
+    done = runs.steps("interrupted")
+    assert 2 <= done < STEPS
+    assert f"step {done} of {STEPS} is finished and saved. ictcli resume" in refusal(ended, 130)
+    assert "Finishing the step in flight" in ended.err
+    newest = checkpoints(runs.base / "interrupted")[-1]
+    assert newest.name == f"step-{done:06d}"
+    finish(runs.resume("interrupted"))
+    assert runs.result("interrupted")["model/model.safetensors"] == runs.result("whole")[
+        "model/model.safetensors"
+    ]
+    assert runs.result("interrupted")["metrics.jsonl"] == runs.result("whole")["metrics.jsonl"]
+
+
+def test_a_finished_run_is_shown_again_and_left_alone(runs: Runs) -> None:
+    before = runs.result("whole")
+    ended = finish(runs.resume("whole"))
+    assert f"whole is finished: {STEPS} steps." in ended.err
+    assert "pass@1" in ended.out
+    assert runs.result("whole") == before
+
+
+def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ...], tmp_path: Path):
+    running = ictcli.start(
+        "train", "quickstart", *small, "steps=4", "prompts=512", "--run", "run", folder=tmp_path
+    )
+    limit = time.monotonic() + 60
+    while "before:" not in running.err.read_text():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+    running.send(signal.SIGINT)
+    while "Finishing" not in running.err.read_text():
+        assert time.monotonic() < limit
+        time.sleep(0.001)
+    running.send(signal.SIGINT)
+    assert "Interrupted. what was saved before stands" in refusal(running.wait(), 130)
+    assert Run(tmp_path / "run").lines("metrics.jsonl") == []
+
+
+@pytest.mark.parametrize("name", ["nosuch", "."])
+def test_what_is_no_run_is_not_resumed(ictcli: Processes, tmp_path: Path, name: str) -> None:
+    told = refusal(ictcli.run("resume", name, folder=tmp_path), 2)
+    assert f"{name} is not a run folder" in told

@@ -1,0 +1,181 @@
+"""`ictcli train` from the outside: its streams, and the folder it leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import Ended, Processes
+
+from ictcli.algorithm.selection import share_count
+from ictcli.recipe import load_recipe
+from ictcli.runs import Run, read_rollouts
+from ictcli.tasks.chain.tokenizer import VOCABULARY
+
+Trained = tuple[Path, Ended]
+JSONS = ("json", "jsonl")
+
+
+def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ictcli", "train", "quickstart", f"model={tiny_model}"]
+    small = ["steps=2", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4"]
+    ended = subprocess.run([*command, *small], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    folder = tmp_path / "runs" / "quickstart-ict-s0"
+    assert (folder / "summary.json").is_file()
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("step ")]
+    assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
+    assert re.search(r"^pass@1 .*\npass@4 ", ended.stdout, re.MULTILINE)  # the table alone
+    assert "step" not in ended.stdout
+    told = ended.stderr.splitlines()[-2:]
+    assert told[0] == f"model: {folder.relative_to(tmp_path)}/model"
+    assert told[1].startswith("next:  ictcli eval runs/quickstart-ict-s0")
+
+
+def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
+    folder, ended = trained
+    summary = json.loads(ended.out)
+    assert summary == json.loads((folder / "summary.json").read_text())
+    assert {"before", "after", "steps", "wall_s", "tokens_sampled"} <= summary.keys()
+    assert summary["steps"] == 6
+    for when in ("before", "after"):
+        assert summary[when].keys() == {"pass@1", "pass@4"}
+        for found in summary[when].values():
+            assert found.keys() == {"value", "low", "high"}
+            assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
+    assert 0 < summary["tokens_kept_share"] < 1
+    assert summary["wall_s"] > 0
+
+
+def test_the_summary_counts_what_the_metrics_say(trained: Trained) -> None:
+    folder, ended = trained
+    summary, lines = json.loads(ended.out), Run(folder).lines("metrics.jsonl")
+    sampled = [line["length"] * 16 for line in lines]
+    kept = [line["share_kept"] * tokens for line, tokens in zip(lines, sampled, strict=True)]
+    assert summary["tokens_sampled"] == pytest.approx(sum(sampled))
+    assert summary["tokens_kept_share"] == pytest.approx(sum(kept) / sum(sampled))
+
+
+def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
+    folder, _ = trained
+    found = {path.name for path in folder.iterdir()} - {".lock"}
+    files = {"recipe.toml", "environment.json", "metrics.jsonl", "timings.jsonl", "summary.json"}
+    assert found == files | {"rollouts", "eval", "checkpoints", "model"}
+    assert [path.name for path in Run(folder).checkpoints()] == ["step-000004", "step-000006"]
+    evaluations = {path.name for path in (folder / "eval").iterdir()}
+    assert evaluations == {f"{n}.{e}" for n in ("before", "step-000003", "after") for e in JSONS}
+
+
+def test_the_recipe_in_the_folder_is_the_resolved_one(
+    trained: Trained, small: tuple[str, ...]
+) -> None:
+    more = ("steps=6", "checkpoint.every=2", "eval.every=3")
+    more = (*more, "record.rollouts_every=3", "record.probe_every=2")
+    assert load_recipe(trained[0] / "recipe.toml") == load_recipe("quickstart", [*small, *more])
+
+
+def test_the_environment_names_versions_device_and_seed(trained: Trained) -> None:
+    about = json.loads((trained[0] / "environment.json").read_text())
+    assert about["seed"] == 0
+    assert about["engine"]["device"] == "cpu"
+    assert about["libraries"]["torch"] == about["engine"]["torch"]
+    assert about["command"][:2] == ["train", "quickstart"]
+
+
+def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Trained) -> None:
+    run = Run(trained[0])
+    metrics, timings = run.lines("metrics.jsonl"), run.lines("timings.jsonl")
+    assert [line["step"] for line in metrics] == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in timings] == [1, 2, 3, 4, 5, 6]
+    assert all(line["updates"] == 1 and line["finite"] for line in metrics)
+    assert {"reward", "entropy", "renyi2", "share_kept", "grad_norm", "kl"} <= metrics[0].keys()
+    assert ["eval/pass@1" in line for line in metrics] == [False, False, True, False, False, False]
+    assert ["probe_error" in line for line in metrics] == [False, True] * 3
+
+
+def test_recorded_rollouts_show_which_tokens_were_trained(trained: Trained) -> None:
+    folder, _ = trained
+    names = sorted(path.name for path in (folder / "rollouts").iterdir())
+    assert names == ["step-000003.safetensors", "step-000006.safetensors"]
+    arrays, about = read_rollouts(folder / "rollouts" / names[1])
+    B, T = arrays["tokens"].shape
+    assert (B, about["step"], about["group"]) == (16, 6, 4)
+    assert len(about["prompts"]) == len(about["problems"]) == 4
+    assert len(about["texts"]) == len(about["verdicts"]) == B
+    valid = np.arange(T) < arrays["lengths"][:, None]
+    for name in ("logp", "stats/entropy", "stats/purity", "stats/prob", "stats/uniqueness"):
+        assert arrays[name].shape == (B, T)
+        assert not arrays[name][~valid].any()
+    assert arrays["kept"].sum(axis=1).max() > 0
+    quota = [share_count(0.1, int(length)) for length in arrays["lengths"]]
+    assert (arrays["kept"].sum(axis=1) <= quota).all()
+    assert ((arrays["weights"] > 0) == arrays["kept"]).all()
+    for row in range(B):  # kept are the tokens of highest uniqueness
+        u, kept = arrays["stats/uniqueness"][row], arrays["kept"][row]
+        assert u[kept].min(initial=np.inf) >= u[valid[row] & ~kept].max(initial=0)
+        written = [VOCABULARY[token] for token in arrays["tokens"][row][valid[row]] if token > 1]
+        assert about["texts"][row] == "".join(written)
+
+
+def test_the_model_is_one_that_transformers_loads(trained: Trained, tiny_model: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = trained[0] / "model"
+    model, tokenizer = (
+        kind.from_pretrained(folder) for kind in (AutoModelForCausalLM, AutoTokenizer)
+    )
+    assert tokenizer("3+4=")["input_ids"] == AutoTokenizer.from_pretrained(tiny_model)("3+4=")[
+        "input_ids"
+    ]
+    before = AutoModelForCausalLM.from_pretrained(tiny_model)
+    moved = [
+        float((a - b).detach().abs().max())
+        for a, b in zip(model.parameters(), before.parameters(), strict=True)
+    ]
+    assert 1e-4 < max(moved) < 0.1
+
+
+def test_a_dry_run_prints_a_recipe_that_reads_back_equal(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    overrides = (*small, "method.scope=group", "eval.k=[1]", "seed=3")
+    ended = ictcli.run("train", "quickstart", *overrides, "--dry-run", folder=tmp_path)
+    assert ended.code == 0
+    assert ended.err.strip().startswith("plan: 100 steps of 4 prompts x 4 rollouts")
+    assert tomllib.loads(ended.out)["method"] == {"name": "ict", "scope": "group"}
+    copy = tmp_path / "copy.toml"
+    copy.write_text(ended.out)
+    assert load_recipe(copy) == load_recipe("quickstart", overrides)
+    assert list(tmp_path.iterdir()) == [copy]
+
+
+def test_a_dry_run_needs_no_model(ictcli: Processes, tmp_path: Path) -> None:
+    ended = ictcli.run("train", "qwen2.5-7b-math", "--dry-run", folder=tmp_path)
+    assert ended.code == 0
+    assert tomllib.loads(ended.out)["model"].startswith("Qwen/")
+
+
+def test_a_key_the_method_does_not_look_at_is_noted(ictcli: Processes, tmp_path: Path) -> None:
+    ended = ictcli.run(
+        "train", "quickstart", "method=grpo", "keep=0.5", "--dry-run", folder=tmp_path
+    )
+    assert ended.code == 0
+    assert ended.err.startswith("note: keep has no effect with method=grpo\n")
+
+
+def test_run_folders_are_numbered_and_never_reused(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    for _ in range(2):
+        ended = ictcli.run("train", "quickstart", *small, "steps=1", "seed=7", folder=tmp_path)
+        assert ended.code == 0, ended.err
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert names == ["quickstart-ict-s7", "quickstart-ict-s7-2"]
+    models = [tmp_path / "runs" / name / "model" / "model.safetensors" for name in names]
+    assert models[0].read_bytes() == models[1].read_bytes()

@@ -1,0 +1,193 @@
+"""Engines by name, the models they are tried on, and the oracle of each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.engine import Engine, build_engine, installed_engines
+from ictcli.recipe import EngineSettings, OptimizerSettings
+from ictcli.types import GROUP_STATS, ROW_STATS, Rollouts, Sampling
+
+from .oracle import Oracle
+
+ENGINES = ("torch", "mlx")
+IMPLEMENTED = ("torch",)
+"""Must be installed where CI is set; the others are skipped wherever they are missing."""
+
+MakeEngine = Callable[..., Engine]
+
+PROMPTS = ((5, 12, 3), (2, 13, 9, 12, 4, 15), (7,), (11, 14, 6, 12))
+"""Of several lengths, so that a batch of them is padded."""
+
+
+def require(name: str) -> None:
+    """Skip a test of an engine that is missing; fail where it must be there."""
+    try:
+        installed_engines()[name].load()
+    except KeyError:
+        missing = "it is not installed"
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("ictcli"):
+            raise
+        missing = f"it does not import: {error}"
+    else:
+        return
+    if os.environ.get("CI") and name in IMPLEMENTED:
+        pytest.fail(f"CI must test the {name} engine, and {missing}.")
+    pytest.skip(f"the {name} engine: {missing}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`device`: the CPU, or a GPU in tests that are marked so."""
+    if "device" in metafunc.fixturenames:
+        gpu = metafunc.definition.get_closest_marker("gpu")
+        metafunc.parametrize("device", ["cuda" if gpu else "cpu"], scope="session")
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engine_name(request: pytest.FixtureRequest) -> str:
+    require(request.param)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def make_engine(engine_name: str, device: str) -> MakeEngine:
+    """Build an engine of the test's own: `make_engine(folder, optimizer, rows=4, ...)`."""
+    if device == "cuda" and engine_name != "torch":
+        pytest.skip(f"the {engine_name} engine has no CUDA")
+
+    def make(folder: Path, optimizer: OptimizerSettings | None = None, **settings: Any) -> Engine:
+        given = {"device": device, "dtype": "float32", "threads": 1, **settings}
+        chosen = EngineSettings(backend=engine_name, **given)
+        return build_engine(str(folder), chosen, optimizer or OptimizerSettings())
+
+    return make
+
+
+def make_sliding(folder: Path) -> Path:
+    """A random Gemma 2: sliding windows shorter than the sequences, and both soft caps."""
+    import torch
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    from ictcli.tasks.chain.tokenizer import EOS_ID, PAD_ID, make_tokenizer
+
+    tokenizer = make_tokenizer()
+    config = Gemma2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        query_pre_attn_scalar=8,
+        sliding_window=5,
+        attn_logit_softcapping=5.0,
+        final_logit_softcapping=3.0,
+        max_position_embeddings=128,
+        initializer_range=0.3,
+        pad_token_id=PAD_ID,
+        eos_token_id=EOS_ID,
+        bos_token_id=None,
+    )
+    torch.manual_seed(2)
+    model = Gemma2ForCausalLM(config)
+    model.generation_config.eos_token_id = EOS_ID
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sliding_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_sliding(tmp_path_factory.mktemp("models") / "sliding")
+
+
+@pytest.fixture(scope="session")
+def narrow_model(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
+    """The tied model's names of weights, in other shapes."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    folder = tmp_path_factory.mktemp("models") / "narrow"
+    shutil.copytree(tiny_model, folder)
+    config = AutoConfig.from_pretrained(folder)
+    config.intermediate_size //= 2
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session", params=["tied", "untied", "sliding"])
+def model(
+    request: pytest.FixtureRequest, tiny_model: Path, untied_model: Path, sliding_model: Path
+) -> Path:
+    return {"tied": tiny_model, "untied": untied_model, "sliding": sliding_model}[request.param]
+
+
+@pytest.fixture(scope="session")
+def engine(make_engine: MakeEngine, model: Path) -> Engine:
+    """Shared by tests that only read it."""
+    return make_engine(model)
+
+
+@pytest.fixture(scope="session")
+def tiny_engine(make_engine: MakeEngine, tiny_model: Path) -> Engine:
+    """The tied model's, where one model is enough. Shared by tests that only read it."""
+    return make_engine(tiny_model)
+
+
+@cache
+def _oracle(folder: Path) -> Oracle:
+    return Oracle(folder)
+
+
+@pytest.fixture(scope="session")
+def oracle(model: Path) -> Oracle:
+    return _oracle(model)
+
+
+@pytest.fixture(scope="session")
+def tiny_oracle(tiny_model: Path) -> Oracle:
+    return _oracle(tiny_model)
+
+
+SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))
+WANTED = (*ROW_STATS, *GROUP_STATS)
+GROUP = 5
+
+
+@pytest.fixture(scope="session", params=[1.0, 0.5], ids=["T=1", "T=0.5"])
+def temperature(request: pytest.FixtureRequest) -> float:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def rollouts(engine: Engine, temperature: float) -> Rollouts:
+    """Sampled with every statistic, from prompts of several lengths."""
+    sampling = Sampling(SAMPLING.max_tokens, temperature, stop_ids=SAMPLING.stop_ids)
+    return engine.generate(PROMPTS, GROUP, sampling, 7, WANTED)
+
+
+def made_up(seed: int = 0, *, T: int = 13, group: int = 4) -> Rollouts:
+    """Rollouts of no model: random tokens and lengths, for laws of what follows sampling."""
+    rng = np.random.default_rng(seed)
+    B = len(PROMPTS) * group
+    lengths = rng.integers(5, T + 1, B).astype(np.int32)
+    lengths[0] = T
+    tokens = rng.integers(2, 18, (B, T)).astype(np.int32)
+    valid = np.arange(T) < lengths[:, None]
+    return Rollouts(
+        prompts=PROMPTS,
+        group=group,
+        tokens=np.where(valid, tokens, 0).astype(np.int32),
+        lengths=lengths,
+        finished=np.ones(B, dtype=bool),
+        logp=np.zeros((B, T), dtype=np.float32),
+    )

@@ -1,0 +1,111 @@
+"""The update written plainly: full logits of every row, autograd, AdamW, in float64.
+
+No padding, no micro-batches, nothing skipped: Psi is evaluated at every token and weighted. It
+shares no line with ictcli's objective.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from ictcli.algorithm.objective import Objective
+from ictcli.recipe import OptimizerSettings
+from ictcli.types import Rollouts
+
+
+@dataclass(frozen=True)
+class DenseReport:
+    loss: float
+    grad_norm: float
+    logp: np.ndarray
+    """(B, T) at every token, 0 behind ends."""
+    k3: np.ndarray
+    """(B, T) the estimate of KL(pi || reference); 0 without one."""
+
+
+class DenseTrainer:
+    def __init__(self, folder: Path, settings: OptimizerSettings) -> None:
+        self.model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float64, attn_implementation="eager"
+        ).eval()
+        self.reference = copy.deepcopy(self.model)
+        self.clip_norm = settings.clip_norm
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+        )
+
+    def update(
+        self,
+        rollouts: Rollouts,
+        weights: np.ndarray,
+        advantage: np.ndarray,
+        objective: Objective,
+        lr: float,
+        old_logp: np.ndarray | None = None,
+        kl_old: np.ndarray | None = None,
+    ) -> DenseReport:
+        self.optimizer.zero_grad()
+        loss = torch.zeros((), dtype=torch.float64)
+        seen, k3 = np.zeros(weights.shape), np.zeros(weights.shape)
+        for row, length in enumerate(rollouts.lengths):
+            logits = response_logits(self.model, rollouts, row)
+            tokens = torch.from_numpy(rollouts.tokens[row, :length].astype(np.int64))
+            logp = chosen(logits / objective.temperature, tokens)
+            old = logp.detach() if old_logp is None else vector(old_logp[row, :length])
+            A = float(advantage[row])
+            ratio = (logp - old).exp()
+            low, high = 1 - objective.eps_low, 1 + objective.eps_high
+            psi = torch.minimum(ratio * A, ratio.clamp(low, high) * A)
+            if objective.kl:
+                with torch.no_grad():
+                    raw = response_logits(self.reference, rollouts, row)
+                d = chosen(raw / objective.temperature, tokens) - logp
+                psi = psi - objective.kl * (d.exp() - d - 1)
+                k3[row, :length] = (d.exp() - d - 1).detach().numpy()
+            if objective.entropy:
+                log_p = torch.log_softmax(logits, dim=-1)
+                psi = psi - objective.entropy * (log_p.exp() * log_p).sum(-1)
+            if kl_old is not None:
+                psi = psi - vector(kl_old[row, :length]) * (logp - old).abs()
+            loss = loss - (vector(weights[row, :length]) * psi).sum()
+            seen[row, :length] = logp.detach().numpy()
+        loss.backward()
+        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = float(torch.sqrt(sum((g * g).sum() for g in grads)))  # pyright: ignore
+        for grad in grads:
+            grad.mul_(min(1.0, self.clip_norm / norm) if norm else 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        return DenseReport(float(loss.detach()), norm, seen, k3)
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """By the names of the Hugging Face layout."""
+        return {
+            name: tensor.detach().numpy().copy() for name, tensor in self.model.state_dict().items()
+        }
+
+
+def response_logits(model: torch.nn.Module, rollouts: Rollouts, row: int) -> Tensor:
+    """(length, V): a plain forward pass of prompt + response."""
+    prompt, length = rollouts.prompt_of(row), int(rollouts.lengths[row])
+    ids = (*prompt, *rollouts.tokens[row, :length].tolist())
+    return model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, len(prompt) - 1 : -1]
+
+
+def chosen(logits: Tensor, tokens: Tensor) -> Tensor:
+    return torch.log_softmax(logits, dim=-1)[torch.arange(len(tokens)), tokens]
+
+
+def vector(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.asarray(values, dtype=np.float64))

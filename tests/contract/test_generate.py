@@ -1,0 +1,166 @@
+"""Laws of `generate`: shapes, what the numbers mean, and what results depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from ictcli.engine import Engine
+from ictcli.types import Rollouts, Sampling
+
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine
+from .oracle import Oracle, log_softmax, nucleus
+
+
+def test_shapes_and_dtypes(rollouts: Rollouts) -> None:
+    B, T = len(PROMPTS) * GROUP, int(rollouts.lengths.max())
+    assert len(rollouts) == B
+    assert rollouts.prompts == PROMPTS
+    assert rollouts.group == GROUP
+    assert rollouts.lengths.max() <= SAMPLING.max_tokens
+    for array, shape, dtype in [
+        (rollouts.tokens, (B, T), np.int32),
+        (rollouts.lengths, (B,), np.int32),
+        (rollouts.finished, (B,), np.bool_),
+        (rollouts.logp, (B, T), np.float32),
+        *((values, (B, T), np.float32) for values in rollouts.stats.values()),
+    ]:
+        assert (array.shape, array.dtype) == (shape, dtype)
+
+
+def test_a_row_ends_with_its_first_stop_token_and_zeros_follow(rollouts: Rollouts) -> None:
+    assert rollouts.finished.any()
+    assert len(set(rollouts.lengths.tolist())) > 2
+    for row, length in enumerate(rollouts.lengths):
+        stops = np.isin(rollouts.tokens[row, :length], SAMPLING.stop_ids)
+        assert not stops[:-1].any()
+        assert stops[-1] == rollouts.finished[row]
+        assert rollouts.finished[row] or length == SAMPLING.max_tokens
+    for array in (rollouts.tokens, rollouts.logp, *rollouts.stats.values()):
+        assert (array[~rollouts.valid] == 0).all()
+
+
+def test_without_stop_ids_every_row_runs_to_the_limit(tiny_engine: Engine) -> None:
+    found = tiny_engine.generate(PROMPTS, 2, Sampling(6), 0)
+    assert (found.lengths == 6).all()
+    assert not found.finished.any()
+
+
+def test_one_token_is_a_response(tiny_engine: Engine) -> None:
+    found = tiny_engine.generate(PROMPTS, 2, Sampling(1, stop_ids=tuple(range(18))), 0, WANTED)
+    assert found.tokens.shape == (2 * len(PROMPTS), 1)
+    assert (found.lengths == 1).all()
+    assert found.finished.all()
+
+
+def test_logp_is_the_models_at_the_sampling_temperature(
+    rollouts: Rollouts, oracle: Oracle, temperature: float
+) -> None:
+    np.testing.assert_allclose(rollouts.logp, oracle.logp(rollouts, temperature), atol=1e-5)
+
+
+@pytest.mark.parametrize("cut", [{"top_p": 0.7}, {"top_k": 4}])
+def test_logp_is_of_the_whole_distribution_whatever_is_cut(
+    tiny_engine: Engine, tiny_oracle: Oracle, cut: dict[str, float]
+) -> None:
+    found = tiny_engine.generate(PROMPTS, GROUP, Sampling(8, 1.5, **cut), 3)  # pyright: ignore
+    np.testing.assert_allclose(found.logp, tiny_oracle.logp(found, 1.5), atol=1e-5)
+
+
+def test_the_seed_decides(tiny_engine: Engine) -> None:
+    one, again, other = (
+        tiny_engine.generate(PROMPTS, GROUP, SAMPLING, seed, WANTED) for seed in (1, 1, 2)
+    )
+    same(one, again, atol=1e-6)
+    assert not np.array_equal(one.tokens[:, :3], other.tokens[:, :3])
+
+
+def test_rows_of_a_group_differ(rollouts: Rollouts) -> None:
+    grouped = rollouts.tokens.reshape(len(PROMPTS), GROUP, -1)
+    assert all(len(np.unique(group, axis=0)) > 1 for group in grouped)
+
+
+def test_results_do_not_depend_on_the_rows_side_by_side(
+    make_engine: MakeEngine, model: Path, rollouts: Rollouts, temperature: float
+) -> None:
+    sampling = replace(SAMPLING, temperature=temperature)
+    for rows in (GROUP, 2 * GROUP + 1):
+        few = make_engine(model, rows=rows).generate(PROMPTS, GROUP, sampling, 7, WANTED)
+        same(few, rollouts)
+
+
+def test_prompts_behind_change_nothing_before(
+    engine: Engine, rollouts: Rollouts, temperature: float
+) -> None:
+    sampling = replace(SAMPLING, temperature=temperature)
+    same(engine.generate(PROMPTS[:2], GROUP, sampling, 7, WANTED), rollouts.groups(0, 2))
+
+
+def test_padding_changes_nothing(engine: Engine, rollouts: Rollouts, temperature: float) -> None:
+    """Copies of one prompt need no padding; its own rows draw the same uniform numbers."""
+    sampling = replace(SAMPLING, temperature=temperature)
+    for place, prompt in enumerate(PROMPTS):
+        copies = engine.generate([prompt] * len(PROMPTS), GROUP, sampling, 7, WANTED)
+        same(copies.groups(place, place + 1), rollouts.groups(place, place + 1))
+
+
+@pytest.mark.parametrize("sampling", [Sampling(10, 0.0), Sampling(10, 0.8, top_k=1)])
+def test_greedy_is_argmax_decoding(engine: Engine, oracle: Oracle, sampling: Sampling) -> None:
+    sampling = replace(sampling, stop_ids=SAMPLING.stop_ids)
+    found = engine.generate(PROMPTS, 2, sampling, 0)
+    for row in range(len(found)):
+        ids = list(found.prompt_of(row))
+        for token in found.tokens[row, : found.lengths[row]]:
+            ids.append(int(np.argmax(oracle.sequence_logits(ids)[-1])))
+            assert token == ids[-1]
+    np.testing.assert_allclose(
+        found.logp, oracle.logp(found, sampling.temperature or 1.0), atol=1e-5
+    )
+
+
+def test_top_p_keeps_to_the_nucleus(engine: Engine, oracle: Oracle) -> None:
+    found = engine.generate(PROMPTS, 16, Sampling(6, 1.3, top_p=0.6), 5)
+    for row in range(len(found)):
+        for logits, token in zip(oracle.row_logits(found, row), found.tokens[row], strict=False):
+            p = np.exp(log_softmax(logits / 1.3))
+            assert nucleus(p, 0, 0.6 + 1e-5)[token]
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(1), Sampling(1, 0.6), Sampling(1, 1.4, top_p=0.8), Sampling(1, 1.4, top_k=5)],
+    ids=["T=1", "T=0.6", "top_p", "top_k"],
+)
+def test_first_tokens_follow_the_models_distribution(
+    tiny_engine: Engine, tiny_oracle: Oracle, sampling: Sampling
+) -> None:
+    prompt, draws = PROMPTS[1], 6000
+    found = tiny_engine.generate([prompt], draws, sampling, 11)
+    p = np.exp(log_softmax(tiny_oracle.sequence_logits(prompt)[-1] / sampling.temperature))
+    p = np.where(nucleus(p, sampling.top_k, sampling.top_p), p, 0.0)
+    p /= p.sum()
+    drawn = np.bincount(found.tokens[:, 0], minlength=len(p))
+    assert (drawn[p == 0] == 0).all()
+    common = p * draws >= 5
+    assert common.sum() > 2
+    rare = [drawn[~common].sum()], [p[~common].sum() * draws]
+    counts = np.concatenate([drawn[common], rare[0]])
+    expected = np.concatenate([p[common] * draws, rare[1]])
+    keep = expected > 0
+    assert scipy_stats.chisquare(counts[keep], expected[keep]).pvalue > 1e-3
+
+
+def same(found: Rollouts, wanted: Rollouts, atol: float = 2e-5) -> None:
+    """The same tokens, and the same figures up to rounding."""
+    np.testing.assert_array_equal(found.tokens, wanted.tokens)
+    np.testing.assert_array_equal(found.lengths, wanted.lengths)
+    np.testing.assert_array_equal(found.finished, wanted.finished)
+    np.testing.assert_allclose(found.logp, wanted.logp, atol=atol, rtol=0)
+    assert found.stats.keys() == wanted.stats.keys()
+    for name, values in found.stats.items():
+        loose = 20 * atol if name == "wasserstein" else atol
+        np.testing.assert_allclose(values, wanted.stats[name], atol=loose, rtol=0, err_msg=name)

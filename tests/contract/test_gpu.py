@@ -1,0 +1,46 @@
+"""A handful of the laws on a GPU: `pytest -m gpu`. Skipped where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+# Collected here again, now with `device` = cuda.
+from .test_generate import (  # noqa: F401
+    test_a_row_ends_with_its_first_stop_token_and_zeros_follow,
+    test_first_tokens_follow_the_models_distribution,
+    test_greedy_is_argmax_decoding,
+    test_logp_is_the_models_at_the_sampling_temperature,
+    test_padding_changes_nothing,
+    test_the_seed_decides,
+)
+from .test_loading import test_bfloat16_has_float32_statistics  # noqa: F401
+from .test_logprobs import (  # noqa: F401
+    test_logits_are_the_models_in_row_major_order,
+    test_logprobs_are_the_samplers,
+)
+from .test_persistence import test_restore_brings_back_what_is_sampled  # noqa: F401
+from .test_stats import (  # noqa: F401
+    test_statistic_is_its_definition_at_temperature_one,
+    test_uniqueness_is_exactly_zero_where_the_group_agrees,
+)
+from .test_update import (  # noqa: F401
+    test_micro_batches_change_nothing,
+    test_small_steps_add_up_in_bfloat16,
+    test_what_is_not_finite_leaves_everything_as_it_was,
+)
+from .test_update_dense import (  # noqa: F401
+    test_every_term_of_the_objective,
+    test_moments_decay_and_norm_clipping_over_steps,
+    test_ratio_and_clip_against_old_logp,
+)
+
+
+def has_cuda() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_cuda(), reason="there is no CUDA GPU")]

@@ -1,0 +1,141 @@
+"""Laws of building an engine: what it tells of itself, and what it refuses, with a hint."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ictcli.engine import Engine, build_engine
+from ictcli.errors import EngineMissingError, UserError
+from ictcli.recipe import EngineSettings
+from ictcli.types import GROUP_STATS, ROW_STATS
+
+from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up
+from .oracle import Oracle
+from .training import state, train
+
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    """A model folder to spoil."""
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+def refused(make_engine: MakeEngine, model: Path, about: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make_engine(model)
+    assert about in caught.value.message
+    assert caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+def test_a_folder_without_weights_is_refused(make_engine: MakeEngine, folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    refused(make_engine, folder, "no weights")
+
+
+def test_pickled_weights_are_never_read(make_engine: MakeEngine, folder: Path) -> None:
+    """Not even opened: these would say so."""
+    (folder / WEIGHTS).unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 66'\ntR.")
+    refused(make_engine, folder, "pytorch_model.bin")
+
+
+def test_a_folder_without_config_is_refused(make_engine: MakeEngine, folder: Path) -> None:
+    (folder / "config.json").unlink()
+    refused(make_engine, folder, "config.json")
+
+
+def test_a_missing_folder_is_refused(make_engine: MakeEngine, tmp_path: Path) -> None:
+    refused(make_engine, tmp_path / "nowhere", "nowhere")
+
+
+def test_truncated_weights_are_refused(make_engine: MakeEngine, folder: Path) -> None:
+    content = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(content[: len(content) // 2])
+    refused(make_engine, folder, str(folder))
+
+
+def test_missing_tensors_are_refused(make_engine: MakeEngine, folder: Path) -> None:
+    """And not filled with random numbers."""
+    from safetensors.numpy import load_file, save_file
+
+    weights = load_file(folder / WEIGHTS)
+    del weights["model.layers.1.mlp.down_proj.weight"]
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    refused(make_engine, folder, "down_proj")
+
+
+def test_an_unknown_builtin_is_refused(engine_name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        build_engine("builtin:chian", EngineSettings(backend=engine_name))
+    assert "did you mean chain" in caught.value.message
+    assert "builtin:chain" in caught.value.hint
+
+
+@pytest.mark.parametrize("named", ["gpu", "cuda:77", "cpu:x", "meta"])
+def test_an_unknown_device_is_a_missing_engine(
+    make_engine: MakeEngine, tiny_model: Path, named: str
+) -> None:
+    with pytest.raises(EngineMissingError) as caught:
+        make_engine(tiny_model, device=named)
+    assert named in caught.value.message
+    assert caught.value.hint
+    assert caught.value.exit_code == 3
+
+
+def test_an_engine_tells_what_it_is(
+    engine: Engine, engine_name: str, device: str, oracle: Oracle
+) -> None:
+    told = engine.describe()
+    assert told["engine"] == engine_name
+    assert str(told["device"]).startswith(device)
+    assert told["dtype"] == "float32"
+    assert told["parameters"] == sum(p.numel() for p in oracle.model.parameters())
+    assert engine.context == 128
+    assert engine.stop_ids == (oracle.model.generation_config.eos_token_id,)
+    assert engine.peak_memory() > 0
+    assert engine.tokenizer("3+4")["input_ids"]
+
+
+def test_sampling_needs_no_optimizer(engine_name: str, device: str, tiny_model: Path) -> None:
+    settings = EngineSettings(backend=engine_name, device=device, dtype="float32", threads=1)
+    engine, rollouts = build_engine(str(tiny_model), settings), made_up()
+    assert len(engine.generate(PROMPTS, 2, SAMPLING, 0)) == 2 * len(PROMPTS)
+    assert engine.logprobs(rollouts, 1.0).shape == rollouts.tokens.shape
+
+
+def test_bfloat16_has_float32_statistics(make_engine: MakeEngine, model: Path) -> None:
+    """Of the logits the model gave: in bfloat16 a probability would keep three digits."""
+    engine = make_engine(model, dtype="bfloat16")
+    assert engine.describe()["dtype"] == "bfloat16"
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 3, (*ROW_STATS, *GROUP_STATS))
+    for values in (found.logp, *found.stats.values()):
+        assert values.dtype == np.float32
+        assert np.isfinite(values).all()
+    logp = np.log(found.stats["prob"][found.valid])
+    np.testing.assert_allclose(logp, found.logp[found.valid], atol=1e-5)
+    assert (found.stats["uniqueness"][:, 0] == 0).all()
+    again = engine.generate(PROMPTS, GROUP, SAMPLING, 3)
+    np.testing.assert_array_equal(again.tokens, found.tokens)
+    np.testing.assert_allclose(engine.logprobs(found, 1.0), found.logp, atol=0.3)
+
+
+def test_bfloat16_is_saved_and_restored_to_the_bit(
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
+) -> None:
+    engine, rollouts = make_engine(tiny_model, dtype="bfloat16"), made_up()
+    train(engine, rollouts, 2)
+    saved = state(engine, tmp_path / "saved")
+    train(engine, rollouts, 1)
+    went_on = state(engine, tmp_path / "went on")
+    other = make_engine(tiny_model, dtype="bfloat16")
+    other.restore(tmp_path / "saved")
+    assert state(other, tmp_path / "restored") == saved
+    train(other, rollouts, 1)
+    assert state(other, tmp_path / "repeated") == went_on

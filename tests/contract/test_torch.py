@@ -1,0 +1,105 @@
+"""Laws of the PyTorch engine's own: what it saves, and that saving changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.engine import build_engine
+from ictcli.recipe import EngineSettings, OptimizerSettings
+
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
+from .oracle import Oracle
+from .test_generate import same
+from .training import PLAIN, advantages, sparse_weights
+
+
+@pytest.fixture
+def torch_engine(model: Path) -> Any:
+    require("torch")
+    settings = EngineSettings(backend="torch", device="cpu", dtype="float32", threads=1)
+    return build_engine(str(model), settings, OptimizerSettings())
+
+
+@pytest.fixture
+def passes(torch_engine: Any) -> Iterator[list[tuple[tuple[int, ...], int]]]:
+    """One entry a forward pass: the shape of its input ids, and the places its head saw."""
+    found: list[tuple[tuple[int, ...], int]] = []
+    shapes: list[tuple[int, ...]] = []
+    model = torch_engine.model
+
+    def enter(module: Any, args: Any, given: dict[str, Any]) -> None:
+        shapes.append(tuple(given["input_ids"].shape))
+
+    def leave(module: Any, args: Any, logits: Any) -> None:
+        found.append((shapes[-1], logits.numel() // logits.shape[-1]))
+
+    handles = [
+        model.register_forward_pre_hook(enter, with_kwargs=True),
+        model.get_output_embeddings().register_forward_hook(leave),
+    ]
+    yield found
+    for handle in handles:
+        handle.remove()
+
+
+@pytest.mark.parametrize("elements", [1, 500, 1 << 40])
+def test_statistics_pooled_or_at_once_are_the_same(
+    torch_engine: Any, monkeypatch: pytest.MonkeyPatch, elements: int
+) -> None:
+    wanted = torch_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
+    monkeypatch.setattr("ictcli_torch.stats.PENDING_ELEMENTS", elements)
+    same(torch_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED), wanted, atol=1e-6)
+
+
+def test_statistics_cost_no_forward_pass(
+    torch_engine: Any, passes: list[tuple[tuple[int, ...], int]]
+) -> None:
+    """One prefill a prompt, then a token a row for the rows still running; nothing else."""
+    found = torch_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
+    running = found.valid.sum(axis=0).tolist()
+    longest = max(map(len, PROMPTS))
+    assert passes[0] == ((len(PROMPTS), longest), len(PROMPTS))
+    assert passes[1:] == [((alive, 1), alive) for alive in running[1:]]
+
+
+def test_the_head_meets_weighted_places_only(
+    torch_engine: Any, passes: list[tuple[tuple[int, ...], int]]
+) -> None:
+    """And a row runs no further than its last weight."""
+    rollouts = made_up()
+    weights, A = sparse_weights(rollouts), advantages(rollouts)
+    weights[:, 6:] = 0
+    report = torch_engine.update(rollouts, weights, A, PLAIN, 0.0)
+    assert sum(places for _, places in passes) == ((weights != 0) & (A != 0)[:, None]).sum()
+    assert all(length <= max(map(len, PROMPTS)) + 6 for (_, length), _ in passes)
+    assert report.tokens == sum(rows * length for (rows, length), _ in passes)
+
+
+def test_logits_of_a_pass_are_bounded(
+    torch_engine: Any,
+    passes: list[tuple[tuple[int, ...], int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rollouts = made_up()
+    wanted = torch_engine.logprobs(rollouts, 1.0)
+    passes.clear()
+    monkeypatch.setattr("ictcli_torch.update.MAX_LOGITS", 30 * 18)
+    np.testing.assert_allclose(torch_engine.logprobs(rollouts, 1.0), wanted, atol=1e-5)
+    assert len(passes) > 4
+    assert max(places for _, places in passes) <= 30
+
+
+def test_a_growing_cache_gives_what_plain_passes_give(model: Path, torch_engine: Any) -> None:
+    """Past the first chunk of the cache's storage, and past its doubling."""
+    oracle = Oracle(model)
+    long = replace(SAMPLING, max_tokens=90, stop_ids=(7,))
+    found = torch_engine.generate(PROMPTS, GROUP, long, 5)
+    assert found.lengths.max() > 70
+    assert len(set(found.lengths.tolist())) > 2
+    np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)

@@ -1,0 +1,157 @@
+"""Laws of `update`: it is the plain dense step, whatever it saves itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.weights import Normalisation
+from ictcli.recipe import OptimizerSettings
+from ictcli.types import FloatArray, Rollouts
+
+from .conftest import MakeEngine, made_up
+from .dense import DenseTrainer
+from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, weights_of
+
+DECAYING = OptimizerSettings(eps=1e-3, clip_norm=0.05, weight_decay=0.1, beta1=0.8, beta2=0.95)
+
+
+def against_dense(
+    make_engine: MakeEngine,
+    model: Path,
+    folder: Path,
+    objective: Objective = PLAIN,
+    *,
+    weights: FloatArray | None = None,
+    settings: OptimizerSettings = SMOOTH,
+    steps: int = 1,
+    **more: Any,
+) -> None:
+    """Run the engine and the plain trainer side by side, and compare all they report."""
+    rollouts = made_up()
+    given = sparse_weights(rollouts) if weights is None else weights
+    engine, dense = make_engine(model, settings, micro_tokens=48), DenseTrainer(model, settings)
+    engine.keep_reference()
+    before = dense.weights()
+    for step in range(steps):
+        A, lr = advantages(rollouts, step), LR / (1 + step)
+        report = engine.update(rollouts, given, A, objective, lr, **more)
+        plain = dense.update(rollouts, given, A, objective, lr, **more)
+        trained = evaluated(given, A, objective, more.get("kl_old"))
+        assert report.stepped
+        assert report.finite
+        assert report.loss == pytest.approx(plain.loss, rel=1e-4, abs=1e-6)
+        assert report.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
+        assert report.kl == pytest.approx(plain.k3[trained].mean(), rel=1e-3, abs=1e-7)
+        wanted = np.where(trained, plain.logp, 0)
+        np.testing.assert_allclose(report.logp, wanted, atol=2e-5, rtol=1e-5)
+    found = weights_of(engine, folder)
+    assert apart(found, before) > 1e-3
+    assert apart(found, dense.weights()) < 1e-6
+
+
+def evaluated(
+    weights: FloatArray, advantage: FloatArray, objective: Objective, kl_old: FloatArray | None
+) -> np.ndarray:
+    """(B, T): weighted places that add something to the loss."""
+    signal = np.broadcast_to((advantage != 0)[:, None], weights.shape)
+    if objective.kl or objective.entropy:
+        return weights != 0
+    return (weights != 0) & (signal if kl_old is None else signal | (kl_old != 0))
+
+
+@pytest.mark.parametrize("normalisation", ["sequence", "kept", "tokens", "constant"])
+def test_first_step_of_every_normalisation(
+    make_engine: MakeEngine, model: Path, tmp_path: Path, normalisation: Normalisation
+) -> None:
+    weights = sparse_weights(made_up(), normalisation)
+    against_dense(make_engine, model, tmp_path, weights=weights)
+
+
+def test_every_token_kept_is_grpo(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
+    against_dense(
+        make_engine, model, tmp_path, weights=sparse_weights(made_up(), "sequence", share=1.1)
+    )
+
+
+def test_moments_decay_and_norm_clipping_over_steps(
+    make_engine: MakeEngine, model: Path, tmp_path: Path
+) -> None:
+    against_dense(make_engine, model, tmp_path, settings=DECAYING, steps=3)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        Objective(temperature=0.6),
+        Objective(kl=0.3),
+        Objective(entropy=0.2),
+        Objective(entropy=-0.1, temperature=1.5),
+        Objective(kl=0.1, entropy=0.05, temperature=0.7),
+    ],
+    ids=["T", "kl", "entropy", "entropy,T", "all"],
+)
+def test_every_term_of_the_objective(
+    make_engine: MakeEngine, model: Path, tmp_path: Path, objective: Objective
+) -> None:
+    """Three steps: the first has pi = reference, where the KL term and its gradient are 0."""
+    against_dense(make_engine, model, tmp_path, objective, steps=3)
+
+
+def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
+    """(B, T) old log-probabilities off the present ones, none at a clip's edge or at ratio 1, where
+    the gradient of |log pi - log pi_old| jumps."""
+    steps = np.random.default_rng(4).choice(
+        [-0.6, -0.3, -0.05, 0.05, 0.3, 0.6], rollouts.tokens.shape
+    )
+    plain = DenseTrainer(model, SMOOTH)
+    zero = np.zeros(rollouts.tokens.shape)
+    logp = plain.update(rollouts, zero, zero[:, 0], PLAIN, 0.0).logp
+    return np.where(rollouts.valid, logp + steps, 0).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "objective", [PLAIN, Objective(0.1, 0.5), Objective(kl=0.2)], ids=["0.2", "0.1/0.5", "kl"]
+)
+def test_ratio_and_clip_against_old_logp(
+    make_engine: MakeEngine, model: Path, tmp_path: Path, objective: Objective
+) -> None:
+    old = off_policy(made_up(), model)
+    against_dense(make_engine, model, tmp_path, objective, old_logp=old)
+
+
+def test_the_kl_to_old_of_kl_cov(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
+    """Coefficients on rows without advantage count too."""
+    rollouts = made_up()
+    chosen = np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3
+    against_dense(
+        make_engine,
+        model,
+        tmp_path,
+        old_logp=off_policy(rollouts, model),
+        kl_old=np.where(chosen, 0.8, 0.0).astype(np.float32),
+    )
+
+
+def test_two_epochs_take_the_ratio_from_the_first_pass(
+    make_engine: MakeEngine, model: Path, tmp_path: Path
+) -> None:
+    rollouts = made_up()
+    weights, A = sparse_weights(rollouts), advantages(rollouts)
+    engine, dense = make_engine(model, SMOOTH), DenseTrainer(model, SMOOTH)
+    first = engine.update(rollouts, weights, A, PLAIN, LR)
+    second = engine.update(rollouts, weights, A, PLAIN, LR, old_logp=first.logp)
+    plain = dense.update(rollouts, weights, A, PLAIN, LR)
+    again = dense.update(rollouts, weights, A, PLAIN, LR, old_logp=plain.logp)
+    assert first.ratio_gap == 0
+    assert first.clip_fraction == 0
+    trained = evaluated(weights, A, PLAIN, None)
+    moved = np.abs(again.logp - plain.logp)[trained]
+    assert moved.max() > np.log(1.2)
+    assert second.ratio_gap == pytest.approx(moved.max(), rel=1e-3)
+    assert second.loss == pytest.approx(again.loss, rel=1e-4)
+    assert apart(weights_of(engine, tmp_path), dense.weights()) < 1e-6

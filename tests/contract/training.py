@@ -1,0 +1,69 @@
+"""What the laws of `update`, `save` and `restore` share: data, and a look at an engine's state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.weights import Normalisation, normalise
+from ictcli.engine import Engine
+from ictcli.recipe import OptimizerSettings
+from ictcli.types import FloatArray, Rollouts, UpdateReport
+
+SMOOTH = OptimizerSettings(eps=5e-2, clip_norm=1e3)
+"""AdamW whose step is a smooth function of the gradient: with the default eps a first step is
+lr * sign(g), which turns rounding of a gradient near 0 into a step of lr."""
+LR = 5e-3
+PLAIN = Objective()
+
+
+def advantages(rollouts: Rollouts, seed: int = 5) -> FloatArray:
+    """(B,) of both signs, and 0 throughout the second group."""
+    found = np.random.default_rng(seed).normal(size=len(rollouts))
+    found[rollouts.group : 2 * rollouts.group] = 0.0
+    return found
+
+
+def sparse_weights(
+    rollouts: Rollouts, normalisation: Normalisation = "sequence", share: float = 0.4
+) -> FloatArray:
+    """(B, T): a random share of the tokens kept, the last row without any."""
+    rng = np.random.default_rng(9)
+    kept = rollouts.valid & (rng.random(rollouts.tokens.shape) < share)
+    kept[-1] = False
+    return normalise(kept, rollouts.valid, normalisation, rollouts.tokens.shape[1] + 3)
+
+
+def train(engine: Engine, rollouts: Rollouts, steps: int, first: int = 0) -> list[UpdateReport]:
+    """Plain updates, each with advantages of its own."""
+    weights = sparse_weights(rollouts)
+    return [
+        engine.update(rollouts, weights, advantages(rollouts, first + n), PLAIN, LR)
+        for n in range(steps)
+    ]
+
+
+def state(engine: Engine, folder: Path) -> dict[str, bytes]:
+    """Everything `save` writes, file by file: equal bytes are equal weights and moments."""
+    folder.mkdir(parents=True, exist_ok=True)
+    engine.save(folder)
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def weights_of(engine: Engine, folder: Path) -> dict[str, np.ndarray]:
+    """The weights by name, read from an export in Hugging Face layout."""
+    folder.mkdir(parents=True, exist_ok=True)
+    engine.export(folder)
+    found: dict[str, np.ndarray] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        found.update(load_file(path))
+    return found
+
+
+def apart(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
+    """The largest difference of any weight."""
+    assert one.keys() <= other.keys()
+    return max(float(np.abs(values - other[name]).max()) for name, values in one.items())
