@@ -20,14 +20,14 @@ class GrowingLayer(DynamicLayer):
     CHUNK = 32
     keys: Tensor
     values: Tensor
+    _filled = 0
+    _storage: tuple[Tensor, Tensor] | None = None
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-            self._filled = 0
-            self._storage: tuple[Tensor, Tensor] | None = None
         end = self._filled + key_states.shape[-2]
         if self._storage is None or end > self._storage[0].shape[-2]:
             self._grow(key_states, max(2 * self._filled, end + self.CHUNK))
@@ -48,21 +48,10 @@ class GrowingLayer(DynamicLayer):
             grown.append(new)
         self._storage = (grown[0], grown[1])
 
-    def _replace(self, keys: Tensor, values: Tensor) -> None:
-        """Adopt other rows; the next token makes room behind them."""
-        self.keys, self.values, self._storage = keys, values, None
-
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        self._replace(
-            self.keys.repeat_interleave(repeats, dim=0),
-            self.values.repeat_interleave(repeats, dim=0),
-        )
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        if self._storage is None:
-            self._replace(self.keys[indices], self.values[indices])
-        else:  # keep the room already made
-            self._storage = (self._storage[0][indices], self._storage[1][indices])
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Take the rows `beam_idx`, any number of times each, and the room already made."""
+        if self._storage is not None:
+            self._storage = (self._storage[0][beam_idx], self._storage[1][beam_idx])
             self.keys, self.values = (s[:, :, : self._filled] for s in self._storage)
 
 

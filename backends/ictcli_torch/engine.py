@@ -19,7 +19,7 @@ from ictcli.recipe import EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import sample, update
-from .model import choose_device, load, stop_ids
+from .model import choose_device, load, stop_ids, text_config
 from .optimizer import Optimizer
 
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
@@ -36,7 +36,8 @@ class TorchEngine:
         self.device = choose_device(settings.device)
         self.settings = settings
         self.model, self.tokenizer = load(model, settings, self.device)
-        self.context = int(getattr(self.model.config, "max_position_embeddings", 0) or 1 << 30)
+        config = text_config(self.model)
+        self.context = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.reference: Any | None = None
         self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
@@ -50,7 +51,7 @@ class TorchEngine:
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
             "parameters": sum(p.numel() for p in self.model.parameters()),
-            "vocabulary": int(self.model.config.vocab_size),
+            "vocabulary": int(text_config(self.model).vocab_size),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }

@@ -79,6 +79,11 @@ def stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     return tuple(sorted(ids))
 
 
+def text_config(model: Any) -> Any:
+    """The language model's settings, also of a model that takes images too."""
+    return model.config.get_text_config()
+
+
 @contextlib.contextmanager
 def head_only_at(model: Any, where: Tensor) -> Generator[None]:
     """Within, the model's logits are (N, V): the LM head sees only the N True places of `where`.

@@ -93,7 +93,7 @@ def _lockstep(
                 break
             rows, token, position, prefix = (x[alive] for x in (rows, token, position, prefix))
             mask = None if mask is None else mask[alive]
-            cache.batch_select_indices(alive)
+            cache.reorder_cache(alive)
         if t + 1 < T:
             if mask is not None:
                 mask = torch.cat([mask, mask.new_ones((len(rows), 1))], dim=1)
@@ -120,14 +120,16 @@ def _prefill(
     padded = min(lengths) < longest
     positions = (mask.cumsum(1) - 1).clamp(min=0).to(device)
     mask_used = mask.to(device) if padded else None
-    cache = new_cache(model.config)
+    cache: Any = new_cache(model.config)
     logits = _forward(model, ids.to(device), cache, mask_used, positions)
-    cache.batch_repeat_interleave(group)
+    # Every kind of cache layer knows this one verb; recurrent layers lack batch_repeat_interleave.
+    rows = torch.arange(len(prompts), device=device).repeat_interleave(group)
+    cache.reorder_cache(rows)
     return (
-        logits.repeat_interleave(group, dim=0),
+        logits[rows],
         cache,
-        None if mask_used is None else mask_used.repeat_interleave(group, dim=0),
-        torch.tensor(lengths, device=device).repeat_interleave(group),
+        None if mask_used is None else mask_used[rows],
+        torch.tensor(lengths, device=device)[rows],
     )
 
 

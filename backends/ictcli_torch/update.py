@@ -19,7 +19,7 @@ from ictcli.algorithm.objective import Objective, k3, surrogate, was_clipped
 from ictcli.algorithm.quantities import entropy
 from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
-from .model import head_only_at
+from .model import head_only_at, text_config
 from .optimizer import Optimizer
 
 MAX_LOGITS = 1 << 27
@@ -111,7 +111,7 @@ def logprobs(
 ) -> FloatArray:
     """(B, T) float32 log-probabilities at the wanted tokens, 0 elsewhere."""
     found = np.zeros(rollouts.tokens.shape, dtype=np.float32)
-    vocabulary = model.config.vocab_size
+    vocabulary = text_config(model).vocab_size
     for batch in micro_batches(rollouts, wanted, budget, vocabulary, model.device):
         logp = token_logp(head_logits(model, batch), batch.targets, temperature)
         found[batch.rows, batch.positions] = logp.cpu().numpy()
@@ -123,8 +123,8 @@ def logits_at(model: Any, rollouts: Rollouts, where: BoolArray, budget: int) -> 
     """(N, V) float32 logits at the True places of `where` (B, T), in row-major order."""
     order = np.full(where.shape, -1)
     order[where] = np.arange(int(where.sum()))
-    found = np.zeros((int(where.sum()), model.config.vocab_size), dtype=np.float32)
-    vocabulary = model.config.vocab_size
+    vocabulary = text_config(model).vocab_size
+    found = np.zeros((int(where.sum()), vocabulary), dtype=np.float32)
     for batch in micro_batches(rollouts, where, budget, vocabulary, model.device):
         found[order[batch.rows, batch.positions]] = head_logits(model, batch).cpu().numpy()
     return found
@@ -154,7 +154,7 @@ def backward(
     kl_old: FloatArray | None,
 ) -> tuple[_Sums, FloatArray]:
     """Add the gradient of the whole batch to the parameters' `.grad`; figures and log pi (B, T)."""
-    device, vocabulary = model.device, model.config.vocab_size
+    device, vocabulary = model.device, text_config(model).vocab_size
     wanted = weights != 0
     if objective.needs_signal:
         signal = (advantage != 0)[:, None]

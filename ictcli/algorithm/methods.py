@@ -129,7 +129,8 @@ def _share(options: ShareOptions) -> float:
 
 class IctOptions(ShareOptions):
     advantage_power: float = Field(default=0.0, ge=0)
-    """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off."""
+    """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off.
+    With it a response without A > 0 scores 0 and keeps nothing."""
 
 
 @register("arXiv 2402.03300, Eq. 3")
@@ -178,9 +179,12 @@ def _top(batch: Scored, score: FloatArray, options: ShareOptions) -> BoolArray:
     return top_share(score, batch.valid, _share(options), scope=options.scope, group=batch.group)
 
 
-@register("control: as many tokens as ict, chosen blindly", options=ShareOptions, dense_warmup=True)
+@register("control: the same share, chosen blindly", options=ShareOptions, dense_warmup=True)
 def random(batch: Scored, options: ShareOptions) -> Choice:
-    """The share `keep` of tokens, drawn uniformly."""
+    """The share `keep` of tokens, drawn uniformly.
+
+    Always exactly the share; ict keeps less where u is 0 (shared prefixes, a row left alone).
+    """
     return Choice(
         random_share(
             batch.valid, _share(options), batch.rng, scope=options.scope, group=batch.group
@@ -206,7 +210,11 @@ class Entropy20Options(Options):
 
 @register("arXiv 2506.01939, Eq. 6", options=Entropy20Options, normalisation="kept")
 def entropy20(batch: Scored, options: Entropy20Options) -> Choice:
-    """The 20 % of tokens with the highest entropy H1 over the batch; mean over those."""
+    """The 20 % of tokens with the highest entropy H1 over the batch; mean over those.
+
+    Ours: the batch is that of one optimiser update, where the paper says micro-batch, so that the
+    micro-batch size changes nothing.
+    """
     H1 = batch.stats["entropy"]
     return Choice(top_share(H1, batch.valid, options.keep, scope="batch", zeros=True))
 
@@ -221,8 +229,9 @@ class StapoOptions(Options):
 def stapo(batch: Scored, options: StapoOptions) -> Choice:
     """All but spurious tokens: improbable, of low entropy, in a response with A > 0.
 
-    Improbable is pi < prob_below; low is H1 below the entropy_quantile of H1 over the improbable
-    tokens of correct responses. Without any of those nothing is dropped.
+    Improbable is pi < prob_below, at temperature 1; low is H1 below the entropy_quantile (linear
+    between ranks) of H1 over the improbable tokens of correct responses. Without any of those
+    nothing is dropped.
     """
     improbable = batch.valid & (batch.stats["prob"] < options.prob_below)
     H1 = batch.stats["entropy"]
@@ -235,7 +244,10 @@ def stapo(batch: Scored, options: StapoOptions) -> Choice:
 
 
 def covariance(batch: Scored) -> FloatArray:
-    """(A - mean A)(log pi - mean log pi) of each token, means over the batch's tokens (B, T)."""
+    """(A - mean A)(log pi - mean log pi) of each token, means over the batch's tokens (B, T).
+
+    Ours: log pi is the sampler's, so the choice is made once a batch and not in every epoch.
+    """
     A = np.broadcast_to(batch.advantage[:, None], batch.valid.shape)
     logp = batch.logp.astype(np.float64)
     cov = (A - A[batch.valid].mean()) * (logp - logp[batch.valid].mean())

@@ -31,7 +31,9 @@ def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Obje
     """min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token."""
     ratio = xp.exp(logp - old_logp)
     clipped = xp.clip(ratio, 1.0 - objective.eps_low, 1.0 + objective.eps_high)
-    return xp.minimum(ratio * advantage, clipped * advantage)
+    # not xp.minimum: on a tie (rho = 1 with eps = 0) each library differentiates another branch
+    gone = was_clipped(xp, logp, old_logp, advantage, objective)
+    return xp.where(gone, clipped * advantage, ratio * advantage)
 
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:

@@ -62,4 +62,6 @@ def random_share(
     group: int = 1,
 ) -> BoolArray:
     """ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement."""
-    return top_share(rng.random(valid.shape), valid, keep, scope=scope, group=group, zeros=True)
+    score = np.zeros(valid.shape)
+    score[valid] = rng.random(int(valid.sum()))  # padding takes no draws
+    return top_share(score, valid, keep, scope=scope, group=group, zeros=True)
