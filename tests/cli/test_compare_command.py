@@ -75,7 +75,9 @@ def test_rows_are_means_over_the_runs(whole: Comparison) -> None:
 def test_methods_of_one_seed_begin_alike(whole: Comparison) -> None:
     for seed in SEEDS:
         first = [
-            json.loads((whole.folder / "whole" / f"{m}-s{seed}" / "metrics.jsonl").open().readline())
+            json.loads(
+                (whole.folder / "whole" / f"{m}-s{seed}" / "metrics.jsonl").open().readline()
+            )
             for m in METHODS
         ]
         assert first[0]["reward"] == first[1]["reward"]

@@ -144,7 +144,9 @@ def test_benchmarks_of_one_name_keep_their_samples_apart(
 ) -> None:
     for folder, gold in (("a", "1"), ("b", "2")):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "same.jsonl").write_text(f'{{"prompt": "0+{gold}=", "gold": "{gold}"}}')
+        (tmp_path / folder / "same.jsonl").write_text(
+            f'{{"prompt": "0+{gold}=", "gold": "{gold}"}}'
+        )
     args = ("--bench", "a/same.jsonl,b/same.jsonl", "--n", "1", "--k", "1", "--max-tokens", "8")
     ended = ictcli.run("eval", tiny_model, *args, "--out", "out", folder=tmp_path)
     assert ended.code == 0, ended.err

@@ -62,9 +62,7 @@ def test_a_plugin_s_method_is_listed(ictcli: Processes, tmp_path: Path) -> None:
         "    'Every token.'\n"
         "    return Choice(batch.valid)\n"
     )
-    found = json.loads(
-        ictcli.run("methods", "--json", "--plugin", "mine.py", folder=tmp_path).out
-    )
+    found = json.loads(ictcli.run("methods", "--json", "--plugin", "mine.py", folder=tmp_path).out)
     assert found[-1]["method"] == "everything" and found[-1]["source"] == "ours"
 
 

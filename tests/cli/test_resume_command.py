@@ -137,9 +137,10 @@ def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
     newest = checkpoints(runs.base / "interrupted")[-1]
     assert newest.name == f"step-{done:06d}"
     finish(runs.resume("interrupted"))
-    assert runs.result("interrupted")["model/model.safetensors"] == runs.result("whole")[
-        "model/model.safetensors"
-    ]
+    assert (
+        runs.result("interrupted")["model/model.safetensors"]
+        == runs.result("whole")["model/model.safetensors"]
+    )
     assert runs.result("interrupted")["metrics.jsonl"] == runs.result("whole")["metrics.jsonl"]
 
 

@@ -130,9 +130,10 @@ def test_the_model_is_one_that_transformers_loads(trained: Trained, tiny_model: 
     model, tokenizer = (
         kind.from_pretrained(folder) for kind in (AutoModelForCausalLM, AutoTokenizer)
     )
-    assert tokenizer("3+4=")["input_ids"] == AutoTokenizer.from_pretrained(tiny_model)("3+4=")[
-        "input_ids"
-    ]
+    assert (
+        tokenizer("3+4=")["input_ids"]
+        == AutoTokenizer.from_pretrained(tiny_model)("3+4=")["input_ids"]
+    )
     before = AutoModelForCausalLM.from_pretrained(tiny_model)
     moved = [
         float((a - b).detach().abs().max())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from ictcli.engine import Engine, build_engine, installed_engines
 from ictcli.recipe import EngineSettings, OptimizerSettings
 from ictcli.types import GROUP_STATS, ROW_STATS, Rollouts, Sampling
 
+from .models import make_hybrid, make_narrow, make_sliding
 from .oracle import Oracle
 
 ENGINES = ("torch", "mlx")
@@ -72,56 +72,19 @@ def make_engine(engine_name: str, device: str) -> MakeEngine:
     return make
 
 
-def make_sliding(folder: Path) -> Path:
-    """A random Gemma 2: sliding windows shorter than the sequences, and both soft caps."""
-    import torch
-    from transformers import Gemma2Config, Gemma2ForCausalLM
-
-    from ictcli.tasks.chain.tokenizer import EOS_ID, PAD_ID, make_tokenizer
-
-    tokenizer = make_tokenizer()
-    config = Gemma2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        query_pre_attn_scalar=8,
-        sliding_window=5,
-        attn_logit_softcapping=5.0,
-        final_logit_softcapping=3.0,
-        max_position_embeddings=128,
-        initializer_range=0.3,
-        pad_token_id=PAD_ID,
-        eos_token_id=EOS_ID,
-        bos_token_id=None,
-    )
-    torch.manual_seed(2)
-    model = Gemma2ForCausalLM(config)
-    model.generation_config.eos_token_id = EOS_ID
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def sliding_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_sliding(tmp_path_factory.mktemp("models") / "sliding")
 
 
 @pytest.fixture(scope="session")
-def narrow_model(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
-    """The tied model's names of weights, in other shapes."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+def hybrid_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_hybrid(tmp_path_factory.mktemp("models") / "hybrid")
 
-    folder = tmp_path_factory.mktemp("models") / "narrow"
-    shutil.copytree(tiny_model, folder)
-    config = AutoConfig.from_pretrained(folder)
-    config.intermediate_size //= 2
-    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    return folder
+
+@pytest.fixture(scope="session")
+def narrow_model(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
+    return make_narrow(tiny_model, tmp_path_factory.mktemp("models") / "narrow")
 
 
 @pytest.fixture(scope="session", params=["tied", "untied", "sliding"])

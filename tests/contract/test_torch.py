@@ -14,16 +14,22 @@ from ictcli.engine import build_engine
 from ictcli.recipe import EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
+from .models import make_multimodal
 from .oracle import Oracle
 from .test_generate import same
-from .training import PLAIN, advantages, sparse_weights
+from .test_update_dense import against_dense
+from .training import PLAIN, advantages, sparse_weights, train
+
+
+def make_torch(folder: Path, optimizer: OptimizerSettings | None = None, **settings: Any) -> Any:
+    require("torch")
+    given = {"backend": "torch", "device": "cpu", "dtype": "float32", "threads": 1, **settings}
+    return build_engine(str(folder), EngineSettings(**given), optimizer or OptimizerSettings())
 
 
 @pytest.fixture
 def torch_engine(model: Path) -> Any:
-    require("torch")
-    settings = EngineSettings(backend="torch", device="cpu", dtype="float32", threads=1)
-    return build_engine(str(model), settings, OptimizerSettings())
+    return make_torch(model)
 
 
 @pytest.fixture
@@ -103,3 +109,25 @@ def test_a_growing_cache_gives_what_plain_passes_give(model: Path, torch_engine:
     assert found.lengths.max() > 70
     assert len(set(found.lengths.tolist())) > 2
     np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
+
+
+def test_the_language_model_of_a_multimodal_one(tmp_path: Path) -> None:
+    folder = make_multimodal(tmp_path)
+    engine, oracle, rollouts = make_torch(folder), Oracle(folder), made_up()
+    assert engine.context == 128
+    assert engine.describe()["vocabulary"] == 18
+    np.testing.assert_allclose(
+        engine.logits(rollouts, rollouts.valid), oracle.logits(rollouts, rollouts.valid), atol=5e-5
+    )
+    assert train(engine, rollouts, 1)[0].stepped
+
+
+def test_recurrent_layers_sample_and_learn(hybrid_model: Path, tmp_path: Path) -> None:
+    """Their state goes with its row, and padding on the left stays out of it."""
+    engine, oracle = make_torch(hybrid_model), Oracle(hybrid_model)
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+    assert len(set(found.lengths.tolist())) > 2
+    np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
+    wanted = oracle.stats(found)["uniqueness"]
+    np.testing.assert_allclose(found.stats["uniqueness"], wanted, atol=2e-5)
+    against_dense(make_torch, hybrid_model, tmp_path)

@@ -94,8 +94,11 @@ def test_report_logp_is_logprobs_before_the_step(make_engine: MakeEngine, model:
     assert np.abs(engine.logprobs(rollouts, 0.6) - before).max() > 1e-2
 
 
-def test_the_reference_stays_what_it_was(make_engine: MakeEngine, tiny_model: Path) -> None:
-    engine, rollouts = make_engine(tiny_model, SMOOTH), made_up()
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_reference_stays_what_it_was(
+    make_engine: MakeEngine, tiny_model: Path, dtype: str
+) -> None:
+    engine, rollouts = make_engine(tiny_model, SMOOTH, dtype=dtype), made_up()
     engine.keep_reference()
     before = engine.logprobs(rollouts, 1.0)
     train(engine, rollouts, 2)
@@ -209,6 +212,17 @@ def test_the_learning_rate_is_that_of_the_call(
 
     assert moved(0.0) == 0
     assert moved(1e-2) == pytest.approx(10 * moved(1e-3), rel=1e-3)
+
+
+def test_micro_batches_add_up_in_bfloat16(make_engine: MakeEngine, tiny_model: Path) -> None:
+    rollouts = made_up()
+    norms = [
+        train(make_engine(tiny_model, dtype="bfloat16", micro_tokens=tokens), rollouts, 1)[
+            0
+        ].grad_norm
+        for tokens in (1, 8192)
+    ]
+    assert norms[0] == pytest.approx(norms[1], rel=0.03)
 
 
 def test_small_steps_add_up_in_bfloat16(make_engine: MakeEngine, tiny_model: Path) -> None:

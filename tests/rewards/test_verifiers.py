@@ -1,0 +1,151 @@
+"""What is read from a response as its answer, and how it is judged."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.errors import UserError
+from ictcli.rewards import VERIFIERS, Verdict, find_verifier, grade
+from ictcli.rewards.math import as_integer, extract, integer, math
+
+BOXES = [
+    (r"so \boxed{42}.", "42"),
+    (r"\boxed{1} no, \boxed{2}", "2"),
+    (r"\boxed{ 7 }", "7"),
+    (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+    (r"\boxed{a{b{c}}d}", "a{b{c}}d"),
+    (r"\fbox{3}", "3"),
+    (r"\boxed {3}", "3"),
+    (r"\boxed{1} and then \boxed{2", "1"),
+    (r"\boxed{}", ""),
+    ("#### 18", "18"),
+    ("#### 1\nthen\n#### 2", "2"),
+    (r"\boxed{3} #### 4", "3"),
+    ("the answer is 42", None),
+    ("42", None),
+    (r"\boxed{42", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("response", "answer"), BOXES)
+def test_the_last_balanced_box_is_the_answer(response: str, answer: str | None) -> None:
+    assert extract(response) == answer
+
+
+balanced = st.recursive(
+    st.text(st.characters(blacklist_characters="{}\\#"), max_size=5),
+    lambda inner: st.lists(inner, max_size=3).map(lambda parts: "{" + "".join(parts) + "}"),
+)
+
+
+@given(balanced, st.text(st.characters(blacklist_characters="{}\\"), max_size=20))
+def test_any_balanced_content_comes_back(content: str, around: str) -> None:
+    assert extract(f"{around}\\boxed{{{content}}}{around}") == content.strip()
+
+
+INTEGERS = [
+    ("1,234", 1234),
+    ("12,345,678", 12345678),
+    ("$18", 18),
+    (r"\$18", 18),
+    ("007", 7),
+    ("-5", -5),
+    ("+5", 5),
+    ("12.0", 12),
+    ("12.", 12),
+    (" 3 ", 3),
+    (r"1\!000", 1000),
+    ("12.5", None),
+    ("1e3", None),
+    ("1/2", None),
+    ("18 dollars", None),
+    ("", None),
+    ("-", None),
+    ("--3", None),
+    ("9" * 500, None),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), INTEGERS)
+def test_an_integer_is_read_whole_or_not_at_all(text: str, value: int | None) -> None:
+    assert as_integer(text) == value
+
+
+@given(st.integers(-(10**30), 10**30), st.integers(0, 3))
+def test_every_way_to_write_an_integer_is_the_same_integer(value: int, zeros: int) -> None:
+    sign, digits = ("-" if value < 0 else ""), str(abs(value))
+    for text in (str(value), f"{value:,}", f"{sign}{'0' * zeros}{digits}", f"{value}.0"):
+        assert as_integer(text) == value
+        assert integer(f"so \\boxed{{{text}}}", str(value)).status == "correct"
+        assert integer(f"so \\boxed{{{text}}}", str(value + 1)).status == "wrong"
+
+
+@given(st.integers(), st.text(alphabet="the answer is .,\n", max_size=30))
+def test_a_number_in_the_text_is_no_answer(value: int, words: str) -> None:
+    assert integer(f"{words} {value}", str(value)).status == "unparsed"
+    assert math(f"{words} {value}", str(value)).status == "unparsed"
+
+
+@pytest.mark.parametrize(
+    ("response", "gold", "status"),
+    [
+        (r"\boxed{\frac{1}{2}}", "0.5", "correct"),
+        (r"\boxed{0.5}", r"\frac{1}{2}", "correct"),
+        (r"\boxed{x+1}", "1+x", "correct"),
+        (r"\boxed{\frac{1}{3}}", r"\frac{1}{2}", "wrong"),
+        (r"\boxed{1,000}", "1000", "correct"),
+        (r"\boxed{10}", "11", "wrong"),
+        (r"\boxed{}", "1", "unparsed"),
+        ("it is 10", "10", "unparsed"),
+    ],
+)
+def test_expressions_are_compared_by_value(response: str, gold: str, status: str) -> None:
+    assert math(response, gold).status == status
+
+
+@given(st.text(max_size=60), st.sampled_from(["3", r"\frac{1}{2}", "x", ""]))
+def test_no_response_makes_an_integer_verifier_raise(response: str, gold: str) -> None:
+    assert integer(response, gold).status in ("correct", "wrong", "unparsed")
+    assert integer(f"\\boxed{{{response}}}", gold).status in ("correct", "wrong", "unparsed")
+
+
+def test_a_verifier_that_raises_spoils_its_own_answer_only() -> None:
+    def picky(response: str, gold: str) -> Verdict:
+        if response == "bad":
+            raise ZeroDivisionError
+        return Verdict("correct" if response == gold else "wrong", response)
+
+    found = grade(picky, ["a", "bad", "c"], ["a", "b", "d"])
+    assert [verdict.status for verdict in found] == ["correct", "unparsed", "wrong"]
+    assert [verdict.reward for verdict in found] == [1.0, 0.0, 0.0]
+
+
+def test_grading_needs_a_gold_for_every_response() -> None:
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        grade(integer, ["a", "b"], ["1"])
+
+
+@pytest.mark.parametrize(
+    ("response", "status", "extracted"),
+    [
+        ("3+8-5;1-5;6#", "correct", "6"),
+        ("6#", "correct", "6"),
+        ("1-5;7#", "wrong", "7"),
+        ("1-5;6", "unparsed", ""),
+        ("1-5;#", "unparsed", ""),
+        ("1-5;16#", "unparsed", ""),
+        ("", "unparsed", ""),
+    ],
+)
+def test_chain_judges_the_last_line(response: str, status: str, extracted: str) -> None:
+    found = find_verifier("chain")(response, "6")
+    assert (found.status, found.extracted) == (status, extracted)
+
+
+def test_an_unknown_verifier_is_answered_with_the_nearest() -> None:
+    assert {"chain", "integer", "math"} <= VERIFIERS.keys()
+    with pytest.raises(UserError, match="did you mean integer"):
+        find_verifier("intger")

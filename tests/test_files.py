@@ -1,0 +1,130 @@
+"""Writing in one move: what was there stays until what is new is whole."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+from safetensors import SafetensorError
+
+from ictcli.files import is_leftover, new_file, new_folder, sweep, write_json, write_text
+
+
+class FailureError(Exception):
+    pass
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_write_text_makes_the_folders_it_needs(tmp_path: Path) -> None:
+    write_text(tmp_path / "a" / "b.txt", "Größe\n")
+    assert (tmp_path / "a" / "b.txt").read_bytes() == "Größe\n".encode()
+    assert names(tmp_path / "a") == {"b.txt"}
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "new \udcff")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == {"a.txt"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_json_that_no_one_could_read_is_not_written(tmp_path: Path, value: float) -> None:
+    path = tmp_path / "a.json"
+    write_json(path, {"x": 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"x": value})
+    assert json.loads(path.read_text()) == {"x": 1}
+    assert names(tmp_path) == {"a.json"}
+
+
+def test_a_file_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with new_file(path) as beside:
+        beside.write_text("half")
+        assert not path.exists()
+    assert path.read_text() == "half"
+    with pytest.raises(FailureError), new_file(path) as beside:
+        beside.write_text("other")
+        raise FailureError
+    assert path.read_text() == "half"
+    assert names(tmp_path) == {"a"}
+
+
+def test_a_folder_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "a"
+    with new_folder(path) as beside:
+        (beside / "one").write_text("1")
+        assert not path.exists()
+    assert names(path) == {"one"}
+
+
+def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with new_folder(path) as beside:
+        (beside / "one").write_text("1")
+    with pytest.raises(FailureError), new_folder(path) as beside:
+        (beside / "two").write_text("2")
+        raise FailureError
+    assert names(path) == {"one"}
+    assert names(tmp_path) == {"a"}
+
+
+def test_a_new_folder_replaces_all_of_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    for name in ("one", "two"):
+        with new_folder(path) as beside:
+            (beside / name).write_text(name)
+    assert names(path) == {"two"}
+    assert names(tmp_path) == {"a"}
+
+
+def test_leftovers_of_a_killed_process_with_our_number_do_not_matter(tmp_path: Path) -> None:
+    left = tmp_path / f".a.{os.getpid()}.tmp"
+    left.mkdir()
+    (left / "half").write_text("h")
+    with new_folder(tmp_path / "a") as beside:
+        (beside / "one").write_text("1")
+    assert names(tmp_path / "a") == {"one"}
+    assert names(tmp_path) == {"a"}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("write", [new_file, new_folder])
+def test_safetensors_full_disk_is_an_os_error(tmp_path: Path, number: int, write: type) -> None:
+    text = f"Error while serializing: I/O error: {os.strerror(number)} (os error {number})"
+    with pytest.raises(OSError) as caught, write(tmp_path / "a"):
+        raise SafetensorError(text)
+    assert caught.value.errno == number
+    assert caught.value.filename == str(tmp_path / "a")
+    assert names(tmp_path) == set()
+
+
+def test_other_errors_pass_as_they_are(tmp_path: Path) -> None:
+    with pytest.raises(SafetensorError, match="no such tensor"), new_file(tmp_path / "a"):
+        raise SafetensorError("no such tensor")
+    with pytest.raises(FileNotFoundError) as caught, new_folder(tmp_path / "a"):
+        (tmp_path / "missing").read_text()
+    assert caught.value.filename == str(tmp_path / "missing")
+
+
+def test_sweep_takes_leftovers_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / ".step-000003.77.tmp").mkdir(parents=True)
+    (tmp_path / "checkpoints" / ".step-000003.77.tmp" / "weights").write_text("half")
+    (tmp_path / ".model.8.old").mkdir()
+    (tmp_path / ".metrics.jsonl.123.tmp").write_text("half")
+    kept = {"notes.tmp", ".hidden", ".a.tmp", ".lock", "a.8.old"}
+    for name in kept:
+        (tmp_path / name).write_text("mine")
+    sweep(tmp_path)
+    assert names(tmp_path) == kept | {"checkpoints"}
+    assert names(tmp_path / "checkpoints") == set()
+    assert not any(is_leftover(tmp_path / name) for name in kept)

@@ -1,0 +1,213 @@
+"""Recipes: what is read, what is written, and what an override means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.algorithm.methods import METHODS
+from ictcli.errors import UserError
+from ictcli.recipe import (
+    Recipe,
+    apply_override,
+    check,
+    find_recipe,
+    load_recipe,
+    recipe_keys,
+    shipped_recipes,
+    to_toml,
+    unused_keys,
+)
+
+SHIPPED = shipped_recipes()
+LEAST: dict[str, Any] = {"model": "m", "task": "chain", "method": "ict", "steps": 4}
+
+
+def read_back(recipe: Recipe, folder: Path) -> Recipe:
+    path = folder / "recipe.toml"
+    path.write_text(to_toml(recipe), encoding="utf-8")
+    return load_recipe(path)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_recipe_reads_back_equal(name: str, tmp_path: Path) -> None:
+    recipe = load_recipe(name)
+    assert read_back(recipe, tmp_path) == recipe
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_recipe_says_what_it_is(name: str) -> None:
+    first = SHIPPED[name].read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# ") and first.endswith(".")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["quickstart", "chain-compare"])
+def test_every_method_fits_every_recipe(name: str, method: str, tmp_path: Path) -> None:
+    recipe = load_recipe(name, [f"method={method}"])
+    assert recipe.rule.name == method
+    assert read_back(recipe, tmp_path) == recipe
+
+
+@given(
+    lr=st.floats(1e-30, 1e30),
+    seed=st.integers(0, 2**80),
+    keep=st.floats(0, 1, exclude_min=True),
+    system=st.text(),
+    ks=st.lists(st.integers(1, 9), min_size=1),
+    temperature=st.none() | st.floats(0, 5),
+)
+def test_any_recipe_reads_back_equal(
+    tmp_path_factory: pytest.TempPathFactory,
+    lr: float,
+    seed: int,
+    keep: float,
+    system: str,
+    ks: list[int],
+    temperature: float | None,
+) -> None:
+    data = {
+        **LEAST,
+        "method": {"name": "ict", "keep": keep},
+        "lr": lr,
+        "seed": seed,
+        "prompt": {"system": system},
+        "eval": {"k": ks, "n": 9, "temperature": temperature},
+    }
+    recipe = check(data, "test")
+    assert read_back(recipe, tmp_path_factory.getbasetemp()) == recipe
+
+
+OVERRIDES = [
+    ("seed=7", "seed", 7),
+    ("seed = 7", "seed", 7),
+    ("lr=1e-5", "lr", 1e-5),
+    ("lr=1", "lr", 1.0),
+    ("model=runs/mine/model", "model", "runs/mine/model"),
+    ('model="a b"', "model", "a b"),
+    ("model=a=b", "model", "a=b"),
+    ("task=data.jsonl", "task", "data.jsonl"),
+    ("checkpoint.every=3", "checkpoint.every", 3),
+    ("eval.k=[1,2]", "eval.k", (1, 2)),
+    ("engine.trust_remote_code=true", "engine.trust_remote_code", True),
+    ("prompt.system=Think hard.", "prompt.system", "Think hard."),
+    ("method=grpo", "method", {"name": "grpo"}),
+    ("method.scope=batch", "method", {"name": "ict", "scope": "batch"}),
+]
+
+
+@pytest.mark.parametrize(("override", "path", "value"), OVERRIDES)
+def test_an_override_is_read_as_toml_or_as_a_plain_string(
+    override: str, path: str, value: Any
+) -> None:
+    found: Any = load_recipe("quickstart", [override])
+    for part in path.split("."):
+        found = getattr(found, part)
+    assert found == value and type(found) is type(value)
+
+
+def test_the_last_override_counts() -> None:
+    recipe = load_recipe("quickstart", ["seed=1", "method.scope=batch", "method=grpo", "seed=2"])
+    assert recipe.seed == 2
+    assert recipe.method == {"name": "grpo"}
+
+
+def test_overrides_leave_the_other_keys_of_a_table() -> None:
+    data: dict[str, Any] = {"eval": {"n": 8, "problems": 3}}
+    apply_override(data, "eval.n=2")
+    assert data == {"eval": {"n": 2, "problems": 3}}
+
+
+def test_written_keys_are_the_known_keys() -> None:
+    def paths(table: dict[str, Any], prefix: str = "") -> set[str]:
+        found: set[str] = set()
+        for key, value in table.items():
+            inner = isinstance(value, dict) and prefix + key != "method"
+            found |= paths(value, f"{prefix}{key}.") if inner else {prefix + key}
+        return found
+
+    known = {key for key in recipe_keys() if not key.startswith("method.")}
+    written = paths(load_recipe("quickstart").model_dump())
+    assert written == known
+
+
+@pytest.mark.parametrize("key", [k for k in recipe_keys() if not k.startswith("method.")])
+def test_a_key_with_a_slip_is_refused_with_a_key_that_exists(key: str) -> None:
+    slip = f"{key}x"
+    with pytest.raises(UserError) as caught:
+        load_recipe("quickstart", [f"{slip}=1"])
+    assert f"there is no key {slip!r} (did you mean {key}?)" in caught.value.message
+
+
+@pytest.mark.parametrize("missing", LEAST)
+def test_a_missing_key_is_named(missing: str) -> None:
+    data = {key: value for key, value in LEAST.items() if key != missing}
+    with pytest.raises(UserError) as caught:
+        check(data, "mine.toml")
+    assert caught.value.message == f"mine.toml: the key {missing!r} is missing."
+    assert caught.value.hint == f"add {missing} = ..."
+
+
+@pytest.mark.parametrize(
+    ("method", "typed", "expected"),
+    [
+        ("grpo", ["keep=0.2", "warmup=3"], ["keep", "warmup"]),
+        ("ict", ["keep=0.2", "warmup=3"], []),
+        ("entropy20", ["keep=0.2", "method.keep=0.3"], ["keep"]),
+        ("grpo", [], []),
+        ("grpo", ["steps=3"], []),
+    ],
+)
+def test_typed_keys_without_effect_are_found(
+    method: str, typed: list[str], expected: list[str]
+) -> None:
+    overrides = [f"method={method}", *typed]
+    allowed = [o for o in overrides if not (method == "grpo" and o.startswith("method."))]
+    assert unused_keys(load_recipe("quickstart", allowed), overrides) == expected
+
+
+def test_the_recipe_s_share_is_the_method_s_unless_it_has_its_own() -> None:
+    shared = load_recipe("quickstart", ["keep=0.3"])
+    own = load_recipe("quickstart", ["keep=0.3", "method.keep=0.2"])
+    assert shared.options().model_dump()["keep"] == 0.3
+    assert own.options().model_dump()["keep"] == 0.2
+
+
+@given(st.integers(1, 50), st.integers(0, 60), st.sampled_from(["none", "linear", "cosine"]))
+def test_the_learning_rate_rises_then_falls_and_is_never_0(
+    steps: int, rise: int, decay: str
+) -> None:
+    data = {**LEAST, "steps": steps, "lr": 0.5, "optimizer": {"lr_warmup": rise, "decay": decay}}
+    recipe = check(data, "test")
+    rates = [recipe.lr_at(step) for step in range(1, steps + 1)]
+    top = min(max(rise, 1), steps)
+    assert all(0 < rate <= 0.5 for rate in rates)
+    assert rates[:top] == sorted(rates[:top])
+    assert rates[top - 1 :] == sorted(rates[top - 1 :], reverse=True)
+    if rise <= steps:
+        assert max(rates) == 0.5
+    if decay == "none":
+        assert set(rates[top - 1 :]) == {rates[top - 1]}
+
+
+def test_a_plugin_is_found_beside_the_recipe_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("loaded = True\n")
+    (tmp_path / "mine.toml").write_text(tomli_w.dumps({**LEAST, "plugins": ["beside.py"]}))
+    recipe = load_recipe(tmp_path / "mine.toml")
+    assert recipe.plugins == (str(tmp_path / "beside.py"),)
+    (tmp_path / "run").mkdir()
+    assert read_back(recipe, tmp_path / "run") == recipe
+
+
+def test_a_recipe_is_found_by_name_or_by_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(tomli_w.dumps(LEAST))
+    assert find_recipe("quickstart") == SHIPPED["quickstart"]
+    assert find_recipe(str(path)) == path
+    with pytest.raises(UserError, match="no recipe 'mine'"):
+        find_recipe("mine")
