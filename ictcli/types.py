@@ -45,7 +45,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off."""
+    """How to sample. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off. top-p is taken of
+    the whole distribution, whatever top-k leaves of it."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -100,7 +101,8 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class UpdateReport:
-    """What one optimiser update did. Means are over the tokens with a weight."""
+    """What one optimiser update did. Means are over the tokens that were evaluated: those with a
+    weight, less rows without a signal."""
 
     stepped: bool
     """False: the loss or gradient was not finite, or no token carried a signal; nothing moved."""
@@ -109,7 +111,7 @@ class UpdateReport:
     grad_norm: float
     """Global L2 norm before clipping."""
     clip_fraction: float
-    """Share of weighted tokens whose ratio was clipped away."""
+    """Share of tokens whose ratio was clipped away."""
     kl: float
     """Mean k3 estimate of KL(pi || reference); 0 without a reference."""
     ratio_gap: float

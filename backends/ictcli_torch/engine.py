@@ -92,6 +92,8 @@ class TorchEngine:
         kl_old: FloatArray | None = None,
     ) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
+        assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
+        self.optimizer.drop_gradient()  # of a pass that was broken off
         sums, seen = update.backward(
             self.model,
             self.reference,

@@ -54,7 +54,7 @@ def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[An
             **remote,
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         hint = "check the path or hub id; a hub id needs the network or a filled cache"
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"

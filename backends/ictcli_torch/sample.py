@@ -166,6 +166,8 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
     target = uniform.clamp(max=1 - 2**-23) * cdf[:, -1]
     token = torch.searchsorted(cdf, target[:, None], right=True)[:, 0]
     token = token.clamp(max=logits.shape[-1] - 1)
+    if cut is not weight:  # a parallel cumsum may fall by a rounding, and a cut token be drawn
+        token = torch.where(cut.gather(1, token[:, None])[:, 0] > 0, token, cut.argmax(-1))
     return token, scaled.gather(1, token[:, None])[:, 0] - torch.log(total)
 
 

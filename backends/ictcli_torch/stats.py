@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -10,8 +10,8 @@ from torch import Tensor
 from ictcli.algorithm.quantities import GROUP_QUANTITY, entropy, purity
 
 PENDING_ELEMENTS = 1 << 21
-"""Logits held back until their statistics are taken in one go (8 MB): a small vocabulary's steps
-are pooled, because there the calls would cost more than the arithmetic; a large one's are not."""
+"""Logits whose statistics are taken in one go (8 MB): a small vocabulary's steps are pooled, because
+there the calls would cost more than the arithmetic; a large one's are taken group by group."""
 
 
 class StatsRecorder:
@@ -23,6 +23,7 @@ class StatsRecorder:
     def __init__(self, wanted: Sequence[str], B: int, T: int, group: int, device: torch.device):
         self.wanted = wanted
         self.group = group
+        self._rows = B
         self.values = {name: torch.zeros((B, T), device=device) for name in wanted}
         self._pending: list[tuple[Tensor, ...]] = []
         self._elements = 0
@@ -39,12 +40,23 @@ class StatsRecorder:
             self.flush()
 
     def flush(self) -> None:
-        """Take the statistics of everything pending."""
+        """Take the statistics of everything pending, some whole groups at a time."""
         if not self._pending:
             return
         logits, rows, tokens, prefix, position = (
             torch.cat(parts) for parts in zip(*self._pending, strict=True)
         )
+        self._pending, self._elements = [], 0
+        segment = position * self._rows + rows // self.group
+        limit = max(PENDING_ELEMENTS // logits.shape[1], 1)
+        for part in _whole_segments(segment, limit):
+            found = self._take(logits[part], tokens[part], segment[part], prefix[part])
+            for name, values in found.items():
+                self.values[name][rows[part], position[part]] = values
+
+    def _take(
+        self, logits: Tensor, tokens: Tensor, segment: Tensor, prefix: Tensor
+    ) -> dict[str, Tensor]:
         p = torch.softmax(logits, dim=-1)
         found: dict[str, Tensor] = {}
         if "entropy" in self.wanted:
@@ -55,11 +67,23 @@ class StatsRecorder:
             found["prob"] = p.gather(1, tokens[:, None])[:, 0]
         divergences = [name for name in self.wanted if name in GROUP_QUANTITY]
         if divergences:
-            segment = position * len(self.values[divergences[0]]) + rows // self.group
             found.update(_divergences(p, segment, prefix, divergences))
-        for name, values in found.items():
-            self.values[name][rows, position] = values
-        self._pending, self._elements = [], 0
+        return found
+
+
+def _whole_segments(segment: Tensor, limit: int) -> Iterator[slice]:
+    """Cut N neighbours into slices of whole segments, of `limit` rows at most or one segment: the
+    temporaries of a 152k vocabulary are many times its logits."""
+    if len(segment) <= limit:
+        yield slice(0, len(segment))
+        return
+    first = last = 0
+    for count in torch.unique_consecutive(segment, return_counts=True)[1].tolist():
+        if last > first and last + count - first > limit:
+            yield slice(first, last)
+            first = last
+        last += count
+    yield slice(first, last)
 
 
 def _divergences(

@@ -50,7 +50,7 @@ def load_hub(path: str, config: str | None, split: str) -> Iterable[dict[str, An
     try:
         return cast(Any, datasets).load_dataset(path, config, split=split)
     except Exception as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(
             f"The data set {path} cannot be loaded: {reason}.",
             f"check the network, or that https://huggingface.co/datasets/{path} is open to you",
