@@ -10,7 +10,7 @@ from torch import Tensor
 from ictcli.algorithm.quantities import GROUP_QUANTITY, entropy, purity
 
 PENDING_ELEMENTS = 1 << 21
-"""Logits whose statistics are taken in one go (8 MB): a small vocabulary's steps are pooled, because
+"""Logits whose statistics are taken in one go (8 MB): a small vocabulary's steps are pooled, since
 there the calls would cost more than the arithmetic; a large one's are taken group by group."""
 
 

@@ -1,8 +1,8 @@
 """The quantities of ICT at one position, written once over an array namespace.
 
-`xp` is numpy, torch or mlx.core: each has log, log1p, sum, where, abs and cumsum with an `axis`.
-The engines run these lines on the device in float32; NumPy in float64 is their oracle, and scipy is
-the oracle's. Distributions lie along the last axis; every result drops it. Natural logarithms.
+`xp` is numpy, torch or mlx.core: each has log, log1p, sum, clip, where, abs, finfo and cumsum. The
+engines run these lines on the device in float32; NumPy in float64 is their oracle, and scipy is the
+oracle's. Distributions lie along the last axis; every result drops it. Natural logarithms.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FLOOR = 1e-37
 
 def entropy(xp: Any, p: Any) -> Any:
     """Shannon entropy H1 = -sum p log p of probabilities p (..., V), in nats."""
-    return -xp.sum(p * xp.log(xp.where(p > 0, p, 1.0)), axis=-1)
+    return -xp.sum(p * xp.log(p + FLOOR), axis=-1)
 
 
 def purity(xp: Any, p: Any) -> Any:
@@ -37,13 +37,12 @@ def js(xp: Any, p: Any, q: Any) -> Any:
 
     Written with d = (p-q) / (p+q), since p/m = 1+d and q/m = 1-d: then rounding adds about
     eps * sqrt(JS). Through log(p/m), or H(m) - H(p)/2 - H(q)/2, it would add eps, and give
-    negative values.
+    negative values. |d| stops an eps short of 1, where the logarithm of a probability of 0, which
+    counts for nothing, would be infinite.
     """
-    both = p + q
-    d = (p - q) / xp.where(both > 0, both, 1.0)
-    log_pm = xp.log1p(xp.where(d > -1, d, 0.0))
-    log_qm = xp.log1p(xp.where(d < 1, -d, 0.0))
-    return 0.5 * xp.sum(p * log_pm + q * log_qm, axis=-1)
+    edge = 1.0 - xp.finfo(p.dtype).eps
+    d = xp.clip((p - q) / (p + q + FLOOR), -edge, edge)
+    return 0.5 * xp.sum(p * xp.log1p(d) + q * xp.log1p(-d), axis=-1)
 
 
 def wasserstein(xp: Any, p: Any, q: Any) -> Any:

@@ -308,9 +308,9 @@ def test_end_token_survives_decoding_and_padding_does_not(shipped: tuple[Any, An
 def test_stated_base_leaves_room_and_slips_little(stated: dict[str, Any]) -> None:
     chain = stated["heldout_at_temperature_1"]["chain"]
     assert chain["problems"] == 512
-    assert 0.25 <= chain["pass_at_1"] <= 0.38
+    assert 0.2 <= chain["pass_at_1"] <= 0.4
     assert 0.65 <= chain["pass_at_4"] <= 0.80
-    assert chain["slips"] <= 0.03
+    assert chain["slips"] <= 0.05
 
 
 def test_shipped_model_samples_as_stated(shipped: tuple[Any, Any], stated: dict[str, Any]) -> None:

@@ -55,9 +55,9 @@ class Recipe:
     `learning_rate` the peak of a linear warm-up and a cosine decay to zero.
     """
 
-    steps: int = 10_000
+    steps: int = 4_500
     seed: int = 0
-    right: float = 0.3
+    right: float = 0.4
     operands: tuple[int, int] = CHAIN
     rows: int = 48
     learning_rate: float = 3e-3
