@@ -64,8 +64,9 @@ def _beside(path: Path, kind: str) -> Path:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether the name is one that a write still under way, or killed, goes by."""
-    return re.fullmatch(r"\..+\.\d+\.(tmp|old)", path.name) is not None
+    """Whether the name is one that a write still under way, or killed, goes by: ours, or that of
+    safetensors."""
+    return re.fullmatch(r"\..+\.\d+\.(tmp|old)|\.tmp\w{6}", path.name) is not None
 
 
 def sweep(folder: Path) -> None:

@@ -121,6 +121,7 @@ def test_sweep_takes_leftovers_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "checkpoints" / ".step-000003.77.tmp" / "weights").write_text("half")
     (tmp_path / ".model.8.old").mkdir()
     (tmp_path / ".metrics.jsonl.123.tmp").write_text("half")
+    (tmp_path / ".tmp0CrItG").write_text("half")  # of safetensors
     kept = {"notes.tmp", ".hidden", ".a.tmp", ".lock", "a.8.old"}
     for name in kept:
         (tmp_path / name).write_text("mine")

@@ -79,6 +79,8 @@ class Processes:
             "environment": environment,
             "largest_file": largest_file,
         }
+        for stream in (out, err):
+            stream.touch()
         assert self._server.stdin
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
