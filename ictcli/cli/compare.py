@@ -1,4 +1,4 @@
-"""ictcli compare"""
+"""ictcli compare: methods side by side on the same problems and seeds."""
 
 from __future__ import annotations
 

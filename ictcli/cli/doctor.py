@@ -1,4 +1,4 @@
-"""ictcli doctor"""
+"""ictcli doctor: check this machine."""
 
 from __future__ import annotations
 

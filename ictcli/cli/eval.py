@@ -1,4 +1,4 @@
-"""ictcli eval"""
+"""ictcli eval: pass@k of a model on benchmarks."""
 
 from __future__ import annotations
 

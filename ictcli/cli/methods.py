@@ -1,4 +1,4 @@
-"""ictcli methods"""
+"""ictcli methods: list the methods with their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ictcli recipes"""
+"""ictcli recipes: list, show and copy the shipped recipes."""
 
 from __future__ import annotations
 

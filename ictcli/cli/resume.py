@@ -1,4 +1,4 @@
-"""ictcli resume"""
+"""ictcli resume: continue a run from its last checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ictcli train"""
+"""ictcli train: train a model as a recipe says."""
 
 from __future__ import annotations
 
