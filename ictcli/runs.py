@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -164,6 +165,16 @@ class Run:
         text = path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]
         return [json.loads(line) for line in whole.splitlines()]
+
+    def means(self, names: Sequence[str], after: int = 0) -> dict[str, float]:
+        """Means of metrics over the steps behind `after`, of those that exist."""
+        lines = [line for line in self.lines("metrics.jsonl") if line["step"] > after]
+        found: dict[str, float] = {}
+        for name in names:
+            values = [line[name] for line in lines if line.get(name) is not None]
+            if values:
+                found[name] = float(np.mean(values))
+        return found
 
     def append(self, name: str, data: dict[str, Any]) -> None:
         with (self.folder / name).open("a", encoding="utf-8") as file:

@@ -14,13 +14,11 @@ from typing import Any, Protocol
 from ictcli.algorithm.alarms import entropy_alarm
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError
-from ictcli.evaluation.evaluate import evaluate
-from ictcli.files import new_folder
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, State
-from ictcli.seeds import seed_of
-from ictcli.step import Batch, Plan, measure, optimise, sample_batch, sampling_of, select
-from ictcli.tasks import Task, find_task
+from ictcli.step import Batch, Plan, measure, optimise, sample_batch, select
+from ictcli.summary import evaluation, finish
+from ictcli.tasks import find_task
 
 NONFINITE_LIMIT = 3
 
@@ -62,7 +60,21 @@ def train(
     if recipe.kl > 0:
         engine.keep_reference()
     state = run.restore(engine)
-    before = evaluation(run, recipe, engine, task, watch, "before")
+
+    def judge(label: str) -> dict[str, Any]:
+        def progress(done: int, total: int) -> None:
+            watch.evaluating(label, done, total)
+            if interrupted() and label in ("before", "after"):  # no step is in flight
+                raise InterruptedRunError(
+                    f"Interrupted in the evaluation {label} training; no step is lost.",
+                    f"ictcli resume {run.folder}",
+                )
+
+        found = evaluation(run, recipe, engine, task, label, progress)
+        watch.evaluated(label, found)
+        return found
+
+    before = judge("before")
     for number in range(state.step + 1, recipe.steps + 1):
         started = time.perf_counter()
         batch = sample_batch(recipe, engine, task, number)
@@ -72,7 +84,7 @@ def train(
         updated = time.perf_counter()
         metrics = measure(recipe, task, batch, plan, outcome, number)
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
-            found = evaluation(run, recipe, engine, task, watch, f"step-{number:06d}")
+            found = judge(f"step-{number:06d}")
             metrics |= {f"eval/pass@{k}": found[f"pass@{k}"]["value"] for k in recipe.eval.k}
         timing = {
             "step": number,
@@ -98,36 +110,7 @@ def train(
                 f"Interrupted: step {number} of {recipe.steps} is finished {saved}.",
                 f"ictcli resume {run.folder}",
             )
-    after = evaluation(run, recipe, engine, task, watch, "after")
-    return finish(run, recipe, engine, state, before, after)
-
-
-def evaluation(
-    run: Run, recipe: Recipe, engine: Engine, task: Task, watch: Watcher, label: str
-) -> dict[str, Any]:
-    """Evaluate on held-out problems, always with the same seed, so that evaluations of a run and
-    of its rivals are paired. What stands in the folder from before the first step is used again."""
-    name = f"eval/{label}.json"
-    known = run.read(name) if label == "before" else None
-    if known is None:
-        problems = task.heldout(recipe.eval.problems)
-        found = evaluate(
-            engine,
-            task.name,
-            problems,
-            task.domain,
-            sampling_of(recipe, engine, recipe.eval.temperature),
-            recipe.prompt,
-            n=recipe.eval.n,
-            ks=recipe.eval.k,
-            seed=seed_of(recipe.seed, "eval"),
-            samples=run.folder / "eval" / f"{label}.jsonl",
-            progress=lambda done, total: watch.evaluating(label, done, total),
-        )
-        known = found.json()
-        run.write(name, known)
-    watch.evaluated(label, known)
-    return known
+    return finish(run, recipe, engine, state, before, judge("after"))
 
 
 def count(state: State, batch: Batch, plan: Plan, metrics: dict[str, Any], seconds: float) -> None:
@@ -169,33 +152,3 @@ def sound_alarms(
     if reaction == "stop":
         raise RunFailedError(f"{message} {good}.", f"alarms.{alarm}=warn goes on regardless")
     watch.warned(message)
-
-
-def finish(
-    run: Run,
-    recipe: Recipe,
-    engine: Engine,
-    state: State,
-    before: dict[str, Any],
-    after: dict[str, Any],
-) -> dict[str, Any]:
-    """Export the model and write the summary."""
-    with new_folder(run.folder / "model") as folder:
-        engine.export(folder)
-    summary = {
-        "method": recipe.rule.name,
-        "seed": recipe.seed,
-        "steps": state.step,
-        "before": {f"pass@{k}": before[f"pass@{k}"] for k in recipe.eval.k},
-        "after": {f"pass@{k}": after[f"pass@{k}"] for k in recipe.eval.k},
-        "problems": after["problems"],
-        "samples_per_problem": after["n"],
-        "wall_s": round(state.wall_s + before["seconds"] + after["seconds"], 2),
-        "tokens_sampled": state.tokens_sampled,
-        "tokens_kept_share": state.tokens_kept / max(state.tokens_sampled, 1),
-        "steps_skipped": state.skipped,
-        "peak_bytes": engine.peak_memory(),
-        "model": str(run.folder / "model"),
-    }
-    run.write("summary.json", summary)
-    return summary

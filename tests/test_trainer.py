@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ictcli.tasks  # noqa: F401  # rewards cannot be imported before tasks
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import InterruptedRunError, RunFailedError
 from ictcli.recipe import Recipe, load_recipe

@@ -41,13 +41,12 @@ def command(
     """
     from ictcli.compare.forks import compare_forks
     from ictcli.compare.runs import members, train_all
-    from ictcli.compare.table import rows_of, training_means
+    from ictcli.compare.table import rows_of
     from ictcli.console import comparison, narrate, watcher
     from ictcli.engine import build_engine
     from ictcli.errors import RunFailedError, UserError
     from ictcli.files import write_json
     from ictcli.recipe import find_recipe
-    from ictcli.runs import Run
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
@@ -58,19 +57,13 @@ def command(
     summaries, failed = train_all(runs, lambda r, path: watcher(r, path, live=not as_json), narrate)
     if not summaries:
         raise RunFailedError("Every run of the comparison failed.", f"see {folder}")
-    training = {
-        (m.method, m.seed): training_means(
-            Run(m.folder), m.recipe.warmup, ("entropy", "fork_recall", "fork_precision")
-        )
-        for m in runs
-    }
     engine = build_engine(runs[0].recipe.model, runs[0].recipe.engine)
     forks = compare_forks([m.recipe for m in runs if m.seed == runs[0].seed], engine)
     result = {
         "recipe": recipe,
         "overrides": list(overrides),
         "seeds": [m.seed for m in runs if m.method == runs[0].method],
-        "rows": rows_of(summaries, training),
+        "rows": rows_of(summaries),
         "forks": [row.json() for row in forks],
         "failed": failed,
     }

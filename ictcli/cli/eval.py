@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,28 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[in
         raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
 
 
+def _finite(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
 @click.command("eval")
 @click.argument("model", metavar="MODEL|RUN")
 @click.option("--bench", "names", required=True, help="Benchmarks, with commas between.")
 @click.option("--n", default=16, show_default=True, type=click.IntRange(1), help="Samples each.")
 @click.option("--k", "ks", default="1,4", show_default=True, callback=_numbers, help="pass@k.")
-@click.option("--temperature", default=1.0, show_default=True, type=click.FloatRange(0))
+@click.option(
+    "--temperature", default=1.0, show_default=True, type=click.FloatRange(0), callback=_finite
+)
 @click.option("--max-tokens", type=click.IntRange(1), help="Instead of the benchmark's own.")
 @click.option("--limit", type=click.IntRange(1), help="The first problems only.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
 @click.option("--backend", type=BACKENDS, default="auto", help="Which engine runs the model.")
 @click.option("--device", default="auto", show_default=True)
-@click.option("--threads", default=0, type=click.IntRange(0), help="CPU threads; 0: as it likes.")
+@click.option(
+    "--threads", default=0, type=click.IntRange(0, 1024), help="CPU threads; 0: as it likes."
+)
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds benchmarks.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")

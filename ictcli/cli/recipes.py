@@ -51,6 +51,11 @@ def cp(name: str, target: Path) -> None:
 
     source = find_recipe(name)
     path = target / source.name if target.is_dir() else target
+    if path.suffix != ".toml":
+        raise UserError(
+            f"{path} would not be read as a recipe: its name does not end in .toml.",
+            f"ictcli recipes cp {name} {path}.toml",
+        )
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     write_text(path, recipe_text(source))

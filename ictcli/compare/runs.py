@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.console.plain import RunWatcher
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.launch import launch
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.runs import Run, is_run
@@ -76,6 +76,10 @@ def train_all(
                         failed.append(f"{place}: {error.message}")
                         say(failed[-1])
                         continue
+                    except InterruptedRunError as error:
+                        raise InterruptedRunError(
+                            f"{place}. {error.message}", "the same command goes on from there"
+                        ) from error
             else:
                 say(place + ", finished before")
         summaries[member.method, member.seed] = summary

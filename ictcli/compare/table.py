@@ -7,8 +7,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from ictcli.runs import Run
-
 
 def mean_interval(values: Sequence[float]) -> dict[str, float | None]:
     """The mean over seeds with its 95 % Student-t interval; one seed has no interval: None."""
@@ -22,22 +20,9 @@ def mean_interval(values: Sequence[float]) -> dict[str, float | None]:
     return {"value": mean, "low": mean - half, "high": mean + half}
 
 
-def training_means(run: Run, after: int, names: Sequence[str]) -> dict[str, float]:
-    """Means of metrics over the steps behind `after` (the dense warm-up), where they exist."""
-    lines = [line for line in run.lines("metrics.jsonl") if line["step"] > after]
-    found: dict[str, float] = {}
-    for name in names:
-        values = [line[name] for line in lines if line.get(name) is not None]
-        if values:
-            found[name] = float(np.mean(values))
-    return found
-
-
-def rows_of(
-    summaries: Mapping[tuple[str, int], dict[str, Any]],
-    training: Mapping[tuple[str, int], dict[str, float]],
-) -> list[dict[str, Any]]:
-    """One row a method, the base model first; figures are means over seeds."""
+def rows_of(summaries: Mapping[tuple[str, int], dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row a method, the base model first; figures are means over seeds. What is said of kept
+    tokens is of training, behind the dense warm-up."""
     methods = list(dict.fromkeys(method for method, _ in summaries))
     first = next(iter(summaries.values()))
     metrics = list(first["after"])
@@ -54,8 +39,8 @@ def rows_of(
             row[metric] = mean_interval([s["after"][metric]["value"] for s in mine.values()])
         row["seconds_per_step"] = float(np.mean([s["wall_s"] / s["steps"] for s in mine.values()]))
         row["tokens_kept_share"] = float(np.mean([s["tokens_kept_share"] for s in mine.values()]))
-        for name in ("entropy", "fork_recall", "fork_precision"):
-            seen = [training[method, s][name] for s in mine if name in training[method, s]]
+        for name in ("kept_prob", "regime_high", "fork_recall", "fork_precision"):
+            seen = [s["kept_tokens"][name] for s in mine.values() if name in s["kept_tokens"]]
             if seen:
                 row[name] = float(np.mean(seen))
         rows.append(row)

@@ -103,7 +103,25 @@ def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
         f"{summary['wall_s']:.0f} s; {summary['tokens_sampled']:,} tokens sampled, "
         f"{summary['tokens_kept_share']:.1%} of them trained."
     )
+    narrate(kept_line(summary["kept_tokens"]))
     narrate(f"model: {folder / 'model'}\nnext:  ictcli eval {folder} --bench chain,chain-long")
+
+
+def kept_line(kept: dict[str, float]) -> str:
+    """Which tokens were trained, in a sentence; figures that do not exist are left out."""
+    parts: list[str] = []
+    if "share_kept" in kept:
+        parts.append(f"{kept['share_kept']:.1%} of all")
+    if "kept_prob" in kept:
+        parts.append(f"mean probability {kept['kept_prob']:.2f}")
+    if "regime_high" in kept:
+        parts.append(f"{kept['regime_high']:.0%} where raising them lowers H2")
+    if "fork_recall" in kept and "fork_precision" in kept:
+        parts.append(
+            f"{kept['fork_recall']:.0%} of the forks, {kept['fork_precision']:.0%} of them forks "
+            f"(of all tokens {kept['fork_share']:.0%} are)"
+        )
+    return "tokens trained (a dense warm-up aside): " + "; ".join(parts)
 
 
 class EvalProgress:

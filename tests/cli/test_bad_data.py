@@ -39,6 +39,15 @@ def test_a_faulty_line_is_named(
     assert not list(tmp_path.glob("out/*.jsonl"))
 
 
+@pytest.mark.xfail(strict=True, reason="tasks.data.read_jsonl lets UnicodeDecodeError through")
+def test_a_file_that_is_not_utf_8_is_named(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data.jsonl").write_bytes(GOOD.encode() + b'{"prompt": "caf\xe9", "gold": "1"}\n')
+    args = ("--bench", "data.jsonl", "--max-tokens", "8")
+    assert "data.jsonl" in refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

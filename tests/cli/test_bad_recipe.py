@@ -41,6 +41,7 @@ OVERRIDES = [
     (["steps"], "'steps' is not of the form key=value"),
     (["=3"], "'=3' is not of the form key=value"),
     (["engine.dtype=float16"], "input should be 'auto', 'float32' or 'bfloat16'"),
+    (["engine.threads=100000"], "input should be less than or equal to 1024"),
     (["plugins=['no.py']"], "There is no plugin file no.py"),
     (["--nosuch"], "No such option"),
     (["--backend", "jax"], "'jax' is not one of"),
@@ -121,6 +122,8 @@ USAGE = [
     (["eval", "builtin:chain", "--bench", "chain", "--k", "0"], "There is no pass@0"),
     (["eval", "builtin:chain", "--bench", "chain", "--k", "1,x"], "'1,x' is not numbers"),
     (["eval", "builtin:chain", "--bench", "chain", "--n", "0"], "0 is not in the range"),
+    (["eval", "builtin:chain", "--bench", "chain", "--temperature", "nan"], "nan is not a finite"),
+    (["recipes", "cp", "quickstart", "mine"], "does not end in .toml. ictcli recipes cp"),
 ]
 
 

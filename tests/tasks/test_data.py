@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ictcli.tasks  # noqa: F401  # rewards cannot be imported before tasks
 from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BENCHMARKS, TASKS, find_benchmark, find_task, shuffled_batch
@@ -94,6 +95,15 @@ def test_blank_lines_are_passed_over_and_lines_keep_their_numbers(tmp_path: Path
     path = tmp_path / "data.jsonl"
     path.write_text('\n{"prompt": "a", "gold": "1"}\n\n{"prompt": "b", "gold": "2"}')
     assert [p.id for p in read_jsonl(str(path))[0]] == ["2", "4"]
+
+
+@pytest.mark.xfail(strict=True, reason="str.splitlines ends lines where JSON does not")
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\u2029"])
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, character: str) -> None:
+    path = tmp_path / "data.jsonl"
+    row = {"prompt": f"a{character}b", "gold": "1"}
+    path.write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert [p.prompt for p in read_jsonl(str(path))[0]] == [f"a{character}b"]
 
 
 def test_a_benchmark_of_a_file_gives_its_first_problems(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""What a run is judged by: evaluations on held-out problems, and the summary at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ictcli.engine import Engine
+from ictcli.evaluation.evaluate import evaluate
+from ictcli.files import new_folder
+from ictcli.recipe import Recipe
+from ictcli.runs import Run, State
+from ictcli.seeds import seed_of
+from ictcli.step import sampling_of
+from ictcli.tasks import Task
+
+KEPT_FIGURES = (
+    "share_kept",
+    "kept_prob",
+    "regime_high",
+    "regime_low",
+    "high_low_ratio",
+    "fork_share",
+    "fork_recall",
+    "fork_precision",
+)
+
+
+def evaluation(
+    run: Run,
+    recipe: Recipe,
+    engine: Engine,
+    task: Task,
+    label: str,
+    progress: Callable[[int, int], None],
+) -> dict[str, Any]:
+    """Evaluate on held-out problems, always with the same seed, so that evaluations of a run and
+    of its rivals are paired. What stands in the folder from before the first step is used again."""
+    name = f"eval/{label}.json"
+    known = run.read(name) if label == "before" else None
+    if known is None:
+        problems = task.heldout(recipe.eval.problems)
+        found = evaluate(
+            engine,
+            task.name,
+            problems,
+            task.domain,
+            sampling_of(recipe, engine, recipe.eval.temperature),
+            recipe.prompt,
+            n=recipe.eval.n,
+            ks=recipe.eval.k,
+            seed=seed_of(recipe.seed, "eval"),
+            samples=run.folder / "eval" / f"{label}.jsonl",
+            progress=progress,
+        )
+        known = found.json()
+        run.write(name, known)
+    return known
+
+
+def kept_tokens(run: Run, recipe: Recipe) -> dict[str, float]:
+    """Which tokens were trained: means over the steps behind the dense warm-up (see `dynamics`)."""
+    warmup = recipe.warmup if recipe.rule.dense_warmup else 0
+    return run.means(KEPT_FIGURES, after=warmup if recipe.steps > warmup else 0)
+
+
+def finish(
+    run: Run,
+    recipe: Recipe,
+    engine: Engine,
+    state: State,
+    before: dict[str, Any],
+    after: dict[str, Any],
+) -> dict[str, Any]:
+    """Export the model and write the summary."""
+    with new_folder(run.folder / "model") as folder:
+        engine.export(folder)
+    summary = {
+        "method": recipe.rule.name,
+        "seed": recipe.seed,
+        "steps": state.step,
+        "before": {f"pass@{k}": before[f"pass@{k}"] for k in recipe.eval.k},
+        "after": {f"pass@{k}": after[f"pass@{k}"] for k in recipe.eval.k},
+        "problems": after["problems"],
+        "samples_per_problem": after["n"],
+        "wall_s": round(state.wall_s + before["seconds"] + after["seconds"], 2),
+        "tokens_sampled": state.tokens_sampled,
+        "tokens_kept_share": state.tokens_kept / max(state.tokens_sampled, 1),
+        "kept_tokens": kept_tokens(run, recipe),
+        "steps_skipped": state.skipped,
+        "peak_bytes": engine.peak_memory(),
+        "model": str(run.folder / "model"),
+    }
+    run.write("summary.json", summary)
+    return summary
