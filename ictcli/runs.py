@@ -27,7 +27,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from ictcli.engine import Engine
-from ictcli.errors import UserError
+from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import is_leftover, new_file, new_folder, sweep, write_json, write_text
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.step import Batch, Plan
@@ -104,7 +104,8 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._created and isinstance(error, UserError):
+        refused = isinstance(error, UserError) and not isinstance(error, InterruptedRunError)
+        if self._created and refused:
             self._discard_if_unused()
         self._lock.release()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ictcli.engine import Engine, build_engine
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import EngineSettings, OptimizerSettings, Recipe, load_recipe
 from ictcli.runs import Run, State, free_folder, is_run, read_rollouts
 from ictcli.step import sample_batch, select
@@ -152,7 +152,10 @@ def test_a_run_that_could_not_start_leaves_its_place_free(tmp_path: Path, recipe
     Run.create(folder, recipe).__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("disk"), ValueError("a bug")])
+ENDS = [KeyboardInterrupt(), InterruptedRunError("stopped"), OSError("disk"), ValueError("a bug")]
+
+
+@pytest.mark.parametrize("error", ENDS)
 def test_a_run_ended_from_outside_stays(
     tmp_path: Path, recipe: Recipe, error: BaseException
 ) -> None:

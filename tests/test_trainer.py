@@ -52,11 +52,14 @@ class Notes:
         self.steps: list[Step] = []
         self.evaluations: list[str] = []
         self.warnings: list[str] = []
+        self.label = ""  # of the evaluation under way
 
-    def evaluating(self, label: str, done: int, total: int) -> None: ...
+    def evaluating(self, label: str, done: int, total: int) -> None:
+        self.label = label
 
     def evaluated(self, label: str, found: dict[str, Any]) -> None:
         self.evaluations.append(label)
+        self.label = ""
 
     def stepped(self, step: Step) -> None:
         self.steps.append(step)
@@ -167,15 +170,19 @@ def test_only_the_wanted_statistics_are_taken(make: Make) -> None:
 
 
 def start(
-    make: Make, folder: Path, *overrides: str, stop_at: int = 0
+    make: Make, folder: Path, *overrides: str, stop: str | int | None = None
 ) -> tuple[Notes, Callable[[], dict[str, Any]]]:
-    """A run that is not begun yet, and who will watch it; interrupted at a step."""
+    """A run that is not begun yet, and who will watch it; interrupted behind a step or within an
+    evaluation."""
     recipe, engine, _ = make(*overrides)
     notes = Notes()
 
+    def interrupted() -> bool:
+        return notes.label == stop or (notes.label == "" and len(notes.steps) == stop)
+
     def go() -> dict[str, Any]:
         with Run.create(folder, recipe) as run:
-            return train(run, recipe, engine, notes, lambda: len(notes.steps) == stop_at)
+            return train(run, recipe, engine, notes, interrupted)
 
     return notes, go
 
@@ -215,14 +222,33 @@ def test_three_steps_in_a_row_that_are_not_finite_stop_the_run(make: Make, tmp_p
 
 
 def test_an_interrupted_run_says_whether_its_step_was_saved(make: Make, tmp_path: Path) -> None:
-    _, go = start(make, tmp_path / "good", "steps=5", stop_at=2)
+    _, go = start(make, tmp_path / "good", "steps=5", stop=2)
     with pytest.raises(InterruptedRunError, match="step 2 of 5 is finished and saved"):
         go()
     assert Run(tmp_path / "good").checkpoints()[-1].name == "step-000002"
-    _, go = start(make, tmp_path / "bad", "steps=5", "lr=1e30", stop_at=2)
+    _, go = start(make, tmp_path / "bad", "steps=5", "lr=1e30", stop=2)
     with pytest.raises(InterruptedRunError, match="step 2 of 5 is finished but not saved"):
         go()
     assert Run(tmp_path / "bad").checkpoints() == []
+
+
+@pytest.mark.parametrize("label", ["before", "after"])
+def test_an_evaluation_at_either_end_is_interrupted_without_a_loss(
+    make: Make, tmp_path: Path, label: str
+) -> None:
+    notes, go = start(make, tmp_path / "run", "steps=2", stop=label)
+    with pytest.raises(InterruptedRunError, match=f"the evaluation {label} training") as caught:
+        go()
+    assert caught.value.hint == f"ictcli resume {tmp_path / 'run'}"
+    assert len(notes.steps) == (0 if label == "before" else 2)
+    run, recipe = Run.open(tmp_path / "run")
+    _, engine, _ = make("steps=2")
+    again = Notes()
+    with run:
+        resumed = train(run, recipe, engine, again)
+    assert len(again.steps) == 2 - len(notes.steps)
+    _, whole = start(make, tmp_path / "whole", "steps=2")
+    assert resumed["after"] == whole()["after"]
 
 
 @pytest.mark.parametrize("reaction", ["warn", "stop", "off"])

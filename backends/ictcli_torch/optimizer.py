@@ -35,6 +35,7 @@ class Optimizer:
             betas=(settings.beta1, settings.beta2),
             eps=settings.eps,
             weight_decay=settings.weight_decay,
+            fused=True,  # in place: the other variants allocate copies of the largest weights
         )
 
     def clip(self) -> float:
@@ -76,9 +77,8 @@ class Optimizer:
             master = self.masters[name]
             if kind == "master":
                 master.copy_(value)
-            else:  # AdamW counts its steps on the CPU
-                moved = value if kind == "step" else value.to(master.device)
-                self.adamw.state[master][kind] = moved
+            else:
+                self.adamw.state[master][kind] = value.to(master.device)
         self._round()
 
 
