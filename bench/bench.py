@@ -32,7 +32,7 @@ from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
-from ictcli.recipe import EngineSettings, OptimizerSettings
+from ictcli.settings import EngineSettings, OptimizerSettings
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import ROW_STATS, FloatArray, Rollouts, Sampling
 

@@ -10,7 +10,7 @@ from ictcli import __version__
 from ictcli.engine import build_engine, choose_backend, installed_engines
 from ictcli.errors import UserError
 from ictcli.launch import versions
-from ictcli.recipe import EngineSettings
+from ictcli.settings import EngineSettings
 
 
 def examine() -> list[dict[str, str]]:

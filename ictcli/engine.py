@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import EngineMissingError, UserError, nearest
-from ictcli.recipe import EngineSettings, OptimizerSettings
+from ictcli.settings import EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 

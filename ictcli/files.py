@@ -48,6 +48,7 @@ def new_folder(path: Path) -> Generator[Path]:
         with _disk_faults(path):
             yield beside
         for file in beside.iterdir():
+            file.chmod(0o644)  # safetensors writes for its owner alone
             sync(file)
         sync(beside)
         if path.exists():

@@ -14,6 +14,7 @@ from ictcli import __version__
 from ictcli.engine import Engine, build_engine
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
+from ictcli.tasks import find_task
 from ictcli.trainer import Watcher, train
 
 LIBRARIES = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
@@ -68,7 +69,8 @@ def launch(
     `attach` is given the engine before the first step (the live view decodes tokens with it).
     """
     with finish_step_on_interrupt(watch.warned) as interrupted:
+        task = find_task(recipe.task, recipe.reward)  # before a model is loaded
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
         attach(engine)
         run.write("environment.json", environment(engine, recipe))
-        return train(run, recipe, engine, watch, interrupted)
+        return train(run, recipe, task, engine, watch, interrupted)

@@ -31,7 +31,7 @@ def load(name: str, base: Path | None = None) -> Path:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"The plugin {path} fails: {type(error).__name__}: {error}.",
             f"python {path} shows where",

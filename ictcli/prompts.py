@@ -7,7 +7,7 @@ from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
-from ictcli.recipe import PromptSettings
+from ictcli.settings import PromptSettings
 from ictcli.tasks import Domain
 from ictcli.types import Problem, Rollouts
 

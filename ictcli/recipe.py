@@ -6,141 +6,30 @@ known one. The keys people type most stand at the top level, the rest in tables.
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from ictcli import plugins
 from ictcli.algorithm.methods import METHODS, Method, Options, ShareOptions, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError, nearest
-
-
-class Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class EngineSettings(Table):
-    """Where and how the model runs."""
-
-    backend: str = "auto"
-    device: str = "auto"
-    """auto, cuda, cuda:1, mps or cpu."""
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the weights; statistics are float32 always. auto: bfloat16 on a GPU, else float32."""
-    threads: int = Field(default=0, ge=0, le=1024)
-    """CPU threads; 0 leaves it to the library."""
-    rows: int = Field(default=512, ge=1)
-    """Rows decoded side by side at most, rounded down to whole groups (one group at least)."""
-    micro_tokens: int = Field(default=8192, ge=1)
-    """Prompt and response tokens a forward and backward pass; changes memory, not results."""
-    trust_remote_code: bool = False
-
-
-class OptimizerSettings(Table):
-    """AdamW, gradient clipping and the schedule of the learning rate."""
-
-    beta1: float = Field(default=0.9, ge=0, lt=1)
-    beta2: float = Field(default=0.999, ge=0, lt=1)
-    eps: float = Field(default=1e-8, gt=0)
-    weight_decay: float = Field(default=0.0, ge=0)
-    clip_norm: float = Field(default=1.0, gt=0)
-    lr_warmup: int = Field(default=0, ge=0)
-    """Steps over which the learning rate rises linearly to `lr`."""
-    lr_hold: int = Field(default=0, ge=0)
-    """Steps at `lr` behind the rise, before it decays."""
-    decay: Literal["none", "linear", "cosine", "inverse"] = "none"
-    """How it falls then: linear and cosine to 0 at the last step; inverse as lr_hold / t, t counted
-    from the end of the rise, whatever the number of steps; none: it stays."""
-
-    @model_validator(mode="after")
-    def _inverse_of_something(self) -> OptimizerSettings:
-        if self.decay == "inverse" and self.lr_hold == 0:
-            raise ValueError("an inverse decay needs lr_hold, the steps before it falls")
-        return self
-
-    def lr_factor(self, step: int, steps: int) -> float:
-        """Share of `lr` at step 1, 2, ... of `steps`."""
-        t = step - self.lr_warmup
-        if t <= 0:
-            return step / self.lr_warmup
-        if t <= self.lr_hold or self.decay == "none":
-            return 1.0
-        if self.decay == "inverse":
-            return self.lr_hold / t
-        done = (t - 1 - self.lr_hold) / max(steps - self.lr_warmup - self.lr_hold, 1)
-        return 1.0 - done if self.decay == "linear" else (1.0 + math.cos(math.pi * done)) / 2
-
-
-class ClipSettings(Table):
-    """The clip range of the ratio: [1 - low, 1 + high]."""
-
-    low: float = Field(default=0.2, ge=0, lt=1)
-    high: float = Field(default=0.2, ge=0)
-
-
-class UpdateSettings(Table):
-    epochs: int = Field(default=1, ge=1)
-    """Passes over each batch of rollouts."""
-    minibatch: int = Field(default=0, ge=0)
-    """Prompts an optimiser update; 0: all of the step's."""
-
-
-class SamplingSettings(Table):
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    top_k: int = Field(default=0, ge=0)
-
-
-class PromptSettings(Table):
-    template: Literal["auto", "chat", "none"] = "auto"
-    """chat: the tokenizer's own template; auto: that where it has one and the task wants words."""
-    system: str = ""
-    suffix: str | None = None
-    """Put behind the question; without it the task's own."""
-
-
-class EvalSettings(Table):
-    """Evaluation on held-out problems: before, after, and every n steps between."""
-
-    problems: int = Field(default=512, ge=1)
-    n: int = Field(default=4, ge=1)
-    k: tuple[int, ...] = (1, 4)
-    every: int = Field(default=0, ge=0)
-    temperature: float | None = Field(default=None, ge=0)
-    """Without it the recipe's `temperature`."""
-
-    @model_validator(mode="after")
-    def _enough_samples(self) -> EvalSettings:
-        if not self.k or max(self.k) > self.n or min(self.k) < 1:
-            raise ValueError(f"every k must lie in 1..n = {self.n}")
-        return self
-
-
-class CheckpointSettings(Table):
-    every: int = Field(default=25, ge=1)
-    last: int = Field(default=2, ge=1)
-    """How many checkpoints are kept."""
-
-
-class RecordSettings(Table):
-    """What is measured and recorded beside the metrics of every step."""
-
-    rollouts_every: int = Field(default=10, ge=0)
-    """Steps between recorded batches of rollouts with their statistics; 0: never."""
-    uniqueness: bool = False
-    """Record u also where the method does not ask for it."""
-    probe_every: int = Field(default=0, ge=0)
-    """Steps between probes of predicted against measured dH2; 0: never."""
-    probe_positions: int = Field(default=64, ge=2)
-
-
-class AlarmSettings(Table):
-    collapse: Literal["warn", "stop", "off"] = "warn"
-    explosion: Literal["warn", "stop", "off"] = "warn"
+from ictcli.settings import (
+    AlarmSettings,
+    CheckpointSettings,
+    ClipSettings,
+    EngineSettings,
+    EvalSettings,
+    OptimizerSettings,
+    PromptSettings,
+    RecordSettings,
+    SamplingSettings,
+    Table,
+    UpdateSettings,
+)
 
 
 class Recipe(Table):
@@ -271,11 +160,16 @@ _KEYS_HINT = "ictcli recipes show quickstart, or the README's list of keys"
 
 
 def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe:
-    """Validate recipe data; `base` is where relative plugin paths start."""
+    """Validate recipe data. Relative paths of plugins, models and data are tried against the
+    working directory, then against `base`, and made absolute, so that a run can be resumed from
+    anywhere."""
     data = dict(data)
     named = data.get("plugins", [])
     if isinstance(named, list):
         data["plugins"] = [str(plugins.load(str(name), base)) for name in cast(list[object], named)]
+    for key in ("model", "task"):
+        if isinstance(named := data.get(key), str):
+            data[key] = _absolute(named, base)
     method = data.get("method")
     if isinstance(method, str):
         data["method"] = {"name": method}
@@ -288,6 +182,13 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
     except ValidationError as error:
         raise _explain(error, source, data.get("method")) from error
     return recipe
+
+
+def _absolute(name: str, base: Path | None) -> str:
+    for path in (Path(name), (base or Path()) / name):
+        if path.exists() and (path.is_dir() or path.suffix == ".jsonl"):
+            return str(path.resolve())
+    return name
 
 
 def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:

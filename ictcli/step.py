@@ -201,9 +201,15 @@ def _probed(recipe: Recipe, batch: Batch, plan: Plan, step: int) -> BoolArray | 
 
 
 def measure(
-    recipe: Recipe, task: Task, batch: Batch, plan: Plan, outcome: Outcome, step: int
+    recipe: Recipe,
+    batch: Batch,
+    plan: Plan,
+    outcome: Outcome,
+    step: int,
+    forks: BoolArray | None = None,
 ) -> dict[str, Any]:
-    """The step's line of metrics.jsonl; figures that do not exist are None."""
+    """The step's line of metrics.jsonl; figures that do not exist are None. `forks` (B, T) are the
+    true forks, where they are known."""
     rollouts, reports = batch.rollouts, outcome.reports
     statuses = [verdict.status for verdict in batch.verdicts]
     signal = (batch.advantage != 0).reshape(-1, recipe.group).any(axis=1)
@@ -217,7 +223,7 @@ def measure(
         "length": float(rollouts.lengths.mean()),
         "groups_with_signal": float(signal.mean()),
         **diagnose(rollouts, batch.advantage, plan.kept),
-        **_fork_figures(task, batch, plan.kept),
+        **({} if forks is None else _fork_figures(forks, batch, plan.kept)),
         "loss": _mean([report.loss for report in reports]),
         "grad_norm": _mean([report.grad_norm for report in reports]),
         "clip_fraction": _mean([report.clip_fraction for report in reports]),
@@ -240,22 +246,23 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def fork_mask(
-    task: Task, problems: Sequence[Problem], texts: Sequence[str], like: Rollouts
+    task: Task, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
 ) -> BoolArray | None:
-    """(B, T): the true forks, where the task knows them (its tokens are characters)."""
+    """(B, T): the tokens that hold a true fork, where the task knows its forks."""
     if task.domain.forks is None:
         return None
-    mask = np.zeros(like.tokens.shape, dtype=bool)
-    for row, text in enumerate(texts):
-        found = task.domain.forks(problems[row // like.group].prompt, text)
-        mask[row, [place for place in found if place < like.lengths[row]]] = True
+    mask = np.zeros(rollouts.tokens.shape, dtype=bool)
+    ids = np.unique(rollouts.tokens[rollouts.valid])
+    pieces = {int(i): tokenizer.decode([int(i)], skip_special_tokens=True) for i in ids}
+    for row in range(len(rollouts)):
+        tokens = [pieces[int(i)] for i in rollouts.tokens[row, : rollouts.lengths[row]]]
+        ends = np.cumsum([len(piece) for piece in tokens])  # of each token, in characters
+        found = task.domain.forks(problems[row // rollouts.group].prompt, "".join(tokens))
+        mask[row, np.searchsorted(ends, found, side="right")] = True
     return mask
 
 
-def _fork_figures(task: Task, batch: Batch, kept: BoolArray) -> dict[str, float | None]:
-    mask = fork_mask(task, batch.problems, batch.texts, batch.rollouts)
-    if mask is None:
-        return {}
+def _fork_figures(mask: BoolArray, batch: Batch, kept: BoolArray) -> dict[str, float | None]:
     both = int((mask & kept).sum())
     return {
         "fork_share": float(mask.sum() / batch.rollouts.lengths.sum()),

@@ -76,6 +76,7 @@ def finish(
     with new_folder(run.folder / "model") as folder:
         engine.export(folder)
     summary = {
+        "task": recipe.task,
         "method": recipe.rule.name,
         "seed": recipe.seed,
         "steps": state.step,

@@ -16,9 +16,9 @@ from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, State
-from ictcli.step import Batch, Plan, measure, optimise, sample_batch, select
+from ictcli.step import Batch, Plan, fork_mask, measure, optimise, sample_batch, select
 from ictcli.summary import evaluation, finish
-from ictcli.tasks import find_task
+from ictcli.tasks import Task
 
 NONFINITE_LIMIT = 3
 
@@ -46,6 +46,7 @@ class Watcher(Protocol):
 def train(
     run: Run,
     recipe: Recipe,
+    task: Task,
     engine: Engine,
     watch: Watcher,
     interrupted: Callable[[], bool] = lambda: False,
@@ -56,7 +57,6 @@ def train(
     raised. Three steps in a row that are not finite, or an alarm that the recipe lets stop the
     run, raise RunFailedError.
     """
-    task = find_task(recipe.task, recipe.reward)
     if recipe.kl > 0:
         engine.keep_reference()
     state = run.restore(engine)
@@ -82,7 +82,8 @@ def train(
         plan = select(recipe, batch, number)
         outcome = optimise(recipe, engine, batch, plan, number)
         updated = time.perf_counter()
-        metrics = measure(recipe, task, batch, plan, outcome, number)
+        forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
+        metrics = measure(recipe, batch, plan, outcome, number, forks)
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
             found = judge(f"step-{number:06d}")
             metrics |= {f"eval/pass@{k}": found[f"pass@{k}"]["value"] for k in recipe.eval.k}

@@ -182,7 +182,7 @@ def start(
 
     def go() -> dict[str, Any]:
         with Run.create(folder, recipe) as run:
-            return train(run, recipe, engine, notes, interrupted)
+            return train(run, recipe, find_task(recipe.task, recipe.reward), engine, notes, interrupted)
 
     return notes, go
 
@@ -245,7 +245,7 @@ def test_an_evaluation_at_either_end_is_interrupted_without_a_loss(
     _, engine, _ = make("steps=2")
     again = Notes()
     with run:
-        resumed = train(run, recipe, engine, again)
+        resumed = train(run, recipe, find_task(recipe.task, recipe.reward), engine, again)
     assert len(again.steps) == 2 - len(notes.steps)
     _, whole = start(make, tmp_path / "whole", "steps=2")
     assert resumed["after"] == whole()["after"]

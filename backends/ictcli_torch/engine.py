@@ -15,12 +15,15 @@ from safetensors.torch import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError
-from ictcli.recipe import EngineSettings, OptimizerSettings
+from ictcli.settings import EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import sample, update
 from .model import choose_device, load, stop_ids, text_config
 from .optimizer import Optimizer
+
+SMALL_PARAMETERS = 5_000_000
+"""Below, several CPU threads wait for each other longer than they compute: one is the default."""
 
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
@@ -31,11 +34,12 @@ class TorchEngine:
     def __init__(
         self, model: str, settings: EngineSettings, optimizer: OptimizerSettings | None = None
     ) -> None:
-        if settings.threads:
-            torch.set_num_threads(settings.threads)
         self.device = choose_device(settings.device)
         self.settings = settings
         self.model, self.tokenizer = load(model, settings, self.device)
+        small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
+        if settings.threads or (small and self.device.type == "cpu"):
+            torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
         self.context = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_ids = stop_ids(self.model, self.tokenizer)

@@ -7,14 +7,13 @@ from collections.abc import Generator
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.models import locate
-from ictcli.recipe import EngineSettings
+from ictcli.settings import EngineSettings
 
 
 def choose_device(name: str) -> torch.device:
@@ -29,7 +28,7 @@ def choose_device(name: str) -> torch.device:
             raise RuntimeError("it is neither cuda, mps nor cpu")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+        reason = str(error).splitlines()[0].rstrip(".!")
         raise EngineMissingError(
             f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
         ) from error
@@ -53,8 +52,8 @@ def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[An
             output_loading_info=True,
             **remote,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    except Exception as error:  # whatever a broken folder makes the library raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".!")
         hint = "check the path or hub id; a hub id needs the network or a filled cache"
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"

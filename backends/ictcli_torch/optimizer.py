@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ictcli.recipe import OptimizerSettings
+from ictcli.settings import OptimizerSettings
 
 
 class Optimizer:

@@ -87,6 +87,14 @@ def _run() -> int:
         return fail("Interrupted.", "what was saved before stands; see ictcli resume --help", 130)
     except BrokenPipeError:
         raise
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        return fail(
+            "The memory of the device is full.",
+            "engine.rows and engine.micro_tokens lower bound it; then: ictcli resume RUN",
+            1,
+        )
     except OSError as error:
         return fail(*_explain(error), 1)
     return result if isinstance(result, int) else 0

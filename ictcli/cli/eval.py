@@ -35,11 +35,9 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float) -> float:
 @click.option("--max-tokens", type=click.IntRange(1), help="Instead of the benchmark's own.")
 @click.option("--limit", type=click.IntRange(1), help="The first problems only.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
-@click.option("--backend", type=BACKENDS, default="auto", help="Which engine runs the model.")
-@click.option("--device", default="auto", show_default=True)
-@click.option(
-    "--threads", default=0, type=click.IntRange(0, 1024), help="CPU threads; 0: as it likes."
-)
+@click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
+@click.option("--device", help="auto, cuda, mps or cpu.")
+@click.option("--threads", type=click.IntRange(0, 1024), help="CPU threads; 0: as it likes.")
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds benchmarks.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
@@ -52,9 +50,9 @@ def command(
     max_tokens: int | None,
     limit: int | None,
     seed: int,
-    backend: str,
-    device: str,
-    threads: int,
+    backend: str | None,
+    device: str | None,
+    threads: int | None,
     plugin_files: tuple[str, ...],
     out: Path | None,
     as_json: bool,
@@ -71,8 +69,9 @@ def command(
     from ictcli.errors import UserError
     from ictcli.evaluation.evaluate import evaluate
     from ictcli.files import write_json
-    from ictcli.recipe import EngineSettings, PromptSettings
-    from ictcli.runs import free_folder
+    from ictcli.recipe import load_recipe
+    from ictcli.runs import free_folder, is_run
+    from ictcli.settings import EngineSettings, PromptSettings
     from ictcli.tasks import find_benchmark
     from ictcli.types import Sampling
 
@@ -86,9 +85,14 @@ def command(
     for file in plugin_files:
         plugins.load(file)
     benchmarks = [find_benchmark(name.strip()) for name in names.split(",")]
-    settings = EngineSettings(backend=backend, device=device, threads=threads)
-    engine = build_engine(model, settings)
-    run_folder = Path(model) if (Path(model) / "recipe.toml").is_file() else None
+    run_folder = Path(model) if is_run(Path(model)) else None
+    engine_settings, prompt = EngineSettings(), PromptSettings()
+    if run_folder:  # a run is evaluated as it was trained
+        recipe = load_recipe(run_folder / "recipe.toml")
+        engine_settings, prompt = recipe.engine, recipe.prompt
+    asked = {"backend": backend, "device": device, "threads": threads}
+    asked = {key: value for key, value in asked.items() if value is not None}
+    engine = build_engine(model, engine_settings.model_copy(update=asked))
     base = run_folder / "eval" if run_folder else Path("evals")
     folder = out or free_folder(base, f"{Path(model.replace(':', '-')).name}-seed{seed}")
     write_json(folder / "results.json", [])  # a folder that takes no file is found out now
@@ -106,7 +110,7 @@ def command(
                 benchmark.problems(limit),
                 benchmark.domain,
                 sampling,
-                PromptSettings(),
+                prompt,
                 n=n,
                 ks=ks,
                 seed=seed,

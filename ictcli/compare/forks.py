@@ -65,7 +65,7 @@ def compare_forks(recipes: Sequence[Recipe], engine: Engine) -> list[ForkCompari
     golds = [problem.gold for problem in problems for _ in range(base.group)]
     verdicts = grade(task.domain.verify, texts, golds)
     rewards = np.array([verdict.reward for verdict in verdicts])
-    true_forks = fork_mask(task, problems, texts, rollouts)
+    true_forks = fork_mask(task, problems, rollouts, engine.tokenizer)
     assert true_forks is not None
     valid = rollouts.valid
 

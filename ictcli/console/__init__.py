@@ -7,7 +7,6 @@ line a step.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,9 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ictcli.console.live import LiveWatcher
-from ictcli.console.plain import PlainWatcher, RunWatcher
+from ictcli.console.plain import PlainWatcher, RunWatcher, narrate
 from ictcli.recipe import Recipe
 from ictcli.step import mini_batches
+from ictcli.tasks import BENCHMARKS
 
 __all__ = [
     "EvalProgress",
@@ -36,11 +36,6 @@ __all__ = [
     "table",
     "watcher",
 ]
-
-
-def narrate(text: str) -> None:
-    """A line for the person watching, on stderr."""
-    sys.stderr.write(f"{text}\n")
 
 
 def watcher(recipe: Recipe, folder: Path, *, live: bool = True) -> RunWatcher:
@@ -104,7 +99,16 @@ def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
         f"{summary['tokens_kept_share']:.1%} of them trained."
     )
     narrate(kept_line(summary["kept_tokens"]))
-    narrate(f"model: {folder / 'model'}\nnext:  ictcli eval {folder} --bench chain,chain-long")
+    narrate(f"model: {folder / 'model'}")
+    if bench := benchmark_of(summary["task"]):
+        narrate(f"next:  ictcli eval {folder} --bench {bench}")
+
+
+def benchmark_of(task: str) -> str | None:
+    """What to evaluate a model on that was trained on `task`, where there is something."""
+    if task.endswith(".jsonl"):
+        return task
+    return ",".join(name for name in sorted(BENCHMARKS) if name.startswith(task)) or None
 
 
 def kept_line(kept: dict[str, float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,13 @@ from typing import Any
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.trainer import Step
+
+
+def narrate(text: str) -> None:
+    """A line for the person watching, on stderr; no run ends because nobody reads it."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def duration(seconds: float) -> str:
@@ -74,26 +82,22 @@ class RunWatcher:
 class PlainWatcher(RunWatcher):
     """Writes to stderr."""
 
-    def _say(self, text: str) -> None:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
-
     def attach(self, engine: Engine) -> None:
         super().attach(engine)
         about = engine.describe()
-        self._say(
+        narrate(
             f"{self.folder}: {self.recipe.rule.name} on {self.recipe.task}, "
             f"{about['parameters']:,} parameters, {about['engine']} on {about['device']} "
             f"({about['dtype']})"
         )
 
     def evaluated(self, label: str, found: dict[str, Any]) -> None:
-        self._say(f"{label}: {passes(found)}  ({found['problems']} problems x {found['n']})")
+        narrate(f"{label}: {passes(found)}  ({found['problems']} problems x {found['n']})")
 
     def stepped(self, step: Step) -> None:
         m = step.metrics
         seconds = step.timing["sample_s"] + step.timing["update_s"]
-        self._say(
+        narrate(
             f"step {step.number}/{self.recipe.steps}  reward {figure(m['reward'])}  "
             f"H1 {figure(m['entropy'])}  H2 {figure(m['renyi2'])}  "
             f"kept {figure(m['share_kept'], '.1%')}  length {figure(m['length'], '.1f')}  "
@@ -102,4 +106,4 @@ class PlainWatcher(RunWatcher):
         )
 
     def warned(self, message: str) -> None:
-        self._say(f"warning: {message}")
+        narrate(f"warning: {message}")

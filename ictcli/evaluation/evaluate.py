@@ -15,9 +15,9 @@ from ictcli import prompts
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import Interval, bootstrap_mean, pass_at_k
 from ictcli.files import write_text
-from ictcli.recipe import PromptSettings
 from ictcli.rewards import grade
 from ictcli.seeds import seed_of
+from ictcli.settings import PromptSettings
 from ictcli.tasks import Domain
 from ictcli.types import IntArray, Problem, Sampling
 

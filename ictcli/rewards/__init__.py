@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from ictcli.errors import UserError, nearest
-from ictcli.tasks.chain import problem as chain_problem
 
 Status = Literal["correct", "wrong", "unparsed"]
 
@@ -67,7 +66,9 @@ def grade(verify: Verifier, responses: Sequence[str], golds: Sequence[str]) -> l
 @register_verifier("chain")
 def chain(response: str, gold: str) -> Verdict:
     """The value on the last line of a chain, which must end in `#`."""
-    status = cast(Status, chain_problem.verify(response, gold))
+    from ictcli.tasks.chain import problem  # tasks need rewards first
+
+    status = cast(Status, problem.verify(response, gold))
     final = response.rstrip("#").rpartition(";")[2]
     return Verdict(status, "" if status == "unparsed" else final)
 

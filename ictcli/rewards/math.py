@@ -9,7 +9,7 @@ from ictcli.rewards import Verdict, register_verifier
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _HASHES = re.compile(r"####\s*(.+)")
-_INTEGER = re.compile(r"[-+]?\d+(?:\.0*)?")
+_INTEGER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
 
 def extract(response: str) -> str | None:
@@ -27,10 +27,10 @@ def extract(response: str) -> str | None:
 
 def as_integer(text: str) -> int | None:
     """`1,234`, `$18`, `007`, `12.0` as an integer, else None."""
-    bare = text.replace("\\$", "").replace("$", "").replace("\\!", "").replace(",", "").strip()
+    bare = text.replace("\\$", "").replace("$", "").replace("\\!", "").strip()
     if not _INTEGER.fullmatch(bare) or len(bare) > 400:
         return None
-    return int(bare.split(".")[0])
+    return int(bare.split(".")[0].replace(",", ""))
 
 
 @register_verifier("integer")

@@ -86,8 +86,12 @@ def read_jsonl(name: str) -> tuple[list[Problem], Callable[[], Domain]]:
     path = Path(name)
     if not path.is_file():
         raise UserError(f"There is no data file {name}.", "give the path of a .jsonl file")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name} is not UTF-8: {error}.", "save it as UTF-8") from error
     problems: list[Problem] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         where = f"{name}, line {number}"
@@ -107,8 +111,9 @@ def read_jsonl(name: str) -> tuple[list[Problem], Callable[[], Domain]]:
 def _first(row: Any, names: tuple[str, ...], where: str) -> str:
     if isinstance(row, dict):
         for name in names:
-            if name in row:
-                return str(cast(Any, row[name]))
+            value = cast(Any, row).get(name)
+            if value is not None:
+                return str(value)
     raise UserError(
         f"{where} has no {' or '.join(names)}.", 'a line is {"prompt": "...", "gold": "..."}'
     )

@@ -31,7 +31,7 @@ def warm_up(model: str) -> None:
     import ictcli.console
     import ictcli.doctor  # noqa: F401
     from ictcli.engine import build_engine
-    from ictcli.recipe import EngineSettings
+    from ictcli.settings import EngineSettings
 
     build_engine(model, EngineSettings(threads=1))
 

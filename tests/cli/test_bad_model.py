@@ -70,13 +70,13 @@ FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (without_config, "bad is not a model: it has no config.json"),
     (half_a_config, "bad/config.json is not JSON"),
     (config_of_no_object, "bad/config.json is no JSON object"),
-    (config_of_no_kind, "The model bad cannot be loaded: Unrecognized model"),
+    (config_of_no_kind, "bad cannot be loaded: Unrecognized model"),
     (cut_short, "bad/model.safetensors is damaged or cut short"),
     (cut_in_the_header, "bad/model.safetensors is damaged or cut short"),
     (noise, "bad/model.safetensors is damaged or cut short"),
     (without_tokenizer, "bad has no tokenizer"),
-    (half_a_tokenizer, "The model bad cannot be loaded"),
-    (of_another_size, "The model bad cannot be loaded"),
+    (half_a_tokenizer, "bad cannot be loaded"),
+    (of_another_size, "bad cannot be loaded"),
 ]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ictcli.engine import Engine, build_engine, installed_engines
-from ictcli.recipe import EngineSettings, OptimizerSettings
+from ictcli.settings import EngineSettings, OptimizerSettings
 from ictcli.types import GROUP_STATS, ROW_STATS, Rollouts, Sampling
 
 from .models import make_hybrid, make_narrow, make_sliding

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
-from ictcli.recipe import OptimizerSettings
+from ictcli.settings import OptimizerSettings
 from ictcli.types import Rollouts
 
 

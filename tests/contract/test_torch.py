@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ictcli.engine import build_engine
-from ictcli.recipe import EngineSettings, OptimizerSettings
+from ictcli.settings import EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .models import make_multimodal

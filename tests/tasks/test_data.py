@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ictcli.tasks  # noqa: F401  # rewards cannot be imported before tasks
 from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BENCHMARKS, TASKS, find_benchmark, find_task, shuffled_batch
@@ -97,7 +96,6 @@ def test_blank_lines_are_passed_over_and_lines_keep_their_numbers(tmp_path: Path
     assert [p.id for p in read_jsonl(str(path))[0]] == ["2", "4"]
 
 
-@pytest.mark.xfail(strict=True, reason="str.splitlines ends lines where JSON does not")
 @pytest.mark.parametrize("character", ["\u2028", "\x85", "\u2029"])
 def test_only_a_line_feed_ends_a_line(tmp_path: Path, character: str) -> None:
     path = tmp_path / "data.jsonl"
