@@ -1,7 +1,6 @@
 """Speed and memory as ratios taken in one run: what statistics cost, what sparsity saves.
 
-    python bench/bench.py statistics
-    python bench/bench.py update
+    python bench/bench.py [statistics | update]
 
 `statistics` times a whole step (sampling and a 10 % update) with and without ICT's statistics, at
 a vocabulary of 100 and of 151,936. `update` times a dense update against one of 10 % of the tokens
@@ -190,16 +189,17 @@ def made_up(T: int = 128) -> Rollouts:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("what", choices=["statistics", "update", "peak"])
+    parser.add_argument("what", nargs="?", choices=["statistics", "update", "peak"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--keep", type=float, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.what == "peak":
         peak(asked.model, asked.keep)
-    elif asked.what == "statistics":
+        return
+    if asked.what != "update":
         bench_statistics(asked.rounds)
-    else:
+    if asked.what != "statistics":
         bench_update(asked.rounds)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine
+from ictcli.prompts import encode
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
 from ictcli.tasks import find_task
@@ -44,7 +45,7 @@ def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[], bool]]:
-    """Within, Ctrl-C (or SIGTERM) asks the run to end after its step; a second one ends it now."""
+    """Within, Ctrl-C (SIGTERM, SIGHUP) asks the run to end after its step, a second one now."""
     asked: list[int] = []
 
     def ask(number: int, frame: object) -> None:
@@ -53,7 +54,9 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
         asked.append(number)
         say("Finishing the step in flight; Ctrl-C again stops at once.")
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup
+    before = {number: signal.signal(number, ask) for number in heard}
     try:
         yield lambda: bool(asked)
     finally:
@@ -72,5 +75,7 @@ def launch(
         task = find_task(recipe.task, recipe.reward)  # before a model is loaded
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
         attach(engine)
-        run.write("environment.json", environment(engine, recipe))
+        encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
+        if run.read("environment.json") is None:  # a resumed run keeps the first one's
+            run.write("environment.json", environment(engine, recipe))
         return train(run, recipe, task, engine, watch, interrupted)

@@ -49,10 +49,10 @@ class Recipe(Table):
     keep: float = Field(default=0.1, gt=0, le=1)
     warmup: int = Field(default=0, ge=0)
     kl: float = Field(default=0.0, ge=0)
-    entropy: float = 0.0
+    entropy: float = Field(default=0.0, ge=0)
     reward: str | None = None
     """A verifier's name; without it the task's own."""
-    plugins: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = Field(default=(), strict=False)
     clip: ClipSettings = ClipSettings()
     update: UpdateSettings = UpdateSettings()
     optimizer: OptimizerSettings = OptimizerSettings()

@@ -15,9 +15,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,8 +28,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from ictcli.engine import Engine
-from ictcli.errors import InterruptedRunError, UserError
-from ictcli.files import is_leftover, new_file, new_folder, sweep, write_json, write_text
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.files import is_leftover, new_file, new_folder, sweep, sync, write_json, write_text
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.step import Batch, Plan
 
@@ -62,11 +63,10 @@ class Run:
     def create(folder: Path, recipe: Recipe) -> Run:
         """A new run folder. Raises UserError where the path is taken."""
         if folder.exists() and (not folder.is_dir() or _holds_anything(folder)):
-            resume = f"ictcli resume {folder} continues it; " if is_run(folder) else ""
-            raise UserError(
-                f"The run folder {folder} exists already.",
-                f"{resume}--run OTHER takes another folder; rm -r {folder} starts over",
-            )
+            ways = "--run OTHER takes another folder"
+            if is_run(folder):  # never advise to delete what is not ours
+                ways = f"ictcli resume {folder} continues it; {ways}; rm -r {folder} starts over"
+            raise UserError(f"The run folder {folder} exists already.", ways)
         folder.mkdir(parents=True, exist_ok=True)
         run = Run(folder)
         run.lock()
@@ -127,34 +127,68 @@ class Run:
     def checkpoint(self, engine: Engine, state: State, last: int) -> Path:
         """Save a checkpoint and drop all but the `last` newest."""
         path = self.folder / "checkpoints" / f"step-{state.step:06d}"
+        for file in self.folder.glob("*.jsonl"):
+            sync(file)  # a checkpoint counts their lines
         with new_folder(path) as folder:
             engine.save(folder)
-            write_json(folder / "state.json", {"format": FORMAT, **asdict(state)})
+            about = {"format": FORMAT, "recipe": self._recipe_hash(), **asdict(state)}
+            write_json(folder / "state.json", about)
         for old in self.checkpoints()[:-last]:
             shutil.rmtree(old)
         return path
 
-    def restore(self, engine: Engine) -> State:
-        """Bring the engine and the metrics back to the newest checkpoint, or to the beginning."""
+    def restore(self, engine: Engine, say: Callable[[str], None]) -> State:
+        """Bring engine and metrics back to the newest checkpoint that can be read, or to the
+        beginning where none was ever saved. What is passed over is told to `say`."""
         sweep(self.folder)
-        state = State()
-        if found := self.checkpoints():
-            data = json.loads((found[-1] / "state.json").read_text(encoding="utf-8"))
-            if data.pop("format") != FORMAT:
-                raise UserError(
-                    f"{found[-1]} was written by another version of ictcli.",
-                    "resume with that version, or train again",
-                )
-            state = State(**data)
-            engine.restore(found[-1])
+        state = self._newest(engine, say)
         for name in ("metrics.jsonl", "timings.jsonl"):
             kept = [line for line in self.lines(name) if line["step"] <= state.step]
+            if len(kept) != state.step:
+                raise UserError(
+                    f"{self.folder / name} has {len(kept)} of {state.step} steps: "
+                    "lines were taken out.",
+                    "put the file back, or train again",
+                )
             if (self.folder / name).exists():
                 write_text(self.folder / name, "".join(_line(line) for line in kept))
         for path in self.folder.glob("rollouts/step-*"):
             if int(path.stem.removeprefix("step-")) > state.step:
                 path.unlink()
         return state
+
+    def _newest(self, engine: Engine, say: Callable[[str], None]) -> State:
+        found = self.checkpoints()
+        for path in reversed(found):
+            try:
+                return self._read(path, engine)
+            except UserError:
+                raise
+            except Exception as error:  # whatever a damaged file makes its reader raise
+                say(f"The checkpoint {path} is damaged ({error}); trying the one before.")
+        if found:
+            raise RunFailedError(
+                f"No checkpoint of {self.folder} can be read.", "train again in another folder"
+            )
+        return State()
+
+    def _read(self, path: Path, engine: Engine) -> State:
+        data = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        if data.pop("format") != FORMAT:
+            raise UserError(
+                f"{path} was written by another version of ictcli.",
+                "resume with that version, or train again",
+            )
+        if data.pop("recipe") != self._recipe_hash():
+            raise UserError(
+                f"{self.folder / 'recipe.toml'} was changed since {path} was saved.",
+                "put it back, or train the changed recipe as a run of its own",
+            )
+        engine.restore(path)
+        return State(**data)
+
+    def _recipe_hash(self) -> str:
+        return hashlib.sha256((self.folder / "recipe.toml").read_bytes()).hexdigest()
 
     # What a step leaves
 

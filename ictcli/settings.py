@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 class EngineSettings(Table):
@@ -24,7 +24,7 @@ class EngineSettings(Table):
     """CPU threads; 0 leaves it to the engine."""
     rows: int = Field(default=512, ge=1)
     """Rows decoded side by side at most, rounded down to whole groups (one group at least)."""
-    micro_tokens: int = Field(default=8192, ge=1)
+    micro_tokens: int = Field(default=2048, ge=1)
     """Prompt and response tokens a forward and backward pass; changes memory, not results."""
     trust_remote_code: bool = False
 
@@ -96,7 +96,7 @@ class EvalSettings(Table):
 
     problems: int = Field(default=512, ge=1)
     n: int = Field(default=4, ge=1)
-    k: tuple[int, ...] = (1, 4)
+    k: tuple[int, ...] = Field(default=(1, 4), strict=False)
     every: int = Field(default=0, ge=0)
     temperature: float | None = Field(default=None, ge=0)
     """Without it the recipe's `temperature`."""

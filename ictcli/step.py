@@ -136,10 +136,9 @@ def select(recipe: Recipe, batch: Batch, step: int) -> Plan:
                 rng=generator(recipe.seed, "select", step, first),
             )
             choice = method.rule(scored, recipe.options())
-        kept[rows, :T] = choice.kept
-        weights[rows, :T] = normalise(
-            choice.kept, part.valid, method.normalisation, recipe.max_tokens
-        )
+        chosen = choice.kept & part.valid  # a rule of a plugin may not know of padding
+        kept[rows, :T] = chosen
+        weights[rows, :T] = normalise(chosen, part.valid, method.normalisation, recipe.max_tokens)
         if choice.kl_old is not None:
             kl_old[rows, :T] = choice.kl_old
     return Plan(kept, weights, kl_old if kl_old.any() else None)
@@ -227,7 +226,7 @@ def measure(
         "loss": _mean([report.loss for report in reports]),
         "grad_norm": _mean([report.grad_norm for report in reports]),
         "clip_fraction": _mean([report.clip_fraction for report in reports]),
-        "kl": _mean([report.kl for report in reports]),
+        "kl": _mean([report.kl for report in reports]) if recipe.kl > 0 else None,
         "updates": sum(report.stepped for report in reports),
         "finite": batch.finite and outcome.finite,
         "lr": recipe.lr_at(step),

@@ -59,7 +59,7 @@ def train(
     """
     if recipe.kl > 0:
         engine.keep_reference()
-    state = run.restore(engine)
+    state = run.restore(engine, watch.warned)
 
     def judge(label: str) -> dict[str, Any]:
         def progress(done: int, total: int) -> None:
@@ -99,12 +99,12 @@ def train(
         if recipe.record.rollouts_every and number % recipe.record.rollouts_every == 0:
             run.record_rollouts(number, batch, plan)
         watch.stepped(Step(number, batch, plan, metrics, timing))
-        sound_alarms(run, recipe, state, metrics, watch)
         stop = interrupted()
         if state.nonfinite == 0 and (
             stop or number % recipe.checkpoint.every == 0 or number == recipe.steps
         ):
             run.checkpoint(engine, state, recipe.checkpoint.last)
+        sound_alarms(run, engine, recipe, state, metrics, watch)
         if stop and number < recipe.steps:
             saved = "and saved" if state.nonfinite == 0 else "but not saved: it was not finite"
             raise InterruptedRunError(
@@ -127,7 +127,12 @@ def count(state: State, batch: Batch, plan: Plan, metrics: dict[str, Any], secon
 
 
 def sound_alarms(
-    run: Run, recipe: Recipe, state: State, metrics: dict[str, Any], watch: Watcher
+    run: Run,
+    engine: Engine,
+    recipe: Recipe,
+    state: State,
+    metrics: dict[str, Any],
+    watch: Watcher,
 ) -> None:
     """Warn of, or stop at, collapse, explosion, and numbers that are not finite."""
     saved = run.checkpoints()
@@ -151,5 +156,9 @@ def sound_alarms(
         f"{state.first_entropy:.3g} at the first."
     )
     if reaction == "stop":
-        raise RunFailedError(f"{message} {good}.", f"alarms.{alarm}=warn goes on regardless")
+        path = run.checkpoint(engine, state, recipe.checkpoint.last)
+        raise RunFailedError(
+            f"{message} This step is saved as {path}.",
+            f"train again with alarms.{alarm}=warn to go on regardless",
+        )
     watch.warned(message)

@@ -56,7 +56,7 @@ def test_restore_goes_back_to_the_newest_checkpoint(
         before = (run.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True)
         state = State(step=3, skipped=1, first_entropy=1.25, tokens_sampled=9, wall_s=0.5)
         run.checkpoint(engine, state, 2)
-        assert run.restore(engine) == state
+        assert run.restore(engine, print) == state
         assert (run.folder / "metrics.jsonl").read_bytes() == b"".join(before[:3])
         assert [line["step"] for line in run.lines("timings.jsonl")] == [1, 2, 3]
         assert names(run.folder / "rollouts") == {f"step-00000{i}.safetensors" for i in (1, 2, 3)}
@@ -67,7 +67,7 @@ def test_without_a_checkpoint_restore_goes_back_to_the_beginning(
 ) -> None:
     with Run.create(tmp_path / "run", recipe) as run:
         fill(run, 2)
-        assert run.restore(engine) == State()
+        assert run.restore(engine, print) == State()
         assert (run.folder / "metrics.jsonl").read_bytes() == b""
         assert names(run.folder / "rollouts") == set()
 
@@ -82,7 +82,7 @@ def test_a_torn_last_line_is_as_if_it_were_not_there(
         run.checkpoint(engine, State(step=2), 2)
         (run.folder / "metrics.jsonl").write_bytes(whole + torn.encode())
         assert [line["step"] for line in run.lines("metrics.jsonl")] == [1, 2]
-        run.restore(engine)
+        run.restore(engine, print)
         assert (run.folder / "metrics.jsonl").read_bytes() == whole
 
 
@@ -98,8 +98,9 @@ def test_restore_brings_back_the_weights_of_the_checkpoint(
     for _ in range(2):
         kept.update(batch.rollouts, weights, np.ones(4), recipe.objective, 1e-3)
     with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 1)
         run.checkpoint(kept, State(step=1), 1)
-        run.restore(other)
+        run.restore(other, print)
     for each in (kept, other):
         each.update(batch.rollouts, weights, np.ones(4), recipe.objective, 1e-3)
     one, two = (each.logprobs(batch.rollouts, 1.0) for each in (kept, other))
@@ -110,12 +111,13 @@ def test_only_the_newest_checkpoints_stay_and_half_ones_do_not_count(
     tmp_path: Path, recipe: Recipe, engine: Engine
 ) -> None:
     with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 11)
         for step in (8, 9, 10, 11):
             run.checkpoint(engine, State(step=step), 2)
         assert [path.name for path in run.checkpoints()] == ["step-000010", "step-000011"]
         (run.folder / "checkpoints" / "step-000012").mkdir()
         (run.folder / "checkpoints" / ".step-000013.1.tmp").mkdir()
-        assert run.restore(engine).step == 11
+        assert run.restore(engine, print).step == 11
         assert ".step-000013.1.tmp" not in names(run.folder / "checkpoints")
 
 
@@ -126,7 +128,54 @@ def test_a_checkpoint_of_another_format_is_refused(
         path = run.checkpoint(engine, State(step=1), 2) / "state.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
         with pytest.raises(UserError, match="written by another version"):
-            run.restore(engine)
+            run.restore(engine, print)
+
+
+@pytest.mark.parametrize("file", ["state.json", "weights.safetensors", "optimizer.safetensors"])
+@pytest.mark.parametrize("damage", [b"", b"{", None])
+def test_a_damaged_checkpoint_is_passed_over_with_a_word(
+    tmp_path: Path, recipe: Recipe, engine: Engine, file: str, damage: bytes | None
+) -> None:
+    said: list[str] = []
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 4)
+        run.checkpoint(engine, State(step=2), 2)
+        path = run.checkpoint(engine, State(step=4), 2) / file
+        if damage is not None:
+            path.write_bytes(damage)
+        elif file != "state.json":  # without that it is no checkpoint at all
+            path.unlink()
+        else:
+            path.write_text("{}")
+        assert run.restore(engine, said.append).step == 2
+        assert "step-000004 is damaged" in said[0]
+        assert len(run.lines("metrics.jsonl")) == 2
+        (path.parent.parent / "step-000002" / file).write_bytes(b"")
+        with pytest.raises(RunFailedError, match="No checkpoint"):
+            run.restore(engine, said.append)
+
+
+def test_a_recipe_changed_behind_a_run_is_refused(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 1)
+        run.checkpoint(engine, State(step=1), 2)
+        file = run.folder / "recipe.toml"
+        file.write_text(file.read_text().replace("steps =", "steps = 1", 1))
+        with pytest.raises(UserError, match="was changed since"):
+            run.restore(engine, print)
+
+
+def test_metrics_taken_out_behind_a_run_are_missed(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 3)
+        run.checkpoint(engine, State(step=3), 2)
+        (run.folder / "metrics.jsonl").unlink()
+        with pytest.raises(UserError, match="0 of 3 steps"):
+            run.restore(engine, print)
 
 
 def test_a_folder_has_one_process_at_a_time(tmp_path: Path, recipe: Recipe) -> None:

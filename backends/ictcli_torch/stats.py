@@ -14,6 +14,10 @@ PENDING_ELEMENTS = 1 << 21
 there the calls would cost more than the arithmetic; a large one's are taken group by group."""
 
 
+GPU_ELEMENTS = 1 << 26
+"""The same where there is no cache to fit and every call costs a launch: 256 MB."""
+
+
 class StatsRecorder:
     """Collects the logits of decoding steps and turns them into statistics (B, T).
 
@@ -48,7 +52,8 @@ class StatsRecorder:
         )
         self._pending, self._elements = [], 0
         segment = position * self._rows + rows // self.group
-        limit = max(PENDING_ELEMENTS // logits.shape[1], 1)
+        elements = PENDING_ELEMENTS if logits.device.type == "cpu" else GPU_ELEMENTS
+        limit = max(elements // logits.shape[1], 1)
         for part in _whole_segments(segment, limit):
             found = self._take(logits[part], tokens[part], segment[part], prefix[part])
             for name, values in found.items():

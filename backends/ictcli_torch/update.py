@@ -156,7 +156,7 @@ def backward(
     """Add the gradient of the whole batch to the parameters' `.grad`; figures and log pi (B, T)."""
     device, vocabulary = model.device, text_config(model).vocab_size
     wanted = weights != 0
-    if objective.needs_signal:
+    if objective.skips_without_signal:
         signal = (advantage != 0)[:, None]
         wanted = wanted & (signal if kl_old is None else signal | (kl_old != 0))
     sums, seen = _Sums(), np.zeros(rollouts.tokens.shape, dtype=np.float32)

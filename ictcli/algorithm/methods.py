@@ -51,7 +51,7 @@ class Choice:
 class Options(BaseModel):
     """The options of a method that has none; others derive from it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 Rule = Callable[[Scored, Any], Choice]
@@ -91,6 +91,8 @@ def register(
 
     def add(rule: Rule) -> Rule:
         name = rule.__name__
+        if name in METHODS:
+            raise UserError(f"There is a method {name!r} already.", "choose another name")
         METHODS[name] = Method(
             name,
             rule,

@@ -22,7 +22,7 @@ class Objective:
     temperature: float = 1.0
 
     @property
-    def needs_signal(self) -> bool:
+    def skips_without_signal(self) -> bool:
         """True where a row without advantage adds nothing, and need not be run at all."""
         return self.kl == 0 and self.entropy == 0
 

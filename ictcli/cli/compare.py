@@ -30,7 +30,7 @@ def command(
     backend: str | None,
     out: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Train each method on the same problems, seeds and budget, and print them side by side.
 
     Stop it whenever you like: the same command continues where it was.
@@ -69,3 +69,4 @@ def command(
     }
     write_json(folder / "comparison.json", result)
     comparison(result, folder, as_json=as_json)
+    return 1 if failed else 0

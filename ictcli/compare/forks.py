@@ -9,7 +9,7 @@ import numpy as np
 
 from ictcli import prompts
 from ictcli.algorithm.advantages import group_advantage
-from ictcli.algorithm.methods import Options, Scored, find_method
+from ictcli.algorithm.methods import Options, Scored
 from ictcli.algorithm.selection import random_share
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
@@ -48,8 +48,8 @@ class ForkComparison:
 def compare_forks(recipes: Sequence[Recipe], engine: Engine) -> list[ForkComparison]:
     """Sample one batch from the model before training, with every statistic the methods want.
 
-    Each method chooses at its own share and at 10 %; beside the first, random tokens of the same
-    number in each response. Empty where the task does not know its forks.
+    Each method chooses at its own share and at 10 %; beside the first, as many random tokens of
+    the batch. Empty where the task does not know its forks.
     """
     base = recipes[0]
     task = find_task(base.task, base.reward)
@@ -102,5 +102,5 @@ def compare_forks(recipes: Sequence[Recipe], engine: Engine) -> list[ForkCompari
             share = 1 - EQUAL_SHARE if recipe.rule.name == "frequent" else EQUAL_SHARE
             at_equal = options.model_copy(update={"keep": share})
             equal = figures(kept_by(recipe, at_equal))
-        found.append(ForkComparison(find_method(recipe.rule.name).name, own, figures(blind), equal))
+        found.append(ForkComparison(recipe.rule.name, own, figures(blind), equal))
     return found

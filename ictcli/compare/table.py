@@ -37,7 +37,7 @@ def rows_of(summaries: Mapping[tuple[str, int], dict[str, Any]]) -> list[dict[st
         row: dict[str, Any] = {"method": method, "seeds": len(mine)}
         for metric in metrics:
             row[metric] = mean_interval([s["after"][metric]["value"] for s in mine.values()])
-        row["seconds_per_step"] = float(np.mean([s["wall_s"] / s["steps"] for s in mine.values()]))
+        row["seconds_per_step"] = float(np.mean([s["train_s"] / s["steps"] for s in mine.values()]))
         row["tokens_kept_share"] = float(np.mean([s["tokens_kept_share"] for s in mine.values()]))
         for name in ("kept_prob", "regime_high", "fork_recall", "fork_precision"):
             seen = [s["kept_tokens"][name] for s in mine.values() if name in s["kept_tokens"]]

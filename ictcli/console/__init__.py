@@ -40,7 +40,8 @@ __all__ = [
 
 def watcher(recipe: Recipe, folder: Path, *, live: bool = True) -> RunWatcher:
     """The live view where stderr is a terminal, else one plain line a step."""
-    if live and Console(stderr=True).is_terminal:
+    err = Console(stderr=True)
+    if live and err.is_terminal and not err.is_dumb_terminal:
         return LiveWatcher(recipe, folder)
     return PlainWatcher(recipe, folder)
 
@@ -96,7 +97,7 @@ def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
         f"\n{summary['problems']} held-out problems, {summary['samples_per_problem']} samples "
         f"each, 95 % intervals over problems. {summary['steps']} steps in "
         f"{summary['wall_s']:.0f} s; {summary['tokens_sampled']:,} tokens sampled, "
-        f"{summary['tokens_kept_share']:.1%} of them trained."
+        f"{summary['tokens_kept_share']:.1%} of them kept."
     )
     narrate(kept_line(summary["kept_tokens"]))
     narrate(f"model: {folder / 'model'}")
@@ -107,8 +108,8 @@ def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
 def benchmark_of(task: str) -> str | None:
     """What to evaluate a model on that was trained on `task`, where there is something."""
     if task.endswith(".jsonl"):
-        return task
-    return ",".join(name for name in sorted(BENCHMARKS) if name.startswith(task)) or None
+        return None  # its held-out part was evaluated; the rest was trained on
+    return ",".join([task, *(name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-"))])
 
 
 def kept_line(kept: dict[str, float]) -> str:
@@ -208,10 +209,11 @@ def comparison(result: dict[str, Any], folder: Path, *, as_json: bool) -> None:
         return
     metrics = [key for key in result["rows"][0] if key.startswith("pass@")]
     table(
-        ["method", *metrics, "tokens trained", "forks kept", "kept that fork", "s/step"],
+        ["method", "seeds", *metrics, "tokens kept", "forks kept", "kept that fork", "s/step"],
         [
             [
                 row["method"],
+                str(row["seeds"]),
                 *(_over_seeds(row[metric]) for metric in metrics),
                 _share(row, "tokens_kept_share"),
                 _share(row, "fork_recall"),

@@ -39,6 +39,8 @@ class Task:
     """(seed, step, n) to the n problems of that step."""
     heldout: Callable[[int], list[Problem]]
     """n problems that `batch` never gives; fewer where there are no more."""
+    finite: tuple[Problem, ...] = ()
+    """All problems of a task that has a list of them; their lengths are checked before training."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,12 @@ def find_task(name: str, reward: str | None = None) -> Task:
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """A benchmark by name, or of the problems in a JSONL file."""
+    """A benchmark by name, a task's held-out part by the task's, or a JSONL file's problems."""
     if name.endswith(".jsonl"):
         return data.jsonl_benchmark(name)
+    if name in TASKS and name not in BENCHMARKS:
+        task = TASKS[name]()
+        return Benchmark(name, task.domain, lambda n: task.heldout(n or len(task.finite) or 512))
     if name not in BENCHMARKS:
         raise UserError(
             f"There is no benchmark {name!r}{nearest(name, sorted(BENCHMARKS))}.",

@@ -40,6 +40,7 @@ def split_task(name: str, domain: Domain, problems: list[Problem]) -> Task:
         domain,
         lambda seed, step, n: shuffled_batch(rest, seed, step, n),
         lambda n: held[:n],
+        tuple(problems),
     )
 
 
@@ -112,8 +113,8 @@ def _first(row: Any, names: tuple[str, ...], where: str) -> str:
     if isinstance(row, dict):
         for name in names:
             value = cast(Any, row).get(name)
-            if value is not None:
-                return str(value)
+            if isinstance(value, str | int | float):
+                return str(value).encode("utf-8", "replace").decode()  # half a surrogate pair
     raise UserError(
         f"{where} has no {' or '.join(names)}.", 'a line is {"prompt": "...", "gold": "..."}'
     )

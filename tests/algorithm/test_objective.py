@@ -165,4 +165,4 @@ def test_k3_is_an_unbiased_estimate_of_the_divergence() -> None:
 def test_rows_without_advantage_count_once_kl_or_entropy_do(
     objective: Objective, needed: bool
 ) -> None:
-    assert objective.needs_signal is needed
+    assert objective.skips_without_signal is needed

@@ -64,7 +64,7 @@ class Runs:
         names += [f"checkpoints/{path.name}/optimizer.safetensors" for path in checkpoints(folder)]
         found = {name: (folder / name).read_bytes() for name in sorted(names)}
         summary = json.loads((folder / "summary.json").read_text())
-        for clocked in ("wall_s", "peak_bytes", "model"):
+        for clocked in ("wall_s", "train_s", "peak_bytes", "model"):
             del summary[clocked]
         return {**found, "summary.json": json.dumps(summary).encode()}
 

@@ -6,12 +6,13 @@
 import random
 from collections import defaultdict
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from ictcli.evaluation.passk import pass_at_k
 from ictcli.tasks.chain.problem import (
     forks,
     is_heldout,
@@ -86,11 +87,6 @@ def sample_responses(
     return responses
 
 
-def pass_at_k(correct: int, samples: int, k: int) -> float:
-    """Unbiased estimate of pass@k from `correct` of `samples` (Chen et al. 2021, eq. 1)."""
-    return 1.0 - comb(samples - correct, k) / comb(samples, k)
-
-
 def measure(
     model: Any,
     tokenizer: PreTrainedTokenizerBase,
@@ -100,17 +96,19 @@ def measure(
 ) -> Measurement:
     """Sample and verify; `samples` must be 4 or more."""
     responses = sample_responses(model, tokenizer, expressions, samples, seed)
-    correct = [
-        sum(verify(r, str(value(e))) == "correct" for r in rs)
-        for e, rs in zip(expressions, responses, strict=True)
-    ]
+    correct = np.array(
+        [
+            sum(verify(r, str(value(e))) == "correct" for r in rs)
+            for e, rs in zip(expressions, responses, strict=True)
+        ]
+    )
     pairs = [(e + "=", r) for e, rs in zip(expressions, responses, strict=True) for r in rs]
     tokens = sum(len(r) for _, r in pairs)
     return Measurement(
         problems=len(expressions),
         samples=samples,
-        pass_at_1=sum(pass_at_k(c, samples, 1) for c in correct) / len(correct),
-        pass_at_4=sum(pass_at_k(c, samples, 4) for c in correct) / len(correct),
+        pass_at_1=float(pass_at_k(samples, correct, 1).mean()),
+        pass_at_4=float(pass_at_k(samples, correct, 4).mean()),
         slips=sum(not is_sound(p, r) for p, r in pairs) / len(pairs),
         response_tokens=tokens / len(pairs),
         fork_share=sum(len(forks(p, r)) for p, r in pairs) / tokens,
