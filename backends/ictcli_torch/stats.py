@@ -109,7 +109,8 @@ def _divergences(
         return found
     mean = torch.zeros((len(counts), p.shape[1]), device=p.device).index_add_(0, member, p)
     mean /= counts[:, None]
-    mine, mean = p[apart], mean[member[apart]]
+    mine = p if len(apart) == len(p) else p[apart]
+    mean = mean[member[apart]]
     for name in names:
         found[name][apart] = GROUP_QUANTITY[name](torch, mine, mean)
     return found
