@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import resource
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError
+from ictcli.memory import peak_rss
 from ictcli.settings import EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
@@ -135,8 +134,7 @@ class TorchEngine:
     def peak_memory(self) -> int:
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
+        return peak_rss()
 
 
 def _own(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
