@@ -90,13 +90,16 @@ def wanted_stats(recipe: Recipe) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*ROW_STATS, *recipe.rule.wants, *extra)))
 
 
-def sample_batch(recipe: Recipe, engine: Engine, task: Task, step: int) -> Batch:
-    """Sample a group of rollouts for each problem of the step, and judge them."""
+def sample_batch(
+    recipe: Recipe, engine: Engine, task: Task, step: int, wanted: tuple[str, ...] = ()
+) -> Batch:
+    """Sample a group of rollouts for each problem of the step, and judge them. `wanted` are other
+    statistics than the recipe's own."""
     problems = task.batch(recipe.seed, step, recipe.prompts)
     ids = prompts.encode(engine, problems, task.domain, recipe.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", step)
     rollouts = engine.generate(
-        ids, recipe.group, sampling_of(recipe, engine), seed, wanted_stats(recipe)
+        ids, recipe.group, sampling_of(recipe, engine), seed, wanted or wanted_stats(recipe)
     )
     texts = prompts.decode(engine.tokenizer, rollouts)
     golds = [problem.gold for problem in problems for _ in range(recipe.group)]

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
-from ictcli import prompts
-from ictcli.algorithm.advantages import group_advantage
-from ictcli.algorithm.methods import Options, Scored
 from ictcli.algorithm.selection import random_share
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
-from ictcli.rewards import grade
-from ictcli.seeds import generator, seed_of
-from ictcli.step import fork_mask, sampling_of
+from ictcli.seeds import generator
+from ictcli.settings import UpdateSettings
+from ictcli.step import fork_mask, sample_batch, select
 from ictcli.tasks import find_task
 from ictcli.types import ROW_STATS, BoolArray
 
@@ -51,36 +46,20 @@ def compare_forks(recipes: Sequence[Recipe], engine: Engine) -> list[ForkCompari
     Each method chooses at its own share and at 10 %; beside the first, as many random tokens of
     the batch. Empty where the task does not know its forks.
     """
-    base = recipes[0]
+    base = recipes[0].model_copy(update={"prompts": PROBLEMS})
     task = find_task(base.task, base.reward)
     if task.domain.forks is None:
         return []
-    problems = task.batch(base.seed, 1, PROBLEMS)
-    ids = prompts.encode(engine, problems, task.domain, base.prompt, base.max_tokens)
     wanted = dict.fromkeys((*ROW_STATS, *(w for r in recipes for w in r.rule.wants)))
-    rollouts = engine.generate(
-        ids, base.group, sampling_of(base, engine), seed_of(base.seed, "forks"), tuple(wanted)
-    )
-    texts = prompts.decode(engine.tokenizer, rollouts)
-    golds = [problem.gold for problem in problems for _ in range(base.group)]
-    verdicts = grade(task.domain.verify, texts, golds)
-    rewards = np.array([verdict.reward for verdict in verdicts])
-    true_forks = fork_mask(task, problems, rollouts, engine.tokenizer)
+    batch = sample_batch(base, engine, task, 1, tuple(wanted))
+    true_forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
     assert true_forks is not None
-    valid = rollouts.valid
+    valid = batch.rollouts.valid
 
-    def kept_by(recipe: Recipe, options: Options) -> BoolArray:
-        method = recipe.rule
-        scored = Scored(
-            stats=rollouts.stats,
-            logp=rollouts.logp,
-            advantage=group_advantage(rewards, base.group, scale=method.scaled_advantage),
-            correct=rewards == 1,
-            valid=valid,
-            group=base.group,
-            rng=generator(base.seed, "forks", method.name),
-        )
-        return method.rule(scored, options).kept
+    def kept_by(recipe: Recipe, **options: float) -> BoolArray:
+        whole = {"prompts": PROBLEMS, "update": UpdateSettings()}
+        chooser = recipe.model_copy(update={**whole, "method": {**recipe.method, **options}})
+        return select(chooser, batch, recipe.warmup + 1).kept
 
     def figures(kept: BoolArray) -> ForkFigures:
         both = int((kept & true_forks).sum())
@@ -92,15 +71,12 @@ def compare_forks(recipes: Sequence[Recipe], engine: Engine) -> list[ForkCompari
 
     found: list[ForkComparison] = []
     for recipe in recipes:
-        options = recipe.options()
-        own = figures(kept_by(recipe, options))
-        blind = random_share(
-            valid, own.share, generator(base.seed, "forks", "blind"), scope="batch"
-        )
+        own = figures(kept_by(recipe))
+        rng = generator(base.seed, "forks")
+        blind = figures(random_share(valid, own.share, rng, scope="batch"))
         equal = None
-        if "keep" in type(options).model_fields:
-            share = 1 - EQUAL_SHARE if recipe.rule.name == "frequent" else EQUAL_SHARE
-            at_equal = options.model_copy(update={"keep": share})
-            equal = figures(kept_by(recipe, at_equal))
-        found.append(ForkComparison(recipe.rule.name, own, figures(blind), equal))
+        if "keep" in recipe.rule.options.model_fields:
+            keep = 1 - EQUAL_SHARE if recipe.rule.name == "frequent" else EQUAL_SHARE
+            equal = figures(kept_by(recipe, keep=keep))
+        found.append(ForkComparison(recipe.rule.name, own, blind, equal))
     return found
