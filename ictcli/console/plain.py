@@ -6,7 +6,6 @@ import contextlib
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ictcli.engine import Engine
@@ -52,12 +51,7 @@ class RunWatcher:
     def __enter__(self) -> RunWatcher:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         pass
 
     def attach(self, engine: Engine) -> None:
