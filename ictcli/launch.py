@@ -52,7 +52,8 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        say("Finishing the step in flight; Ctrl-C again stops at once.")
+        with contextlib.suppress(OSError):  # the terminal may be gone: that may be why
+            say("Finishing the step in flight; Ctrl-C again stops at once.")
 
     numbers = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
     heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup

@@ -167,9 +167,10 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
     named = data.get("plugins", [])
     if isinstance(named, list):
         data["plugins"] = [str(plugins.load(str(name), base)) for name in cast(list[object], named)]
-    for key in ("model", "task"):
+    for key, is_file in (("model", Path.is_dir), ("task", Path.is_file)):
         if isinstance(named := data.get(key), str):
-            data[key] = _absolute(named, base)
+            found = [p for p in (Path(named), (base or Path()) / named) if is_file(p)]
+            data[key] = str(found[0].resolve()) if found else named
     method = data.get("method")
     if isinstance(method, str):
         data["method"] = {"name": method}
@@ -182,13 +183,6 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
     except ValidationError as error:
         raise _explain(error, source, data.get("method")) from error
     return recipe
-
-
-def _absolute(name: str, base: Path | None) -> str:
-    for path in (Path(name), (base or Path()) / name):
-        if path.exists() and (path.is_dir() or path.suffix == ".jsonl"):
-            return str(path.resolve())
-    return name
 
 
 def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ from typing import Any, cast
 
 import numpy as np
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
@@ -34,6 +37,8 @@ from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.step import Batch, Plan
 
 FORMAT = 1
+DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
+"""What reading a damaged checkpoint raises; a full memory or a failing disk is not that."""
 
 
 @dataclass
@@ -49,6 +54,9 @@ class State:
     tokens_sampled: int = 0
     tokens_kept: int = 0
     wall_s: float = 0.0
+    """Seconds of the steps, evaluations between them included."""
+    train_s: float = 0.0
+    """The same without evaluations."""
 
 
 class Run:
@@ -120,9 +128,11 @@ class Run:
 
     def checkpoints(self) -> list[Path]:
         """Complete checkpoints, oldest first."""
-        return sorted(
-            p for p in self.folder.glob("checkpoints/step-*") if (p / "state.json").is_file()
-        )
+        return [
+            path
+            for _, path in numbered(self.folder / "checkpoints", r"step-(\d+)")
+            if (path / "state.json").is_file()
+        ]
 
     def checkpoint(self, engine: Engine, state: State, last: int) -> Path:
         """Save a checkpoint and drop all but the `last` newest."""
@@ -144,7 +154,7 @@ class Run:
         state = self._newest(engine, say)
         for name in ("metrics.jsonl", "timings.jsonl"):
             kept = [line for line in self.lines(name) if line["step"] <= state.step]
-            if len(kept) != state.step:
+            if name == "metrics.jsonl" and len(kept) != state.step:
                 raise UserError(
                     f"{self.folder / name} has {len(kept)} of {state.step} steps: "
                     "lines were taken out.",
@@ -152,8 +162,8 @@ class Run:
                 )
             if (self.folder / name).exists():
                 write_text(self.folder / name, "".join(_line(line) for line in kept))
-        for path in self.folder.glob("rollouts/step-*"):
-            if int(path.stem.removeprefix("step-")) > state.step:
+        for step, path in numbered(self.folder / "rollouts", r"step-(\d+)\.safetensors"):
+            if step > state.step:
                 path.unlink()
         return state
 
@@ -162,10 +172,8 @@ class Run:
         for path in reversed(found):
             try:
                 return self._read(path, engine)
-            except UserError:
-                raise
-            except Exception as error:  # whatever a damaged file makes its reader raise
-                say(f"The checkpoint {path} is damaged ({error}); trying the one before.")
+            except DAMAGE as error:
+                say(f"The checkpoint {path} is damaged ({error!r}); trying the one before.")
         if found:
             raise RunFailedError(
                 f"No checkpoint of {self.folder} can be read.", "train again in another folder"
@@ -188,7 +196,14 @@ class Run:
         return State(**data)
 
     def _recipe_hash(self) -> str:
-        return hashlib.sha256((self.folder / "recipe.toml").read_bytes()).hexdigest()
+        """Of what decides a run's numbers: where its files lie, what holds them and who is warned
+        may change between two sittings."""
+        data = tomllib.loads((self.folder / "recipe.toml").read_text(encoding="utf-8"))
+        for key in ("model", "plugins", "engine", "checkpoint", "alarms"):
+            data.pop(key, None)
+        if str(data["task"]).endswith(".jsonl"):
+            del data["task"]
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
     # What a step leaves
 
@@ -265,6 +280,14 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     with cast(Any, safe_open)(path, "np") as opened:
         about = json.loads(opened.metadata()["ictcli"])
         return {name: opened.get_tensor(name) for name in opened.keys()}, about  # noqa: SIM118
+
+
+def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
+    """(number, path) of a folder's entries of that name, ascending; whatever else lies there is
+    somebody's own."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    found = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
+    return sorted((int(match[1]), folder / name) for match, name in found)
 
 
 def is_run(folder: Path) -> bool:

@@ -85,7 +85,7 @@ def finish(
         "problems": after["problems"],
         "samples_per_problem": after["n"],
         "wall_s": round(state.wall_s + before["seconds"] + after["seconds"], 2),
-        "train_s": round(state.wall_s, 2),
+        "train_s": round(state.train_s, 2),
         "tokens_sampled": state.tokens_sampled,
         "tokens_kept_share": state.tokens_kept / max(state.tokens_sampled, 1),
         "kept_tokens": kept_tokens(run, recipe),

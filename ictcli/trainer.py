@@ -84,6 +84,7 @@ def train(
         updated = time.perf_counter()
         forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
         metrics = measure(recipe, batch, plan, outcome, number, forks)
+        state.train_s += time.perf_counter() - started
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
             found = judge(f"step-{number:06d}")
             metrics |= {f"eval/pass@{k}": found[f"pass@{k}"]["value"] for k in recipe.eval.k}
@@ -159,6 +160,6 @@ def sound_alarms(
         path = run.checkpoint(engine, state, recipe.checkpoint.last)
         raise RunFailedError(
             f"{message} This step is saved as {path}.",
-            f"train again with alarms.{alarm}=warn to go on regardless",
+            f"set alarms.{alarm} to warn in {run.folder / 'recipe.toml'}, then resume the run",
         )
     watch.warned(message)

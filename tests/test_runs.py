@@ -162,9 +162,26 @@ def test_a_recipe_changed_behind_a_run_is_refused(
         fill(run, 1)
         run.checkpoint(engine, State(step=1), 2)
         file = run.folder / "recipe.toml"
-        file.write_text(file.read_text().replace("steps =", "steps = 1", 1))
+        text = file.read_text()
+        file.write_text(text.replace("steps = ", "steps = 1", 1))
         with pytest.raises(UserError, match="was changed since"):
             run.restore(engine, print)
+        file.write_text(text.replace("micro_tokens = ", "micro_tokens = 1").replace("warn", "off"))
+        assert run.restore(engine, print).step == 1  # where and how it runs may change
+
+
+def test_what_somebody_put_beside_the_checkpoints_stays(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 3)
+        run.checkpoint(engine, State(step=2), 1)
+        (run.folder / "checkpoints" / "step-000002").rename(run.folder / "checkpoints/step-2.bak")
+        (run.folder / "rollouts" / "step-000003.copy.safetensors").touch()
+        run.checkpoint(engine, State(step=2), 1)
+        run.restore(engine, print)
+        assert (run.folder / "checkpoints" / "step-2.bak" / "state.json").is_file()
+        assert (run.folder / "rollouts" / "step-000003.copy.safetensors").is_file()
 
 
 def test_metrics_taken_out_behind_a_run_are_missed(

@@ -261,7 +261,7 @@ def test_a_collapse_is_met_as_the_recipe_says(make: Make, tmp_path: Path, reacti
         with pytest.raises(RunFailedError, match=r"Entropy collapse: .* at the first") as caught:
             go()
         assert str(Run(tmp_path / "run").checkpoints()[-1]) in caught.value.message
-        assert "alarms.collapse=warn" in caught.value.hint
+        assert "set alarms.collapse to warn" in caught.value.hint
     else:
         assert go()["steps"] == 3
     assert any("Entropy collapse" in w for w in notes.warnings) == (reaction == "warn")

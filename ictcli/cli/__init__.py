@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -92,7 +93,7 @@ def _run() -> int:
             raise
         return fail(
             "The memory of the device is full.",
-            "engine.rows and engine.micro_tokens lower bound it; then: ictcli resume RUN",
+            "lower engine.rows and engine.micro_tokens in RUN/recipe.toml, then: ictcli resume RUN",
             1,
         )
     except OSError as error:
@@ -103,7 +104,9 @@ def _run() -> int:
 def fail(message: str, hint: str, code: int) -> int:
     """Print an error as every command does: a sentence, a blank line, the hint."""
     text = f"error: {message}\n" + (f"\nhint: {hint}\n" if hint else "")
-    sys.stderr.write(text)
+    with contextlib.suppress(OSError):  # the code counts, also where nobody reads
+        sys.stderr.write(text)
+        sys.stderr.flush()
     return code
 
 

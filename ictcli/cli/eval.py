@@ -18,8 +18,8 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[in
         raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
 
 
-def _finite(ctx: click.Context, param: click.Parameter, value: float) -> float:
-    if not math.isfinite(value):
+def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number.")
     return value
 
@@ -30,7 +30,7 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float) -> float:
 @click.option("--n", default=16, show_default=True, type=click.IntRange(1), help="Samples each.")
 @click.option("--k", "ks", default="1,4", show_default=True, callback=_numbers, help="pass@k.")
 @click.option(
-    "--temperature", default=1.0, show_default=True, type=click.FloatRange(0), callback=_finite
+    "--temperature", type=click.FloatRange(0), callback=_finite, help="Default: the run's, else 1."
 )
 @click.option("--max-tokens", type=click.IntRange(1), help="Instead of the benchmark's own.")
 @click.option("--limit", type=click.IntRange(1), help="The first problems only.")
@@ -46,7 +46,7 @@ def command(
     names: str,
     n: int,
     ks: tuple[int, ...],
-    temperature: float,
+    temperature: float | None,
     max_tokens: int | None,
     limit: int | None,
     seed: int,
@@ -64,14 +64,13 @@ def command(
     ictcli eval runs/quickstart-ict-s0 --bench chain --n 64 --k 1,4,16
     """
     from ictcli import plugins
-    from ictcli.console import EvalProgress, evaluations
+    from ictcli.console import EvalProgress, evaluations, narrate
     from ictcli.engine import build_engine
     from ictcli.errors import UserError
     from ictcli.evaluation.evaluate import evaluate
+    from ictcli.evaluation.trained import Trained, as_trained
     from ictcli.files import write_json
-    from ictcli.recipe import load_recipe
     from ictcli.runs import free_folder, is_run
-    from ictcli.settings import EngineSettings, PromptSettings
     from ictcli.tasks import find_benchmark
     from ictcli.types import Sampling
 
@@ -82,17 +81,16 @@ def command(
             f"pass@{max(ks)} needs at least {max(ks)} samples a problem, not n = {n}.",
             f"--n {max(ks)}, or a smaller --k",
         )
+    run_folder = Path(model) if is_run(Path(model)) else None
+    trained = as_trained(run_folder) if run_folder else Trained()
+    for line in trained.missing:
+        narrate(f"note: {line}")
     for file in plugin_files:
         plugins.load(file)
     benchmarks = [find_benchmark(name.strip()) for name in names.split(",")]
-    run_folder = Path(model) if is_run(Path(model)) else None
-    engine_settings, prompt = EngineSettings(), PromptSettings()
-    if run_folder:  # a run is evaluated as it was trained
-        recipe = load_recipe(run_folder / "recipe.toml")
-        engine_settings, prompt = recipe.engine, recipe.prompt
     asked = {"backend": backend, "device": device, "threads": threads}
     asked = {key: value for key, value in asked.items() if value is not None}
-    engine = build_engine(model, engine_settings.model_copy(update=asked))
+    engine = build_engine(model, trained.engine.model_copy(update=asked))
     base = run_folder / "eval" if run_folder else Path("evals")
     folder = out or free_folder(base, f"{Path(model.replace(':', '-')).name}-seed{seed}")
     write_json(folder / "results.json", [])  # a folder that takes no file is found out now
@@ -102,7 +100,11 @@ def command(
             stem = Path(benchmark.name).stem
             taken = [Path(other.name).stem for other in benchmarks[:number]].count(stem)
             sampling = Sampling(
-                max_tokens or benchmark.max_tokens, temperature, stop_ids=engine.stop_ids
+                max_tokens or benchmark.max_tokens,
+                trained.temperature if temperature is None else temperature,
+                trained.sampling.top_p,
+                trained.sampling.top_k,
+                engine.stop_ids,
             )
             result = evaluate(
                 engine,
@@ -110,7 +112,7 @@ def command(
                 benchmark.problems(limit),
                 benchmark.domain,
                 sampling,
-                prompt,
+                trained.prompt,
                 n=n,
                 ks=ks,
                 seed=seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -63,19 +64,24 @@ class LiveWatcher(RunWatcher):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._live.stop()
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
     def evaluating(self, label: str, done: int, total: int) -> None:
         self._status = f"evaluating ({label}): {done} of {total} problems"
         self._draw()
 
     def evaluated(self, label: str, found: dict[str, Any]) -> None:
-        self._console.print(Text(f"{label}: {passes(found)}"))
+        self._print(Text(f"{label}: {passes(found)}"))
         self._status = "training"
         self._draw()
 
     def warned(self, message: str) -> None:
-        self._console.print(Text(f"warning: {message}", style="yellow"))
+        self._print(Text(f"warning: {message}", style="yellow"))
+
+    def _print(self, text: Text) -> None:
+        with contextlib.suppress(OSError):  # no run ends because its terminal was closed
+            self._console.print(text)
 
     def stepped(self, step: Step) -> None:
         self._history.append(step.metrics)
@@ -124,4 +130,5 @@ class LiveWatcher(RunWatcher):
         parts: list[RenderableType] = [head, curves]
         if done:
             parts.append(self._rollout)
-        self._live.update(Group(*parts))
+        with contextlib.suppress(OSError):
+            self._live.update(Group(*parts))

@@ -15,7 +15,7 @@ from ictcli.trainer import Step
 
 def narrate(text: str) -> None:
     """A line for the person watching, on stderr; no run ends because nobody reads it."""
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 

@@ -152,3 +152,27 @@ def test_benchmarks_of_one_name_keep_their_samples_apart(
     assert ended.code == 0, ended.err
     golds = [read(tmp_path / "out" / name)[0]["gold"] for name in ("same.jsonl", "same-2.jsonl")]
     assert golds == ["1", "2"]
+
+
+def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path) -> None:
+    plugin = tmp_path / "sums.py"
+    plugin.write_text(
+        "from ictcli.rewards import find_verifier\n"
+        "from ictcli.tasks import Benchmark, Domain, register_benchmark\n"
+        "from ictcli.types import Problem\n"
+        "@register_benchmark('sums-of-a-plugin')\n"
+        "def sums():\n"
+        "    problems = [Problem('1', '1+2+3=', '6')]\n"
+        "    return Benchmark('sums-of-a-plugin', Domain(find_verifier('chain'), words=False),\n"
+        "                     lambda n: problems, max_tokens=16)\n"
+    )
+    args = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "temperature=0.7", "--run", "run")
+    named = f'plugins=["{plugin}"]'
+    assert ictcli.run("train", "quickstart", named, *args, folder=tmp_path).code == 0
+    asked = ("eval", "run", "--n", "4", "--json", "--bench")
+    ended = ictcli.run(*asked, "sums-of-a-plugin", folder=tmp_path)
+    assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.7
+    plugin.unlink()  # the model of a run outlives its plugins
+    ended = ictcli.run(*asked, "chain", "--limit", "4", "--temperature", "0.5", folder=tmp_path)
+    assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.5
+    assert "There is no plugin file" in ended.err

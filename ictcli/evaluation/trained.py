@@ -1,0 +1,41 @@
+"""What the evaluation of a run takes over from its training."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ictcli import plugins
+from ictcli.errors import UserError
+from ictcli.settings import EngineSettings, PromptSettings, SamplingSettings
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a model runs, is asked and is sampled; the defaults are for one that no run made."""
+
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    prompt: PromptSettings = field(default_factory=PromptSettings)
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    temperature: float = 1.0
+    missing: tuple[str, ...] = ()
+    """Plugins of the run that are not there any more: only its own benchmarks would need them."""
+
+
+def as_trained(run: Path) -> Trained:
+    """Read a run's recipe, and load its plugins where they still are."""
+    data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
+    missing: list[str] = []
+    for name in data.get("plugins", []):
+        try:
+            plugins.load(name)
+        except UserError as error:
+            missing.append(error.message)
+    return Trained(
+        EngineSettings.model_validate(data.get("engine", {})),
+        PromptSettings.model_validate(data.get("prompt", {})),
+        SamplingSettings.model_validate(data.get("sampling", {})),
+        data.get("eval", {}).get("temperature", data["temperature"]),
+        tuple(missing),
+    )
