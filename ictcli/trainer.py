@@ -146,6 +146,7 @@ def sound_alarms(
                 f"{good}.",
                 f"train again with a smaller learning rate than lr={recipe.lr:g}",
             )
+        return  # nothing moved, and nothing of a skipped step is saved
     alarm = None
     if state.first_entropy and metrics["entropy"] is not None:
         alarm = entropy_alarm(state.first_entropy, metrics["entropy"])

@@ -44,7 +44,7 @@ def members(
             if is_run(folder) and load_recipe(folder / "recipe.toml") != recipe:
                 raise UserError(
                     f"{folder} was trained with another recipe.",
-                    f"--out OTHER takes another folder; rm -r {out} starts over",
+                    f"--out OTHER takes another folder; rm -r {folder} trains that run again",
                 )
             found.append(Member(method, seed, folder, recipe))
     return found
