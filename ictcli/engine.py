@@ -14,12 +14,13 @@ from typing import Any, Protocol
 
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import EngineMissingError, UserError, nearest
-from ictcli.settings import EngineSettings, OptimizerSettings
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 
 class Engine(Protocol):
-    """A model on a device. Built by `build(model, settings, optimizer)`; nothing else is global."""
+    """A model on a device. Built by `build(model, settings, optimizer, adapter)`; nothing else is
+    global."""
 
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
@@ -61,7 +62,8 @@ class Engine(Protocol):
         ...
 
     def keep_reference(self) -> None:
-        """Freeze a copy of the current weights as the reference policy."""
+        """Take the current weights as the reference policy; with adapters, the model without
+        them."""
         ...
 
     def update(
@@ -84,7 +86,7 @@ class Engine(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write weights and optimiser state as safetensors into an existing folder."""
+        """Write what is trained and the optimiser state as safetensors into an existing folder."""
         ...
 
     def restore(self, folder: Path) -> None:
@@ -92,7 +94,12 @@ class Engine(Protocol):
         ...
 
     def export(self, folder: Path) -> None:
-        """Write the model and tokenizer in Hugging Face layout into an existing folder."""
+        """Write the model and tokenizer in Hugging Face layout into an existing folder, adapters
+        fused into it."""
+        ...
+
+    def export_adapter(self, folder: Path) -> None:
+        """Write the adapters alone into an existing folder, in their library's own layout."""
         ...
 
     def peak_memory(self) -> int:
@@ -114,12 +121,16 @@ def choose_backend(backend: str) -> str:
 
 
 def build_engine(
-    model: str, settings: EngineSettings, optimizer: OptimizerSettings | None = None
+    model: str,
+    settings: EngineSettings,
+    optimizer: OptimizerSettings | None = None,
+    adapter: AdapterSettings | None = None,
 ) -> Engine:
     """Load `model` (a folder, a hub id or `builtin:NAME`) into the engine that `settings` name.
 
     Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
-    be loaded. Without `optimizer` the engine can sample and evaluate only.
+    be loaded. Without `optimizer` the engine can sample and evaluate only; with `adapter` it trains
+    low-rank adapters and leaves the model's own weights.
     """
     name = choose_backend(settings.backend)
     engines = installed_engines()
@@ -139,4 +150,4 @@ def build_engine(
             f"The {name} engine is installed but does not import: {error}.",
             f'pip install "ictcli[{name}]"',
         ) from error
-    return build(model, settings, optimizer)
+    return build(model, settings, optimizer, adapter)

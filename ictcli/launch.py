@@ -74,7 +74,7 @@ def launch(
     """
     with finish_step_on_interrupt(watch.warned) as interrupted:
         task = find_task(recipe.task, recipe.reward)  # before a model is loaded
-        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
+        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         attach(engine)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
         if run.read("environment.json") is None:  # a resumed run keeps the first one's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +15,21 @@ BUILTIN = {"chain": Path(__file__).parent / "tasks" / "chain" / "model"}
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
 
-def locate(model: str) -> str:
-    """Turn `builtin:NAME`, a run folder or a model folder into a checked path; hub ids pass.
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapters.safetensors"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model's weights are."""
+
+    path: str
+    """A checked folder, or a hub id."""
+    adapter: Path | None = None
+    """A folder of adapters in mlx-lm's layout, that go on top."""
+
+
+def locate(model: str) -> Source:
+    """Turn `builtin:NAME`, a run, model or adapter folder into checked paths; hub ids pass.
 
     Raises UserError for a folder that has no config, tokenizer or whole safetensors weights.
     Pickled weights (.bin, .pt) are never read: they can run code.
@@ -27,26 +41,82 @@ def locate(model: str) -> str:
                 f"There is no built-in model {name!r}{nearest(name, sorted(BUILTIN))}.",
                 "the built-in models are: " + ", ".join(f"builtin:{n}" for n in BUILTIN),
             )
-        return str(BUILTIN[name])
+        return Source(str(BUILTIN[name]))
     folder = Path(model).expanduser()
     if not folder.is_dir():
         if folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
-        return model
+        return Source(model)
     if (folder / "recipe.toml").is_file():
-        folder = folder / "model"
-        if not folder.is_dir():
+        made = [folder / name for name in ("model", "adapter") if (folder / name).is_dir()]
+        if not made:
             raise UserError(f"The run {model} has no finished model yet.", f"ictcli resume {model}")
+        folder = made[0]
+    if (folder / ADAPTER_CONFIG).is_file():
+        return _with_adapter(folder)
     if not (folder / "config.json").is_file():
         raise UserError(
             f"{folder} is not a model: it has no config.json.", "give a Hugging Face model folder"
         )
+    _read_object(folder / "config.json")
+    _check_weights(folder)
+    if not any((folder / name).is_file() for name in TOKENIZERS):
+        raise UserError(
+            f"{folder} has no tokenizer: none of {', '.join(TOKENIZERS)}.",
+            "copy the tokenizer's files there",
+        )
+    return Source(str(folder))
+
+
+def _with_adapter(folder: Path) -> Source:
+    """Adapters and the model they were trained on, which their settings name."""
+    base = _read_object(folder / ADAPTER_CONFIG).get("model")
+    if not isinstance(base, str):
+        raise UserError(
+            f"{folder / ADAPTER_CONFIG} does not say which model its adapters belong to.",
+            'add "model": a folder or hub id',
+        )
+    _check_weights(folder)
+    below = locate(base)
+    if below.adapter is not None:
+        raise UserError(
+            f"{folder} holds adapters of a model that is adapters itself, {base}.",
+            "ictcli export RUN makes a whole model of a run",
+        )
+    return Source(below.path, folder)
+
+
+def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The rotary settings of a config.json under the names that older readers know.
+
+    transformers 5 writes `rope_parameters` alone. mlx-lm reads `rope_theta` and `rope_scaling` of
+    most models, and where they are missing takes a default without a word.
+    """
+    given = cast(dict[str, Any], config.get("rope_parameters") or {})
+    found: dict[str, Any] = {}
+    if "full_attention" in given:  # each kind of layer has its own
+        found["rope_local_base_freq"] = given.get("sliding_attention", {}).get("rope_theta", 1e4)
+        given = given["full_attention"]
+    if "rope_theta" in config or "rope_theta" not in given:
+        return {}
+    found["rope_theta"] = given["rope_theta"]
+    if given.get("rope_type", "default") != "default":
+        found["rope_scaling"] = given
+    return found
+
+
+def _read_object(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{folder}/config.json is not JSON: {error}.", "fetch it again") from error
-    if not isinstance(config, dict):
-        raise UserError(f"{folder}/config.json is no JSON object.", "fetch it again")
+        raise UserError(f"{path} is not JSON: {error}.", "fetch it again") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{path} is no JSON object.", "fetch it again")
+    return cast(dict[str, Any], found)
+
+
+def _check_weights(folder: Path) -> None:
+    """That there are safetensors, and whole ones."""
     if not any(folder.glob("*.safetensors")):
         pickled = [p.name for pattern in ("*.bin", "*.pt", "*.pth") for p in folder.glob(pattern)]
         if pickled:
@@ -65,9 +135,3 @@ def locate(model: str) -> str:
             raise UserError(
                 f"{file} is damaged or cut short: {error}.", "fetch or export it again"
             ) from error
-    if not any((folder / name).is_file() for name in TOKENIZERS):
-        raise UserError(
-            f"{folder} has no tokenizer: none of {', '.join(TOKENIZERS)}.",
-            "copy the tokenizer's files there",
-        )
-    return str(folder)

@@ -18,6 +18,7 @@ from ictcli.algorithm.methods import METHODS, Method, Options, ShareOptions, fin
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError, nearest
 from ictcli.settings import (
+    AdapterSettings,
     AlarmSettings,
     CheckpointSettings,
     ClipSettings,
@@ -62,7 +63,16 @@ class Recipe(Table):
     checkpoint: CheckpointSettings = CheckpointSettings()
     record: RecordSettings = RecordSettings()
     alarms: AlarmSettings = AlarmSettings()
+    adapter: AdapterSettings = AdapterSettings()
     engine: EngineSettings = EngineSettings()
+
+    @property
+    def adapters(self) -> AdapterSettings | None:
+        """What the engine is to train on top of the model, if anything."""
+        if self.adapter.kind == "none":
+            return None
+        seed = self.seed if self.adapter.seed is None else self.adapter.seed
+        return self.adapter.model_copy(update={"seed": seed})
 
     def options(self) -> Options:
         """The method's validated options, `keep` filled in."""

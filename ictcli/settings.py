@@ -26,7 +26,30 @@ class EngineSettings(Table):
     """Rows decoded side by side at most, rounded down to whole groups (one group at least)."""
     micro_tokens: int = Field(default=2048, ge=1)
     """Prompt and response tokens a forward and backward pass; changes memory, not results."""
+    gradient_checkpointing: bool = False
+    """Keep one activation a layer and compute the rest again on the way back."""
+    memory_limit: float = Field(default=0.0, ge=0)
+    """GiB of device memory at most; more ends the run with a sentence. 0: what the device
+    recommends, where it says."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Fuse the device's kernels; auto: on a GPU."""
     trust_remote_code: bool = False
+
+
+class AdapterSettings(Table):
+    """Train low-rank adapters (arXiv 2106.09685) and leave the model's own weights as they are."""
+
+    kind: Literal["none", "lora", "dora"] = "none"
+    """none: all weights are trained. dora: arXiv 2402.09353."""
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32.0, gt=0)
+    """The adapter's product counts alpha / rank times."""
+    layers: int = Field(default=0, ge=0)
+    """Of the last so many blocks; 0: of all."""
+    targets: tuple[str, ...] = Field(default=(), strict=False)
+    """Names of the linear layers that get one, like q_proj; empty: all within the blocks."""
+    seed: int | None = Field(default=None, ge=0)
+    """Of the first values; without it the run's."""
 
 
 class OptimizerSettings(Table):

@@ -72,9 +72,13 @@ def finish(
     before: dict[str, Any],
     after: dict[str, Any],
 ) -> dict[str, Any]:
-    """Export the model and write the summary."""
-    with new_folder(run.folder / "model") as folder:
-        engine.export(folder)
+    """Export the model, or the adapters where nothing else was trained, and write the summary."""
+    made = run.folder / ("adapter" if recipe.adapters else "model")
+    with new_folder(made) as folder:
+        if recipe.adapters:
+            engine.export_adapter(folder)
+        else:
+            engine.export(folder)
     summary = {
         "task": recipe.task,
         "method": recipe.rule.name,
@@ -91,7 +95,7 @@ def finish(
         "kept_tokens": kept_tokens(run, recipe),
         "steps_skipped": state.skipped,
         "peak_bytes": engine.peak_memory(),
-        "model": str(run.folder / "model"),
+        "model": str(made),
     }
     run.write("summary.json", summary)
     return summary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from safetensors.torch import load_file, save_file
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError
 from ictcli.memory import peak_rss
-from ictcli.settings import EngineSettings, OptimizerSettings
+from ictcli.models import rope_settings
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import sample, update
@@ -97,7 +99,7 @@ class TorchEngine:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
         self.optimizer.drop_gradient()  # of a pass that was broken off
-        sums, seen = update.backward(
+        tally = update.backward(
             self.model,
             self.reference,
             rollouts,
@@ -108,7 +110,7 @@ class TorchEngine:
             old_logp,
             kl_old,
         )
-        return update.step(self.optimizer, lr, sums, seen)
+        return update.step(self.optimizer, lr, tally)
 
     def save(self, folder: Path) -> None:
         assert self.optimizer is not None
@@ -130,6 +132,12 @@ class TorchEngine:
     def export(self, folder: Path) -> None:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+        path = folder / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps(config | rope_settings(config), indent=2) + "\n", "utf-8")
+
+    def export_adapter(self, folder: Path) -> None:
+        raise NotImplementedError("no adapters were asked for")
 
     def peak_memory(self) -> int:
         if self.device.type == "cuda":
@@ -153,7 +161,15 @@ def _shapes(weights: dict[str, torch.Tensor]) -> dict[str, torch.Size]:
 
 
 def build(
-    model: str, settings: EngineSettings, optimizer: OptimizerSettings | None = None
+    model: str,
+    settings: EngineSettings,
+    optimizer: OptimizerSettings | None = None,
+    adapter: AdapterSettings | None = None,
 ) -> TorchEngine:
     """Entry point `ictcli.engines`: the engine with `model` loaded."""
+    if adapter is not None:
+        raise UserError(
+            "The torch engine trains all weights; adapters are trained by the mlx engine.",
+            "--backend mlx, or adapter.kind=none",
+        )
     return TorchEngine(model, settings, optimizer)

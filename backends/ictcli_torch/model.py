@@ -37,7 +37,13 @@ def choose_device(name: str) -> torch.device:
 
 def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[Any, Any]:
     """The model on its device, ready to train, and its tokenizer. Safetensors only."""
-    path = locate(model)
+    source = locate(model)
+    if source.adapter is not None:
+        raise UserError(
+            f"The torch engine does not read the adapters in {source.adapter}.",
+            "--backend mlx does; ictcli export RUN --backend mlx makes a whole model of a run",
+        )
+    path = source.path
     bfloat16 = settings.dtype == "bfloat16" or (
         settings.dtype == "auto" and device.type in ("cuda", "mps")
     )

@@ -19,7 +19,7 @@ from .models import make_hybrid, make_narrow, make_sliding
 from .oracle import Oracle
 
 ENGINES = ("torch", "mlx")
-IMPLEMENTED = ("torch",)
+IMPLEMENTED = ("torch", "mlx")
 """Must be installed where CI is set; the others are skipped wherever they are missing."""
 
 MakeEngine = Callable[..., Engine]

@@ -10,14 +10,24 @@ from ictcli.tasks.chain.tokenizer import EOS_ID, PAD_ID, make_tokenizer
 
 
 def make_sliding(folder: Path) -> Path:
-    """Gemma 2: sliding windows shorter than the sequences, and both soft caps."""
+    """Olmo 3: a sliding window shorter than the sequences, below full attention."""
+    from transformers import Olmo3Config
+
+    config = Olmo3Config(
+        **_tiny(), sliding_window=5, layer_types=["sliding_attention", "full_attention"]
+    )
+    return _save(config, folder, seed=2)
+
+
+def make_capped(folder: Path, window: int = 5) -> Path:
+    """Gemma 2: sliding windows of `window` tokens, and both soft caps."""
     from transformers import Gemma2Config
 
     config = Gemma2Config(
         **_tiny(),
         head_dim=8,
         query_pre_attn_scalar=8,
-        sliding_window=5,
+        sliding_window=window,
         attn_logit_softcapping=5.0,
         final_logit_softcapping=3.0,
     )

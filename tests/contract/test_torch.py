@@ -95,7 +95,7 @@ def test_logits_of_a_pass_are_bounded(
     rollouts = made_up()
     wanted = torch_engine.logprobs(rollouts, 1.0)
     passes.clear()
-    monkeypatch.setattr("ictcli_torch.update.MAX_LOGITS", 30 * 18)
+    monkeypatch.setattr("ictcli.packing.MAX_LOGITS", 30 * 18)
     np.testing.assert_allclose(torch_engine.logprobs(rollouts, 1.0), wanted, atol=1e-5)
     assert len(passes) > 4
     assert max(places for _, places in passes) <= 30

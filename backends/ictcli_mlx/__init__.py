@@ -1,0 +1,1 @@
+"""The MLX engine: Apple silicon, and the CPU of any machine."""

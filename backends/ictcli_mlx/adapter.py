@@ -1,0 +1,140 @@
+"""Low-rank adapters by mlx-lm's tuner layers: put on, taken off, written, fused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten, tree_unflatten
+from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
+from mlx_lm.utils import dequantize_model
+
+from ictcli.errors import UserError, nearest
+from ictcli.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from ictcli.settings import AdapterSettings
+
+from .files import write_arrays
+from .model import is_quantised, model_dtype
+
+
+def put_on(model: nn.Module, settings: AdapterSettings) -> dict[str, Any]:
+    """Freeze the model and give it adapters; gives what mlx-lm's adapter_config.json holds."""
+    keys = _targets(model, settings)
+    config = {
+        "fine_tune_type": settings.kind,
+        "num_layers": settings.layers or len(model.layers),
+        "lora_parameters": {
+            "rank": settings.rank,
+            "scale": settings.alpha / settings.rank,
+            "dropout": 0.0,  # it would make the ratio of pi to pi_old noise
+            "keys": sorted(keys),
+        },
+    }
+    model.freeze()
+    mx.random.seed(settings.seed or 0)  # linear_to_lora_layers draws the first values of A
+    linear_to_lora_layers(
+        model, config["num_layers"], config["lora_parameters"], use_dora=settings.kind == "dora"
+    )
+    mx.eval(model.parameters())  # the draw is of this seed, not of a later one
+    return config
+
+
+def _targets(model: Any, settings: AdapterSettings) -> set[str]:
+    """Names within a block of the linear layers to adapt."""
+    known = {
+        name
+        for layer in model.layers
+        for name, module in layer.named_modules()
+        if isinstance(module, nn.Linear | nn.QuantizedLinear)
+        or (settings.kind == "lora" and hasattr(module, "to_quantized") and _is_switch(module))
+    }
+    short = {name.rsplit(".", 1)[-1] for name in known}
+    for target in settings.targets:
+        if target not in short | known:
+            raise UserError(
+                f"adapter.targets: the model has no linear layer {target!r}"
+                f"{nearest(target, sorted(short))}.",
+                f"it has {', '.join(sorted(short))}",
+            )
+    wanted = set(settings.targets)
+    return {n for n in known if not wanted or n in wanted or n.rsplit(".", 1)[-1] in wanted}
+
+
+def _is_switch(module: nn.Module) -> bool:
+    from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
+
+    return isinstance(module, SwitchLinear | QuantizedSwitchLinear)
+
+
+def read(model: nn.Module, folder: Path) -> None:
+    """Put the adapters of a folder on a model that has none."""
+    try:
+        load_adapters(model, str(folder))
+    except (ValueError, KeyError, AttributeError, FileNotFoundError) as error:
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        raise UserError(
+            f"The adapters in {folder} do not fit the model: {reason}.",
+            f"{ADAPTER_CONFIG} says which model they were trained on",
+        ) from error
+    model.eval()
+    mx.eval(model.parameters())
+
+
+def write(folder: Path, weights: Any, config: dict[str, Any]) -> None:
+    """Write adapters where `mlx_lm.generate --adapter-path` finds them."""
+    write_arrays(folder / ADAPTER_WEIGHTS, dict(tree_flatten(weights)))
+    (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def taken_off(model: nn.Module) -> Generator[None]:
+    """Within, the model is what it was before its adapters: the reference policy of their run,
+    without a second copy of the weights."""
+    on = [(name, module) for name, module in model.named_modules() if hasattr(module, "lora_a")]
+    plain = [(name, _adapted(module)) for name, module in on]
+    model.update_modules(tree_unflatten(plain))
+    try:
+        yield
+    finally:
+        model.update_modules(tree_unflatten(on))
+
+
+def _adapted(module: Any) -> Any:
+    return module.embedding if "embedding" in module else module.linear
+
+
+@contextlib.contextmanager
+def fused(model: Any, *, quantised: bool) -> Generator[None]:
+    """Within, the model has no adapters and computes the same. Its packed weights are unpacked, or
+    stay `quantised`, which rounds the training to 4 or 8 bits too."""
+    dtype = model_dtype(model)
+    before = _replaced(model)
+    plain = []
+    for name, module in model.named_modules():
+        if hasattr(module, "lora_a"):
+            made = module.fuse(dequantize=is_quantised(module) and not quantised)
+            made.set_dtype(dtype)
+            plain.append((name, made))
+    model.update_modules(tree_unflatten(plain))
+    try:
+        if not quantised:
+            dequantize_model(model)
+        yield
+    finally:
+        model.update_modules(tree_unflatten(before))
+
+
+def _replaced(model: Any) -> list[tuple[str, Any]]:
+    """The modules that fusing or unpacking exchanges, the outermost of each."""
+    found = [
+        (name, module)
+        for name, module in model.named_modules()
+        if hasattr(module, "lora_a") or hasattr(module, "bits")
+    ]
+    outer = {name for name, _ in found}
+    return [(n, m) for n, m in found if n.rsplit(".", 1)[0] not in outer]

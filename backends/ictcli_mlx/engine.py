@@ -1,0 +1,250 @@
+"""The MLX engine behind the protocol of `ictcli.engine`."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Generator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+from mlx_lm.utils import get_total_parameters, save_config, save_model
+
+from ictcli.algorithm.objective import Objective
+from ictcli.errors import UserError
+from ictcli.models import locate
+from ictcli.seeds import generator
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+
+from . import adapter, sample
+from .files import read_arrays, write_arrays
+from .memory import Memory
+from .model import choose_device, find_heads, is_quantised, load, model_dtype
+from .optimizer import Optimizer, norm
+from .update import Passes
+
+WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
+
+
+class MlxEngine:
+    """An mlx-lm model with AdamW. See `ictcli.engine.Engine` for what each verb does."""
+
+    def __init__(
+        self,
+        model: str,
+        settings: EngineSettings,
+        optimizer: OptimizerSettings | None = None,
+        adapters: AdapterSettings | None = None,
+    ) -> None:
+        self.device = choose_device(settings.device)
+        self.settings = settings
+        self.compiled = settings.compile == "on" or (
+            settings.compile == "auto" and self.device.type == mx.gpu
+        )
+        self.memory = Memory(settings.memory_limit)
+        self.source = locate(model)
+        self.loaded = load(self.source, settings, self.device)
+        self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
+        self.stop_ids = self.loaded.stop_ids
+        text = self.loaded.text_config
+        self.context = int(text.get("max_position_embeddings") or 1 << 30)
+        self.vocabulary = int(text["vocab_size"])
+        self.adapter: dict[str, Any] | None = None
+        self._adapt(adapters, trains=optimizer is not None)
+        self.reference: Any | None = None
+        self.optimizer = (
+            Optimizer(self.model, optimizer, compiled=self.compiled) if optimizer else None
+        )
+        self.passes = Passes(
+            self.model,
+            find_heads(self.model),
+            self.vocabulary,
+            settings.micro_tokens,
+            self.memory,
+            recompute=settings.gradient_checkpointing,
+            compiled=self.compiled,
+        )
+
+    def _adapt(self, adapters: AdapterSettings | None, *, trains: bool) -> None:
+        """Put on the adapters that are there already, or new ones to train."""
+        new = adapters is not None and adapters.kind != "none" and trains
+        if self.source.adapter is not None:
+            if trains:
+                raise UserError(
+                    f"{self.source.adapter} holds adapters, and training begins with a model.",
+                    "ictcli export RUN makes a whole model of a run",
+                )
+            adapter.read(self.model, self.source.adapter)
+        elif new and adapters is not None:
+            self.adapter = {"model": self.source.path, **adapter.put_on(self.model, adapters)}
+        elif trains and is_quantised(self.model):
+            raise UserError(
+                f"{self.source.path} is quantised, and packed weights cannot be trained.",
+                "adapter.kind=lora trains low-rank adapters on top of them",
+            )
+        elif trains:
+            self.model.unfreeze()
+
+    def describe(self) -> dict[str, Any]:
+        bits = {module.bits for module in self.model.modules() if hasattr(module, "bits")}
+        return {
+            "engine": "mlx",
+            "device": self.device.type.name,
+            "device_name": mx.device_info().get("device_name", ""),
+            "dtype": str(model_dtype(self.model)).removeprefix("mlx.core."),
+            "bits": sorted(bits),
+            "parameters": get_total_parameters(self.model),
+            "trained": sum(x.size for _, x in tree_flatten(self.model.trainable_parameters())),
+            "vocabulary": self.vocabulary,
+            "compiled": self.compiled,
+            "mlx": version("mlx"),
+            "mlx_lm": version("mlx-lm"),
+        }
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seed: int,
+        wanted: Sequence[str] = (),
+    ) -> Rollouts:
+        shape = (len(prompts) * group, sampling.max_tokens)
+        uniforms = generator(seed, "uniforms").random(shape, dtype=np.float32)
+        return self.sample(prompts, group, sampling, uniforms, wanted)
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        uniforms: FloatArray,
+        wanted: Sequence[str],
+    ) -> Rollouts:
+        """`generate` with the numbers (B, T) that decide its draws."""
+        return sample.generate(
+            self.model,
+            prompts,
+            group,
+            sampling,
+            uniforms,
+            wanted,
+            self.settings.rows,
+            self.memory,
+            compiled=self.compiled,
+        )
+
+    def logprobs(
+        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
+    ) -> FloatArray:
+        with self._as_reference() if reference else contextlib.nullcontext():
+            return self.passes.logprobs(rollouts, temperature, rollouts.valid)
+
+    def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
+        return self.passes.logits_at(rollouts, where)
+
+    def keep_reference(self) -> None:
+        """Arrays never change: an update makes new ones, and these stay."""
+        self.reference = self.model.trainable_parameters()
+
+    @contextlib.contextmanager
+    def _as_reference(self) -> Generator[None]:
+        """Within, the model is the reference policy."""
+        assert self.reference is not None, "a reference needs keep_reference"
+        if self.adapter is not None:
+            with adapter.taken_off(self.model):
+                yield
+            return
+        now = self.model.trainable_parameters()
+        self.model.update(self.reference)
+        try:
+            yield
+        finally:
+            self.model.update(now)
+
+    def update(
+        self,
+        rollouts: Rollouts,
+        weights: FloatArray,
+        advantage: FloatArray,
+        objective: Objective,
+        lr: float,
+        old_logp: FloatArray | None = None,
+        kl_old: FloatArray | None = None,
+    ) -> UpdateReport:
+        assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
+        assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
+        gradient, tally = self.passes.gradient(
+            rollouts, weights, advantage, objective, old_logp, kl_old, self._as_reference
+        )
+        grad_norm = 0.0 if gradient is None else norm(gradient).item()
+        report = tally.report(grad_norm, finite=bool(np.isfinite([grad_norm, tally.loss]).all()))
+        if report.stepped:
+            self.optimizer.step(gradient, grad_norm, lr)
+        self.memory.free()  # sampling needs buffers of other sizes
+        return report
+
+    def _own(self) -> dict[str, mx.array]:
+        """The weights that a run changes."""
+        weights = self.model.trainable_parameters()
+        return dict(tree_flatten(weights))
+
+    def save(self, folder: Path) -> None:
+        assert self.optimizer is not None
+        write_arrays(folder / WEIGHTS, self._own())
+        write_arrays(folder / OPTIMIZER, self.optimizer.state())
+
+    def restore(self, folder: Path) -> None:
+        assert self.optimizer is not None
+        weights, state = (read_arrays(folder / name) for name in (WEIGHTS, OPTIMIZER))
+        mx.eval(weights, state)  # all is read before anything is changed
+        if _shapes(weights) != _shapes(self._own()):
+            raise UserError(
+                f"{folder} holds the weights of another model.",
+                "resume with the model it began with",
+            )
+        self.model.update(tree_unflatten(list(weights.items())))
+        self.optimizer.load(state)
+
+    def export(self, folder: Path) -> None:
+        self.write_model(folder, quantised=False)
+
+    def write_model(self, folder: Path, *, quantised: bool) -> None:
+        """The whole model: adapters fused into it, and unpacked unless `quantised`."""
+        config = dict(self.loaded.config)
+        if not quantised:
+            config.pop("quantization", None)
+            config.pop("quantization_config", None)
+        with adapter.fused(self.model, quantised=quantised):
+            save_model(folder, self.model)
+        save_config(config, folder / "config.json")
+        self.tokenizer.save_pretrained(folder)
+        settings = self.loaded.folder / "generation_config.json"
+        if settings.is_file():
+            shutil.copy(settings, folder)
+
+    def export_adapter(self, folder: Path) -> None:
+        assert self.adapter is not None, "no adapters were asked for"
+        adapter.write(folder, self.model.trainable_parameters(), self.adapter)
+
+    def peak_memory(self) -> int:
+        return max(self.memory.peak, mx.get_peak_memory())
+
+
+def _shapes(weights: dict[str, mx.array]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in weights.items()}
+
+
+def build(
+    model: str,
+    settings: EngineSettings,
+    optimizer: OptimizerSettings | None = None,
+    adapters: AdapterSettings | None = None,
+) -> MlxEngine:
+    """Entry point `ictcli.engines`: the engine with `model` loaded."""
+    return MlxEngine(model, settings, optimizer, adapters)

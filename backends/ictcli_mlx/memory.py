@@ -1,0 +1,41 @@
+"""Device memory: watched at every boundary of evaluation, limited, its cache bounded."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+
+from ictcli.errors import RunFailedError
+
+CACHE_SHARE = 8
+"""Of the limit, one part in so many may be kept as freed buffers."""
+UNLIMITED_CACHE = 2 << 30
+
+
+class Memory:
+    """The memory of one device. `limit_gib` 0: what the device recommends, where it says."""
+
+    def __init__(self, limit_gib: float) -> None:
+        recommended = mx.device_info().get("max_recommended_working_set_size", 0)
+        self.limit = int(limit_gib * 2**30) or int(recommended)
+        self.peak = 0
+        mx.set_cache_limit(self.limit // CACHE_SHARE if self.limit else UNLIMITED_CACHE)
+        if mx.metal.is_available():
+            mx.set_wired_limit(int(recommended))  # or the weights may be paged out
+
+    def watch(self, what: str, hint: str) -> None:
+        """Call at a boundary of evaluation. Raises RunFailedError over the limit, while the machine
+        still has the rest to live on."""
+        self.peak = max(self.peak, mx.get_peak_memory())
+        if self.limit and mx.get_peak_memory() > self.limit:
+            took = self.peak
+            mx.reset_peak_memory()
+            raise RunFailedError(
+                f"{what} took {took / 2**30:.2f} GiB of memory, over the limit of "
+                f"{self.limit / 2**30:.2f} GiB.",
+                f"{hint}, or raise engine.memory_limit in RUN/recipe.toml, then: ictcli resume RUN",
+            )
+
+    def free(self) -> None:
+        """Give freed buffers back to the system: the next phase needs others."""
+        self.peak = max(self.peak, mx.get_peak_memory())
+        mx.clear_cache()

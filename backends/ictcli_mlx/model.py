@@ -1,0 +1,200 @@
+"""Loading a causal language model, and running it with the LM head only where it is needed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from huggingface_hub import snapshot_download
+from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, load_config, load_model
+from transformers import AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from ictcli.errors import EngineMissingError, UserError
+from ictcli.models import Source, rope_settings
+from ictcli.settings import EngineSettings
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a model's folder holds."""
+
+    model: Any
+    tokenizer: Any
+    config: dict[str, Any]
+    folder: Path
+
+    @property
+    def text_config(self) -> dict[str, Any]:
+        """The language model's settings, also of a model that takes images too."""
+        return self.config.get("text_config", self.config)
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Ids that end a response, of the generation settings and the tokenizer together."""
+        ids: set[int] = set()
+        for source in (self.config.get("eos_token_id"), self.tokenizer.eos_token_id):
+            if source is not None:
+                ids.update([source] if isinstance(source, int) else source)
+        return tuple(sorted(ids))
+
+
+def choose_device(name: str) -> mx.Device:
+    """Make the device MLX's default. `auto`: the GPU (Metal), else the CPU."""
+    has_gpu = mx.is_available(mx.Device(mx.gpu))
+    if name == "auto":
+        kind = mx.gpu if has_gpu else mx.cpu
+    elif name == "cpu":
+        kind = mx.cpu
+    elif name in ("gpu", "mps") and has_gpu:
+        kind = mx.gpu
+    else:
+        reason = "this machine has none" if name in ("gpu", "mps") else "MLX has cpu and gpu"
+        raise EngineMissingError(
+            f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
+        )
+    device = mx.Device(kind)
+    mx.set_default_device(device)
+    return device
+
+
+def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
+    """The model in memory, without adapters, and its tokenizer. Safetensors only."""
+    transformers_logging.disable_progress_bar()
+    try:
+        folder = Path(source.path)
+        if not folder.is_dir():
+            folder = Path(snapshot_download(source.path, allow_patterns=DEFAULT_ALLOW_PATTERNS))
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=settings.trust_remote_code
+        )
+        model, config = load_model(
+            folder,
+            lazy=True,
+            model_config=rope_settings(load_config(folder)),
+            trust_remote_code=settings.trust_remote_code,
+        )
+        model.set_dtype(_dtype(model, settings.dtype, device))
+        mx.eval(model.parameters())  # weights are read here, not in the first step
+    except Exception as error:  # whatever a broken folder makes the library raise
+        reason = " ".join((str(error).strip() or type(error).__name__).split())[:300].rstrip(".!")
+        hint = "check the path or hub id; a hub id needs the network or a filled cache"
+        if "trust_remote_code" in str(error):
+            hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
+        raise UserError(f"The model {source.path} cannot be loaded: {reason}.", hint) from error
+    return Loaded(model, tokenizer, config, folder)
+
+
+def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
+    """Of the weights. `auto` on a GPU leaves 16 bits as they are: the scales of quantised weights
+    may be float16, of which bfloat16 would drop three digits."""
+    if wanted != "auto":
+        return mx.bfloat16 if wanted == "bfloat16" else mx.float32
+    if device.type == mx.cpu:
+        return mx.float32
+    kept = model_dtype(model)
+    return mx.bfloat16 if kept == mx.float32 else kept
+
+
+def model_dtype(model: nn.Module) -> mx.Dtype:
+    """What the model computes in: the type of its norms, scales and embeddings."""
+    found = [value.dtype for value in weights_of(model).values() if _is_float(value)]
+    return found[0] if found else mx.float32
+
+
+def _is_float(value: mx.array) -> bool:
+    return mx.issubdtype(value.dtype, mx.floating)
+
+
+def weights_of(model: nn.Module) -> dict[str, mx.array]:
+    """Every weight by its dotted name."""
+    from mlx.utils import tree_flatten
+
+    return dict(tree_flatten(model.parameters()))
+
+
+def is_quantised(model: nn.Module) -> bool:
+    return any(hasattr(module, "bits") for module in model.modules())
+
+
+Head = tuple[Any, str]
+"""A module and the name of the method that makes logits of hidden states."""
+
+
+def find_heads(model: nn.Module) -> list[Head]:
+    """Whatever may serve as LM head: `lm_head`, or an embedding's transpose."""
+    return [
+        (module, "as_linear" if hasattr(module, "as_linear") else "__call__")
+        for name, module in model.named_modules()
+        if hasattr(module, "as_linear") or name.rsplit(".", 1)[-1] == "lm_head"
+    ]
+
+
+@contextlib.contextmanager
+def head_only_at(heads: Sequence[Head], places: mx.array) -> Generator[list[bool]]:
+    """Within, the LM head sees only the hidden states at the flat `places` (N,) of (R, S), and the
+    model's logits are (1, N, V). What is yielded is empty where no known head was used.
+
+    MLX has no hooks. A head's class is exchanged for one that picks first, so whatever the model
+    does behind its head (scaling, soft capping) works on those alone. The head of a 152k
+    vocabulary is over a quarter of a 0.5B model's arithmetic and most of its memory.
+    """
+    used: list[bool] = []
+
+    def picking(plain: type, method: str) -> type:
+        def pick(self: Any, x: mx.array, *args: Any) -> mx.array:
+            used.append(True)
+            return getattr(plain, method)(self, x.reshape(-1, x.shape[-1])[places][None], *args)
+
+        return type(plain.__name__, (plain,), {method: pick})
+
+    plain = [(module, type(module)) for module, _ in heads]
+    for module, method in heads:
+        module.__class__ = picking(type(module), method)
+    try:
+        yield used
+    finally:
+        for module, kind in plain:
+            module.__class__ = kind
+
+
+def head_logits(model: Any, heads: Sequence[Head], ids: mx.array, places: mx.array) -> mx.array:
+    """(N, V) float32 logits of ids (R, S) at flat `places` (N,)."""
+    with head_only_at(heads, places) as used:
+        logits = model(ids)
+    if not used:  # a head of another name: all logits were made
+        logits = logits.reshape(-1, logits.shape[-1])[places][None]
+    return logits[0].astype(mx.float32)
+
+
+@contextlib.contextmanager
+def recomputing(layers: Sequence[Any], active: bool) -> Generator[None]:
+    """Within, the backward pass computes each layer's activations again from its input.
+
+    Each layer's class is exchanged for the time of the pass; patching the class itself, once more
+    at every call, would nest checkpoints within checkpoints.
+    """
+    plain = [type(layer) for layer in layers] if active else []
+    for layer, kind in zip(layers, plain, strict=False):
+        layer.__class__ = _recomputed(kind)
+    try:
+        yield
+    finally:
+        for layer, kind in zip(layers, plain, strict=False):
+            layer.__class__ = kind
+
+
+def _recomputed(plain: Any) -> type:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def run(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            self.update(parameters)
+            return plain.__call__(self, *args, **kwargs)
+
+        return mx.checkpoint(run)(self.trainable_parameters(), *args, **kwargs)
+
+    return type(plain.__name__, (plain,), {"__call__": call})

@@ -1,0 +1,91 @@
+"""AdamW on float32 weights, whatever the model computes in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+from mlx.utils import tree_flatten, tree_map, tree_map_with_path, tree_unflatten
+
+from ictcli.settings import OptimizerSettings
+
+
+class Optimizer:
+    """AdamW with gradient clipping over float32 master weights of what the model trains.
+
+    A bfloat16 number has 8 binary digits: around 0.02 its neighbours are 1e-4 apart, so a step of
+    1e-6 would always be rounded away. Weights of 16 bits therefore have float32 copies that AdamW
+    steps, and the model's own are these, rounded. Float32 weights are their own masters.
+    """
+
+    def __init__(self, model: nn.Module, settings: OptimizerSettings, *, compiled: bool) -> None:
+        self.model = model
+        self.clip_norm = settings.clip_norm
+        self.masters: Any = _float32(model.trainable_parameters())
+        self.adamw = optim.AdamW(
+            learning_rate=0.0,
+            betas=[settings.beta1, settings.beta2],
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+            bias_correction=True,  # mlx's default leaves it out
+        )
+        self.adamw.init(self.masters)
+        self._apply = mx.compile(self._pure) if compiled else self._pure
+
+    def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
+        """Nothing is read or kept but what is passed: so it can be compiled, and not go stale."""
+        kept, self.adamw.state = self.adamw.state, state
+        stepped = self.adamw.apply_gradients(gradient, masters)
+        state, self.adamw.state = self.adamw.state, kept
+        return stepped, state
+
+    def step(self, gradient: Any, grad_norm: float, lr: float) -> None:
+        """Clip a gradient of this norm to `clip_norm`, and step."""
+        scale = min(1.0, self.clip_norm / (grad_norm + 1e-6))
+        if scale < 1:
+            gradient = tree_map(lambda g: g * scale, gradient)
+        self.adamw.learning_rate = lr
+        state = tree_map(lambda x: x, self.adamw.state)  # apply_gradients writes into it
+        self.masters, state = self._apply(self.masters, gradient, state)
+        self.adamw.state = state
+        self._round()
+        # ends the step: gradient and old weights can be dropped
+        mx.eval(self.model.trainable_parameters(), self.masters, self.adamw.state)
+
+    def _round(self) -> None:
+        own = self.model.trainable_parameters()
+        self.model.update(tree_map(lambda w, m: m.astype(w.dtype), own, self.masters))
+
+    def state(self) -> dict[str, mx.array]:
+        """Moments, step and, where they are not the model's own weights, masters."""
+        found = {f"adamw/{name}": value for name, value in tree_flatten(self.adamw.state)}
+        own = dict(tree_flatten(self.model.trainable_parameters()))
+        for name, master in tree_flatten(self.masters):
+            if own[name].dtype != mx.float32:
+                found[f"master/{name}"] = master
+        return found
+
+    def load(self, state: dict[str, mx.array]) -> None:
+        """Take back what `state` gave, of a model with the same weights."""
+        kinds: dict[str, dict[str, mx.array]] = {"adamw": {}, "master": {}}
+        for entry, value in state.items():
+            kind, name = entry.split("/", 1)
+            kinds[kind][name] = value
+        self.adamw.state = tree_unflatten(list(kinds["adamw"].items()))
+        self.masters = tree_map_with_path(
+            lambda name, own: kinds["master"].get(name, own),
+            _float32(self.model.trainable_parameters()),
+        )
+        self._round()
+        mx.eval(self.masters, self.adamw.state)
+
+
+def norm(gradient: Any) -> mx.array:
+    """Global L2 norm of a tree."""
+    return mx.sqrt(sum((g.square().sum() for _, g in tree_flatten(gradient)), mx.array(0.0)))
+
+
+def _float32(tree: Any) -> Any:
+    return tree_map(lambda x: x.astype(mx.float32), tree)

@@ -1,0 +1,138 @@
+"""Packing rollouts into forward passes: which rows run together, how far, and what meets the head.
+
+Sequences are prompt + response, padded on the right: under a causal mask padding changes nothing
+before it, so no mask is needed. A row runs only as far as its last wanted token, and only wanted
+positions meet the LM head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ictcli.algorithm.objective import Objective, was_clipped
+from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts, UpdateReport
+
+MAX_LOGITS = 1 << 27
+"""Logits of a pass at most (512 MB in float32), whatever the token budget allows."""
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Some rows, cut behind their last wanted token. S is the longest prompt + response."""
+
+    ids: IntArray
+    """(R, S) int32, right-padded with 0."""
+    head: BoolArray
+    """(R, S): where a wanted token is predicted, one place before it."""
+    rows: IntArray
+    positions: IntArray
+    """(N,) each: row and response position of the N wanted tokens, in the order of `head`."""
+    targets: IntArray
+    """(N,) int32: the tokens themselves."""
+
+    def take(self, values: FloatArray) -> FloatArray:
+        """(N,) float32 of (B, T) values at the wanted tokens."""
+        return values[self.rows, self.positions].astype(np.float32)
+
+
+def trained(
+    weights: FloatArray, advantage: FloatArray, objective: Objective, kl_old: FloatArray | None
+) -> BoolArray:
+    """(B, T): the weighted tokens that can add to the gradient at all."""
+    wanted = np.asarray(weights != 0)
+    if not objective.skips_without_signal:
+        return wanted
+    signal = (advantage != 0)[:, None]
+    return wanted & (signal if kl_old is None else signal | (kl_old != 0))
+
+
+def micro_batches(
+    rollouts: Rollouts, wanted: BoolArray, budget: int, vocabulary: int
+) -> Iterator[MicroBatch]:
+    """Pack the rows that have a wanted token (B, T), longest first, into passes of `budget` tokens
+    (one row at least)."""
+    T = wanted.shape[1]
+    reach = np.where(wanted.any(axis=1), T - np.argmax(wanted[:, ::-1], axis=1), 0)
+    prompt_lengths = np.repeat([len(p) for p in rollouts.prompts], rollouts.group)
+    lengths = prompt_lengths + reach
+    order = [int(row) for row in np.argsort(-lengths, kind="stable") if reach[row]]
+    heads = wanted.sum(axis=1)
+    first = 0
+    while first < len(order):
+        last, longest, logits = first + 1, lengths[order[first]], heads[order[first]]
+        while last < len(order) and (last + 1 - first) * longest <= budget:
+            logits += heads[order[last]]
+            if logits * vocabulary > MAX_LOGITS:
+                break
+            last += 1
+        yield _pack(rollouts, wanted, order[first:last], int(longest), prompt_lengths)
+        first = last
+
+
+def _pack(
+    rollouts: Rollouts, wanted: BoolArray, rows: list[int], S: int, prompt_lengths: IntArray
+) -> MicroBatch:
+    ids = np.zeros((len(rows), S), dtype=np.int32)
+    head = np.zeros((len(rows), S), dtype=np.bool_)
+    for i, row in enumerate(rows):
+        prompt, begin = rollouts.prompt_of(row), int(prompt_lengths[row])
+        response = rollouts.tokens[row, : S - begin]
+        ids[i, :begin] = prompt
+        ids[i, begin : begin + len(response)] = response
+        head[i, begin + np.nonzero(wanted[row])[0] - 1] = True
+    local, positions = np.nonzero(wanted[rows])
+    where = np.asarray(rows)[local]
+    targets = rollouts.tokens[where, positions].astype(np.int32)
+    return MicroBatch(ids, head, where, positions, targets)
+
+
+@dataclass
+class Tally:
+    """Figures of one update, summed over its passes."""
+
+    logp: FloatArray
+    """(B, T) float32 log pi, where evaluated."""
+    loss: float = 0.0
+    clipped: float = 0.0
+    kl: float = 0.0
+    count: float = 0.0
+    """Tokens that were evaluated."""
+    gap: float = 0.0
+    passed: float = 0.0
+    """Prompt and response tokens that went through the model."""
+
+    def add(
+        self,
+        batch: MicroBatch,
+        objective: Objective,
+        loss: float,
+        kl: float,
+        logp: FloatArray,
+        old_logp: FloatArray,
+        advantage: FloatArray,
+    ) -> None:
+        """Count a pass: loss, summed KL, and its tokens' log pi, log pi_old and A, (N,) each."""
+        self.logp[batch.rows, batch.positions] = logp
+        self.loss += loss
+        self.kl += kl
+        self.clipped += float(was_clipped(np, logp, old_logp, advantage, objective).sum())
+        self.gap = max(self.gap, float(np.abs(logp - old_logp).max()))
+        self.count += len(logp)
+        self.passed += batch.ids.size
+
+    def report(self, grad_norm: float, *, finite: bool) -> UpdateReport:
+        count = max(self.count, 1)
+        return UpdateReport(
+            stepped=finite and self.count > 0,
+            finite=finite,
+            loss=self.loss,
+            grad_norm=grad_norm,
+            clip_fraction=self.clipped / count,
+            kl=self.kl / count,
+            ratio_gap=self.gap,
+            logp=self.logp,
+            tokens=int(self.passed),
+        )
