@@ -6,6 +6,7 @@ and steps; which tokens count and how much is decided outside it. See `ictcli.ty
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -93,9 +94,9 @@ class Engine(Protocol):
         """Read back what `save` wrote, to the bit."""
         ...
 
-    def export(self, folder: Path) -> None:
+    def export(self, folder: Path, *, packed: bool = False) -> None:
         """Write the model and tokenizer in Hugging Face layout into an existing folder, adapters
-        fused into it."""
+        fused into it. Quantised weights are unpacked, or stay `packed`, which rounds them again."""
         ...
 
     def export_adapter(self, folder: Path) -> None:
@@ -118,6 +119,16 @@ def choose_backend(backend: str) -> str:
         return backend
     on_mac = platform.system() == "Darwin" and platform.machine() == "arm64"
     return "mlx" if on_mac and "mlx" in installed_engines() else "torch"
+
+
+def launched() -> bool:
+    """Whether `mlx.launch` started this process, as one of several."""
+    return "MLX_RANK" in os.environ
+
+
+def follows() -> bool:
+    """Whether another process of the launch runs the command, and this one lends it an engine."""
+    return int(os.environ.get("MLX_RANK", "0")) > 0
 
 
 def build_engine(
@@ -143,6 +154,8 @@ def build_engine(
         raise EngineMissingError(
             f"The {name} engine is not installed.", f'pip install "ictcli[{name}]"'
         )
+    if launched() and name != "mlx":
+        raise UserError(f"The {name} engine runs in one process.", "start it without mlx.launch")
     try:
         build = engines[name].load()
     except ImportError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_unflatten
 from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
 from mlx_lm.utils import dequantize_model
 
@@ -18,11 +18,11 @@ from ictcli.errors import UserError, nearest
 from ictcli.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.settings import AdapterSettings
 
-from .files import write_arrays
+from .files import flat, write_arrays
 from .model import is_quantised, model_dtype
 
 
-def put_on(model: nn.Module, settings: AdapterSettings) -> dict[str, Any]:
+def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
     """Freeze the model and give it adapters; gives what mlx-lm's adapter_config.json holds."""
     keys = _targets(model, settings)
     config = {
@@ -87,7 +87,7 @@ def read(model: nn.Module, folder: Path) -> None:
 
 def write(folder: Path, weights: Any, config: dict[str, Any]) -> None:
     """Write adapters where `mlx_lm.generate --adapter-path` finds them."""
-    write_arrays(folder / ADAPTER_WEIGHTS, dict(tree_flatten(weights)))
+    write_arrays(folder / ADAPTER_WEIGHTS, flat(weights))
     (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
@@ -109,20 +109,20 @@ def _adapted(module: Any) -> Any:
 
 
 @contextlib.contextmanager
-def fused(model: Any, *, quantised: bool) -> Generator[None]:
-    """Within, the model has no adapters and computes the same. Its packed weights are unpacked, or
-    stay `quantised`, which rounds the training to 4 or 8 bits too."""
+def fused(model: Any, *, packed: bool) -> Generator[None]:
+    """Within, the model has no adapters and computes the same. Quantised weights are unpacked, or
+    stay `packed`, which rounds the training to 4 or 8 bits too."""
     dtype = model_dtype(model)
     before = _replaced(model)
     plain = []
     for name, module in model.named_modules():
         if hasattr(module, "lora_a"):
-            made = module.fuse(dequantize=is_quantised(module) and not quantised)
+            made = module.fuse(dequantize=is_quantised(module) and not packed)
             made.set_dtype(dtype)
             plain.append((name, made))
     model.update_modules(tree_unflatten(plain))
     try:
-        if not quantised:
+        if not packed:
             dequantize_model(model)
         yield
     finally:

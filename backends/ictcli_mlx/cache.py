@@ -24,8 +24,7 @@ def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
     unknown = [type(cache).__name__ for cache in caches if not hasattr(cache, "merge")]
     if unknown:
         raise UserError(
-            f"The model's {unknown[0]} of mlx-lm holds prompts of one length only.",
-            "--backend torch runs it, or prompts=1",
+            f"The model's {unknown[0]} of mlx-lm holds prompts of one length only.", "prompts=1"
         )
     return [cache.merge([cache] * len(lengths)) for cache in caches]
 

@@ -11,18 +11,20 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine import launched
 from ictcli.errors import UserError
 from ictcli.models import locate
+from ictcli.packing import Tally
 from ictcli.seeds import generator
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import adapter, sample
-from .files import read_arrays, write_arrays
+from .files import flat, number, read_arrays, write_arrays
 from .memory import Memory
 from .model import choose_device, find_heads, is_quantised, load, model_dtype
 from .optimizer import Optimizer, norm
@@ -54,6 +56,7 @@ class MlxEngine:
         text = self.loaded.text_config
         self.context = int(text.get("max_position_embeddings") or 1 << 30)
         self.vocabulary = int(text["vocab_size"])
+        self._takes_mixed: bool | None = None
         self.adapter: dict[str, Any] | None = None
         self._adapt(adapters, trains=optimizer is not None)
         self.reference: Any | None = None
@@ -99,7 +102,7 @@ class MlxEngine:
             "dtype": str(model_dtype(self.model)).removeprefix("mlx.core."),
             "bits": sorted(bits),
             "parameters": get_total_parameters(self.model),
-            "trained": sum(x.size for _, x in tree_flatten(self.model.trainable_parameters())),
+            "trained": sum(x.size for x in flat(self.model.trainable_parameters()).values()),
             "vocabulary": self.vocabulary,
             "compiled": self.compiled,
             "mlx": version("mlx"),
@@ -126,18 +129,31 @@ class MlxEngine:
         uniforms: FloatArray,
         wanted: Sequence[str],
     ) -> Rollouts:
-        """`generate` with the numbers (B, T) that decide its draws."""
-        return sample.generate(
-            self.model,
-            prompts,
-            group,
-            sampling,
-            uniforms,
-            wanted,
-            self.settings.rows,
-            self.memory,
-            compiled=self.compiled,
-        )
+        """`generate` with the numbers (B, T) that decide its draws.
+
+        Adapters of a float32 model are fused meanwhile: an adapted layer is five kernels, a plain
+        one is one. In 16 bits the sum would be rounded, and an adapter's first steps lost.
+        """
+        exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
+        with adapter.fused(self.model, packed=True) if exact else contextlib.nullcontext():
+            return sample.generate(
+                self.model,
+                prompts,
+                group,
+                sampling,
+                uniforms,
+                wanted,
+                self.settings.rows,
+                self.memory,
+                mixed=self._mixed(prompts),
+                compiled=self.compiled,
+            )
+
+    def _mixed(self, prompts: Sequence[Sequence[int]]) -> bool:
+        """Whether prompts may be decoded side by side whatever their lengths."""
+        if len({len(prompt) for prompt in prompts}) > 1 and self._takes_mixed is None:
+            self._takes_mixed = sample.takes_mixed_lengths(self.model, self.vocabulary)
+        return bool(self._takes_mixed)
 
     def logprobs(
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
@@ -179,20 +195,22 @@ class MlxEngine:
     ) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
-        gradient, tally = self.passes.gradient(
+        gradient, tally = self._gradient(
             rollouts, weights, advantage, objective, old_logp, kl_old, self._as_reference
         )
-        grad_norm = 0.0 if gradient is None else norm(gradient).item()
+        grad_norm = 0.0 if gradient is None else number(norm(gradient))
         report = tally.report(grad_norm, finite=bool(np.isfinite([grad_norm, tally.loss]).all()))
         if report.stepped:
             self.optimizer.step(gradient, grad_norm, lr)
         self.memory.free()  # sampling needs buffers of other sizes
         return report
 
+    def _gradient(self, rollouts: Rollouts, *given: Any) -> tuple[Any, Tally]:
+        return self.passes.gradient(rollouts, *given)
+
     def _own(self) -> dict[str, mx.array]:
         """The weights that a run changes."""
-        weights = self.model.trainable_parameters()
-        return dict(tree_flatten(weights))
+        return flat(self.model.trainable_parameters())
 
     def save(self, folder: Path) -> None:
         assert self.optimizer is not None
@@ -211,16 +229,12 @@ class MlxEngine:
         self.model.update(tree_unflatten(list(weights.items())))
         self.optimizer.load(state)
 
-    def export(self, folder: Path) -> None:
-        self.write_model(folder, quantised=False)
-
-    def write_model(self, folder: Path, *, quantised: bool) -> None:
-        """The whole model: adapters fused into it, and unpacked unless `quantised`."""
+    def export(self, folder: Path, *, packed: bool = False) -> None:
         config = dict(self.loaded.config)
-        if not quantised:
+        if not packed:
             config.pop("quantization", None)
             config.pop("quantization_config", None)
-        with adapter.fused(self.model, quantised=quantised):
+        with adapter.fused(self.model, packed=packed):
             save_model(folder, self.model)
         save_config(config, folder / "config.json")
         self.tokenizer.save_pretrained(folder)
@@ -246,5 +260,10 @@ def build(
     optimizer: OptimizerSettings | None = None,
     adapters: AdapterSettings | None = None,
 ) -> MlxEngine:
-    """Entry point `ictcli.engines`: the engine with `model` loaded."""
+    """Entry point `ictcli.engines`: the engine with `model` loaded; on rank 0 of a launch of
+    several processes, the one that leads the others."""
+    if launched():
+        from .distributed import lead
+
+        return lead(model, settings, optimizer, adapters)
     return MlxEngine(model, settings, optimizer, adapters)

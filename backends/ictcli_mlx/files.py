@@ -1,4 +1,4 @@
-"""Arrays in safetensors files."""
+"""Trees of arrays by name, and in safetensors files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import mlx.core as mx
+from mlx.utils import tree_flatten
 from safetensors import safe_open
+
+
+def flat(tree: Any) -> dict[str, mx.array]:
+    """A tree's arrays by their dotted names."""
+    return cast(dict[str, mx.array], dict(tree_flatten(tree)))
+
+
+def number(value: mx.array) -> float:
+    """A scalar array's value: waits until it is computed."""
+    return float(cast(float, value.item()))
 
 
 def write_arrays(path: Path, arrays: dict[str, mx.array]) -> None:

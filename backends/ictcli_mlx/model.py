@@ -19,6 +19,8 @@ from ictcli.errors import EngineMissingError, UserError
 from ictcli.models import Source, rope_settings
 from ictcli.settings import EngineSettings
 
+from .files import flat
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -103,19 +105,12 @@ def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
 
 def model_dtype(model: nn.Module) -> mx.Dtype:
     """What the model computes in: the type of its norms, scales and embeddings."""
-    found = [value.dtype for value in weights_of(model).values() if _is_float(value)]
+    found = [x.dtype for x in flat(model.parameters()).values() if _is_float(x)]
     return found[0] if found else mx.float32
 
 
 def _is_float(value: mx.array) -> bool:
     return mx.issubdtype(value.dtype, mx.floating)
-
-
-def weights_of(model: nn.Module) -> dict[str, mx.array]:
-    """Every weight by its dotted name."""
-    from mlx.utils import tree_flatten
-
-    return dict(tree_flatten(model.parameters()))
 
 
 def is_quantised(model: nn.Module) -> bool:

@@ -7,9 +7,11 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
-from mlx.utils import tree_flatten, tree_map, tree_map_with_path, tree_unflatten
+from mlx.utils import tree_map, tree_map_with_path, tree_unflatten
 
 from ictcli.settings import OptimizerSettings
+
+from .files import flat
 
 
 class Optimizer:
@@ -60,9 +62,9 @@ class Optimizer:
 
     def state(self) -> dict[str, mx.array]:
         """Moments, step and, where they are not the model's own weights, masters."""
-        found = {f"adamw/{name}": value for name, value in tree_flatten(self.adamw.state)}
-        own = dict(tree_flatten(self.model.trainable_parameters()))
-        for name, master in tree_flatten(self.masters):
+        found = {f"adamw/{name}": value for name, value in flat(self.adamw.state).items()}
+        own = flat(self.model.trainable_parameters())
+        for name, master in flat(self.masters).items():
             if own[name].dtype != mx.float32:
                 found[f"master/{name}"] = master
         return found
@@ -84,7 +86,7 @@ class Optimizer:
 
 def norm(gradient: Any) -> mx.array:
     """Global L2 norm of a tree."""
-    return mx.sqrt(sum((g.square().sum() for _, g in tree_flatten(gradient)), mx.array(0.0)))
+    return mx.sqrt(sum((g.square().sum() for g in flat(gradient).values()), mx.array(0.0)))
 
 
 def _float32(tree: Any) -> Any:

@@ -8,9 +8,11 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from ictcli.errors import UserError
 from ictcli.types import FloatArray, Rollouts, Sampling
 
 from .cache import arrays, new_cache, pad, settle, take
+from .files import number
 from .memory import Memory
 from .stats import StatsRecorder
 
@@ -19,6 +21,11 @@ PREFILL_TOKENS = 8192
 GONE = 8
 """Ended rows are decoded along, unread, until they are one in so many: taking rows out copies the
 whole cache."""
+
+
+MIXED_TOLERANCE = 0.05
+"""Of the logits' range: beyond what 16 bits round, well below what a wrong mask does."""
+MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
 
 def generate(
@@ -31,30 +38,48 @@ def generate(
     rows_at_once: int,
     memory: Memory,
     *,
+    mixed: bool,
     compiled: bool,
 ) -> Rollouts:
     """`Engine.generate`: whole groups, at most `rows_at_once` rows side by side. `uniforms` (B, T)
-    decide every draw."""
+    decide every draw; `mixed` says whether the model takes prompts of several lengths at once."""
     per_pass = max(1, rows_at_once // group)
-    parts = []
-    for first in range(0, len(prompts), per_pass):
-        some = prompts[first : first + per_pass]
-        mine = uniforms[first * group : (first + per_pass) * group]
-        parts.append(_lockstep(model, some, group, sampling, mine, wanted, memory, compiled))
+    parts: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]] = []
+    order: list[int] = []
+    for part in _passes([len(prompt) for prompt in prompts], per_pass, mixed=mixed):
+        rows = np.add.outer(np.array(part) * group, np.arange(group)).reshape(-1)
+        some = [prompts[i] for i in part]
+        parts.append(
+            _lockstep(model, some, group, sampling, uniforms[rows], wanted, memory, compiled)
+        )
         memory.free()  # the next pass has caches of other sizes
-    lengths = np.concatenate([part[1] for part in parts])
+        order.extend(rows.tolist())
+    back = np.argsort(order)
+    lengths = np.concatenate([part[1] for part in parts])[back]
     T = int(lengths.max(initial=1))
     names = ("tokens", "logp", *wanted)
-    whole = {name: np.concatenate([part[0][name][:, :T] for part in parts]) for name in names}
+    whole = {name: np.concatenate([part[0][name][:, :T] for part in parts])[back] for name in names}
     return Rollouts(
         prompts=tuple(tuple(prompt) for prompt in prompts),
         group=group,
         tokens=whole["tokens"],
         lengths=lengths,
-        finished=np.concatenate([part[2] for part in parts]),
+        finished=np.concatenate([part[2] for part in parts])[back],
         logp=whole["logp"],
         stats={name: whole[name] for name in wanted},
     )
+
+
+def _passes(lengths: Sequence[int], per_pass: int, *, mixed: bool) -> list[list[int]]:
+    """Which prompts are decoded side by side: neighbours, or those of one length."""
+    found: list[list[int]] = []
+    for i in range(len(lengths)) if mixed else np.argsort(lengths, kind="stable").tolist():
+        fits = found and len(found[-1]) < per_pass
+        if fits and (mixed or lengths[found[-1][0]] == lengths[i]):
+            found[-1].append(i)
+        else:
+            found.append([i])
+    return found
 
 
 def _lockstep(
@@ -69,8 +94,8 @@ def _lockstep(
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Decode all rows of some prompts: arrays (B, T) by name, lengths (B,), finished (B,).
 
-    A lane is a row of the arrays on the device. The pass of token t + 1 is under way while Python
-    reads token t and decides who has ended, so the device does not wait for it.
+    A lane is a row of the arrays on the device. Token t + 1 is under way while Python reads token t
+    and decides who has ended, so the device does not wait for it.
     """
     B, T = len(prompts) * group, sampling.max_tokens
     recorder = StatsRecorder(wanted, B, T, group, compiled)
@@ -83,31 +108,32 @@ def _lockstep(
     logits, caches = _prefill(model, prompts, group, memory)
     lanes = np.arange(B)  # the row of each lane
     alive = np.ones(B, dtype=bool)  # by lane
+    drawn = draw(logits, mx.array(uniforms[:, 0]), sampling)
+    mx.async_eval(drawn[:2])
     for t in range(T):
-        token, token_logp, p = draw(logits, mx.array(uniforms[lanes, t]), sampling)
-        mx.async_eval(token, token_logp)  # Python will wait for these two alone
+        now = drawn
         if t + 1 < T:
-            logits = model(token[:, None], cache=caches)[:, -1].astype(mx.float32)
-            mx.async_eval(logits)  # runs while Python looks at the tokens
+            logits = model(now[0][:, None], cache=caches)[:, -1].astype(mx.float32)
+            drawn = draw(logits, mx.array(uniforms[lanes, t + 1]), sampling)
+            mx.async_eval(drawn[:2])  # the next token, while Python looks at this one
         here = np.flatnonzero(alive)
-        rows, drawn = lanes[here], np.array(token)[here]
-        tokens[rows, t], logp[rows, t] = drawn, np.array(token_logp)[here]
-        whole = len(here) == len(lanes)
-        recorder.add(p if whole else p[mx.array(here)], rows, drawn, prefix[rows], t)
+        rows, token = lanes[here], np.array(now[0])[here]
+        tokens[rows, t], logp[rows, t] = token, np.array(now[1])[here]
+        if wanted:
+            p = now[2] if len(here) == len(lanes) else now[2][mx.array(here)]
+            recorder.add(p, rows, token, prefix[rows], t)
         memory.watch(f"Sampling {len(lanes)} rows side by side", "lower engine.rows or max_tokens")
-        with np.errstate(over="ignore"):
-            step = drawn.astype(np.uint64) + np.uint64(1442695040888963407)
-            prefix[rows] = prefix[rows] * np.uint64(6364136223846793005) + step
-        ended = np.isin(drawn, sampling.stop_ids)
+        prefix[rows] = prefix[rows] * MULTIPLIER + (token.astype(np.uint64) + INCREMENT)
+        ended = np.isin(token, sampling.stop_ids)
         lengths[rows[ended]], finished[rows[ended]] = t + 1, True
         alive[here[ended]] = False
         if not alive.any():
             break
         if t + 1 < T and GONE * np.count_nonzero(~alive) >= len(lanes):
             stay = mx.array(np.flatnonzero(alive))
-            lanes, logits = lanes[alive], logits[stay]
+            drawn = tuple(x[stay] for x in drawn)
             take(caches, stay)
-            alive = np.ones(len(lanes), dtype=bool)
+            lanes, alive = lanes[alive], alive[alive]
     return {"tokens": tokens, "logp": logp, **recorder.arrays()}, lengths, finished
 
 
@@ -182,3 +208,21 @@ def _nucleus(p: mx.array, sampling: Sampling) -> mx.array:
     if sampling.top_k:
         keep = keep & (mx.arange(p.shape[-1]) < sampling.top_k)
     return mx.take_along_axis(keep, mx.argsort(order, axis=-1), axis=-1)
+
+
+def takes_mixed_lengths(model: Any, vocabulary: int) -> bool:
+    """Whether the model decodes prompts of several lengths side by side as it does each alone.
+
+    Some of mlx-lm's models do not look at the padding of their batched caches: they raise, or give
+    wrong numbers without a word. A few made-up tokens tell, once for a model.
+    """
+    tokens = [1 + i % (vocabulary - 1) for i in range(9)]
+    prompts = [tokens[:length] for length in (7, 2, 9, 4, 1)]
+    memory = Memory(0)
+    try:
+        together, _ = _prefill(model, prompts, 1, memory)
+        alone = mx.concatenate([_prefill(model, [p], 1, memory)[0] for p in prompts])
+        gap, spread = mx.abs(together - alone).max(), alone.max() - alone.min()
+        return number(gap / spread) < MIXED_TOLERANCE
+    except (ValueError, UserError):
+        return False

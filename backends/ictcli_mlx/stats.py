@@ -12,8 +12,8 @@ import numpy as np
 from ictcli.algorithm.quantities import GROUP_QUANTITY, entropy, purity
 from ictcli.types import BoolArray, IntArray
 
-PENDING_ELEMENTS = 1 << 21
-"""Probabilities whose statistics are taken in one go (8 MB): a small vocabulary's steps are
+PENDING_ELEMENTS = 1 << 18
+"""Probabilities whose statistics are taken in one go (1 MB): a small vocabulary's steps are
 pooled, since there the calls would cost more than the arithmetic; a large one's are taken group by
 group."""
 
@@ -53,8 +53,8 @@ class StatsRecorder:
         """Take the statistics of everything pending, some whole groups at a time."""
         if not self._pending:
             return
-        parts, rows, tokens, prefix, at = zip(*self._pending, strict=True)
-        p = mx.concatenate(parts) if len(parts) > 1 else parts[0]
+        parts, rows, tokens, prefix, at = map(list, zip(*self._pending, strict=True))
+        p: mx.array = mx.concatenate(parts) if len(parts) > 1 else parts[0]
         position = np.repeat(at, [len(part) for part in rows])
         row, token, hashed = (np.concatenate(part) for part in (rows, tokens, prefix))
         self._pending, self._elements = [], 0

@@ -15,6 +15,7 @@ from ictcli.algorithm.objective import Objective, k3, surrogate
 from ictcli.algorithm.quantities import entropy
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
+from .files import number
 from .memory import Memory
 from .model import Head, head_logits, recomputing
 
@@ -104,7 +105,7 @@ class Passes:
             seen = np.array(logp)[: len(batch.targets)]
             kl = float(k3(np, seen, given["reference"]).sum()) if objective.kl > 0 else 0.0
             old = given.get("old", seen)
-            tally.add(batch, objective, loss.item(), kl, seen, old, given["A"])
+            tally.add(batch, objective, number(loss), kl, seen, old, given["A"])
         return total, tally
 
     def _pass(

@@ -129,7 +129,7 @@ class TorchEngine:
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
         self.optimizer.load(load_file(folder / OPTIMIZER))
 
-    def export(self, folder: Path) -> None:
+    def export(self, folder: Path, *, packed: bool = False) -> None:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         path = folder / "config.json"

@@ -16,7 +16,7 @@ import click
 from ictcli import __version__
 from ictcli.errors import UserError, nearest
 
-COMMANDS = ("train", "resume", "eval", "compare", "recipes", "methods", "doctor")
+COMMANDS = ("train", "resume", "eval", "compare", "export", "recipes", "methods", "doctor")
 
 
 class LazyGroup(click.Group):
@@ -76,7 +76,7 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        result: Any = cli.main(standalone_mode=False)
+        result = _lead_or_follow() if "MLX_RANK" in os.environ else cli.main(standalone_mode=False)
     except UserError as error:
         return fail(error.message, error.hint, error.exit_code)
     except click.UsageError as error:
@@ -99,6 +99,21 @@ def _run() -> int:
     except OSError as error:
         return fail(*_explain(error), 1)
     return result if isinstance(result, int) else 0
+
+
+def _lead_or_follow() -> Any:
+    """Run the command on rank 0 of a launch of several processes; the others lend it an engine."""
+    from ictcli.engine import follows, installed_engines
+
+    if "mlx" not in installed_engines():
+        raise UserError("mlx.launch needs the MLX engine.", 'pip install "ictcli[mlx]"')
+    from ictcli_mlx import distributed
+
+    if follows():
+        return distributed.follow()
+    result = cli.main(standalone_mode=False)
+    distributed.dismiss()
+    return result
 
 
 def fail(message: str, hint: str, code: int) -> int:

@@ -99,7 +99,10 @@ def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
         f"{summary['tokens_kept_share']:.1%} of them kept."
     )
     narrate(kept_line(summary["kept_tokens"]))
-    narrate(f"model: {folder / 'model'}")
+    made = Path(summary["model"])
+    narrate(f"{made.name}: {made}")
+    if made.name == "adapter":
+        narrate(f"whole: ictcli export {folder}")
     if bench := benchmark_of(summary["task"]):
         narrate(f"next:  ictcli eval {folder} --bench {bench}")
 

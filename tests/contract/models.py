@@ -39,8 +39,11 @@ def make_hybrid(folder: Path) -> Path:
     from transformers import Lfm2Config
 
     config = Lfm2Config(
-        **_tiny(), block_auto_adjust_ff_dim=False, layer_types=["conv", "full_attention"]
+        **_tiny(),
+        block_auto_adjust_ff_dim=False,
+        layer_types=["conv", "full_attention"],
     )
+    config.block_dim = config.hidden_size  # what mlx-lm goes by
     return _save(config, folder, seed=3)
 
 

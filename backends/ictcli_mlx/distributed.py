@@ -1,0 +1,309 @@
+"""Data parallelism: several processes, on one Mac or many, that work on one run.
+
+`mlx.launch` starts the same command everywhere. Rank 0 leads: it alone runs the command, and its
+engine announces each verb to the others, which hold a model and nothing else: no recipe, no data,
+no run folder. Prompts are split by rank and so are the rows of an update, whose gradients are
+summed; since weights are normalised over the whole batch before, the sum is the whole batch's
+gradient, and every rank takes the same step from it.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_map, tree_unflatten
+from safetensors.numpy import load, save
+
+from ictcli.algorithm.objective import Objective
+from ictcli.errors import RunFailedError
+from ictcli.packing import Tally
+from ictcli.seeds import generator
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
+
+from .engine import MlxEngine
+from .files import number
+
+Message = tuple[str, dict[str, Any], dict[str, np.ndarray]]
+"""A verb, its plain arguments and its arrays."""
+
+
+class Crew:
+    """The processes of a launch, and what they tell each other."""
+
+    def __init__(self) -> None:
+        self.group = mx.distributed.init(strict=True)
+        self.rank, self.size = self.group.rank(), self.group.size()
+
+    def _sum(self, values: mx.array) -> mx.array:
+        return self._done(mx.distributed.all_sum(values, group=self.group, stream=mx.cpu))
+
+    def _every(self, values: mx.array) -> mx.array:
+        return self._done(mx.distributed.all_gather(values, group=self.group, stream=mx.cpu))
+
+    def max(self, value: float) -> float:
+        highest = mx.distributed.all_max(mx.array(value), group=self.group, stream=mx.cpu)
+        return number(self._done(highest))
+
+    def _done(self, values: mx.array) -> mx.array:
+        try:
+            mx.eval(values)  # a collective: every rank has to be here
+        except RuntimeError as error:
+            raise RunFailedError(
+                f"Another process of the launch is gone: {error}.",
+                "its own message says why; the same mlx.launch with ictcli resume RUN goes on",
+            ) from error
+        return values
+
+    def announce(self, message: Message | None) -> Message:
+        """Rank 0's message, on every rank."""
+        blob = b"" if message is None else _packed(message)
+        size = int(np.array(self._sum(mx.array(len(blob), dtype=mx.int32))))
+        mine = np.frombuffer(blob, dtype=np.uint8) if blob else np.zeros(size, dtype=np.uint8)
+        return _unpacked(np.array(self._sum(mx.array(mine))).tobytes())
+
+    def gather(self, message: Message) -> list[Message]:
+        """Every rank's message, by rank, on every rank."""
+        blob = np.frombuffer(_packed(message), dtype=np.uint8)
+        sizes = np.array(self._every(mx.array([len(blob)], dtype=mx.int32)))
+        padded = np.zeros((1, sizes.max()), dtype=np.uint8)
+        padded[0, : len(blob)] = blob
+        rows = np.array(self._every(mx.array(padded)))
+        return [_unpacked(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
+
+    def sum(self, tree: Any) -> Any:
+        """A tree's sum over ranks, array by array, the same bits on every rank."""
+        return tree_map(self._sum, tree)
+
+    def spread(self, tree: Any) -> Any:
+        """Rank 0's arrays, on every rank."""
+        return self.sum(tree if self.rank == 0 else tree_map(mx.zeros_like, tree))
+
+
+def _packed(message: Message) -> bytes:
+    verb, given, arrays = message
+    head = json.dumps([verb, given]).encode()
+    body = save({name: np.ascontiguousarray(values) for name, values in arrays.items()})
+    return len(head).to_bytes(8, "little") + head + body
+
+
+def _unpacked(blob: bytes) -> Message:
+    end = 8 + int.from_bytes(blob[:8], "little")
+    verb, given = json.loads(blob[8:end])
+    return verb, given, load(blob[end:])
+
+
+class CrewEngine(MlxEngine):
+    """An engine of one rank. On rank 0 its verbs are called; the others `follow`."""
+
+    def __init__(self, crew: Crew, *given: Any) -> None:
+        self.crew = crew
+        super().__init__(*given)
+        self._align()
+
+    def _align(self) -> None:
+        """Every rank takes rank 0's weights and moments, to the bit."""
+        if self.optimizer is None:
+            return
+        own, state = self.crew.spread([self._own(), self.optimizer.state()])
+        self.model.update(tree_unflatten(list(own.items())))
+        self.optimizer.load(state)
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "processes": self.crew.size}
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seed: int,
+        wanted: Sequence[str] = (),
+    ) -> Rollouts:
+        given = {
+            "prompts": [[int(i) for i in prompt] for prompt in prompts],
+            "group": group,
+            "sampling": asdict(sampling),
+            "seed": str(seed),
+            "wanted": list(wanted),
+        }
+        self.crew.announce(("generate", given, {}))
+        return self._generate(**given)
+
+    def _generate(
+        self,
+        prompts: list[list[int]],
+        group: int,
+        sampling: dict[str, Any],
+        seed: str,
+        wanted: list[str],
+    ) -> Rollouts:
+        how = Sampling(**{**sampling, "stop_ids": tuple(sampling["stop_ids"])})
+        shape = (len(prompts) * group, how.max_tokens)
+        uniforms = generator(int(seed), "uniforms").random(shape, dtype=np.float32)
+        edges = np.linspace(0, len(prompts), self.crew.size + 1).round().astype(int)
+        first, last = int(edges[self.crew.rank]), int(edges[self.crew.rank + 1])
+        arrays: dict[str, np.ndarray] = {}
+        if last > first:
+            rows = slice(first * group, last * group)
+            mine = self.sample(prompts[first:last], group, how, uniforms[rows], wanted)
+            arrays = {name: getattr(mine, name) for name in FIELDS} | dict(mine.stats)
+        parts = [part for _, _, part in self.crew.gather(("rollouts", {}, arrays)) if part]
+        T = max(part["tokens"].shape[1] for part in parts)
+        whole = {
+            name: np.concatenate([_widened(part[name], T) for part in parts])
+            for name in (*FIELDS, *wanted)
+        }
+        return Rollouts(
+            prompts=tuple(tuple(prompt) for prompt in prompts),
+            group=group,
+            stats={name: whole[name] for name in wanted},
+            **_fields(whole),
+        )
+
+    def keep_reference(self) -> None:
+        if self.crew.rank == 0:
+            self.crew.announce(("keep_reference", {}, {}))
+        super().keep_reference()
+
+    def update(
+        self,
+        rollouts: Rollouts,
+        weights: FloatArray,
+        advantage: FloatArray,
+        objective: Objective,
+        lr: float,
+        old_logp: FloatArray | None = None,
+        kl_old: FloatArray | None = None,
+    ) -> UpdateReport:
+        if self.crew.rank == 0:
+            given = {
+                "prompts": [list(map(int, prompt)) for prompt in rollouts.prompts],
+                "group": rollouts.group,
+                "objective": asdict(objective),
+                "lr": lr,
+            }
+            arrays = {name: getattr(rollouts, name) for name in FIELDS}
+            arrays |= {"weights": weights, "advantage": advantage}
+            arrays |= {} if old_logp is None else {"old_logp": old_logp}
+            arrays |= {} if kl_old is None else {"kl_old": kl_old}
+            self.crew.announce(("update", given, arrays))
+        return super().update(rollouts, weights, advantage, objective, lr, old_logp, kl_old)
+
+    def _update(self, given: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        rollouts = Rollouts(
+            prompts=tuple(tuple(prompt) for prompt in given["prompts"]),
+            group=given["group"],
+            **_fields(arrays),
+        )
+        self.update(
+            rollouts,
+            arrays["weights"],
+            arrays["advantage"],
+            Objective(**given["objective"]),
+            given["lr"],
+            arrays.get("old_logp"),
+            arrays.get("kl_old"),
+        )
+
+    def _gradient(self, rollouts: Rollouts, *given: Any) -> tuple[Any, Tally]:
+        """The whole batch's gradient and figures: each rank passes over its rows."""
+        order = np.argsort(-rollouts.lengths, kind="stable")  # every rank gets as many tokens
+        mine = order[self.crew.rank :: self.crew.size].tolist()
+        gradient, tally = self.passes.gradient(rollouts, *given, mine=mine)
+        if gradient is None:
+            gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
+        figures = {name: mx.array(getattr(tally, name)) for name in SUMMED}
+        gradient, figures, logp = self.crew.sum([gradient, figures, mx.array(tally.logp)])
+        tally = replace(
+            Tally(np.array(logp), gap=self.crew.max(tally.gap)),
+            **{name: value.item() for name, value in figures.items()},
+        )
+        return (gradient if tally.count else None), tally
+
+    def restore(self, folder: Path) -> None:
+        super().restore(folder)
+        self.crew.announce(("align", {}, {}))
+        self._align()
+
+    def follow(self) -> Message:
+        """Do as rank 0 says until it says something that is not an engine's; gives that."""
+        while True:
+            verb, given, arrays = self.crew.announce(None)
+            if verb == "generate":
+                self._generate(**given)
+            elif verb == "update":
+                self._update(given, arrays)
+            elif verb == "keep_reference":
+                self.keep_reference()
+            elif verb == "align":
+                self._align()
+            else:
+                return verb, given, arrays
+
+
+def _fields(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {name: arrays[name] for name in FIELDS}
+
+
+FIELDS = ("tokens", "lengths", "finished", "logp")
+SUMMED = ("loss", "clipped", "kl", "count", "passed")
+
+
+def _widened(values: np.ndarray, T: int) -> np.ndarray:
+    """(R, t) with zeros behind, (R, T); what has no positions stays."""
+    if values.ndim == 1:
+        return values
+    return np.pad(values, ((0, 0), (0, T - values.shape[1])))
+
+
+_crew: list[Crew] = []
+
+
+def crew() -> Crew:
+    """This launch's, one for all the engines it builds."""
+    if not _crew:
+        _crew.append(Crew())
+    return _crew[0]
+
+
+def lead(
+    model: str,
+    settings: EngineSettings,
+    optimizer: OptimizerSettings | None,
+    adapter: AdapterSettings | None,
+) -> CrewEngine:
+    """Rank 0's engine; the others build theirs."""
+    parts = {"settings": settings, "optimizer": optimizer, "adapter": adapter}
+    given = {name: part and part.model_dump(mode="json") for name, part in parts.items()}
+    crew().announce(("build", {"model": model, **given}, {}))
+    return CrewEngine(crew(), model, settings, optimizer, adapter)
+
+
+def follow() -> None:
+    """What every rank but 0 does: hold the engines that rank 0 builds, one after the other."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
+    message = crew().announce(None)
+    while message[0] == "build":
+        _, given, _ = message
+        engine = CrewEngine(
+            crew(),
+            given["model"],
+            EngineSettings.model_validate(given["settings"]),
+            given["optimizer"] and OptimizerSettings.model_validate(given["optimizer"]),
+            given["adapter"] and AdapterSettings.model_validate(given["adapter"]),
+        )
+        message = engine.follow()
+
+
+def dismiss() -> None:
+    """Rank 0's last word: the others end."""
+    if _crew:
+        _crew[0].announce(("end", {}, {}))

@@ -1,0 +1,266 @@
+"""The MLX engine against what one would use instead, on the same work, in one run.
+
+    pip install "mlx-lm[cpu]" inductive-mlxrl mlx-lm-lora && pip install -e .
+    python bench/peers_mlx.py [--rounds 5] [--hidden 128 --layers 4 --vocab 1024]
+
+A random Qwen2 with LoRA of rank 8; G rollouts of one prompt: `plain` (a short prompt, none ends),
+`early` (stop tokens among the first drawn), `prefix` (a prompt of 512 tokens). Ours samples with
+ICT's statistics, which no peer takes. Then one gradient step on the rollouts of `plain`, dense and
+with 10 % of the tokens kept. Programs take turns; medians of seconds, peak memory of MLX's
+allocator over what is held at rest. Compare ratios, never the seconds of two machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.optimizers as optim
+import numpy as np
+from ictcli_mlx.engine import MlxEngine
+from mlx.utils import tree_flatten
+from mlx_lm import batch_generate
+from mlx_lm.models.qwen2 import Model, ModelArgs
+from mlx_lm.sample_utils import make_sampler
+from mlx_lm_lora.trainer import grpo_trainer
+from mlxrl.algo import GRPOAlgorithm
+from mlxrl.rollout.naive import SamplingConfig, generate_group_rollouts
+from mlxrl.rollout.optimized import generate_prefix_cached_group_rollouts
+from mlxrl.train import batch_from_rollouts, optimizer_step
+
+from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.selection import random_share
+from ictcli.algorithm.weights import normalise
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.tasks.chain.tokenizer import make_tokenizer
+from ictcli.types import ROW_STATS, Sampling
+
+WANTED = (*ROW_STATS, "uniqueness")
+GROUP = 8
+SCENES = {"plain": (64, 128, ()), "early": (64, 128, tuple(range(2, 10))), "prefix": (512, 64, ())}
+"""Prompt tokens, response tokens, stop tokens."""
+
+
+def make_model(folder: Path, hidden: int, layers: int, vocab: int) -> Path:
+    about: dict[str, Any] = {
+        "model_type": "qwen2",
+        "architectures": ["Qwen2ForCausalLM"],
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "intermediate_size": 3 * hidden,
+        "num_attention_heads": max(hidden // 64, 4),
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-6,
+        "vocab_size": vocab,
+        "max_position_embeddings": 4096,
+        "rope_theta": 1e6,
+        "tie_word_embeddings": True,
+    }
+    mx.random.seed(0)
+    model = Model(ModelArgs.from_dict(about))
+    weights = dict(tree_flatten(model.parameters()))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+    (folder / "config.json").write_text(json.dumps(about))
+    make_tokenizer().save_pretrained(folder)
+    return folder
+
+
+class Tokens:
+    """A tokenizer for programs that insist on text: a prompt is its ids, spelt out."""
+
+    chat_template = None
+    pad_token_id = 0
+
+    def __init__(self, stops: tuple[int, ...]) -> None:
+        self.eos_token_ids = stops
+        self.eos_token_id = stops[0] if stops else None
+
+    def encode(self, text: str, **given: Any) -> list[int]:
+        return [int(word) for word in text.split()]
+
+    def decode(self, ids: Any, **given: Any) -> str:
+        return " ".join(str(int(i)) for i in ids)
+
+
+def turns(rounds: int, programs: dict[str, Callable[[], int]]) -> dict[str, dict[str, float]]:
+    """Tokens a second (medians) and peak bytes of each program, which take turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    found: dict[str, dict[str, float]] = {}
+    for turn in range(rounds + 1):
+        for name, program in programs.items():
+            mx.clear_cache()
+            mx.reset_peak_memory()
+            held, began = mx.get_active_memory(), time.perf_counter()
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+            ):
+                tokens = program()
+            mx.synchronize()
+            if turn:  # the first warms up
+                seconds[name].append(time.perf_counter() - began)
+            found[name] = {"tokens": tokens, "peak_mb": (mx.get_peak_memory() - held) / 1e6}
+    for name, took in seconds.items():
+        found[name]["s"] = statistics.median(took)
+        found[name]["tokens_per_s"] = found[name]["tokens"] / found[name]["s"]
+    return found
+
+
+def samplers(engine: MlxEngine, scene: str) -> dict[str, Callable[[], int]]:
+    length, T, stops = SCENES[scene]
+    prompt = [10 + i % 8 for i in range(length)]
+    text, model, named = " ".join(map(str, prompt)), engine.model, Tokens(stops)
+    cut = SamplingConfig(max_tokens=T, temperature=1.0, top_p=1.0)
+    sampling = Sampling(T, stop_ids=stops)
+    seeds = iter(range(10**9))
+
+    def ours(wanted: tuple[str, ...]) -> int:
+        return int(engine.generate([prompt], GROUP, sampling, next(seeds), wanted).lengths.sum())
+
+    def mlxrl(**given: Any) -> int:
+        made = generate_prefix_cached_group_rollouts(
+            model, named, [text], GROUP, cut, seed=next(seeds), use_chat_template=False,
+            batch_groups=True,
+        )  # fmt: skip
+        return sum(len(c.completion_tokens) for c in made)
+
+    def mlxrl_command() -> int:
+        made = generate_group_rollouts(
+            model, named, [text], GROUP, cut, seed=next(seeds), use_chat_template=False
+        )
+        return sum(len(c.completion_tokens) for c in made)
+
+    def mlx_lm_lora() -> int:
+        made, _, _ = grpo_trainer.generate_grpo(
+            model, named, [prompt], T, GROUP, GROUP, "", 1.0, 0.0, 0, 0.0
+        )
+        return sum(completion.size for completion in made)
+
+    def mlx_lm() -> int:
+        made = batch_generate(
+            model, named, [list(prompt)] * GROUP, max_tokens=T, return_token_ids=True,
+            return_logprobs=True, sampler=make_sampler(1.0), completion_batch_size=GROUP,
+            prefill_batch_size=GROUP,
+        )  # fmt: skip
+        return sum(map(len, made.token_ids))
+
+    return {
+        "ours, with statistics": lambda: ours(WANTED),
+        "ours, without": lambda: ours(()),
+        "mlxrl, its command's path": mlxrl_command,
+        "mlxrl, batched": mlxrl,
+        "mlx-lm-lora, batched": mlx_lm_lora,
+        "mlx_lm.batch_generate": mlx_lm,
+    }
+
+
+def updaters(engine: MlxEngine, folder: Path) -> dict[str, Callable[[], int]]:
+    length, T, _ = SCENES["plain"]
+    prompt = [10 + i % 8 for i in range(length)]
+    rollouts = engine.generate([prompt], GROUP, Sampling(T), 0)
+    rewards = [float(row % 2) for row in range(GROUP)]
+    advantage = np.array([1.0, -1.0] * (GROUP // 2))
+    size = GROUP * (length + T)
+
+    def ours(keep: float) -> int:
+        kept = rollouts.valid
+        if keep < 1:
+            kept = random_share(kept, keep, np.random.default_rng(0))
+        weights = normalise(kept, rollouts.valid, "sequence", T)
+        engine.update(rollouts, weights, advantage, Objective(), 1e-5)
+        return size
+
+    text, named = " ".join(map(str, prompt)), Tokens(())
+    cut = SamplingConfig(max_tokens=T, temperature=1.0, top_p=1.0)
+    completions = generate_prefix_cached_group_rollouts(
+        engine.model, named, [text], GROUP, cut, seed=1, use_chat_template=False, batch_groups=True
+    )
+    rule, adam = GRPOAlgorithm(), optim.Adam(learning_rate=1e-5)
+
+    def mlxrl() -> int:
+        batch = batch_from_rollouts(
+            model=engine.model, completions=completions, rewards=rewards, group_size=GROUP,
+            pad_token_id=0, algorithm=rule, compute_reference=False,
+        )  # fmt: skip
+        optimizer_step(
+            model=engine.model, optimizer=adam, batch=batch, beta=0.0, pad_token_id=0,
+            algorithm=rule,
+        )  # fmt: skip
+        return size
+
+    drawn = [mx.array(row) for row in rollouts.tokens]
+
+    def recorded(**given: Any) -> Any:
+        return drawn, [named.decode(row.tolist()) for row in drawn], [0] * GROUP
+
+    def mlx_lm_lora() -> int:
+        """A step of its trainer, its sampling replaced by the recorded rollouts."""
+        args = grpo_trainer.GRPOTrainingArgs(
+            batch_size=1, iters=1, val_batches=0, steps_per_report=10**9, steps_per_eval=10**9,
+            steps_per_save=10**9, max_seq_length=1024, group_size=GROUP, beta=0.0,
+            adapter_file=str(folder / "peer.safetensors"), max_completion_length=T,
+            temperature=1.0, top_p=0.0, top_k=0, min_p=0.0,
+        )  # fmt: skip
+        grpo_trainer.generate_grpo = recorded
+        grpo_trainer.train_grpo(
+            engine.model, None, named, optim.Adam(learning_rate=mx.array(1e-5)),
+            [(prompt, [5], text, "5", None)] * 2, reward_funcs=[lambda *a, **k: rewards],
+            args=args,
+        )  # fmt: skip
+        return size
+
+    return {
+        "ours, 10 % kept": lambda: ours(0.1),
+        "ours, dense": lambda: ours(1.0),
+        "mlxrl": mlxrl,
+        "mlx-lm-lora": mlx_lm_lora,
+    }
+
+
+def show(title: str, found: dict[str, dict[str, float]]) -> None:
+    peers = {name: x for name, x in found.items() if not name.startswith("ours")}
+    best = max(x["tokens_per_s"] for x in peers.values())
+    least = min(x["peak_mb"] for x in peers.values())
+    print(f"\n{title}")
+    for name, x in found.items():
+        print(
+            f"  {name:28s} {x['tokens_per_s']:8.0f} tok/s  {x['s']:7.3f} s  "
+            f"{x['tokens_per_s'] / best:5.2f} of the best peer   "
+            f"peak {x['peak_mb']:7.1f} MB  {x['peak_mb'] / least:5.2f} of the least peer"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--vocab", type=int, default=1024)
+    a = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = make_model(Path(name), a.hidden, a.layers, a.vocab)
+        engine = MlxEngine(
+            str(folder),
+            EngineSettings(backend="mlx"),
+            OptimizerSettings(),
+            AdapterSettings(kind="lora", rank=8, alpha=16),
+        )
+        engine.model.eval()
+        for scene in SCENES:
+            show(scene, turns(a.rounds, samplers(engine, scene)))
+        show("update", turns(a.rounds, updaters(engine, folder)))
+    print(f"\nmlx {mx.__version__}, python {sys.version.split()[0]}, {mx.default_device()}")
+
+
+if __name__ == "__main__":
+    main()
