@@ -112,7 +112,9 @@ class CrewEngine(MlxEngine):
         """Every rank takes rank 0's weights and moments, to the bit."""
         if self.optimizer is None:
             return
-        own, state = self.crew.spread([self._own(), self.optimizer.state()])
+        # sorted: arrays are exchanged one by one, and a file's order is not a model's
+        trees = [dict(sorted(x.items())) for x in (self._own(), self.optimizer.state())]
+        own, state = self.crew.spread(trees)
         self.model.update(tree_unflatten(list(own.items())))
         self.optimizer.load(state)
 

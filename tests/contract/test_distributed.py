@@ -1,0 +1,141 @@
+"""Laws of several processes on one run: rank 0 alone writes, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from .conftest import require
+
+SMALL = [
+    *("steps=4", "prompts=3", "group=4", "max_tokens=24", "warmup=1", "keep=0.3"),
+    *("eval.problems=4", "eval.n=2", "eval.k=[1]", "record.rollouts_every=0"),
+    *("checkpoint.every=2", "checkpoint.last=9", "optimizer.eps=0.01"),
+]
+"""Three prompts on two ranks, so that their shares differ; a large eps, as in `training.SMOOTH`."""
+
+
+@pytest.fixture(autouse=True)
+def _mlx() -> None:
+    require("mlx")
+
+
+def ports(count: int) -> list[int]:
+    """Ports that were free a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    found = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return found
+
+
+def launch(folder: Path, command: list[str], ranks: int = 2) -> list[subprocess.Popen[str]]:
+    """What mlx.launch does with the ring backend: the command on each rank, all in one list."""
+    hosts = folder / "hosts.json"
+    hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in ports(ranks)]))
+    started: list[subprocess.Popen[str]] = []
+    for rank in range(ranks):
+        place = folder / f"rank-{rank}"
+        place.mkdir(exist_ok=True)
+        env = os.environ | {"MLX_RANK": str(rank), "MLX_HOSTFILE": str(hosts)}
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "ictcli", *command],
+                cwd=place,
+                env=env | {"OMP_NUM_THREADS": "1", "MLX_DISABLE_COMPILE": "1"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    return started
+
+
+def finish(started: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
+    try:
+        said = [one.communicate(timeout=180)[0] for one in started]
+    finally:
+        for one in started:
+            one.kill()
+    return [(one.returncode, text) for one, text in zip(started, said, strict=True)]
+
+
+def run_alone(folder: Path, command: list[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "ictcli", *command],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "MLX_DISABLE_COMPILE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def apart(one: Path, other: Path) -> float:
+    first, second = load_file(one), load_file(other)
+    assert first.keys() == second.keys()
+    return max(float(np.abs(first[name] - second[name]).max()) for name in first)
+
+
+@pytest.mark.parametrize("kind", ["none", "lora"])
+def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
+    """And a run of two that is broken off goes on to the same bits."""
+    command = ["train", "quickstart", "--backend", "mlx", "--run", "run", f"adapter.kind={kind}"]
+    run_alone(tmp_path / "alone", [*command, *SMALL])
+    for code, said in finish(launch(tmp_path, [*command, *SMALL])):
+        assert code == 0, said
+    run, name = tmp_path / "rank-0" / "run", "checkpoints/step-000004/weights.safetensors"
+    assert apart(tmp_path / "alone" / "run" / name, run / name) < 1e-5
+    begun = load_file(run / "checkpoints/step-000002/weights.safetensors")
+    assert any((begun[key] != value).any() for key, value in load_file(run / name).items())
+    assert not list((tmp_path / "rank-1").iterdir())
+    assert json.loads((run / "environment.json").read_text())["engine"]["processes"] == 2
+
+    kept = {path: (run / path).read_bytes() for path in (name, "metrics.jsonl", "eval/after.json")}
+    for gone in ("checkpoints/step-000004", "model", "adapter"):
+        shutil.rmtree(run / gone, ignore_errors=True)
+    (run / "summary.json").unlink()
+    for code, said in finish(launch(tmp_path, ["resume", "run"])):
+        assert code == 0, said
+    for path in (name, "metrics.jsonl"):
+        assert (run / path).read_bytes() == kept[path]
+
+
+def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
+    """A lost process is a sentence, not a traceback."""
+    command = ["train", "quickstart", "--backend", "mlx", "--run", "run", *SMALL, "steps=400"]
+    started = launch(tmp_path, command)
+    first = started[0].stdout
+    assert first is not None
+    for line in first:
+        if line.startswith("step 2/"):
+            break
+    started[1].kill()
+    left = first.read()
+    assert started[0].wait(60) == 1
+    assert "error: Another process of the launch is gone" in left
+    assert "hint: " in left
+    started[1].wait(60)
+
+
+def test_the_torch_engine_is_refused(tmp_path: Path) -> None:
+    command = ["train", "quickstart", "--backend", "torch", "--run", "run"]
+    started = launch(tmp_path, command, ranks=1)
+    ((code, said),) = finish(started)
+    assert code == 2
+    assert "one process" in said
+    assert "mlx.launch" in said
