@@ -7,7 +7,7 @@ import platform
 import shutil
 
 from ictcli import __version__
-from ictcli.engine import build_engine, choose_backend, installed_engines
+from ictcli.engine import LIBRARIES, build_engine, choose_backend, is_installed
 from ictcli.errors import UserError
 from ictcli.launch import versions
 from ictcli.settings import EngineSettings
@@ -20,9 +20,8 @@ def examine() -> list[dict[str, str]]:
         _row("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
         _row("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
     ]
-    installed = installed_engines()
-    for name in ("torch", "mlx"):
-        if name not in installed:
+    for name in LIBRARIES:
+        if not is_installed(name):
             rows.append(_row(f"engine {name}", "missing", f'pip install "ictcli[{name}]"'))
             continue
         try:

@@ -10,6 +10,7 @@ import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -113,12 +114,23 @@ def installed_engines() -> dict[str, Any]:
     return {point.name: point for point in entry_points(group="ictcli.engines")}
 
 
+LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
+"""What each of our engines stands on; an entry point alone does not say that it is there."""
+
+
+def is_installed(name: str) -> bool:
+    """Whether an engine can be loaded, without loading it."""
+    library = LIBRARIES.get(name)
+    return name in installed_engines() and (library is None or find_spec(library) is not None)
+
+
 def choose_backend(backend: str) -> str:
-    """Resolve `auto`: MLX on Apple silicon where it is installed, else PyTorch."""
+    """Resolve `auto`: MLX on Apple silicon, else PyTorch; of the two, one that is installed."""
     if backend != "auto":
         return backend
     on_mac = platform.system() == "Darwin" and platform.machine() == "arm64"
-    return "mlx" if on_mac and "mlx" in installed_engines() else "torch"
+    preferred = ("mlx", "torch") if on_mac else ("torch", "mlx")
+    return next((name for name in preferred if is_installed(name)), preferred[0])
 
 
 def launched() -> bool:
@@ -145,8 +157,8 @@ def build_engine(
     """
     name = choose_backend(settings.backend)
     engines = installed_engines()
-    if name not in engines:
-        if name not in ("torch", "mlx"):
+    if not is_installed(name):
+        if name not in LIBRARIES:
             raise UserError(
                 f"There is no backend {name!r}{nearest(name, sorted(engines))}.",
                 "ictcli doctor lists the engines that are installed",

@@ -77,13 +77,12 @@ def _with_adapter(folder: Path) -> Source:
             'add "model": a folder or hub id',
         )
     _check_weights(folder)
-    below = locate(base)
-    if below.adapter is not None:
+    if (Path(base) / ADAPTER_CONFIG).is_file():
         raise UserError(
             f"{folder} holds adapters of a model that is adapters itself, {base}.",
             "ictcli export RUN makes a whole model of a run",
         )
-    return Source(below.path, folder)
+    return Source(locate(base).path, folder)
 
 
 def rope_settings(config: dict[str, Any]) -> dict[str, Any]:

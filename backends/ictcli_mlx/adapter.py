@@ -18,13 +18,21 @@ from ictcli.errors import UserError, nearest
 from ictcli.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.settings import AdapterSettings
 
-from .files import flat, write_arrays
+from .files import flat, read_arrays, write_arrays
 from .model import is_quantised, model_dtype
+
+ADAPTED = ("lora_a", "lora_b", "m")
+"""Names of an adapter's weights: A, B, and DoRA's magnitudes."""
 
 
 def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
     """Freeze the model and give it adapters; gives what mlx-lm's adapter_config.json holds."""
     keys = _targets(model, settings)
+    widths = {module.bits for module in model.modules() if hasattr(module, "bits")}
+    if settings.kind == "dora" and any(32 % bits for bits in widths):
+        raise UserError(
+            f"mlx-lm's DoRA does not know weights of {max(widths)} bits.", "adapter.kind=lora does"
+        )
     config = {
         "fine_tune_type": settings.kind,
         "num_layers": settings.layers or len(model.layers),
@@ -40,6 +48,11 @@ def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
     linear_to_lora_layers(
         model, config["num_layers"], config["lora_parameters"], use_dora=settings.kind == "dora"
     )
+    if not flat(model.trainable_parameters()):
+        raise UserError(
+            f"The last {config['num_layers']} blocks have no layer that adapter.targets names.",
+            "adapter.layers=0 takes all blocks",
+        )
     mx.eval(model.parameters())  # the draw is of this seed, not of a later one
     return config
 
@@ -75,14 +88,17 @@ def read(model: nn.Module, folder: Path) -> None:
     """Put the adapters of a folder on a model that has none."""
     try:
         load_adapters(model, str(folder))
-    except (ValueError, KeyError, AttributeError, FileNotFoundError) as error:
+        own = {name for name in flat(model.parameters()) if name.rsplit(".", 1)[-1] in ADAPTED}
+        if missing := sorted(own - set(read_arrays(folder / ADAPTER_WEIGHTS))):
+            raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
+    except (ValueError, KeyError, AttributeError, TypeError, FileNotFoundError) as error:
         reason = " ".join(str(error).split())[:300].rstrip(".")
         raise UserError(
             f"The adapters in {folder} do not fit the model: {reason}.",
             f"{ADAPTER_CONFIG} says which model they were trained on",
         ) from error
     model.eval()
-    mx.eval(model.parameters())
+    mx.eval(model.parameters())  # the files are read here, not in the first step
 
 
 def write(folder: Path, weights: Any, config: dict[str, Any]) -> None:
@@ -117,9 +133,8 @@ def fused(model: Any, *, packed: bool) -> Generator[None]:
     plain = []
     for name, module in model.named_modules():
         if hasattr(module, "lora_a"):
-            made = module.fuse(dequantize=is_quantised(module) and not packed)
-            made.set_dtype(dtype)
-            plain.append((name, made))
+            plain.append((name, module.fuse() if packed else _fused_unpacked(module, dtype)))
+            plain[-1][1].set_dtype(dtype)
     model.update_modules(tree_unflatten(plain))
     try:
         if not packed:
@@ -127,6 +142,22 @@ def fused(model: Any, *, packed: bool) -> Generator[None]:
         yield
     finally:
         model.update_modules(tree_unflatten(before))
+
+
+def _fused_unpacked(module: Any, dtype: mx.Dtype) -> Any:
+    """An adapted layer as a plain one of `dtype`. The layer below is unpacked first: where some
+    packings yield bfloat16, the adapter would be rounded to it."""
+    if not is_quantised(module):
+        return module.fuse()
+    packed = module.linear
+    unpacked: Any = dequantize_model(nn.Sequential(packed))
+    dense = unpacked.layers[0]
+    dense.set_dtype(dtype)
+    module.linear = dense
+    try:
+        return module.fuse()
+    finally:
+        module.linear = packed
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
@@ -137,4 +168,4 @@ def _replaced(model: Any) -> list[tuple[str, Any]]:
         if hasattr(module, "lora_a") or hasattr(module, "bits")
     ]
     outer = {name for name, _ in found}
-    return [(n, m) for n, m in found if n.rsplit(".", 1)[0] not in outer]
+    return [(n, m) for n, m in found if n.rpartition(".")[0] not in outer]

@@ -29,10 +29,9 @@ def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
     return [cache.merge([cache] * len(lengths)) for cache in caches]
 
 
-def pad(caches: Sequence[Any], lengths: Sequence[int]) -> None:
-    """Announce rows of these lengths, padded on the right; `settle` afterwards."""
-    longest = max(lengths)
-    padding = [longest - length for length in lengths]
+def pad(caches: Sequence[Any], lengths: Sequence[int], width: int) -> None:
+    """Announce rows of these lengths, padded on the right to `width`; `settle` afterwards."""
+    padding = [width - length for length in lengths]
     for cache in caches:
         cache.prepare(lengths=list(lengths), right_padding=padding)
 

@@ -26,7 +26,7 @@ from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 from . import adapter, sample
 from .files import flat, number, read_arrays, write_arrays
 from .memory import Memory
-from .model import choose_device, find_heads, is_quantised, load, model_dtype
+from .model import choose_device, find_heads, is_quantised, load, model_dtype, restore_layout
 from .optimizer import Optimizer, norm
 from .update import Passes
 
@@ -152,7 +152,7 @@ class MlxEngine:
     def _mixed(self, prompts: Sequence[Sequence[int]]) -> bool:
         """Whether prompts may be decoded side by side whatever their lengths."""
         if len({len(prompt) for prompt in prompts}) > 1 and self._takes_mixed is None:
-            self._takes_mixed = sample.takes_mixed_lengths(self.model, self.vocabulary)
+            self._takes_mixed = sample.takes_mixed_lengths(self.model, self.vocabulary, self.memory)
         return bool(self._takes_mixed)
 
     def logprobs(
@@ -236,6 +236,7 @@ class MlxEngine:
             config.pop("quantization_config", None)
         with adapter.fused(self.model, packed=packed):
             save_model(folder, self.model)
+        restore_layout(folder, self.loaded.shapes)
         save_config(config, folder / "config.json")
         self.tokenizer.save_pretrained(folder)
         settings = self.loaded.folder / "generation_config.json"

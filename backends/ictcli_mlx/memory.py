@@ -18,6 +18,7 @@ class Memory:
         recommended = mx.device_info().get("max_recommended_working_set_size", 0)
         self.limit = int(limit_gib * 2**30) or int(recommended)
         self.peak = 0
+        mx.reset_peak_memory()  # it counts from the start of the process
         mx.set_cache_limit(self.limit // CACHE_SHARE if self.limit else UNLIMITED_CACHE)
         if mx.metal.is_available():
             mx.set_wired_limit(int(recommended))  # or the weights may be paged out

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 import mlx.nn as nn
 from huggingface_hub import snapshot_download
 from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, load_config, load_model
+from safetensors import safe_open
 from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
@@ -19,7 +21,7 @@ from ictcli.errors import EngineMissingError, UserError
 from ictcli.models import Source, rope_settings
 from ictcli.settings import EngineSettings
 
-from .files import flat
+from .files import flat, read_arrays, write_arrays
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Loaded:
     tokenizer: Any
     config: dict[str, Any]
     folder: Path
+    shapes: dict[str, tuple[int, ...]]
+    """Of the weights as they lie in the folder, by name."""
 
     @property
     def text_config(self) -> dict[str, Any]:
@@ -78,7 +82,7 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
         model, config = load_model(
             folder,
             lazy=True,
-            model_config=rope_settings(load_config(folder)),
+            model_config=_known_names(load_config(folder)),
             trust_remote_code=settings.trust_remote_code,
         )
         model.set_dtype(_dtype(model, settings.dtype, device))
@@ -89,7 +93,14 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
         raise UserError(f"The model {source.path} cannot be loaded: {reason}.", hint) from error
-    return Loaded(model, tokenizer, config, folder)
+    return Loaded(model, tokenizer, config, folder, _stored_shapes(folder))
+
+
+def _known_names(config: dict[str, Any]) -> dict[str, Any]:
+    """What mlx-lm does not find in a config of transformers 5, of a multimodal one too."""
+    text = config.get("text_config")
+    inner = {"text_config": {**text, **rope_settings(text)}} if isinstance(text, dict) else {}
+    return {**rope_settings(config), **inner}
 
 
 def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
@@ -115,6 +126,38 @@ def _is_float(value: mx.array) -> bool:
 
 def is_quantised(model: nn.Module) -> bool:
     return any(hasattr(module, "bits") for module in model.modules())
+
+
+def _stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for file in folder.glob("model*.safetensors"):
+        with cast(Any, safe_open)(file, "np") as opened:
+            found |= {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
+    return found
+
+
+def restore_layout(folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Turn the axes of saved weights back to what they were in the folder they were read from:
+    mlx-lm keeps a convolution's channels last."""
+    for file in folder.glob("model*.safetensors"):
+        arrays = read_arrays(file)
+        turned = {
+            name: value.transpose(*axes)
+            for name, value in arrays.items()
+            if (axes := _axes(tuple(value.shape), shapes.get(name))) is not None
+        }
+        if turned:
+            mx.eval(arrays, turned)  # all is read before the file is written again
+            write_arrays(file, arrays | turned)
+
+
+def _axes(now: tuple[int, ...], then: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The one order of axes that gives the shape `then`; None where it is the shape already."""
+    if then is None or now == then or sorted(now) != sorted(then):
+        return None
+    return next(
+        order for order in permutations(range(len(now))) if tuple(now[i] for i in order) == then
+    )
 
 
 Head = tuple[Any, str]

@@ -9,6 +9,7 @@ import mlx.nn as nn
 import mlx.optimizers as optim
 from mlx.utils import tree_map, tree_map_with_path, tree_unflatten
 
+from ictcli.errors import UserError
 from ictcli.settings import OptimizerSettings
 
 from .files import flat
@@ -74,6 +75,11 @@ class Optimizer:
         kinds: dict[str, dict[str, mx.array]] = {"adamw": {}, "master": {}}
         for entry, value in state.items():
             kind, name = entry.split("/", 1)
+            if kind not in kinds:
+                raise UserError(
+                    f"The optimiser's state ({kind}) is of another engine.",
+                    "resume with the engine the run began with",
+                )
             kinds[kind][name] = value
         self.adamw.state = tree_unflatten(list(kinds["adamw"].items()))
         self.masters = tree_map_with_path(
@@ -81,7 +87,7 @@ class Optimizer:
             _float32(self.model.trainable_parameters()),
         )
         self._round()
-        mx.eval(self.masters, self.adamw.state)
+        mx.eval(self.masters, self.adamw.state)  # the old ones can be dropped
 
 
 def norm(gradient: Any) -> mx.array:

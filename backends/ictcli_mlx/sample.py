@@ -109,13 +109,14 @@ def _lockstep(
     lanes = np.arange(B)  # the row of each lane
     alive = np.ones(B, dtype=bool)  # by lane
     drawn = draw(logits, mx.array(uniforms[:, 0]), sampling)
-    mx.async_eval(drawn[:2])
+    made = slice(3 if wanted else 2)  # p too: what it is made of can be dropped then
+    mx.async_eval(drawn[made])  # the first token
     for t in range(T):
         now = drawn
         if t + 1 < T:
             logits = model(now[0][:, None], cache=caches)[:, -1].astype(mx.float32)
             drawn = draw(logits, mx.array(uniforms[lanes, t + 1]), sampling)
-            mx.async_eval(drawn[:2])  # the next token, while Python looks at this one
+            mx.async_eval(drawn[made])  # the next token, while Python looks at this one
         here = np.flatnonzero(alive)
         rows, token = lanes[here], np.array(now[0])[here]
         tokens[rows, t], logp[rows, t] = token, np.array(now[1])[here]
@@ -149,12 +150,13 @@ def _prefill(
     caches = new_cache(model, before)
     longest = max(before)
     padded = min(before) < longest
+    chunk = max(PREFILL_TOKENS // len(prompts), 2)
     if padded:
-        pad(caches, before)
+        longest += longest % chunk == 1  # a window's cache takes a lone token for a decoded one
+        pad(caches, before, longest)
     ids = np.zeros((len(prompts), longest), dtype=np.int32)
     for row, prompt in enumerate(prompts):
         ids[row, : before[row]] = prompt[:-1]
-    chunk = max(PREFILL_TOKENS // len(prompts), 1)
     for first in range(0, longest, chunk):
         model(mx.array(ids[:, first : first + chunk]), cache=caches)  # its logits are never made
         mx.eval(arrays(caches))  # bounds memory: one chunk's activations at a time
@@ -210,7 +212,7 @@ def _nucleus(p: mx.array, sampling: Sampling) -> mx.array:
     return mx.take_along_axis(keep, mx.argsort(order, axis=-1), axis=-1)
 
 
-def takes_mixed_lengths(model: Any, vocabulary: int) -> bool:
+def takes_mixed_lengths(model: Any, vocabulary: int, memory: Memory) -> bool:
     """Whether the model decodes prompts of several lengths side by side as it does each alone.
 
     Some of mlx-lm's models do not look at the padding of their batched caches: they raise, or give
@@ -218,7 +220,6 @@ def takes_mixed_lengths(model: Any, vocabulary: int) -> bool:
     """
     tokens = [1 + i % (vocabulary - 1) for i in range(9)]
     prompts = [tokens[:length] for length in (7, 2, 9, 4, 1)]
-    memory = Memory(0)
     try:
         together, _ = _prefill(model, prompts, 1, memory)
         alone = mx.concatenate([_prefill(model, [p], 1, memory)[0] for p in prompts])

@@ -126,8 +126,9 @@ class TorchEngine:
                 f"{folder} holds the weights of another model.",
                 "resume with the model it began with",
             )
+        state = load_file(folder / OPTIMIZER)
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
-        self.optimizer.load(load_file(folder / OPTIMIZER))
+        self.optimizer.load(state)
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
         self.model.save_pretrained(folder)
@@ -167,7 +168,10 @@ def build(
     adapter: AdapterSettings | None = None,
 ) -> TorchEngine:
     """Entry point `ictcli.engines`: the engine with `model` loaded."""
-    if adapter is not None:
+    for key in ("gradient_checkpointing", "memory_limit"):
+        if getattr(settings, key):
+            raise UserError(f"The torch engine has no engine.{key}.", "--backend mlx has one")
+    if adapter is not None and adapter.kind != "none":
         raise UserError(
             "The torch engine trains all weights; adapters are trained by the mlx engine.",
             "--backend mlx, or adapter.kind=none",

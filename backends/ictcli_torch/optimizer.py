@@ -8,7 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ictcli.errors import UserError
 from ictcli.settings import OptimizerSettings
+
+MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+"""What torch.optim.AdamW holds for a weight."""
 
 
 class Optimizer:
@@ -71,6 +75,11 @@ class Optimizer:
     @torch.no_grad()
     def load(self, state: dict[str, Tensor]) -> None:
         """Take back what `state` gave, of a model with the same weights."""
+        if foreign := {entry.split("/")[0] for entry in state} - {"master", *MOMENTS}:
+            raise UserError(
+                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine.",
+                "resume with the engine the run began with",
+            )
         self.adamw.state.clear()
         for entry, value in state.items():
             kind, name = entry.split("/", 1)

@@ -89,7 +89,8 @@ def _run() -> int:
     except BrokenPipeError:
         raise
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
+        full = "memory" in str(error) or "allocate" in str(error)  # torch's words, and MLX's
+        if isinstance(error, RuntimeError) and not full:
             raise
         return fail(
             "The memory of the device is full.",
@@ -103,9 +104,9 @@ def _run() -> int:
 
 def _lead_or_follow() -> Any:
     """Run the command on rank 0 of a launch of several processes; the others lend it an engine."""
-    from ictcli.engine import follows, installed_engines
+    from ictcli.engine import follows, is_installed
 
-    if "mlx" not in installed_engines():
+    if not is_installed("mlx"):
         raise UserError("mlx.launch needs the MLX engine.", 'pip install "ictcli[mlx]"')
     from ictcli_mlx import distributed
 

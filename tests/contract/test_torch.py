@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
 from ictcli.settings import EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
-from .models import make_multimodal
+from .models import make_capped, make_multimodal
 from .oracle import Oracle
 from .test_generate import same
 from .test_update_dense import against_dense
@@ -120,6 +121,20 @@ def test_the_language_model_of_a_multimodal_one(tmp_path: Path) -> None:
         engine.logits(rollouts, rollouts.valid), oracle.logits(rollouts, rollouts.valid), atol=5e-5
     )
     assert train(engine, rollouts, 1)[0].stepped
+
+
+def test_soft_caps_and_windows_are_kept(tmp_path: Path) -> None:
+    """Caps of attention and of logits, behind a head that sees few places."""
+    folder = make_capped(tmp_path / "capped")
+    engine, oracle, rollouts = make_torch(folder), Oracle(folder), made_up()
+    logits = engine.logits(rollouts, rollouts.valid)
+    assert 2 < np.abs(logits).max() < 3
+    np.testing.assert_allclose(logits, oracle.logits(rollouts, rollouts.valid), atol=5e-5)
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+    np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
+    wanted = oracle.stats(found)["uniqueness"]
+    np.testing.assert_allclose(found.stats["uniqueness"], wanted, atol=2e-5)
+    against_dense(make_torch, folder, tmp_path / "weights", Objective(entropy=0.2))
 
 
 def test_recurrent_layers_sample_and_learn(hybrid_model: Path, tmp_path: Path) -> None:

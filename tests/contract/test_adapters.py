@@ -1,0 +1,249 @@
+"""Laws of low-rank adapters: the plain step on A and B, over a model that stays what it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from ictcli.algorithm.objective import Objective
+from ictcli.settings import AdapterSettings, OptimizerSettings
+from ictcli.types import FloatArray
+
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up
+from .lowrank import ADAPTERS, LowRankTrainer
+from .oracle import Oracle
+from .test_generate import same
+from .test_mlx import make_mlx
+from .test_update_dense import DECAYING
+from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, state, train
+
+LORA = AdapterSettings(kind="lora", rank=4, alpha=8, seed=3)
+DORA = LORA.model_copy(update={"kind": "dora"})
+BOTH = pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
+
+
+def make(
+    model: Path,
+    optimizer: OptimizerSettings = SMOOTH,
+    adapter: AdapterSettings = LORA,
+    **settings: Any,
+) -> Any:
+    return make_mlx(model, optimizer, adapter, **settings)
+
+
+def adapters_of(engine: Any, folder: Path) -> dict[str, FloatArray]:
+    """A and B (and m) by name, read from an export of the adapters."""
+    folder.mkdir(parents=True, exist_ok=True)
+    engine.export_adapter(folder)
+    return load_file(folder / ADAPTERS)
+
+
+def base_weights(engine: Any) -> dict[str, bytes]:
+    """Every frozen weight, to the bit."""
+    from mlx.utils import tree_flatten
+
+    trained = {name for name, _ in tree_flatten(engine.model.trainable_parameters())}
+    weights = dict(tree_flatten(engine.model.parameters()))
+    return {name: bytes(memoryview(w)) for name, w in weights.items() if name not in trained}
+
+
+@pytest.fixture(params=["tied", "untied"])
+def model(request: pytest.FixtureRequest, tiny_model: Path, untied_model: Path) -> Path:
+    return tiny_model if request.param == "tied" else untied_model
+
+
+@BOTH
+def test_fresh_adapters_compute_the_model_itself(model: Path, adapter: AdapterSettings) -> None:
+    """To the bit with LoRA, whose B begins at 0; DoRA divides norms by each other."""
+    rollouts = made_up()
+    plain, engine = make_mlx(model), make(model, adapter=adapter)
+    one, other = (e.logits(rollouts, rollouts.valid) for e in (plain, engine))
+    np.testing.assert_allclose(other, one, atol=0 if adapter is LORA else 1e-5)
+    sampled = [e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (plain, engine)]
+    same(sampled[1], sampled[0])
+    assert engine.describe()["parameters"] >= plain.describe()["parameters"]
+    assert 0 < engine.describe()["trained"] < plain.describe()["trained"]
+
+
+@BOTH
+def test_training_moves_the_adapters_alone(
+    model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    engine, rollouts = make(model, adapter=adapter), made_up()
+    before, fresh = base_weights(engine), adapters_of(engine, tmp_path / "fresh")
+    now = engine.logprobs(rollouts, 1.0)
+    assert all((fresh[name] == 0).all() for name in fresh if name.endswith("lora_b"))
+    train(engine, rollouts, 2)
+    assert base_weights(engine) == before
+    for name, values in adapters_of(engine, tmp_path / "trained").items():
+        assert np.abs(values - fresh[name]).max() > 0, name
+    assert np.abs(engine.logprobs(rollouts, 1.0) - now).max() > 1e-3
+    assert {name.rsplit(".", 1)[-1] for name in fresh} == {
+        "lora_a",
+        "lora_b",
+        *(["m"] if adapter is DORA else []),
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "objective"),
+    [(SMOOTH, PLAIN), (DECAYING, PLAIN), (SMOOTH, Objective(kl=0.3, entropy=0.1, temperature=0.7))],
+    ids=["plain", "decaying", "kl,entropy,T"],
+)
+def test_an_update_is_the_plain_step_on_a_and_b(
+    model: Path, tmp_path: Path, settings: OptimizerSettings, objective: Objective
+) -> None:
+    """Three of them: the first moves B alone, since B = 0 hides A. The KL is to the model without
+    adapters, which is where training begins."""
+    engine, rollouts = make(model, settings, micro_tokens=48), made_up()
+    fresh = adapters_of(engine, tmp_path / "fresh")
+    dense = LowRankTrainer(model, settings, tmp_path / "fresh")
+    engine.keep_reference()
+    weights, kl = sparse_weights(rollouts), 0.0
+    for step in range(3):
+        A = advantages(rollouts, step)
+        report = engine.update(rollouts, weights, A, objective, LR)
+        plain = dense.update(rollouts, weights, A, objective, LR)
+        trained = weights != 0 if objective.kl else (weights != 0) & (A != 0)[:, None]
+        assert report.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
+        assert report.loss == pytest.approx(plain.loss, rel=1e-4, abs=1e-6)
+        assert report.kl == pytest.approx(plain.k3[trained].mean(), rel=1e-3, abs=1e-7)
+        np.testing.assert_allclose(report.logp, np.where(trained, plain.logp, 0), atol=2e-5)
+        kl = report.kl
+    assert (kl > 1e-5) == (objective.kl > 0)
+    found, wanted = adapters_of(engine, tmp_path / "trained"), dense.adapter_weights()
+    assert found.keys() == wanted.keys()
+    assert apart(found, fresh) > 1e-3
+    assert apart(found, wanted) < 1e-5
+
+
+def test_gradients_of_a_and_b(model: Path, tmp_path: Path) -> None:
+    """Of adapters in the middle of training, both of them away from 0: AdamW with an eps above
+    every gradient steps 1000 times the gradient."""
+    raw, lr = OptimizerSettings(eps=1e6, clip_norm=1e6), 1e9
+    engine, rollouts, rng = make(model, raw), made_up(), np.random.default_rng(0)
+    state(engine, tmp_path)
+    values = load_file(tmp_path / "weights.safetensors")
+    values = {n: rng.normal(0, 0.2, w.shape).astype(np.float32) for n, w in values.items()}
+    save_file(values, tmp_path / "weights.safetensors", metadata={"format": "mlx"})
+    engine.restore(tmp_path)
+    before = adapters_of(engine, tmp_path / "before")
+    assert apart(before, values) == 0
+    dense = LowRankTrainer(model, raw, tmp_path / "before")
+    given = rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN
+    engine.update(*given, lr)
+    whole = dense.update(*given, 0.0).grad_norm
+    after, gradients = adapters_of(engine, tmp_path / "after"), dense.gradients()
+    for name, gradient in gradients.items():
+        moved = (before[name].astype(np.float64) - after[name]) / (lr / raw.eps)
+        small = 1e-4 * max(np.linalg.norm(gradient), 1e-3 * whole)
+        assert np.linalg.norm(moved - gradient) < small, name
+
+
+@BOTH
+def test_the_reference_is_the_model_without_adapters(
+    model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    engine, rollouts = make(model, adapter=adapter), made_up()
+    engine.keep_reference()
+    train(engine, rollouts, 2)
+    before = state(engine, tmp_path / "before")
+    found = engine.logprobs(rollouts, 0.6, reference=True)
+    np.testing.assert_array_equal(found, make_mlx(model).logprobs(rollouts, 0.6))
+    assert np.abs(engine.logprobs(rollouts, 0.6) - found).max() > 1e-3
+    assert state(engine, tmp_path / "after") == before
+    A, weights = advantages(rollouts, 2), sparse_weights(rollouts)
+    assert engine.update(rollouts, weights, A, Objective(kl=0.1), LR).kl > 0
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("fresh", [False, True], ids=["same engine", "fresh engine"])
+def test_restore_goes_on_to_the_bit(
+    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings, dtype: str, fresh: bool
+) -> None:
+    def build(seed: int) -> Any:
+        return make(tiny_model, adapter=adapter.model_copy(update={"seed": seed}), dtype=dtype)
+
+    engine, rollouts = build(3), made_up()
+    train(engine, rollouts, 2)
+    saved = state(engine, tmp_path / "saved")
+    sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+    train(engine, rollouts, 2, 2)
+    went_on = state(engine, tmp_path / "went on")
+    assert went_on != saved
+    other = build(4) if fresh else engine
+    other.restore(tmp_path / "saved")
+    assert state(other, tmp_path / "restored") == saved
+    again = other.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+    np.testing.assert_array_equal(again.tokens, sampled.tokens)
+    np.testing.assert_array_equal(again.logp, sampled.logp)
+    train(other, rollouts, 2, 2)
+    assert state(other, tmp_path / "repeated") == went_on
+
+
+@BOTH
+def test_an_export_has_the_adapters_fused_into_it(
+    model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    """And the engine trains on as if nothing had been written."""
+    engine, again, rollouts = *(make(model, adapter=adapter) for _ in range(2)), made_up()
+    train(engine, rollouts, 2)
+    before, wanted = state(engine, tmp_path / "before"), engine.logits(rollouts, rollouts.valid)
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    engine.export(folder)
+    assert state(engine, tmp_path / "after") == before
+    for reader in (Oracle(folder), make_mlx(folder)):
+        found = reader.logits(rollouts, rollouts.valid)
+        np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=1e-5)
+    assert load_file(folder / "model.safetensors").keys() == (
+        load_file(model / "model.safetensors").keys()
+    )
+    train(engine, rollouts, 1, 2)
+    train(again, rollouts, 3)
+    assert state(engine, tmp_path / "went on") == state(again, tmp_path / "never exported")
+
+
+@BOTH
+def test_an_export_of_16_bits_has_16_bits(
+    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    import mlx.core as mx
+
+    engine, rollouts = make(tiny_model, adapter=adapter, dtype="bfloat16"), made_up()
+    train(engine, rollouts, 2)
+    engine.export(tmp_path)
+    written: Any = mx.load(str(tmp_path / "model.safetensors"))
+    assert {weight.dtype for weight in written.values()} == {mx.bfloat16}
+    again = make_mlx(tmp_path, dtype="bfloat16")
+    np.testing.assert_allclose(
+        again.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0), atol=0.3
+    )
+
+
+@BOTH
+def test_sampling_is_of_the_adapted_model(model: Path, adapter: AdapterSettings) -> None:
+    engine, rollouts = make(model, adapter=adapter), made_up()
+    train(engine, rollouts, 3)
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+    np.testing.assert_allclose(engine.logprobs(found, 1.0), found.logp, atol=2e-5)
+    plain = make_mlx(model).logprobs(found, 1.0)
+    assert np.abs(plain - found.logp).max() > 1e-3
+
+
+@BOTH
+def test_gradient_checkpointing_changes_nothing(
+    model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    rollouts = made_up()
+    found = []
+    for checkpointing in (False, True):
+        engine = make(model, adapter=adapter, gradient_checkpointing=checkpointing)
+        train(engine, rollouts, 2)
+        found.append(adapters_of(engine, tmp_path / str(checkpointing)))
+    assert apart(*found) < 1e-6

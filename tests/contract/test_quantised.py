@@ -1,0 +1,215 @@
+"""Laws of models with packed weights: what trains on top of them, and how they are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from ictcli.errors import UserError
+from ictcli.settings import AdapterSettings
+
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up
+from .lowrank import make_quantised
+from .oracle import Oracle
+from .test_adapter_files import reader
+from .test_adapters import BOTH, LORA, adapters_of, base_weights, make
+from .test_generate import same
+from .test_mlx import make_mlx
+from .training import state, train
+
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture(scope="module", params=["tied", "untied"])
+def packed_model(
+    request: pytest.FixtureRequest,
+    tiny_model: Path,
+    untied_model: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    like = tiny_model if request.param == "tied" else untied_model
+    return make_quantised(like, tmp_path_factory.mktemp("models") / "packed")
+
+
+def written(engine: Any, folder: Path, **how: bool) -> Path:
+    folder.mkdir()
+    engine.export(folder, **how)
+    return folder
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "config.json").read_text(encoding="utf-8"))
+
+
+def unpacked(folder: Path) -> bool:
+    """Whether neither the settings nor the weights in a folder are of packed numbers."""
+    config, weights = config_of(folder), load_file(folder / WEIGHTS)
+    settings = any(name.startswith("quantization") for name in config)
+    packed = any(w.dtype == np.uint32 or n.endswith(".scales") for n, w in weights.items())
+    assert settings == packed
+    return not packed
+
+
+def test_all_weights_of_a_packed_model_are_not_trained(packed_model: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        make_mlx(packed_model)
+    assert str(packed_model) in caught.value.message
+    assert "adapter.kind=lora" in caught.value.hint
+
+
+def test_a_packed_model_is_sampled_from(packed_model: Path, tmp_path: Path) -> None:
+    """It is what its weights unpacked are."""
+    assert not unpacked(packed_model)
+    engine = reader(packed_model)
+    assert engine.describe()["bits"] == [4]
+    plain = make_mlx(written(engine, tmp_path / "plain"))
+    assert plain.describe()["bits"] == []
+    assert plain.describe()["parameters"] == engine.describe()["parameters"]
+    one, other = (e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (engine, plain))
+    same(one, other)
+
+
+@BOTH
+def test_adapters_train_on_packed_weights(
+    packed_model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    engine, rollouts = make(packed_model, adapter=adapter), made_up()
+    before = base_weights(engine)
+    first = engine.logits(rollouts, rollouts.valid)
+    plain = reader(packed_model).logits(rollouts, rollouts.valid)
+    np.testing.assert_allclose(first, plain, atol=0 if adapter is LORA else 1e-4)
+    assert set(adapters_of(engine, tmp_path)) == set(state_names(engine))
+    assert all(report.stepped for report in train(engine, rollouts, 2))
+    assert base_weights(engine) == before
+    moved = np.abs(engine.logits(rollouts, rollouts.valid) - first).max()
+    assert moved > 1e-2
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+    np.testing.assert_allclose(engine.logprobs(found, 1.0), found.logp, atol=2e-5)
+
+
+def state_names(engine: Any) -> list[str]:
+    from mlx.utils import tree_flatten
+
+    return [name for name, _ in tree_flatten(engine.model.trainable_parameters())]
+
+
+@BOTH
+def test_restore_goes_on_to_the_bit(
+    packed_model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    engine, rollouts = make(packed_model, adapter=adapter), made_up()
+    train(engine, rollouts, 2)
+    saved = state(engine, tmp_path / "saved")
+    train(engine, rollouts, 1, 2)
+    went_on = state(engine, tmp_path / "went on")
+    for other in (engine, make(packed_model, adapter=adapter.model_copy(update={"seed": 9}))):
+        other.restore(tmp_path / "saved")
+        assert state(other, tmp_path / "restored") == saved
+        train(other, rollouts, 1, 2)
+        assert state(other, tmp_path / "repeated") == went_on
+
+
+def test_the_reference_is_the_packed_model(packed_model: Path) -> None:
+    engine, rollouts = make(packed_model), made_up()
+    engine.keep_reference()
+    train(engine, rollouts, 2)
+    found = engine.logprobs(rollouts, 1.0, reference=True)
+    np.testing.assert_array_equal(found, reader(packed_model).logprobs(rollouts, 1.0))
+
+
+@BOTH
+def test_unpacked_it_is_the_trained_model(
+    packed_model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    """Also to transformers, which knows nothing of MLX's packed numbers."""
+    engine, rollouts = make(packed_model, adapter=adapter), made_up()
+    train(engine, rollouts, 2)
+    before, wanted = state(engine, tmp_path / "before"), engine.logits(rollouts, rollouts.valid)
+    folder = written(engine, tmp_path / "plain")
+    assert unpacked(folder)
+    for other in (Oracle(folder), make_mlx(folder)):
+        found = other.logits(rollouts, rollouts.valid)
+        np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=1e-5)
+    assert state(engine, tmp_path / "after") == before
+    np.testing.assert_array_equal(engine.logits(rollouts, rollouts.valid), wanted)
+
+
+@BOTH
+def test_packed_again_it_is_a_packed_model(
+    packed_model: Path, tmp_path: Path, adapter: AdapterSettings
+) -> None:
+    """The trained one, with every weight rounded to a step of its group's."""
+    engine, rollouts = make(packed_model, adapter=adapter), made_up()
+    train(engine, rollouts, 3)
+    before, wanted = state(engine, tmp_path / "before"), engine.logits(rollouts, rollouts.valid)
+    folder, plain = (
+        written(engine, tmp_path / str(packed), packed=packed) for packed in (True, False)
+    )
+    assert state(engine, tmp_path / "after") == before
+    assert not unpacked(folder)
+    assert config_of(folder)["quantization"] == {"group_size": 32, "bits": 4}
+    assert load_file(folder / WEIGHTS).keys() == load_file(packed_model / WEIGHTS).keys()
+    gaps = rounding(folder, plain)
+    assert len(gaps) > 14
+    assert max(gaps.values()) < 1
+    again = reader(folder)
+    assert again.describe()["bits"] == [4]
+    np.testing.assert_allclose(again.logits(rollouts, rollouts.valid), wanted, atol=2)
+    assert train(make(folder, adapter=adapter), rollouts, 1)[0].stepped
+
+
+def rounding(packed: Path, plain: Path) -> dict[str, float]:
+    """How far the numbers of each packed tensor are from the plain ones, in their group's steps."""
+    import mlx.core as mx
+
+    weights, wanted = (cast(Any, mx.load(str(folder / WEIGHTS))) for folder in (packed, plain))
+    found = {}
+    for name in [key.removesuffix(".scales") for key in weights if key.endswith(".scales")]:
+        parts = [weights[f"{name}.{part}"] for part in ("weight", "scales", "biases")]
+        gap = np.array(
+            mx.abs(mx.dequantize(*parts, group_size=32, bits=4) - wanted[f"{name}.weight"])
+        )
+        steps = np.abs(np.array(parts[1])).repeat(32, axis=1)
+        found[name] = float((gap / steps).max())
+    return found
+
+
+def test_adapters_on_a_packed_model_are_a_model(packed_model: Path, tmp_path: Path) -> None:
+    engine, rollouts = make(packed_model), made_up()
+    train(engine, rollouts, 2)
+    adapters_of(engine, tmp_path)
+    again = reader(tmp_path)
+    np.testing.assert_array_equal(again.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0))
+
+
+def test_packed_weights_compute_in_bfloat16_too(packed_model: Path) -> None:
+    engine, rollouts = make(packed_model, dtype="bfloat16"), made_up()
+    assert engine.describe()["dtype"] == "bfloat16"
+    before = engine.logprobs(rollouts, 1.0)
+    np.testing.assert_allclose(before, make(packed_model).logprobs(rollouts, 1.0), atol=0.5)
+    assert all(report.stepped for report in train(engine, rollouts, 2))
+    assert np.abs(engine.logprobs(rollouts, 1.0) - before).max() > 1e-2
+
+
+@BOTH
+@pytest.mark.parametrize(("bits", "mode"), [(8, "affine"), (6, "affine"), (4, "mxfp4")])
+def test_other_packings_train_and_unpack(
+    tiny_model: Path, tmp_path: Path, bits: int, mode: str, adapter: AdapterSettings
+) -> None:
+    """Or are refused, before a run has begun."""
+    packed = make_quantised(tiny_model, tmp_path / "packed", bits, mode)
+    try:
+        engine = make(packed, adapter=adapter)
+    except UserError as error:
+        assert error.hint
+        return
+    rollouts = made_up()
+    train(engine, rollouts, 2)
+    wanted = engine.logits(rollouts, rollouts.valid)
+    found = Oracle(written(engine, tmp_path / "plain")).logits(rollouts, rollouts.valid)
+    np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=1e-5)
