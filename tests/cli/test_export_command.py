@@ -1,0 +1,89 @@
+"""`ictcli export`, and what a run that trained adapters leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from processes import Ended, Processes, refusal
+
+from ictcli.engine import is_installed
+
+pytestmark = pytest.mark.skipif(not is_installed("mlx"), reason="adapters need the MLX engine")
+
+
+@pytest.fixture(scope="module")
+def adapted(
+    ictcli: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Ended]:
+    """A finished run of LoRA, and what it said."""
+    folder = tmp_path_factory.mktemp("adapted")
+    more = ("--backend", "mlx", "adapter.kind=lora", "steps=3", "--run", "run")
+    ended = ictcli.run("train", "quickstart", *small, *more, folder=folder)
+    assert ended.code == 0, ended.err
+    return folder / "run", ended
+
+
+def pass_at_1(ictcli: Processes, model: Path, *more: str, folder: Path) -> float:
+    bench = ("--bench", "chain", "--n", "4", "--k", "1", "--limit", "20", "--json")
+    ended = ictcli.run("eval", model, *bench, *more, folder=folder)
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)[0]["pass@1"]["value"]
+
+
+def test_a_run_of_adapters_says_where_they_are(adapted: tuple[Path, Ended]) -> None:
+    run, ended = adapted
+    told = ended.err.splitlines()
+    assert "adapter: run/adapter" in told
+    assert "whole: ictcli export run" in told
+    assert json.loads((run / "summary.json").read_text())["model"] == "run/adapter"
+    assert not (run / "model").exists()
+    assert {path.name for path in (run / "adapter").iterdir()} == {
+        "adapter_config.json",
+        "adapters.safetensors",
+    }
+
+
+def test_export_makes_a_whole_model(
+    ictcli: Processes, adapted: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    """Of either engine: the same samples, so the same pass@1."""
+    run, _ = adapted
+    before = pass_at_1(ictcli, run, folder=tmp_path)
+    ended = ictcli.run("export", run, "--out", "whole", folder=tmp_path)
+    assert (ended.code, ended.out) == (0, "whole\n")
+    assert "next: ictcli eval whole" in ended.err
+    for backend in ("mlx", "torch"):
+        made = Path("whole")
+        assert pass_at_1(ictcli, made, "--backend", backend, folder=tmp_path) == before
+    again = ictcli.run("export", run, "--out", "whole", folder=tmp_path)
+    assert "whole exists already" in refusal(again, 2)
+
+
+def test_the_torch_engine_says_what_reads_adapters(
+    ictcli: Processes, adapted: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    run, _ = adapted
+    ended = ictcli.run("eval", run, "--bench", "chain", "--backend", "torch", folder=tmp_path)
+    told = refusal(ended, 2)
+    assert "does not read the adapters" in told
+    assert "--backend mlx" in ended.err
+
+
+def test_what_is_no_run_is_not_exported(ictcli: Processes, tmp_path: Path) -> None:
+    assert "is not a run folder" in refusal(ictcli.run("export", "nosuch", folder=tmp_path), 2)
+
+
+def test_a_run_of_another_engine_is_not_resumed(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Its optimiser's state would be lost."""
+    begun = ("train", "quickstart", *small, "steps=2", "checkpoint.every=1", "--run", "run")
+    assert ictcli.run(*begun, "--backend", "mlx", folder=tmp_path).code == 0
+    run = tmp_path / "run"
+    (run / "summary.json").unlink()
+    recipe = (run / "recipe.toml").read_text()
+    (run / "recipe.toml").write_text(recipe.replace('backend = "mlx"', 'backend = "torch"'))
+    told = refusal(ictcli.run("resume", "run", folder=tmp_path), 2)
+    assert "of another engine" in told
