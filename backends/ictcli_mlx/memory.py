@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import mlx.core as mx
+from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from ictcli.errors import RunFailedError
 
 CACHE_SHARE = 8
 """Of the limit, one part in so many may be kept as freed buffers."""
 UNLIMITED_CACHE = 2 << 30
+DEFAULT_LIMIT = mx.get_memory_limit()
 
 
 class Memory:
@@ -20,8 +22,8 @@ class Memory:
         self.peak = 0
         mx.reset_peak_memory()  # it counts from the start of the process
         mx.set_cache_limit(self.limit // CACHE_SHARE if self.limit else UNLIMITED_CACHE)
-        if mx.metal.is_available():
-            mx.set_wired_limit(int(recommended))  # or the weights may be paged out
+        mx.set_memory_limit(self.limit or DEFAULT_LIMIT)  # near it MLX finishes before it begins
+        maybe_set_recommended_wired_limit()  # or the weights may be paged out
 
     def watch(self, what: str, hint: str) -> None:
         """Call at a boundary of evaluation. Raises RunFailedError over the limit, while the machine
