@@ -97,7 +97,8 @@ class Engine(Protocol):
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
         """Write the model and tokenizer in Hugging Face layout into an existing folder, adapters
-        fused into it. Quantised weights are unpacked, or stay `packed`, which rounds them again."""
+        fused into it. Quantised weights are unpacked, or stay `packed`, which rounds them again.
+        Mixtures of experts keep the names that mlx-lm gives their weights, with the MLX engine."""
         ...
 
     def export_adapter(self, folder: Path) -> None:
@@ -125,9 +126,12 @@ def is_installed(name: str) -> bool:
 
 
 def choose_backend(backend: str) -> str:
-    """Resolve `auto`: MLX on Apple silicon, else PyTorch; of the two, one that is installed."""
+    """Resolve `auto`: MLX on Apple silicon and under mlx.launch, else PyTorch; of the two, one that
+    is installed."""
     if backend != "auto":
         return backend
+    if launched():
+        return "mlx"
     on_mac = platform.system() == "Darwin" and platform.machine() == "arm64"
     preferred = ("mlx", "torch") if on_mac else ("torch", "mlx")
     return next((name for name in preferred if is_installed(name)), preferred[0])

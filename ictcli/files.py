@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -81,7 +82,8 @@ def sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _disk_faults(path: Path) -> Generator[None]:
-    """safetensors has an error of its own for a disk that is full: raise the OSError it is."""
+    """safetensors and MLX have errors of their own for a disk that is full: raise the OSError it
+    is."""
     try:
         yield
     except OSError:
@@ -90,6 +92,8 @@ def _disk_faults(path: Path) -> Generator[None]:
         if found := re.search(r"\(os error (\d+)\)", str(error)):
             number = int(found[1])
             raise OSError(number, os.strerror(number), str(path)) from error
+        if "Unable to write" in str(error):  # MLX does not say why
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         raise
 
 

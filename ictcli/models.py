@@ -99,6 +99,8 @@ def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
     if "rope_theta" in config or "rope_theta" not in given:
         return {}
     found["rope_theta"] = given["rope_theta"]
+    if "partial_rotary_factor" in given and "partial_rotary_factor" not in config:
+        found["partial_rotary_factor"] = given["partial_rotary_factor"]
     if given.get("rope_type", "default") != "default":
         found["rope_scaling"] = given
     return found

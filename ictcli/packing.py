@@ -16,7 +16,8 @@ from ictcli.algorithm.objective import Objective, was_clipped
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts, UpdateReport
 
 MAX_LOGITS = 1 << 27
-"""Logits of a pass at most (512 MB in float32), whatever the token budget allows."""
+"""Logits of a pass at most (512 MB in float32), whatever the token budget allows. A row that wants
+more runs several times."""
 
 
 @dataclass(frozen=True)
@@ -54,39 +55,47 @@ def micro_batches(
 ) -> Iterator[MicroBatch]:
     """Pack the rows that have a wanted token (B, T), longest first, into passes of `budget` tokens
     (one row at least)."""
-    T = wanted.shape[1]
-    reach = np.where(wanted.any(axis=1), T - np.argmax(wanted[:, ::-1], axis=1), 0)
     prompt_lengths = np.repeat([len(p) for p in rollouts.prompts], rollouts.group)
-    lengths = prompt_lengths + reach
-    order = [int(row) for row in np.argsort(-lengths, kind="stable") if reach[row]]
-    heads = wanted.sum(axis=1)
+    limit = max(MAX_LOGITS // vocabulary, 1)
+    pieces = [piece for row in range(len(wanted)) for piece in _pieces(row, wanted[row], limit)]
+    pieces.sort(key=lambda piece: -int(prompt_lengths[piece[0]] + piece[1][-1]))
     first = 0
-    while first < len(order):
-        last, longest, logits = first + 1, lengths[order[first]], heads[order[first]]
-        while last < len(order) and (last + 1 - first) * longest <= budget:
-            logits += heads[order[last]]
-            if logits * vocabulary > MAX_LOGITS:
+    while first < len(pieces):
+        row, places = pieces[first]
+        last, longest, logits = first + 1, prompt_lengths[row] + places[-1] + 1, len(places)
+        while last < len(pieces) and (last + 1 - first) * longest <= budget:
+            logits += len(pieces[last][1])
+            if logits > limit:
                 break
             last += 1
-        yield _pack(rollouts, wanted, order[first:last], int(longest), prompt_lengths)
+        yield _pack(rollouts, pieces[first:last], int(longest), prompt_lengths)
         first = last
 
 
-def _pack(
-    rollouts: Rollouts, wanted: BoolArray, rows: list[int], S: int, prompt_lengths: IntArray
-) -> MicroBatch:
-    ids = np.zeros((len(rows), S), dtype=np.int32)
-    head = np.zeros((len(rows), S), dtype=np.bool_)
-    for i, row in enumerate(rows):
+Piece = tuple[int, IntArray]
+"""A row, and response positions wanted of it, ascending."""
+
+
+def _pieces(row: int, wanted: BoolArray, limit: int) -> Iterator[Piece]:
+    """A row's wanted places, at most `limit` at a time: what remains runs once more."""
+    places = np.flatnonzero(wanted)
+    for first in range(0, len(places), limit):
+        yield row, places[first : first + limit]
+
+
+def _pack(rollouts: Rollouts, pieces: list[Piece], S: int, prompt_lengths: IntArray) -> MicroBatch:
+    ids = np.zeros((len(pieces), S), dtype=np.int32)
+    head = np.zeros((len(pieces), S), dtype=np.bool_)
+    for i, (row, places) in enumerate(pieces):
         prompt, begin = rollouts.prompt_of(row), int(prompt_lengths[row])
         response = rollouts.tokens[row, : S - begin]
         ids[i, :begin] = prompt
         ids[i, begin : begin + len(response)] = response
-        head[i, begin + np.nonzero(wanted[row])[0] - 1] = True
-    local, positions = np.nonzero(wanted[rows])
-    where = np.asarray(rows)[local]
-    targets = rollouts.tokens[where, positions].astype(np.int32)
-    return MicroBatch(ids, head, where, positions, targets)
+        head[i, begin + places - 1] = True
+    rows = np.repeat([row for row, _ in pieces], [len(places) for _, places in pieces])
+    positions = np.concatenate([places for _, places in pieces])
+    targets = rollouts.tokens[rows, positions].astype(np.int32)
+    return MicroBatch(ids, head, rows, positions, targets)
 
 
 @dataclass

@@ -19,7 +19,7 @@ class EngineSettings(Table):
     device: str = "auto"
     """auto, cuda, cuda:1, mps or cpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the weights; statistics are float32 always. auto: bfloat16 on a GPU, else float32."""
+    """Of the weights; statistics are float32 always. auto: 16 bits on a GPU, else float32."""
     threads: int = Field(default=0, ge=0, le=1024)
     """CPU threads; 0 leaves it to the engine."""
     rows: int = Field(default=512, ge=1)

@@ -19,10 +19,7 @@ from ictcli.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.settings import AdapterSettings
 
 from .files import flat, read_arrays, write_arrays
-from .model import is_quantised, model_dtype
-
-ADAPTED = ("lora_a", "lora_b", "m")
-"""Names of an adapter's weights: A, B, and DoRA's magnitudes."""
+from .model import ADAPTED, is_quantised, model_dtype
 
 
 def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
@@ -84,15 +81,21 @@ def _is_switch(module: nn.Module) -> bool:
     return isinstance(module, SwitchLinear | QuantizedSwitchLinear)
 
 
-def read(model: nn.Module, folder: Path) -> None:
-    """Put the adapters of a folder on a model that has none."""
+def read(model: nn.Module, folder: Path, base: str) -> None:
+    """Put the adapters of a folder on a model that has none, of the fingerprint `base`."""
     try:
+        about = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+        kind = about["fine_tune_type"]
+        if kind not in ("lora", "dora"):
+            raise ValueError(f"fine_tune_type is {kind!r}, neither lora nor dora")
+        if about.get("base", base) != base:
+            raise ValueError("they were trained on other weights")
         load_adapters(model, str(folder))
         own = {name for name in flat(model.parameters()) if name.rsplit(".", 1)[-1] in ADAPTED}
         if missing := sorted(own - set(read_arrays(folder / ADAPTER_WEIGHTS))):
             raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
-    except (ValueError, KeyError, AttributeError, TypeError, FileNotFoundError) as error:
-        reason = " ".join(str(error).split())[:300].rstrip(".")
+    except Exception as error:  # whatever a broken folder makes the library raise
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
         raise UserError(
             f"The adapters in {folder} do not fit the model: {reason}.",
             f"{ADAPTER_CONFIG} says which model they were trained on",

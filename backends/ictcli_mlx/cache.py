@@ -18,9 +18,9 @@ def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
     Prompts of one length need no mask, and get the model's plain caches. Else they are the batched
     kind, which knows each row's padding; a model whose caches have none is refused.
     """
-    if len(set(lengths)) == 1:
-        return make_prompt_cache(model)
     caches = make_prompt_cache(model)
+    if len(set(lengths)) == 1:
+        return caches
     unknown = [type(cache).__name__ for cache in caches if not hasattr(cache, "merge")]
     if unknown:
         raise UserError(
@@ -45,7 +45,9 @@ def settle(caches: Sequence[Any]) -> None:
 def take(caches: Sequence[Any], rows: mx.array) -> None:
     """Keep the rows (R',), any number of times each."""
     for cache in caches:
-        if hasattr(cache, "filter"):
+        if hasattr(cache, "caches"):  # a layer of several
+            take(cache.caches, rows)
+        elif hasattr(cache, "filter"):
             cache.filter(rows)
         elif not cache.empty():
             cache.keys, cache.values = tree_map(lambda x: x[rows], (cache.keys, cache.values))

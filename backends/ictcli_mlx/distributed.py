@@ -9,7 +9,7 @@ gradient, and every rank takes the same step from it.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -19,7 +19,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map, tree_unflatten
-from safetensors.numpy import load, save
 
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import RunFailedError
@@ -28,76 +27,8 @@ from ictcli.seeds import generator
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
 
+from .crew import Crew, Message
 from .engine import MlxEngine
-from .files import number
-
-Message = tuple[str, dict[str, Any], dict[str, np.ndarray]]
-"""A verb, its plain arguments and its arrays."""
-
-
-class Crew:
-    """The processes of a launch, and what they tell each other."""
-
-    def __init__(self) -> None:
-        self.group = mx.distributed.init(strict=True)
-        self.rank, self.size = self.group.rank(), self.group.size()
-
-    def _sum(self, values: mx.array) -> mx.array:
-        return self._done(mx.distributed.all_sum(values, group=self.group, stream=mx.cpu))
-
-    def _every(self, values: mx.array) -> mx.array:
-        return self._done(mx.distributed.all_gather(values, group=self.group, stream=mx.cpu))
-
-    def max(self, value: float) -> float:
-        highest = mx.distributed.all_max(mx.array(value), group=self.group, stream=mx.cpu)
-        return number(self._done(highest))
-
-    def _done(self, values: mx.array) -> mx.array:
-        try:
-            mx.eval(values)  # a collective: every rank has to be here
-        except RuntimeError as error:
-            raise RunFailedError(
-                f"Another process of the launch is gone: {error}.",
-                "its own message says why; the same mlx.launch with ictcli resume RUN goes on",
-            ) from error
-        return values
-
-    def announce(self, message: Message | None) -> Message:
-        """Rank 0's message, on every rank."""
-        blob = b"" if message is None else _packed(message)
-        size = int(np.array(self._sum(mx.array(len(blob), dtype=mx.int32))))
-        mine = np.frombuffer(blob, dtype=np.uint8) if blob else np.zeros(size, dtype=np.uint8)
-        return _unpacked(np.array(self._sum(mx.array(mine))).tobytes())
-
-    def gather(self, message: Message) -> list[Message]:
-        """Every rank's message, by rank, on every rank."""
-        blob = np.frombuffer(_packed(message), dtype=np.uint8)
-        sizes = np.array(self._every(mx.array([len(blob)], dtype=mx.int32)))
-        padded = np.zeros((1, sizes.max()), dtype=np.uint8)
-        padded[0, : len(blob)] = blob
-        rows = np.array(self._every(mx.array(padded)))
-        return [_unpacked(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
-
-    def sum(self, tree: Any) -> Any:
-        """A tree's sum over ranks, array by array, the same bits on every rank."""
-        return tree_map(self._sum, tree)
-
-    def spread(self, tree: Any) -> Any:
-        """Rank 0's arrays, on every rank."""
-        return self.sum(tree if self.rank == 0 else tree_map(mx.zeros_like, tree))
-
-
-def _packed(message: Message) -> bytes:
-    verb, given, arrays = message
-    head = json.dumps([verb, given]).encode()
-    body = save({name: np.ascontiguousarray(values) for name, values in arrays.items()})
-    return len(head).to_bytes(8, "little") + head + body
-
-
-def _unpacked(blob: bytes) -> Message:
-    end = 8 + int.from_bytes(blob[:8], "little")
-    verb, given = json.loads(blob[8:end])
-    return verb, given, load(blob[end:])
 
 
 class CrewEngine(MlxEngine):
@@ -105,8 +36,9 @@ class CrewEngine(MlxEngine):
 
     def __init__(self, crew: Crew, *given: Any) -> None:
         self.crew = crew
-        super().__init__(*given)
-        self._align()
+        with crew.together():
+            super().__init__(*given)
+            self._align()
 
     def _align(self) -> None:
         """Every rank takes rank 0's weights and moments, to the bit."""
@@ -136,8 +68,9 @@ class CrewEngine(MlxEngine):
             "seed": str(seed),
             "wanted": list(wanted),
         }
-        self.crew.announce(("generate", given, {}))
-        return self._generate(**given)
+        with self.crew.together():
+            self.crew.announce(("generate", given, {}))
+            return self._generate(**given)
 
     def _generate(
         self,
@@ -196,8 +129,10 @@ class CrewEngine(MlxEngine):
             arrays |= {"weights": weights, "advantage": advantage}
             arrays |= {} if old_logp is None else {"old_logp": old_logp}
             arrays |= {} if kl_old is None else {"kl_old": kl_old}
-            self.crew.announce(("update", given, arrays))
-        return super().update(rollouts, weights, advantage, objective, lr, old_logp, kl_old)
+            with self.crew.together():
+                self.crew.announce(("update", given, arrays))
+        with self.crew.together():
+            return super().update(rollouts, weights, advantage, objective, lr, old_logp, kl_old)
 
     def _update(self, given: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         rollouts = Rollouts(
@@ -232,8 +167,9 @@ class CrewEngine(MlxEngine):
 
     def restore(self, folder: Path) -> None:
         super().restore(folder)
-        self.crew.announce(("align", {}, {}))
-        self._align()
+        with self.crew.together():
+            self.crew.announce(("align", {}, {}))
+            self._align()
 
     def follow(self) -> Message:
         """Do as rank 0 says until it says something that is not an engine's; gives that."""
@@ -285,7 +221,8 @@ def lead(
     """Rank 0's engine; the others build theirs."""
     parts = {"settings": settings, "optimizer": optimizer, "adapter": adapter}
     given = {name: part and part.model_dump(mode="json") for name, part in parts.items()}
-    crew().announce(("build", {"model": model, **given}, {}))
+    with crew().together():
+        crew().announce(("build", {"model": model, **given}, {}))
     return CrewEngine(crew(), model, settings, optimizer, adapter)
 
 
@@ -294,18 +231,21 @@ def follow() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
     message = crew().announce(None)
     while message[0] == "build":
-        _, given, _ = message
-        engine = CrewEngine(
-            crew(),
-            given["model"],
-            EngineSettings.model_validate(given["settings"]),
-            given["optimizer"] and OptimizerSettings.model_validate(given["optimizer"]),
-            given["adapter"] and AdapterSettings.model_validate(given["adapter"]),
-        )
-        message = engine.follow()
+        message = _built(message[1]).follow()  # bound to no name: one model at a time
+
+
+def _built(given: dict[str, Any]) -> CrewEngine:
+    return CrewEngine(
+        crew(),
+        given["model"],
+        EngineSettings.model_validate(given["settings"]),
+        given["optimizer"] and OptimizerSettings.model_validate(given["optimizer"]),
+        given["adapter"] and AdapterSettings.model_validate(given["adapter"]),
+    )
 
 
 def dismiss() -> None:
-    """Rank 0's last word: the others end."""
-    if _crew:
-        _crew[0].announce(("end", {}, {}))
+    """Rank 0's last word: the others end. If the launch is broken, its exit code says so."""
+    if _crew and not _crew[0].broken:
+        with contextlib.suppress(RunFailedError):
+            _crew[0].announce(("end", {}, {}))

@@ -24,9 +24,17 @@ from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import adapter, sample
-from .files import flat, number, read_arrays, write_arrays
+from .files import flat, number, read_about, read_arrays, write_arrays
 from .memory import Memory
-from .model import choose_device, find_heads, is_quantised, load, model_dtype, restore_layout
+from .model import (
+    choose_device,
+    find_heads,
+    fingerprint,
+    is_quantised,
+    load,
+    model_dtype,
+    restore_layout,
+)
 from .optimizer import Optimizer, norm
 from .update import Passes
 
@@ -53,9 +61,9 @@ class MlxEngine:
         self.loaded = load(self.source, settings, self.device)
         self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
         self.stop_ids = self.loaded.stop_ids
-        text = self.loaded.text_config
-        self.context = int(text.get("max_position_embeddings") or 1 << 30)
-        self.vocabulary = int(text["vocab_size"])
+        self.context = self.loaded.context
+        self.vocabulary = int(self.loaded.text_config["vocab_size"])
+        self.memory.watch("Loading the model", "take a smaller or a 4-bit model")
         self._takes_mixed: bool | None = None
         self.adapter: dict[str, Any] | None = None
         self._adapt(adapters, trains=optimizer is not None)
@@ -82,9 +90,11 @@ class MlxEngine:
                     f"{self.source.adapter} holds adapters, and training begins with a model.",
                     "ictcli export RUN makes a whole model of a run",
                 )
-            adapter.read(self.model, self.source.adapter)
+            adapter.read(self.model, self.source.adapter, fingerprint(self.loaded.folder))
         elif new and adapters is not None:
-            self.adapter = {"model": self.source.path, **adapter.put_on(self.model, adapters)}
+            made = adapter.put_on(self.model, adapters)
+            base = fingerprint(self.loaded.folder)
+            self.adapter = {"model": self.source.path, "base": base, **made}
         elif trains and is_quantised(self.model):
             raise UserError(
                 f"{self.source.path} is quantised, and packed weights cannot be trained.",
@@ -151,9 +161,12 @@ class MlxEngine:
 
     def _mixed(self, prompts: Sequence[Sequence[int]]) -> bool:
         """Whether prompts may be decoded side by side whatever their lengths."""
-        if len({len(prompt) for prompt in prompts}) > 1 and self._takes_mixed is None:
+        return len({len(prompt) for prompt in prompts}) == 1 or self._probe()
+
+    def _probe(self) -> bool:
+        if self._takes_mixed is None:
             self._takes_mixed = sample.takes_mixed_lengths(self.model, self.vocabulary, self.memory)
-        return bool(self._takes_mixed)
+        return self._takes_mixed
 
     def logprobs(
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
@@ -166,7 +179,7 @@ class MlxEngine:
 
     def keep_reference(self) -> None:
         """Arrays never change: an update makes new ones, and these stay."""
-        self.reference = self.model.trainable_parameters()
+        self.reference = {} if self.adapter else self.model.trainable_parameters()
 
     @contextlib.contextmanager
     def _as_reference(self) -> Generator[None]:
@@ -200,8 +213,11 @@ class MlxEngine:
         )
         grad_norm = 0.0 if gradient is None else number(norm(gradient))
         report = tally.report(grad_norm, finite=bool(np.isfinite([grad_norm, tally.loss]).all()))
+        held = [gradient]
+        del gradient
         if report.stepped:
-            self.optimizer.step(gradient, grad_norm, lr)
+            self.optimizer.step(held, grad_norm, lr)
+            self.memory.watch("The optimiser's step", "train adapters: adapter.kind=lora")
         self.memory.free()  # sampling needs buffers of other sizes
         return report
 
@@ -214,17 +230,21 @@ class MlxEngine:
 
     def save(self, folder: Path) -> None:
         assert self.optimizer is not None
-        write_arrays(folder / WEIGHTS, self._own())
+        base = self.adapter["base"] if self.adapter else ""
+        write_arrays(folder / WEIGHTS, self._own(), base=base)
         write_arrays(folder / OPTIMIZER, self.optimizer.state())
 
     def restore(self, folder: Path) -> None:
         assert self.optimizer is not None
+        self._probe()  # of the weights the run began with, whenever it is resumed
         weights, state = (read_arrays(folder / name) for name in (WEIGHTS, OPTIMIZER))
         mx.eval(weights, state)  # all is read before anything is changed
-        if _shapes(weights) != _shapes(self._own()):
+        below = read_about(folder / WEIGHTS, "base")
+        other = self.adapter is not None and below not in ("", self.adapter["base"])
+        if other or _shapes(weights) != _shapes(self._own()):
             raise UserError(
-                f"{folder} holds the weights of another model.",
-                "resume with the model it began with",
+                f"{folder} holds the weights of another model, or another dtype's.",
+                "resume with the model and engine.dtype it began with",
             )
         self.model.update(tree_unflatten(list(weights.items())))
         self.optimizer.load(state)
@@ -251,8 +271,8 @@ class MlxEngine:
         return max(self.memory.peak, mx.get_peak_memory())
 
 
-def _shapes(weights: dict[str, mx.array]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(value.shape) for name, value in weights.items()}
+def _shapes(weights: dict[str, mx.array]) -> dict[str, tuple[Any, ...]]:
+    return {name: (*value.shape, value.dtype) for name, value in weights.items()}
 
 
 def build(

@@ -20,9 +20,16 @@ def number(value: mx.array) -> float:
     return float(cast(float, value.item()))
 
 
-def write_arrays(path: Path, arrays: dict[str, mx.array]) -> None:
-    """Equal arrays make equal bytes: MLX writes them in an order that follows the dict's."""
-    mx.save_safetensors(str(path), dict(sorted(arrays.items())), metadata={"format": "mlx"})
+def write_arrays(path: Path, arrays: dict[str, mx.array], **about: str) -> None:
+    """Equal arrays make equal bytes: MLX writes them in an order that follows the dict's. `about`
+    goes into the file's header."""
+    mx.save_safetensors(str(path), dict(sorted(arrays.items())), {"format": "mlx", **about})
+
+
+def read_about(path: Path, name: str) -> str:
+    """What `write_arrays` was told under this name; empty where it was not."""
+    with cast(Any, safe_open)(path, "np") as opened:
+        return (opened.metadata() or {}).get(name, "")
 
 
 def read_arrays(path: Path) -> dict[str, mx.array]:

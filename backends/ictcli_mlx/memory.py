@@ -29,16 +29,21 @@ class Memory:
         """Call at a boundary of evaluation. Raises RunFailedError over the limit, while the machine
         still has the rest to live on."""
         self.peak = max(self.peak, mx.get_peak_memory())
-        if self.limit and mx.get_peak_memory() > self.limit:
-            took = self.peak
+        took = mx.get_peak_memory()
+        if self.limit and took > self.limit:
             mx.reset_peak_memory()
             raise RunFailedError(
-                f"{what} took {took / 2**30:.2f} GiB of memory, over the limit of "
-                f"{self.limit / 2**30:.2f} GiB.",
-                f"{hint}, or raise engine.memory_limit in RUN/recipe.toml, then: ictcli resume RUN",
+                f"{what} took {_size(took)} of memory, over the limit of {_size(self.limit)}.",
+                f"{hint}, or raise engine.memory_limit (a run that had begun: in its recipe.toml, "
+                "then ictcli resume RUN)",
             )
 
     def free(self) -> None:
         """Give freed buffers back to the system: the next phase needs others."""
         self.peak = max(self.peak, mx.get_peak_memory())
         mx.clear_cache()
+        mx.reset_peak_memory()  # or this phase would be blamed for the next one's
+
+
+def _size(n: float) -> str:
+    return f"{n / 2**30:.2f} GiB" if n >= 2**29 else f"{n / 2**20:.2f} MiB"

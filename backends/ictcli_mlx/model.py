@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +15,8 @@ from typing import Any, cast
 import mlx.core as mx
 import mlx.nn as nn
 from huggingface_hub import snapshot_download
+from mlx.utils import tree_map_with_path
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, load_config, load_model
 from safetensors import safe_open
 from transformers import AutoTokenizer
@@ -22,6 +27,9 @@ from ictcli.models import Source, rope_settings
 from ictcli.settings import EngineSettings
 
 from .files import flat, read_arrays, write_arrays
+
+ADAPTED = frozenset(("lora_a", "lora_b", "m"))
+"""Names of an adapter's weights: A, B, and DoRA's magnitudes."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,18 @@ class Loaded:
     def text_config(self) -> dict[str, Any]:
         """The language model's settings, also of a model that takes images too."""
         return self.config.get("text_config", self.config)
+
+    @property
+    def context(self) -> int:
+        """The longest sequence that is computed as the model means it. A window that mlx-lm's model
+        leaves out changes nothing within its own length."""
+        text = self.text_config
+        length = int(text.get("max_position_embeddings") or text.get("n_positions") or 1 << 30)
+        window, kinds = int(text.get("sliding_window") or 0), text.get("layer_types")
+        slides = window > 0 and text.get("use_sliding_window") is not False
+        slides = slides and (kinds is None or "sliding_attention" in kinds)
+        kept = any("Rotating" in type(cache).__name__ for cache in make_prompt_cache(self.model))
+        return min(length, window) if slides and not kept else length
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -85,11 +105,13 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
             model_config=_known_names(load_config(folder)),
             trust_remote_code=settings.trust_remote_code,
         )
-        model.set_dtype(_dtype(model, settings.dtype, device))
+        _cast(model, _dtype(model, settings.dtype, device))
         mx.eval(model.parameters())  # weights are read here, not in the first step
     except Exception as error:  # whatever a broken folder makes the library raise
         reason = " ".join((str(error).strip() or type(error).__name__).split())[:300].rstrip(".!")
         hint = "check the path or hub id; a hub id needs the network or a filled cache"
+        if isinstance(error, TypeError | ValueError | KeyError):
+            hint = "mlx-lm may not know this kind of model; --backend torch may"
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
         raise UserError(f"The model {source.path} cannot be loaded: {reason}.", hint) from error
@@ -114,10 +136,23 @@ def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
     return mx.bfloat16 if kept == mx.float32 else kept
 
 
+def _cast(model: Any, dtype: mx.Dtype) -> None:
+    """Give weights this type, but for those that the model wants left as they are (routing and
+    decay in float32)."""
+    wants = getattr(model, "cast_predicate", lambda name: True)
+    cast = tree_map_with_path(
+        lambda name, x: x.astype(dtype) if _is_float(x) and wants(name) else x, model.parameters()
+    )
+    model.update(cast)
+
+
 def model_dtype(model: nn.Module) -> mx.Dtype:
-    """What the model computes in: the type of its norms, scales and embeddings."""
-    found = [x.dtype for x in flat(model.parameters()).values() if _is_float(x)]
-    return found[0] if found else mx.float32
+    """What the model computes in: the type of most of its weights, scales and norms."""
+    sizes: Counter[mx.Dtype] = Counter()
+    for name, x in flat(model.parameters()).items():
+        if _is_float(x) and name.rsplit(".", 1)[-1] not in ADAPTED:
+            sizes[x.dtype] += x.size
+    return sizes.most_common(1)[0][0] if sizes else mx.float32
 
 
 def _is_float(value: mx.array) -> bool:
@@ -134,6 +169,19 @@ def _stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
         with cast(Any, safe_open)(file, "np") as opened:
             found |= {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
     return found
+
+
+def fingerprint(folder: Path) -> str:
+    """Of a model's files: their headers, sizes, and a megabyte at each end, so it takes no time."""
+    found = hashlib.sha256()
+    for file in sorted(folder.glob("model*.safetensors")):
+        size, edge = file.stat().st_size, 1 << 20
+        found.update(str(size).encode())
+        with file.open("rb") as opened:
+            found.update(opened.read(edge))
+            opened.seek(max(size - edge, 0))
+            found.update(opened.read(edge))
+    return found.hexdigest()
 
 
 def restore_layout(folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -165,12 +213,14 @@ Head = tuple[Any, str]
 
 
 def find_heads(model: nn.Module) -> list[Head]:
-    """Whatever may serve as LM head: `lm_head`, or an embedding's transpose."""
-    return [
-        (module, "as_linear" if hasattr(module, "as_linear") else "__call__")
+    """Whatever may serve as LM head: `lm_head`, or an embedding's transpose. Of one inside another
+    (below an adapter) the outer."""
+    found = {
+        name: (module, "as_linear" if hasattr(module, "as_linear") else "__call__")
         for name, module in model.named_modules()
         if hasattr(module, "as_linear") or name.rsplit(".", 1)[-1] == "lm_head"
-    ]
+    }
+    return [head for name, head in found.items() if name.rpartition(".")[0] not in found]
 
 
 @contextlib.contextmanager
@@ -227,6 +277,7 @@ def recomputing(layers: Sequence[Any], active: bool) -> Generator[None]:
             layer.__class__ = kind
 
 
+@cache
 def _recomputed(plain: Any) -> type:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         def run(parameters: Any, *args: Any, **kwargs: Any) -> Any:

@@ -40,18 +40,22 @@ class Optimizer:
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
         """Nothing is read or kept but what is passed: so it can be compiled, and not go stale."""
         kept, self.adamw.state = self.adamw.state, state
-        stepped = self.adamw.apply_gradients(gradient, masters)
-        state, self.adamw.state = self.adamw.state, kept
-        return stepped, state
+        try:
+            return self.adamw.apply_gradients(gradient, masters), self.adamw.state
+        finally:
+            self.adamw.state = kept
 
-    def step(self, gradient: Any, grad_norm: float, lr: float) -> None:
-        """Clip a gradient of this norm to `clip_norm`, and step."""
+    def step(self, held: list[Any], grad_norm: float, lr: float) -> None:
+        """Clip the gradient of this norm to `clip_norm`, and step. It is taken out of `held`, so
+        that its memory can be used while the step is made."""
+        gradient = held.pop()
         scale = min(1.0, self.clip_norm / (grad_norm + 1e-6))
         if scale < 1:
             gradient = tree_map(lambda g: g * scale, gradient)
         self.adamw.learning_rate = lr
         state = tree_map(lambda x: x, self.adamw.state)  # apply_gradients writes into it
         self.masters, state = self._apply(self.masters, gradient, state)
+        del gradient
         self.adamw.state = state
         self._round()
         # ends the step: gradient and old weights can be dropped

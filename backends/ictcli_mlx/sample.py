@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from ictcli.errors import UserError
+from ictcli.errors import RunFailedError
 from ictcli.types import FloatArray, Rollouts, Sampling
 
 from .cache import arrays, new_cache, pad, settle, take
@@ -108,15 +108,15 @@ def _lockstep(
     logits, caches = _prefill(model, prompts, group, memory)
     lanes = np.arange(B)  # the row of each lane
     alive = np.ones(B, dtype=bool)  # by lane
-    drawn = draw(logits, mx.array(uniforms[:, 0]), sampling)
-    made = slice(3 if wanted else 2)  # p too: what it is made of can be dropped then
-    mx.async_eval(drawn[made])  # the first token
+    made = slice(3 if wanted else 2)  # without p, or with what it is made of
+    drawn = draw(logits, mx.array(uniforms[:, 0]), sampling)[made]
+    mx.async_eval(drawn)  # the first token
     for t in range(T):
         now = drawn
         if t + 1 < T:
             logits = model(now[0][:, None], cache=caches)[:, -1].astype(mx.float32)
-            drawn = draw(logits, mx.array(uniforms[lanes, t + 1]), sampling)
-            mx.async_eval(drawn[made])  # the next token, while Python looks at this one
+            drawn = draw(logits, mx.array(uniforms[lanes, t + 1]), sampling)[made]
+            mx.async_eval(drawn)  # the next token, while Python looks at this one
         here = np.flatnonzero(alive)
         rows, token = lanes[here], np.array(now[0])[here]
         tokens[rows, t], logp[rows, t] = token, np.array(now[1])[here]
@@ -170,9 +170,7 @@ def _prefill(
     return logits[rows], caches
 
 
-def draw(
-    logits: mx.array, uniform: mx.array, sampling: Sampling
-) -> tuple[mx.array, mx.array, mx.array]:
+def draw(logits: mx.array, uniform: mx.array, sampling: Sampling) -> tuple[mx.array, ...]:
     """Draw one token a row by inverting the CDF at `uniform` (R,): tokens (R,), their log p (R,),
     and p (R, V) at temperature 1.
 
@@ -194,7 +192,8 @@ def draw(
     cdf = mx.cumsum(cut, axis=-1)
     target = mx.minimum(uniform, 1 - 2**-23)[:, None] * cdf[:, -1:]
     token = mx.minimum((cdf <= target).sum(axis=-1), logits.shape[-1] - 1)
-    if cut is not weight:  # a parallel cumsum may fall by a rounding, and a cut token be drawn
+    on_gpu = mx.default_device().type == mx.gpu
+    if cut is not weight or on_gpu:  # a parallel cumsum may fall by a rounding: no weight, no draw
         drawn = mx.take_along_axis(cut, token[:, None], axis=-1)[:, 0]
         token = mx.where(drawn > 0, token, mx.argmax(cut, axis=-1))
     logp = mx.take_along_axis(scaled, token[:, None], axis=-1)[:, 0] - mx.log(total[:, 0])
@@ -209,7 +208,7 @@ def _nucleus(p: mx.array, sampling: Sampling) -> mx.array:
     keep = (mx.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
     if sampling.top_k:
         keep = keep & (mx.arange(p.shape[-1]) < sampling.top_k)
-    return mx.take_along_axis(keep, mx.argsort(order, axis=-1), axis=-1)
+    return mx.put_along_axis(mx.zeros(p.shape, dtype=mx.bool_), order, keep, axis=-1)
 
 
 def takes_mixed_lengths(model: Any, vocabulary: int, memory: Memory) -> bool:
@@ -225,5 +224,7 @@ def takes_mixed_lengths(model: Any, vocabulary: int, memory: Memory) -> bool:
         alone = mx.concatenate([_prefill(model, [p], 1, memory)[0] for p in prompts])
         gap, spread = mx.abs(together - alone).max(), alone.max() - alone.min()
         return number(gap / spread) < MIXED_TOLERANCE
-    except (ValueError, UserError):
+    except RunFailedError:  # the memory's limit
+        raise
+    except Exception:  # whatever a model that does not know padding makes of it
         return False

@@ -17,7 +17,7 @@ from ictcli.types import BoolArray, FloatArray, Rollouts
 
 from .files import number
 from .memory import Memory
-from .model import Head, head_logits, recomputing
+from .model import Head, head_logits, model_dtype, recomputing
 
 HINT = "lower engine.micro_tokens, or set engine.gradient_checkpointing=true"
 
@@ -87,8 +87,9 @@ class Passes:
         tally = packing.Tally(np.zeros(rollouts.tokens.shape, dtype=np.float32))
         A_BT = np.broadcast_to(advantage[:, None], wanted.shape)
         total: Any = None
+        scale = self._loss_scale(weights)
         for batch in packing.micro_batches(rollouts, wanted, self.budget, self.vocabulary):
-            given = {"A": batch.take(A_BT), "w": batch.take(weights)}
+            given = {"A": batch.take(A_BT), "w": batch.take(weights) * scale}
             if old_logp is not None:
                 given["old"] = batch.take(old_logp)
             if kl_old is not None:
@@ -97,7 +98,7 @@ class Passes:
                 with reference():
                     given["reference"] = self._logprobs(batch, objective.temperature)
             loss, logp, gradient = self._pass(batch, given, objective)
-            gradient = tree_map(lambda g: g.astype(mx.float32), gradient)
+            gradient = tree_map(lambda g: g.astype(mx.float32) / scale, gradient)
             total = gradient if total is None else tree_map(mx.add, total, gradient)
             # ends the pass: its activations can be dropped, the sum of gradients stays
             mx.eval(total, loss, logp)
@@ -105,8 +106,16 @@ class Passes:
             seen = np.array(logp)[: len(batch.targets)]
             kl = float(k3(np, seen, given["reference"]).sum()) if objective.kl > 0 else 0.0
             old = given.get("old", seen)
-            tally.add(batch, objective, number(loss), kl, seen, old, given["A"])
+            tally.add(batch, objective, number(loss) / scale, kl, seen, old, given["A"])
         return total, tally
+
+    def _loss_scale(self, weights: FloatArray) -> float:
+        """A power of two that brings the largest weight to about 1 where the model computes in
+        float16: weights of 1e-6 would make gradients below its smallest number."""
+        largest = float(np.abs(weights).max(initial=0))
+        if model_dtype(self.model) != mx.float16 or not 0 < largest < np.inf:
+            return 1.0
+        return float(2.0 ** -np.floor(np.log2(largest)))
 
     def _pass(
         self, batch: packing.MicroBatch, given: dict[str, np.ndarray], objective: Objective
@@ -121,11 +130,15 @@ class Passes:
             function = mx.value_and_grad(self._loss(objective))
             self._gradients[key] = mx.compile(function) if self.compiled else function
         arrays = {name: mx.array(values) for name, values in given.items()}
-        with recomputing(self.model.layers, self.recompute):
-            (loss, logp), gradient = self._gradients[key](
-                parameters, mx.array(ids), mx.array(places), mx.array(targets), arrays
-            )
-        self.model.update(parameters)  # it holds the trace's
+        self.model.train()  # some models take a kernel without a gradient else
+        try:
+            with recomputing(self.model.layers, self.recompute):
+                (loss, logp), gradient = self._gradients[key](
+                    parameters, mx.array(ids), mx.array(places), mx.array(targets), arrays
+                )
+        finally:
+            self.model.eval()
+            self.model.update(parameters)  # it holds the trace's
         return loss, logp, gradient
 
     def _loss(self, objective: Objective) -> Callable[..., Any]:
@@ -165,9 +178,9 @@ def _inputs(batch: packing.MicroBatch) -> tuple[mx.array, mx.array]:
     return mx.array(batch.ids), mx.array(np.flatnonzero(batch.head))
 
 
-def bucket(n: int) -> int:
-    """The next size up of those that are traced: four an octave, a quarter more at most."""
-    step = 1 << max(n.bit_length() - 3, 0)
+def bucket(n: int, per_octave: int = 4) -> int:
+    """The next size up of those that are traced: so many from a power of two to the next."""
+    step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
     return -(-n // step) * step
 
 
@@ -179,7 +192,7 @@ def _bucketed(
     R, S = ids.shape
     wide = np.zeros((bucket(R), bucket(S)), dtype=ids.dtype)
     wide[:R, :S] = ids
-    more = (0, bucket(len(places)) - len(places))
+    more = (0, bucket(len(places), 2) - len(places))
     places = np.pad(places // S * wide.shape[1] + places % S, more, mode="edge")
     padded = {name: np.pad(values, more, mode="edge") for name, values in given.items()}
     padded["w"] = np.pad(given["w"], more)

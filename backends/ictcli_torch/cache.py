@@ -30,7 +30,8 @@ class GrowingLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         end = self._filled + key_states.shape[-2]
         if self._storage is None or end > self._storage[0].shape[-2]:
-            self._grow(key_states, max(2 * self._filled, end + self.CHUNK))
+            length = max(2 * self._filled, end + self.CHUNK)
+            self._grow((key_states, value_states), length)
         assert self._storage is not None
         for storage, new in zip(self._storage, (key_states, value_states), strict=True):
             storage[:, :, self._filled : end] = new
@@ -38,11 +39,11 @@ class GrowingLayer(DynamicLayer):
         self.keys, self.values = (storage[:, :, :end] for storage in self._storage)
         return self.keys, self.values
 
-    def _grow(self, like: Tensor, length: int) -> None:
-        rows, heads, _, width = like.shape
+    def _grow(self, like: tuple[Tensor, Tensor], length: int) -> None:
         grown = []
-        for old in (self.keys, self.values):
-            new = torch.empty((rows, heads, length, width), dtype=like.dtype, device=like.device)
+        for old, given in zip((self.keys, self.values), like, strict=True):
+            rows, heads, _, width = given.shape
+            new = torch.empty((rows, heads, length, width), dtype=given.dtype, device=given.device)
             if self._filled:
                 new[:, :, : self._filled] = old
             grown.append(new)

@@ -70,6 +70,9 @@ def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[An
             f"The model {model} lacks {len(missing)} of its weights, {missing[0]} first.",
             "fetch or export it again",
         )
+    for module in loaded.modules():  # a pad token that is an input is a token like any other
+        if isinstance(module, nn.Embedding):
+            module.padding_idx = None
     loaded.to(device)
     loaded.eval()  # dropout would make the ratio of pi to pi_old noise
     return loaded, tokenizer

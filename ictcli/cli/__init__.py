@@ -89,7 +89,8 @@ def _run() -> int:
     except BrokenPipeError:
         raise
     except (MemoryError, RuntimeError) as error:
-        full = "memory" in str(error) or "allocate" in str(error)  # torch's words, and MLX's
+        words = ("memory", "allocate", "resource limit")  # torch's and MLX's
+        full = any(word in str(error).lower() for word in words)
         if isinstance(error, RuntimeError) and not full:
             raise
         return fail(
@@ -110,11 +111,13 @@ def _lead_or_follow() -> Any:
         raise UserError("mlx.launch needs the MLX engine.", 'pip install "ictcli[mlx]"')
     from ictcli_mlx import distributed
 
+    distributed.crew()  # all meet before anything takes its time
     if follows():
         return distributed.follow()
-    result = cli.main(standalone_mode=False)
-    distributed.dismiss()
-    return result
+    try:
+        return cli.main(standalone_mode=False)
+    finally:
+        distributed.dismiss()
 
 
 def fail(message: str, hint: str, code: int) -> int:

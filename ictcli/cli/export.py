@@ -39,7 +39,8 @@ def command(run: Path, out: Path | None, packed: bool, backend: str | None) -> N
     settings = load_recipe(run / "recipe.toml").engine
     if backend:
         settings = settings.model_copy(update={"backend": backend})
-    engine = build_engine(str(run), settings)
+    adapter = run / "adapter"  # also where a model was made of it before
+    engine = build_engine(str(adapter if adapter.is_dir() else run), settings)
     with new_folder(made) as folder:
         engine.export(folder, packed=packed)
     click.echo(made)

@@ -115,7 +115,7 @@ def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
         assert (run / path).read_bytes() == kept[path]
 
 
-def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
+def test_a_lost_process_ends_the_run(tmp_path: Path) -> None:
     """A lost process is a sentence, not a traceback."""
     command = ["train", "quickstart", "--backend", "mlx", "--run", "run", *SMALL, "steps=400"]
     started = launch(tmp_path, command)
@@ -132,10 +132,27 @@ def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
     started[1].wait(60)
 
 
-def test_the_torch_engine_is_refused(tmp_path: Path) -> None:
-    command = ["train", "quickstart", "--backend", "torch", "--run", "run"]
-    started = launch(tmp_path, command, ranks=1)
-    ((code, said),) = finish(started)
-    assert code == 2
-    assert "one process" in said
-    assert "mlx.launch" in said
+@pytest.mark.parametrize(
+    ("command", "code", "about"),
+    [
+        (["train", "quickstart", "--backend", "torch"], 2, "one process"),
+        (["train", "quickstart", "--backend", "mlx", "stepz=3"], 2, "stepz"),
+        (["methods"], 0, "entropy20"),
+    ],
+)
+def test_the_others_end_where_no_engine_is_built(
+    tmp_path: Path, command: list[str], code: int, about: str
+) -> None:
+    (first, said), (second, heard) = finish(launch(tmp_path, command))
+    assert (first, second) == (code, 0), (said, heard)
+    assert about in said
+    assert heard == ""
+
+
+def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
+    """In the middle of what all do at once: it leaves, and does not wait for their part."""
+    command = ["train", "quickstart", "--backend", "mlx", "--run", "run", *SMALL]
+    (first, said), (second, _) = finish(launch(tmp_path, [*command, "engine.memory_limit=0.001"]))
+    assert first != 0
+    assert second != 0
+    assert "engine.memory_limit" in said

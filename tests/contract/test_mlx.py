@@ -181,7 +181,8 @@ def cramped(tiny_model: Path) -> Iterator[Any]:
     """An engine that may use a thousand bytes; MLX's own settings are put back."""
     import mlx.core as mx
 
-    engine = make_mlx(tiny_model, SMOOTH, memory_limit=1e-6)
+    engine = make_mlx(tiny_model, SMOOTH)
+    engine.memory.limit = 1000
     yield engine
     mx.set_cache_limit(1 << 30)
 
@@ -198,8 +199,11 @@ def test_more_memory_than_the_limit_ends_with_a_sentence(cramped: Any, tmp_path:
         with pytest.raises(RunFailedError) as caught:
             call()
         assert "engine.memory_limit" in caught.value.hint
-        assert "GiB" in caught.value.message
+        assert "MiB" in caught.value.message
         assert state(cramped, tmp_path / "after") == before
+    with pytest.raises(RunFailedError) as caught:
+        make_mlx(cramped.source.path, memory_limit=1e-6)
+    assert caught.value.message.startswith("Loading the model")
     cramped.memory.limit = 0
     plain = make_mlx(cramped.source.path, SMOOTH)
     for engine in (cramped, plain):
