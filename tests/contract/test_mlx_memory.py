@@ -1,0 +1,167 @@
+"""Laws of the MLX engine's memory, and of how it runs a model: what numbers alone do not show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.algorithm.objective import Objective
+from ictcli.engine import build_engine
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.types import Rollouts, Sampling
+
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
+from .training import LR, PLAIN, advantages, sparse_weights, train
+
+
+@pytest.fixture(autouse=True)
+def _mlx() -> None:
+    require("mlx")
+
+
+def make(folder: Path, adapter: AdapterSettings | None = None, **settings: Any) -> Any:
+    chosen = EngineSettings(backend="mlx", device="cpu", dtype="float32", **settings)
+    return build_engine(str(folder), chosen, OptimizerSettings(), adapter)
+
+
+@pytest.fixture(scope="module")
+def deep_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Qwen2 of many layers, so that activations are most of an update's memory."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from ictcli.tasks.chain.tokenizer import make_tokenizer
+
+    folder = tmp_path_factory.mktemp("models") / "deep"
+    config = Qwen2Config(
+        vocab_size=18,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=12,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        bos_token_id=None,
+        eos_token_id=1,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def long_rollouts(T: int = 120) -> Rollouts:
+    tokens = np.random.default_rng(0).integers(2, 18, (4, T)).astype(np.int32)
+    lengths, done = np.full(4, T, dtype=np.int32), np.ones(4, dtype=bool)
+    return Rollouts(((5, 6), (7, 8)), 2, tokens, lengths, done, np.zeros((4, T), np.float32))
+
+
+def peak_of_an_update(engine: Any, rollouts: Rollouts) -> int:
+    import mlx.core as mx
+
+    weights, A = sparse_weights(rollouts), np.array([1.0, -1.0, 0.5, -0.5])
+    engine.memory.free()
+    engine.memory.peak = 0
+    held = mx.get_active_memory()
+    assert engine.update(rollouts, weights, A, PLAIN, LR).stepped
+    return engine.peak_memory() - held
+
+
+def test_recomputing_activations_saves_most_of_them(deep_model: Path) -> None:
+    kept = peak_of_an_update(make(deep_model), long_rollouts())
+    again = peak_of_an_update(make(deep_model, gradient_checkpointing=True), long_rollouts())
+    assert again < kept / 2
+
+
+def test_smaller_passes_take_less(deep_model: Path) -> None:
+    large, small = (
+        peak_of_an_update(make(deep_model, micro_tokens=tokens), long_rollouts())
+        for tokens in (8192, 122)
+    )
+    assert small < large / 2
+
+
+@pytest.mark.parametrize("kind", ["none", "lora"])
+def test_nothing_is_held_from_step_to_step(tiny_model: Path, kind: Any) -> None:
+    """Neither an unevaluated graph nor the last step's arrays; and freed buffers are given back."""
+    import mlx.core as mx
+
+    engine = make(tiny_model, AdapterSettings(kind=kind) if kind != "none" else None)
+    rollouts, active = made_up(), []
+    for step in range(8):
+        engine.generate(PROMPTS, GROUP, SAMPLING, step, WANTED)
+        assert train(engine, rollouts, 1, step)[0].stepped
+        assert mx.get_cache_memory() == 0
+        active.append(mx.get_active_memory())
+    assert max(active[2:]) - min(active[2:]) < 4096
+
+
+def test_the_recipes_limit_is_mlx_s_own_too(tiny_model: Path) -> None:
+    """Near it MLX finishes what it has begun before it begins more."""
+    import mlx.core as mx
+
+    make(tiny_model, memory_limit=0.5)
+    assert mx.set_memory_limit(mx.get_memory_limit()) == 2**29
+    make(tiny_model)
+    assert mx.get_memory_limit() > 2**30
+
+
+def test_a_model_knows_when_it_is_trained(tiny_model: Path) -> None:
+    """Some choose a kernel that has a gradient by it; afterwards it samples as before."""
+    engine = make(tiny_model)
+    seen: list[bool] = []
+    plain = type(engine.model)
+
+    def call(self: Any, *args: Any, **given: Any) -> Any:
+        seen.append(self.training)
+        return plain.__call__(self, *args, **given)
+
+    engine.model.__class__ = type(plain.__name__, (plain,), {"__call__": call})
+    train(engine, made_up(), 1)
+    assert seen
+    assert all(seen)
+    seen.clear()
+    engine.generate(PROMPTS, 2, Sampling(4), 0)
+    engine.logprobs(made_up(), 1.0)
+    assert seen
+    assert not any(seen)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-4, 1e-7])
+def test_small_weights_do_not_vanish_in_float16(tiny_model: Path, size: float) -> None:
+    """Weights are shares of a whole batch: 1e-6 of a large one. The gradient of a smaller number
+    than float16 has would be 0."""
+    import mlx.core as mx
+    from ictcli_mlx.files import flat
+
+    engine, rollouts = make(tiny_model), made_up()
+    A = advantages(rollouts)
+    weights = sparse_weights(rollouts)
+    weights *= size / weights.max()
+
+    def gradient() -> dict[str, np.ndarray]:
+        found, tally = engine._gradient(
+            rollouts, weights, A, Objective(), None, None, engine._as_reference
+        )
+        losses.append(tally.loss)
+        return {name: np.array(values) / size for name, values in flat(found).items()}
+
+    losses: list[float] = []
+    exact = gradient()
+    engine.model.set_dtype(mx.float16)
+    rounded = gradient()
+    gap = sum(float(np.square(rounded[name] - exact[name]).sum()) for name in exact)
+    whole = sum(float(np.square(values).sum()) for values in exact.values())
+    assert gap < 0.02**2 * whole
+    assert losses[1] == pytest.approx(losses[0], rel=0.05, abs=0.02 * size)
+
+
+def test_buckets_are_few_and_near() -> None:
+    from ictcli_mlx.update import bucket
+
+    for per_octave in (2, 4):
+        made = [bucket(n, per_octave) for n in range(1, 4097)]
+        assert all(n <= size <= n * (1 + 1 / per_octave) for n, size in enumerate(made, start=1))
+        assert made == sorted(made)
+        assert len(set(made)) <= 12 * per_octave + 1
