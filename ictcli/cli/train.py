@@ -33,6 +33,7 @@ def command(
     """
     from ictcli.console import narrate, plan, report, watcher
     from ictcli.launch import launch
+    from ictcli.planning.advice import look_ahead
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
 
@@ -42,7 +43,7 @@ def command(
         narrate(f"note: {key} has no effect with method={resolved.rule.name}")
     if dry_run:
         click.echo(to_toml(resolved), nl=False)
-        plan(resolved)
+        plan(resolved, look_ahead(resolved))
         return
     name = f"{find_recipe(recipe).stem}-{resolved.rule.name}-s{resolved.seed}"
     run = Run.create(folder or free_folder(Path("runs"), name), resolved)

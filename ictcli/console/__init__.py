@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ictcli.console.live import LiveWatcher
 from ictcli.console.plain import PlainWatcher, RunWatcher, narrate
+from ictcli.planning.advice import Outlook
 from ictcli.recipe import Recipe
 from ictcli.step import mini_batches
 from ictcli.tasks import BENCHMARKS
@@ -66,8 +67,8 @@ def rows(found: Sequence[dict[str, str]], *, as_json: bool) -> None:
         table(list(found[0]), [list(row.values()) for row in found])
 
 
-def plan(recipe: Recipe) -> None:
-    """What a run will do, on stderr, without loading anything."""
+def plan(recipe: Recipe, outlook: Outlook | None = None) -> None:
+    """What a run will do and, where `outlook` says so, the memory it takes by part, on stderr."""
     rollouts = recipe.prompts * recipe.group
     updates = len(list(mini_batches(recipe))) * recipe.update.epochs
     narrate(
@@ -75,6 +76,23 @@ def plan(recipe: Recipe) -> None:
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} tokens a step), "
         f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.rule.name}."
     )
+    if outlook is None:
+        return
+    if made := outlook.plan:
+        guess = "" if made.shape.kind == "qwen2" else f" (an estimate: {made.shape.kind})"
+        narrate(
+            f"\nmemory: {made.shape.parameters:,} parameters{guess}, {made.trained:,} of them "
+            f"trained; prompts of {made.prompt} tokens and full responses are assumed.\n\n"
+            f"{'GiB':18}" + "".join(f"{phase:>12}" for phase in made.phases)
+        )
+        names = dict.fromkeys(name for parts in made.phases.values() for name in parts)
+        body = {name: [parts.get(name, 0) for parts in made.phases.values()] for name in names}
+        body["peak"] = [made.peak(phase) for phase in made.phases]
+        for name, sizes in body.items():
+            if any(sizes):
+                shown = (f"{size / 2**30:.2f}" if size else "" for size in sizes)
+                narrate(f"{name:18}" + "".join(f"{size:>12}" for size in shown))
+    narrate(f"\n{outlook.sentence}")
 
 
 def interval(found: dict[str, float]) -> str:

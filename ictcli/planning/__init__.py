@@ -1,0 +1,1 @@
+"""How much memory a run will take, by part, before anything is loaded."""

@@ -1,0 +1,183 @@
+"""What a model's config.json says of its size, and what follows from that without its weights.
+
+The formulas are those of a decoder of Qwen2's kind; most others have the same keys and about the
+same matrices, and for them it is an estimate.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from safetensors import safe_open
+
+from ictcli.errors import UserError
+from ictcli.models import locate
+
+PATIENCE = 5
+"""Seconds to wait for the hub."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model."""
+
+    kind: str
+    """`model_type`: the formulas are exact for qwen2."""
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    context: int
+    tied: bool
+    bits: int = 0
+    """Of quantised weights; 0: they are not."""
+    group_size: int = 64
+    """Quantised weights that share a scale and an offset."""
+    stored: tuple[int, int, int] | None = None
+    """Where the files are: bytes of packed weights, numbers beside those, parameters."""
+
+    @property
+    def queries(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def keys(self) -> int:
+        return self.kv_heads * self.head_dim
+
+    @property
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """(in, out) of the linear layers of a block."""
+        h, wide = self.hidden, self.intermediate
+        return {
+            "self_attn.q_proj": (h, self.queries),
+            "self_attn.k_proj": (h, self.keys),
+            "self_attn.v_proj": (h, self.keys),
+            "self_attn.o_proj": (self.queries, h),
+            "mlp.gate_proj": (h, wide),
+            "mlp.up_proj": (h, wide),
+            "mlp.down_proj": (wide, h),
+        }
+
+    @property
+    def block(self) -> int:
+        """Numbers in the matrices of a block."""
+        return sum(a * b for a, b in self.linears.values())
+
+    @property
+    def embedding(self) -> int:
+        """Numbers of the embedding, and as many of an LM head that is another matrix."""
+        return self.vocabulary * self.hidden
+
+    @property
+    def embeddings(self) -> int:
+        return self.embedding * (1 if self.tied else 2)
+
+    @property
+    def vectors(self) -> int:
+        """Numbers that are never quantised: norms, and the biases of q, k and v."""
+        biases = self.queries + 2 * self.keys if self.kind == "qwen2" else 0
+        return self.layers * (2 * self.hidden + biases) + self.hidden
+
+    @property
+    def parameters(self) -> int:
+        if self.stored:
+            return self.stored[2]
+        return self.layers * self.block + self.embeddings + self.vectors
+
+    def weights(self, width: int) -> int:
+        """Bytes in memory; `width` those of a number that is not packed: scales and offsets too."""
+        if self.stored:
+            return self.stored[0] + self.stored[1] * width
+        matrices = self.layers * self.block + self.embeddings
+        if not self.bits:
+            return (matrices + self.vectors) * width
+        scales = 2 * matrices // self.group_size
+        return matrices * self.bits // 8 + (scales + self.vectors) * width
+
+    def packed(self, bits: int) -> Shape:
+        """The same model, quantised."""
+        return replace(self, bits=bits, group_size=64, stored=None)
+
+
+def read_shape(model: str) -> Shape:
+    """The shape of a folder, `builtin:NAME` or hub id, of which config.json alone is fetched, where
+    it is not in the cache. Raises UserError where there is none, or none of this kind."""
+    folder = Path(locate(model).path)
+    if not folder.is_dir():
+        folder = _from_hub(model)
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        shape = _shape(config | config.get("text_config", {}))
+        return replace(shape, stored=_stored(folder, shape.group_size))
+    except KeyError as error:
+        raise UserError(f"{folder / 'config.json'} has no {error}.") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder / 'config.json'} cannot be read: {error}.") from error
+
+
+def _from_hub(model: str) -> Path:
+    """The folder of the hub's cache that holds the model's config.json."""
+    import huggingface_hub
+
+    hub = cast(Any, huggingface_hub)
+    try:
+        path = hub.try_to_load_from_cache(model, "config.json")
+        if not isinstance(path, str):  # not there, or known not to be
+            url = hub.hf_hub_url(model, "config.json")
+            hub.get_hf_file_metadata(url, timeout=PATIENCE)  # else a download retries for long
+            path = str(hub.hf_hub_download(model, "config.json"))
+    except Exception as error:  # no network, no such model, no access
+        raise UserError(
+            f"The config.json of {model} is not in the Hugging Face cache and cannot be fetched.",
+            f"with the network: hf download {model} config.json",
+        ) from error
+    return Path(path).parent
+
+
+def _shape(config: dict[str, Any]) -> Shape:
+    heads = int(config["num_attention_heads"])
+    packed: dict[str, Any] = config.get("quantization") or config.get("quantization_config") or {}
+    return Shape(
+        kind=str(config.get("model_type", "")),
+        layers=int(config["num_hidden_layers"]),
+        hidden=int(config["hidden_size"]),
+        heads=heads,
+        kv_heads=int(config.get("num_key_value_heads") or heads),
+        head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
+        intermediate=int(config["intermediate_size"]),
+        vocabulary=int(config["vocab_size"]),
+        context=int(config.get("max_position_embeddings") or 1 << 30),
+        tied=bool(config.get("tie_word_embeddings", True)),
+        bits=int(packed.get("bits", 0)),
+        group_size=int(packed.get("group_size") or 64),
+    )
+
+
+def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
+    """`Shape.stored`, from the headers of the model's files; None where one is missing."""
+    index = folder / "model.safetensors.index.json"
+    names = {"model.safetensors"}
+    if index.is_file():
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    if not all((folder / name).is_file() for name in names):
+        return None
+    packed = plain = parameters = 0
+    for name in names:
+        with cast(Any, safe_open)(folder / name, "np") as file:
+            for key in file.keys():  # noqa: SIM118
+                part = file.get_slice(key)
+                count = math.prod(part.get_shape())
+                if part.get_dtype() == "U32":  # weights, as many in each as fit
+                    packed += 4 * count
+                    continue
+                plain += count
+                if not key.endswith(".biases"):  # the offsets of quantised weights
+                    parameters += count * (group_size if key.endswith(".scales") else 1)
+    return packed, plain, parameters
