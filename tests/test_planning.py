@@ -264,6 +264,20 @@ def test_a_dry_run_shows_the_memory_and_imports_no_engine() -> None:
     assert err.splitlines()[-1].startswith("It fits: ")
 
 
+def test_apple_silicon_computes_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    monkeypatch.setattr("ictcli.engine.is_installed", lambda name: True)
+    here, cpu = (
+        look_ahead(recipe_of(engine={"backend": "auto", "device": device}))
+        for device in ("auto", "cpu")
+    )
+    assert here is not None and here.plan is not None
+    assert cpu is not None and cpu.plan is not None
+    assert here.plan.phases["updating"]["weights"] == 2 * 335_136
+    assert cpu.plan.phases["updating"]["weights"] == 4 * 335_136
+
+
 def test_a_run_on_another_backend_has_no_plan_of_memory() -> None:
     assert look_ahead(recipe_of(engine={"backend": "torch"})) is None
     _, err, imported = dry_run("--backend", "torch")

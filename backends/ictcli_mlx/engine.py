@@ -62,7 +62,7 @@ class MlxEngine:
         self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
         self.stop_ids = self.loaded.stop_ids
         self.context = self.loaded.context
-        self.vocabulary = int(self.loaded.text_config["vocab_size"])
+        self.vocabulary = self.loaded.vocabulary
         self.memory.watch("Loading the model", "take a smaller or a 4-bit model")
         self._takes_mixed: bool | None = None
         self.adapter: dict[str, Any] | None = None

@@ -61,6 +61,14 @@ class Loaded:
         return min(length, window) if slides and not kept else length
 
     @property
+    def vocabulary(self) -> int:
+        """Logits a token, which is what every statistic is taken of."""
+        size = self.text_config.get("vocab_size") or self.config.get("vocab_size")
+        if not size:
+            raise UserError(f"{self.folder}/config.json has no vocab_size.", "add it")
+        return int(size)
+
+    @property
     def stop_ids(self) -> tuple[int, ...]:
         """Ids that end a response, of the generation settings and the tokenizer together."""
         ids: set[int] = set()
