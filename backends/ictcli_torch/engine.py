@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -25,6 +26,10 @@ from .optimizer import Optimizer
 
 SMALL_PARAMETERS = 5_000_000
 """Below, several CPU threads wait for each other longer than they compute: one is the default."""
+
+SAMPLING_GAP, ROUNDED_GAP = 0.01, 0.5
+"""Mean |log p| a token that sampling and evaluation may differ by, in float32 and in 16 bits: far
+above what rounding makes, and below what a lost prefix does."""
 
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
@@ -44,8 +49,31 @@ class TorchEngine:
         config = text_config(self.model)
         self.context = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_ids = stop_ids(self.model, self.tokenizer)
+        self._check_sampling(model)
         self.reference: Any | None = None
         self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
+
+    def _check_sampling(self, model: str) -> None:
+        """Refuse a model that samples from another distribution than it evaluates: some do not know
+        this kind of cache, or padding, and say nothing. A few made-up tokens tell."""
+        prompts, sampling = ((1, 2, 3), (4,)), Sampling(4)
+        try:
+            drawn = self.generate(prompts, 2, sampling, 0)
+            gap = float(np.abs(drawn.logp - self.logprobs(drawn, 1.0)).mean())
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a model of another kind raises
+            reason = " ".join(str(error).split())[:300].rstrip(".")
+            raise UserError(
+                f"The model {model} cannot be sampled by the torch engine: {reason}.",
+                "--backend mlx may know it",
+            ) from error
+        if gap > (SAMPLING_GAP if self.model.dtype == torch.float32 else ROUNDED_GAP):
+            raise UserError(
+                f"The model {model} does not sample what it evaluates: log-probabilities differ by "
+                f"{gap:.2g} nats a token.",
+                "its cache is of a kind the torch engine does not know; --backend mlx may",
+            )
 
     def describe(self) -> dict[str, Any]:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""

@@ -47,6 +47,16 @@ def make_hybrid(folder: Path) -> Path:
     return _save(config, folder, seed=3)
 
 
+def make_recurrent(folder: Path) -> Path:
+    """Mamba: no attention at all, and a cache of its own kind."""
+    from transformers import MambaConfig
+
+    small = {key: value for key, value in _tiny().items() if "attention" not in key}
+    small = {key: value for key, value in small.items() if "key_value" not in key}
+    del small["intermediate_size"], small["max_position_embeddings"]
+    return _save(MambaConfig(**small, state_size=8), folder, seed=6)
+
+
 def make_multimodal(folder: Path) -> Path:
     """Gemma 3 with eyes: its settings as a language model stand one level down."""
     from transformers import Gemma3Config

@@ -14,7 +14,7 @@ from ictcli.types import Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up
 from .dense import DenseTrainer
-from .models import make_capped, make_multimodal
+from .models import make_capped, make_multimodal, make_recurrent
 from .oracle import Oracle
 from .test_generate import same
 from .test_mlx import make_mlx
@@ -90,6 +90,15 @@ def test_recurrent_layers_sample_and_learn(hybrid_model: Path) -> None:
         assert report.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
         trained = (weights != 0) & (A != 0)[:, None]
         np.testing.assert_allclose(report.logp[trained], plain.logp[trained], atol=2e-5)
+
+
+def test_a_model_without_attention_samples_what_it_evaluates(tmp_path: Path) -> None:
+    """Mamba, which the torch engine refuses."""
+    folder = make_recurrent(tmp_path)
+    engine = make_mlx(folder)
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+    np.testing.assert_allclose(found.logp, Oracle(folder).logp(found, 1.0), atol=2e-5)
+    np.testing.assert_allclose(found.logp, engine.logprobs(found, 1.0), atol=2e-5)
 
 
 def test_recurrent_layers_are_exported_as_transformers_reads_them(

@@ -12,10 +12,11 @@ import pytest
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
+from ictcli.errors import UserError
 from ictcli.settings import EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
-from .models import make_capped, make_multimodal
+from .models import make_capped, make_multimodal, make_recurrent
 from .oracle import Oracle
 from .test_generate import same
 from .test_update_dense import against_dense
@@ -135,6 +136,14 @@ def test_soft_caps_and_windows_are_kept(tmp_path: Path) -> None:
     wanted = oracle.stats(found)["uniqueness"]
     np.testing.assert_allclose(found.stats["uniqueness"], wanted, atol=2e-5)
     against_dense(make_torch, folder, tmp_path / "weights", Objective(entropy=0.2))
+
+
+def test_a_model_that_samples_something_else_is_refused(tmp_path: Path) -> None:
+    """Mamba's cache is none that this engine hands it: each token would forget those before."""
+    with pytest.raises(UserError) as caught:
+        make_torch(make_recurrent(tmp_path))
+    assert "does not sample what it evaluates" in caught.value.message
+    assert "--backend mlx" in caught.value.hint
 
 
 def test_recurrent_layers_sample_and_learn(hybrid_model: Path, tmp_path: Path) -> None:
