@@ -39,6 +39,8 @@ PASS_LOGITS, ENTROPY_LOGITS = 3.5, 6.0
 """Copies of a pass's logits, its gradient's included, and those an entropy bonus adds."""
 KEPT, RECOMPUTED = 1.05, 1.6
 """What layers keep over what their gradients need; the same of one that is computed again."""
+DORA_BLOCKS = 1.7
+"""Float32 copies of a block's adapted matrices, which DoRA makes of its own at every step."""
 STEP_EMBEDDINGS = 1.5
 """Copies of embeddings that are their own masters, while AdamW steps."""
 
@@ -158,9 +160,8 @@ def _sampling(run: _Run, prompts: int, group: int, stats: tuple[str, ...]) -> It
     s, recipe, width = run.shape, run.recipe, run.width
     at_once = min(prompts, max(1, recipe.engine.rows // group))
     rows = at_once * group
-    fused = 0
-    if recipe.adapters and width == 4 and not s.bits:
-        fused = 4 * run.blocks * sum(a * b for a, b in run.adapted.values())
+    adapted = 4 * sum(a * b for a, b in run.adapted.values())
+    fused = run.blocks * adapted if width == 4 and not s.bits else 0
 
     def caches(rows: int, positions: int) -> float:
         capacity = -(-positions // CACHE_STEP) * CACHE_STEP
@@ -179,6 +180,8 @@ def _sampling(run: _Run, prompts: int, group: int, stats: tuple[str, ...]) -> It
     if set(stats) & set(GROUP_STATS):
         each = COMPILED_DIVERGENCES if run.compiled else DIVERGENCES
     cache = caches(rows, run.length - 1)
+    if recipe.adapter.kind == "dora" and not fused:
+        yield {"caches": cache, "activations": DORA_BLOCKS * adapted}
     yield {
         "fused adapters": fused,
         "caches": cache * (1 + 1 / s.layers),  # a layer's grows while the old one is there
