@@ -31,7 +31,7 @@ CACHE_STEP, PREFILL_TOKENS = 256, 8192
 STATS_ELEMENTS, GPU_STATS_ELEMENTS = 1 << 18, 1 << 26
 """Probabilities whose statistics are taken at once (`ictcli_mlx.stats`)."""
 
-STEP_LOGITS, CUT_LOGITS = 4.8, 6.5
+STEP_LOGITS, CUT_LOGITS = 4.8, 6.0
 """Copies of a decoding step's logits, float32 as all logits here, and those top-k or top-p adds."""
 FIGURES, DIVERGENCES, COMPILED_DIVERGENCES = 2.0, 9.0, 5.0
 """Copies of the probabilities whose statistics are taken: each row's own, and those of groups."""
