@@ -125,6 +125,10 @@ def is_installed(name: str) -> bool:
     return name in installed_engines() and (library is None or find_spec(library) is not None)
 
 
+def on_apple_silicon() -> bool:
+    return platform.system() == "Darwin" and platform.machine() == "arm64"
+
+
 def choose_backend(backend: str) -> str:
     """Resolve `auto`: MLX on Apple silicon and under mlx.launch, else PyTorch; of the two, one that
     is installed."""
@@ -132,8 +136,7 @@ def choose_backend(backend: str) -> str:
         return backend
     if launched():
         return "mlx"
-    on_mac = platform.system() == "Darwin" and platform.machine() == "arm64"
-    preferred = ("mlx", "torch") if on_mac else ("torch", "mlx")
+    preferred = ("mlx", "torch") if on_apple_silicon() else ("torch", "mlx")
     return next((name for name in preferred if is_installed(name)), preferred[0])
 
 

@@ -98,6 +98,12 @@ def _pack(rollouts: Rollouts, pieces: list[Piece], S: int, prompt_lengths: IntAr
     return MicroBatch(ids, head, rows, positions, targets)
 
 
+def bucket(n: int, per_octave: int = 4) -> int:
+    """The next size up of those that are traced: so many from a power of two to the next."""
+    step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
+    return -(-n // step) * step
+
+
 @dataclass
 class Tally:
     """Figures of one update, summed over its passes."""

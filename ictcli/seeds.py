@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+import numpy.typing as npt
 
 
 def seed_of(seed: int, *purpose: int | str) -> int:
@@ -20,3 +21,8 @@ def seed_of(seed: int, *purpose: int | str) -> int:
 def generator(seed: int, *purpose: int | str) -> np.random.Generator:
     """A counter-based NumPy generator (Philox) for one purpose."""
     return np.random.Generator(np.random.Philox(key=seed_of(seed, *purpose)))
+
+
+def uniforms(seed: int, rows: int, tokens: int) -> npt.NDArray[np.float32]:
+    """(rows, tokens) in [0, 1): number (r, t) decides token t of row r, in every engine."""
+    return generator(seed, "uniforms").random((rows, tokens), dtype=np.float32)

@@ -136,8 +136,9 @@ def fused(model: Any, *, packed: bool) -> Generator[None]:
     plain = []
     for name, module in model.named_modules():
         if hasattr(module, "lora_a"):
-            plain.append((name, module.fuse() if packed else _fused_unpacked(module, dtype)))
-            plain[-1][1].set_dtype(dtype)
+            made = module.fuse() if packed else _fused_unpacked(module, dtype)
+            made.set_dtype(dtype)
+            plain.append((name, made))
     model.update_modules(tree_unflatten(plain))
     try:
         if not packed:

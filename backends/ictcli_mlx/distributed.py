@@ -23,7 +23,7 @@ from mlx.utils import tree_map, tree_unflatten
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import RunFailedError
 from ictcli.packing import Tally
-from ictcli.seeds import generator
+from ictcli.seeds import uniforms
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
 
@@ -81,14 +81,13 @@ class CrewEngine(MlxEngine):
         wanted: list[str],
     ) -> Rollouts:
         how = Sampling(**{**sampling, "stop_ids": tuple(sampling["stop_ids"])})
-        shape = (len(prompts) * group, how.max_tokens)
-        uniforms = generator(int(seed), "uniforms").random(shape, dtype=np.float32)
+        numbers = uniforms(int(seed), len(prompts) * group, how.max_tokens)
         edges = np.linspace(0, len(prompts), self.crew.size + 1).round().astype(int)
         first, last = int(edges[self.crew.rank]), int(edges[self.crew.rank + 1])
         arrays: dict[str, np.ndarray] = {}
         if last > first:
             rows = slice(first * group, last * group)
-            mine = self.sample(prompts[first:last], group, how, uniforms[rows], wanted)
+            mine = self.sample(prompts[first:last], group, how, numbers[rows], wanted)
             arrays = {name: getattr(mine, name) for name in FIELDS} | dict(mine.stats)
         parts = [part for _, _, part in self.crew.gather(("rollouts", {}, arrays)) if part]
         T = max(part["tokens"].shape[1] for part in parts)

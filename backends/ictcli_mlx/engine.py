@@ -19,7 +19,7 @@ from ictcli.engine import launched
 from ictcli.errors import UserError
 from ictcli.models import locate
 from ictcli.packing import Tally
-from ictcli.seeds import generator
+from ictcli.seeds import uniforms
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
@@ -127,16 +127,15 @@ class MlxEngine:
         seed: int,
         wanted: Sequence[str] = (),
     ) -> Rollouts:
-        shape = (len(prompts) * group, sampling.max_tokens)
-        uniforms = generator(seed, "uniforms").random(shape, dtype=np.float32)
-        return self.sample(prompts, group, sampling, uniforms, wanted)
+        numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
+        return self.sample(prompts, group, sampling, numbers, wanted)
 
     def sample(
         self,
         prompts: Sequence[Sequence[int]],
         group: int,
         sampling: Sampling,
-        uniforms: FloatArray,
+        numbers: FloatArray,
         wanted: Sequence[str],
     ) -> Rollouts:
         """`generate` with the numbers (B, T) that decide its draws.
@@ -144,14 +143,15 @@ class MlxEngine:
         Adapters of a float32 model are fused meanwhile: an adapted layer is five kernels, a plain
         one is one. In 16 bits the sum would be rounded, and an adapter's first steps lost.
         """
-        exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
+        adapted = self.adapter is not None or self.source.adapter is not None
+        exact = adapted and model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
         with adapter.fused(self.model, packed=True) if exact else contextlib.nullcontext():
             return sample.generate(
                 self.model,
                 prompts,
                 group,
                 sampling,
-                uniforms,
+                numbers,
                 wanted,
                 self.settings.rows,
                 self.memory,
@@ -256,7 +256,7 @@ class MlxEngine:
             config.pop("quantization_config", None)
         with adapter.fused(self.model, packed=packed):
             save_model(folder, self.model)
-        restore_layout(folder, self.loaded.shapes)
+        restore_layout(folder, like=self.loaded.folder)
         save_config(config, folder / "config.json")
         self.tokenizer.save_pretrained(folder)
         settings = self.loaded.folder / "generation_config.json"

@@ -28,8 +28,8 @@ class Memory:
     def watch(self, what: str, hint: str) -> None:
         """Call at a boundary of evaluation. Raises RunFailedError over the limit, while the machine
         still has the rest to live on."""
-        self.peak = max(self.peak, mx.get_peak_memory())
         took = mx.get_peak_memory()
+        self.peak = max(self.peak, took)
         if self.limit and took > self.limit:
             mx.reset_peak_memory()
             raise RunFailedError(

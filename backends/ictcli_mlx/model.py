@@ -40,8 +40,6 @@ class Loaded:
     tokenizer: Any
     config: dict[str, Any]
     folder: Path
-    shapes: dict[str, tuple[int, ...]]
-    """Of the weights as they lie in the folder, by name."""
 
     @property
     def text_config(self) -> dict[str, Any]:
@@ -123,7 +121,7 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
         raise UserError(f"The model {source.path} cannot be loaded: {reason}.", hint) from error
-    return Loaded(model, tokenizer, config, folder, _stored_shapes(folder))
+    return Loaded(model, tokenizer, config, folder)
 
 
 def _known_names(config: dict[str, Any]) -> dict[str, Any]:
@@ -192,9 +190,10 @@ def fingerprint(folder: Path) -> str:
     return found.hexdigest()
 
 
-def restore_layout(folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Turn the axes of saved weights back to what they were in the folder they were read from:
+def restore_layout(folder: Path, like: Path) -> None:
+    """Turn the axes of saved weights back to what they are in the folder they were read from:
     mlx-lm keeps a convolution's channels last."""
+    shapes = _stored_shapes(like)
     for file in folder.glob("model*.safetensors"):
         arrays = read_arrays(file)
         turned = {

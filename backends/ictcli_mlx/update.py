@@ -178,21 +178,15 @@ def _inputs(batch: packing.MicroBatch) -> tuple[mx.array, mx.array]:
     return mx.array(batch.ids), mx.array(np.flatnonzero(batch.head))
 
 
-def bucket(n: int, per_octave: int = 4) -> int:
-    """The next size up of those that are traced: so many from a power of two to the next."""
-    step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
-    return -(-n // step) * step
-
-
 def _bucketed(
     ids: np.ndarray, places: np.ndarray, targets: np.ndarray, given: dict[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Rows, lengths and wanted places padded to a bucket's size. An added place repeats the last
     one, so that its numbers are finite, and weighs 0."""
     R, S = ids.shape
-    wide = np.zeros((bucket(R), bucket(S)), dtype=ids.dtype)
+    wide = np.zeros((packing.bucket(R), packing.bucket(S)), dtype=ids.dtype)
     wide[:R, :S] = ids
-    more = (0, bucket(len(places), 2) - len(places))
+    more = (0, packing.bucket(len(places), 2) - len(places))
     places = np.pad(places // S * wide.shape[1] + places % S, more, mode="edge")
     padded = {name: np.pad(values, more, mode="edge") for name, values in given.items()}
     padded["w"] = np.pad(given["w"], more)

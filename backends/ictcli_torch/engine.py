@@ -166,7 +166,7 @@ class TorchEngine:
         path.write_text(json.dumps(config | rope_settings(config), indent=2) + "\n", "utf-8")
 
     def export_adapter(self, folder: Path) -> None:
-        raise NotImplementedError("no adapters were asked for")
+        raise UserError("The torch engine has no adapters to write.", "export writes the model")
 
     def peak_memory(self) -> int:
         if self.device.type == "cuda":

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ictcli.seeds import generator
+from ictcli.seeds import uniforms
 from ictcli.types import Rollouts, Sampling
 
 from .cache import new_cache
@@ -28,7 +28,7 @@ def generate(
 ) -> Rollouts:
     """`Engine.generate`: whole groups, at most `rows_at_once` rows side by side."""
     B, T = len(prompts) * group, sampling.max_tokens
-    uniforms = generator(seed, "uniforms").random((B, T), dtype=np.float32)
+    numbers = uniforms(seed, B, T)
     per_pass = max(1, rows_at_once // group)
     parts = [
         _lockstep(
@@ -36,7 +36,7 @@ def generate(
             prompts[first : first + per_pass],
             group,
             sampling,
-            uniforms[first * group : (first + per_pass) * group],
+            numbers[first * group : (first + per_pass) * group],
             wanted,
         )
         for first in range(0, len(prompts), per_pass)
@@ -61,14 +61,14 @@ def _lockstep(
     prompts: Sequence[Sequence[int]],
     group: int,
     sampling: Sampling,
-    uniforms: np.ndarray,
+    numbers: np.ndarray,
     wanted: Sequence[str],
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Decode all rows of some prompts: arrays (B, T) by name, lengths (B,), finished (B,)."""
     device = model.device
     B, T = len(prompts) * group, sampling.max_tokens
     recorder = StatsRecorder(wanted, B, T, group, device)
-    draws = torch.from_numpy(uniforms).to(device)
+    draws = torch.from_numpy(numbers).to(device)
     tokens = torch.zeros((B, T), dtype=torch.int32, device=device)
     logp = torch.zeros((B, T), device=device)
     lengths = np.full(B, T, dtype=np.int32)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ictcli.engine import choose_backend
+from ictcli.engine import choose_backend, on_apple_silicon
 from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import CHUNK
 from ictcli.planning.parts import Plan, plan
@@ -47,8 +46,7 @@ def look_ahead(recipe: Recipe) -> Outlook | None:
 
 def on_gpu(settings: EngineSettings) -> bool:
     """Whether MLX's device is a GPU; unless told, on Apple silicon."""
-    apple = platform.system() == "Darwin" and platform.machine() == "arm64"
-    return settings.device in ("gpu", "mps") or (settings.device == "auto" and apple)
+    return settings.device in ("gpu", "mps") or (settings.device == "auto" and on_apple_silicon())
 
 
 def memory_limit(settings: EngineSettings) -> tuple[float, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ictcli.algorithm.selection import share_count
 from ictcli.evaluation.evaluate import CHUNK
-from ictcli.packing import MAX_LOGITS
+from ictcli.packing import MAX_LOGITS, bucket
 from ictcli.planning.shapes import Shape
 from ictcli.recipe import Recipe
 from ictcli.step import wanted_stats
@@ -233,12 +233,6 @@ def _passes(run: _Run) -> Iterator[tuple[int, int, int]]:
         places = min(max(share_count(share, T), 1), limit)  # a row of more runs several times
         rows = max(1, min(batch, recipe.engine.micro_tokens // run.length, limit // places))
         if run.compiled:
-            yield bucket(rows, 4), bucket(run.length, 4), bucket(rows * places, 2)
+            yield bucket(rows), bucket(run.length), bucket(rows * places, 2)
         else:
             yield rows, run.length, rows * places
-
-
-def bucket(n: int, per_octave: int) -> int:
-    """What compiled passes pad a size to (`ictcli_mlx.update`)."""
-    step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
-    return -(-n // step) * step

@@ -10,6 +10,7 @@ import pytest
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
+from ictcli.packing import bucket
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
@@ -158,8 +159,6 @@ def test_small_weights_do_not_vanish_in_float16(tiny_model: Path, size: float) -
 
 
 def test_buckets_are_few_and_near() -> None:
-    from ictcli_mlx.update import bucket
-
     for per_octave in (2, 4):
         made = [bucket(n, per_octave) for n in range(1, 4097)]
         assert all(n <= size <= n * (1 + 1 / per_octave) for n, size in enumerate(made, start=1))
