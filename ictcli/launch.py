@@ -15,7 +15,7 @@ from ictcli.engine import Engine, build_engine
 from ictcli.prompts import encode
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
-from ictcli.tasks import find_task
+from ictcli.step import task_of
 from ictcli.trainer import Watcher, train
 
 LIBRARIES = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
@@ -73,10 +73,12 @@ def launch(
     `attach` is given the engine before the first step (the live view decodes tokens with it).
     """
     with finish_step_on_interrupt(watch.warned) as interrupted:
-        task = find_task(recipe.task, recipe.reward)  # before a model is loaded
+        task = task_of(recipe)  # before a model is loaded
+        for note in task.notes:
+            watch.warned(note)
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         attach(engine)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
         if run.read("environment.json") is None:  # a resumed run keeps the first one's
-            run.write("environment.json", environment(engine, recipe))
+            run.write("environment.json", {**environment(engine, recipe), "data": task.source})
         return train(run, recipe, task, engine, watch, interrupted)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,9 +15,27 @@ from ictcli.errors import UserError, nearest
 
 BUILTIN = {"chain": Path(__file__).parent / "tasks" / "chain" / "model"}
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
-
-
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapters.safetensors"
+
+END_TOKENS = frozenset(
+    (
+        "<|im_end|>",
+        "<|endoftext|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|eot|>",
+        "<|end_of_text|>",
+        "<|end_of_turn|>",
+        "<|END_OF_TURN_TOKEN|>",
+        "<end_of_turn>",
+        "<eos>",
+        "<|end|>",
+        "<|return|>",
+        "<|eos|>",
+        "</s>",
+    )
+)
+"""Special tokens at which a turn or a text ends, of the chat models there are."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +103,67 @@ def _with_adapter(folder: Path) -> Source:
             "ictcli export RUN makes a whole model of a run",
         )
     return Source(locate(base).path, folder)
+
+
+def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[int, ...]:
+    """Ids that end a response: those of the model's settings and its tokenizer's end token, and the
+    special tokens of the tokenizer that end a turn or a text.
+
+    A base model under a chat template names only its end of text, and behind a turn would go on
+    with a question of its own.
+    """
+    ids: set[int] = set()
+    for given in (*configured, tokenizer.eos_token_id):
+        if given is not None:
+            ids.update([given] if isinstance(given, int) else given)
+    added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})
+    ends = {str(t): i for i, t in added.items() if t.special and str(t) in END_TOKENS}
+    if "<|return|>" in ends:
+        ends.pop("<|end|>", None)  # there it ends a message, and the answer's is yet to come
+    return tuple(sorted(ids | set(ends.values())))
+
+
+def fingerprint(source: Source) -> str:
+    """A checksum of a model's files, and of its adapters', the same wherever they lie: small ones
+    whole, of weights the header and blocks all over them, so that it takes no time."""
+    found = hashlib.sha256()
+    folders = [snapshot(source.path), source.adapter]
+    for folder in folders:
+        if folder is None:
+            found.update(source.path.encode())
+            continue
+        for file in sorted(folder.iterdir()):
+            if file.suffix in FINGERPRINTED and file.name not in UNREAD and file.is_file():
+                found.update(f"{file.name} {file.stat().st_size}\n".encode())
+                _update(found, file)
+    return found.hexdigest()
+
+
+FINGERPRINTED = (".safetensors", ".json", ".jinja", ".model", ".txt", ".py")
+UNREAD = ("training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
+BLOCK, BLOCKS = 1 << 16, 1024
+
+
+def _update(found: Any, file: Path) -> None:
+    """The file's content; of a large one `BLOCKS` blocks at even distances, both ends included."""
+    size = file.stat().st_size
+    with file.open("rb") as opened:
+        if size <= BLOCK * BLOCKS:
+            found.update(opened.read())
+            return
+        for number in range(BLOCKS):
+            opened.seek((size - BLOCK) * number // (BLOCKS - 1))
+            found.update(opened.read(BLOCK))
+
+
+def snapshot(path: str) -> Path | None:
+    """The folder of a model's files; of a hub id the one in the cache, if it is there."""
+    if Path(path).is_dir():
+        return Path(path)
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(path, "config.json")
+    return Path(found).parent if isinstance(found, str) else None
 
 
 def rope_settings(config: dict[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import zlib
 from pathlib import Path
+from types import ModuleType
 
 from ictcli.errors import UserError
 
+_PREFIX = "ictcli_plugin_"
 _loaded: dict[Path, str] = {}
 
 
@@ -23,7 +26,7 @@ def load(name: str, base: Path | None = None) -> Path:
     path = found[0].resolve()
     if path in _loaded:
         return path
-    module_name = f"ictcli_plugin_{path.stem}"
+    module_name = f"{_PREFIX}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise UserError(f"{path} is not a Python file.", "plugins are paths of .py files")
@@ -38,3 +41,14 @@ def load(name: str, base: Path | None = None) -> Path:
         ) from error
     _loaded[path] = module_name
     return path
+
+
+def module_of(path: Path) -> ModuleType:
+    """The module that a loaded plugin file became."""
+    return sys.modules[_loaded[path]]
+
+
+def path_of(module_name: str) -> Path | None:
+    """The plugin file that is, or is becoming, that module; None where it is no plugin's."""
+    file = getattr(sys.modules.get(module_name), "__file__", None)
+    return Path(file) if file and module_name.startswith(_PREFIX) else None

@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
-from ictcli.settings import PromptSettings
+from ictcli.settings import QUESTION, TEMPLATES, PromptSettings
 from ictcli.tasks import Domain
 from ictcli.types import Problem, Rollouts
+
+Template = Literal["chat", "none", "own"]
+
+
+def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
+    """What is put around a question: the tokenizer's chat template, nothing, or the user's text.
+    UserError where the tokenizer has no chat template and one is asked for."""
+    if settings.template not in TEMPLATES:
+        return "own"
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    if settings.template == "chat" and not has_template:
+        raise UserError(
+            "The model's tokenizer has no chat template.",
+            "prompt.template=none leaves it out (ictcli eval: --template none)",
+        )
+    return "none" if settings.template == "none" or not (has_template and domain.words) else "chat"
 
 
 def render(
     tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings
 ) -> tuple[str, bool]:
-    """The prompt as text: question, suffix, and the chat template where one is used; and whether
-    the tokenizer should still add its special tokens (a template brings its own)."""
-    suffix = domain.suffix if settings.suffix is None else settings.suffix
+    """The prompt as text: question, suffix, and the template where one is used; and whether the
+    tokenizer should still add its special tokens (a chat template brings its own)."""
+    template = template_of(tokenizer, domain, settings)
+    default = "" if template == "own" else domain.suffix
+    suffix = default if settings.suffix is None else settings.suffix
     text = f"{problem.prompt}\n{suffix}" if suffix else problem.prompt
-    has_template = bool(getattr(tokenizer, "chat_template", None))
-    if settings.template == "chat" and not has_template:
-        raise UserError(
-            "The model's tokenizer has no chat template.", "prompt.template=none leaves it out"
-        )
-    if settings.template == "none" or not (has_template and domain.words):
-        return f"{settings.system}\n{text}" if settings.system else text, True
+    if template != "chat":
+        if template == "own":
+            text = settings.template.replace(QUESTION, text)
+        text = f"{settings.system}\n{text}" if settings.system else text
+        first = getattr(tokenizer, "bos_token", None)
+        return text, template == "none" or not (first and text.startswith(first))
     messages = [{"role": "user", "content": text}]
     if settings.system:
         messages.insert(0, {"role": "system", "content": settings.system})

@@ -27,6 +27,7 @@ from ictcli.settings import (
     OptimizerSettings,
     PromptSettings,
     RecordSettings,
+    RewardSettings,
     SamplingSettings,
     Table,
     UpdateSettings,
@@ -51,8 +52,10 @@ class Recipe(Table):
     warmup: int = Field(default=0, ge=0)
     kl: float = Field(default=0.0, ge=0)
     entropy: float = Field(default=0.0, ge=0)
-    reward: str | None = None
-    """A verifier's name; without it the task's own."""
+    data: str | None = None
+    """A JSONL file in place of the task's data on the hub."""
+    reward: RewardSettings = RewardSettings()
+    """A bare string in TOML is the verifier alone."""
     plugins: tuple[str, ...] = Field(default=(), strict=False)
     clip: ClipSettings = ClipSettings()
     update: UpdateSettings = UpdateSettings()
@@ -158,14 +161,15 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     table = data
     for part in parts[:-1]:
         inner = table.setdefault(part, {})
-        if part == "method" and isinstance(inner, str):
-            inner = table[part] = {"name": inner}
+        if part in _NAMES and isinstance(inner, str):
+            inner = table[part] = {_NAMES[part]: inner}
         if not isinstance(inner, dict):
             raise UserError(f"{part} in {override!r} is a value, not a table.", _KEYS_HINT)
         table = cast(dict[str, Any], inner)
     table[parts[-1]] = value
 
 
+_NAMES = {"method": "name", "reward": "verifier"}  # of tables that may be a bare name
 _KEYS_HINT = "ictcli recipes show quickstart, or the README's list of keys"
 
 
@@ -177,13 +181,10 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
     named = data.get("plugins", [])
     if isinstance(named, list):
         data["plugins"] = [str(plugins.load(str(name), base)) for name in cast(list[object], named)]
-    for key, is_file in (("model", Path.is_dir), ("task", Path.is_file)):
-        if isinstance(named := data.get(key), str):
-            found = [p for p in (Path(named), (base or Path()) / named) if is_file(p)]
-            data[key] = str(found[0].resolve()) if found else named
-    method = data.get("method")
-    if isinstance(method, str):
-        data["method"] = {"name": method}
+    for key, name in _NAMES.items():
+        if isinstance(data.get(key), str):
+            data[key] = {name: data[key]}
+    _find_files(data, base or Path())
     try:
         recipe = Recipe.model_validate(data)
         if not isinstance(recipe.method.get("name"), str):
@@ -193,6 +194,26 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
     except ValidationError as error:
         raise _explain(error, source, data.get("method")) from error
     return recipe
+
+
+def _find_files(data: dict[str, Any], base: Path) -> None:
+    """Make the paths in it absolute: those against the working directory, then against `base`."""
+    places = (
+        (data, "model", Path.is_dir),
+        (data, "task", Path.is_file),
+        (data, "data", Path.is_file),
+        (data.get("eval"), "bench", Path.is_file),
+        (data.get("eval"), "data", Path.is_file),
+        (data.get("reward"), "verifier", Path.is_file),
+    )
+    for table, key, exists in places:
+        if not isinstance(table, dict) or not isinstance(named := cast(Any, table).get(key), str):
+            continue
+        path, colon, function = named, "", ""
+        if key == "verifier" and ".py:" in named:
+            path, colon, function = named.rpartition(":")
+        if found := [p for p in (Path(path), base / path) if exists(p)]:
+            table[key] = f"{found[0].resolve()}{colon}{function}"
 
 
 def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:

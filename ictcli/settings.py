@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+TEMPLATES = ("auto", "chat", "none")
+QUESTION = "{question}"
+"""What a template of one's own has where the question goes."""
 
 
 class Table(BaseModel):
@@ -107,11 +111,42 @@ class SamplingSettings(Table):
 
 
 class PromptSettings(Table):
-    template: Literal["auto", "chat", "none"] = "auto"
-    """chat: the tokenizer's own template; auto: that where it has one and the task wants words."""
+    template: str = "auto"
+    """chat: the tokenizer's own template; auto: that where it has one and the task wants words;
+    none; or a text of one's own with {question} in it, the whole prompt."""
     system: str = ""
     suffix: str | None = None
-    """Put behind the question; without it the task's own."""
+    """Put behind the question; without it the task's own, and none in a template of one's own."""
+
+    @field_validator("template")
+    @classmethod
+    def _known_or_own(cls, value: str) -> str:
+        if value not in TEMPLATES and QUESTION not in value:
+            raise ValueError(f"it is auto, chat, none, or a text with {QUESTION} in it")
+        return value
+
+
+class RewardSettings(Table):
+    """What a response is rewarded for, and how its answer is read and judged."""
+
+    verifier: str | None = None
+    """A name, `file.py:function` or `module:function`; without it the task's own."""
+    pattern: str | None = None
+    """A regular expression whose first group is the answer, instead of the last box."""
+    correct: float = 1.0
+    """Weight of the verdict: 1 where correct, else 0, or the verifier's own score."""
+    format: float = 0.0
+    """Weight of there being an answer, right or wrong."""
+    overlong: float = Field(default=0.0, ge=0)
+    """Weight of DAPO's soft punishment of responses that come near max_tokens."""
+    overlong_buffer: int = Field(default=0, ge=0)
+    """Tokens before max_tokens from which it counts; 0: a fifth of max_tokens."""
+    length: float = Field(default=0.0, ge=0)
+    """Weight of minus tokens / max_tokens."""
+    timeout: float = Field(default=5.0, gt=0)
+    """Seconds to judge one answer in."""
+    memory: float = Field(default=1.0, gt=0)
+    """GiB to judge one answer in."""
 
 
 class EvalSettings(Table):
@@ -123,6 +158,12 @@ class EvalSettings(Table):
     every: int = Field(default=0, ge=0)
     temperature: float | None = Field(default=None, ge=0)
     """Without it the recipe's `temperature`."""
+    bench: str | None = None
+    """A benchmark or .jsonl file to take the problems from, instead of the task's held-out part."""
+    data: str | None = None
+    """A file in place of that benchmark's data on the hub."""
+    skip: int = Field(default=0, ge=0)
+    """Held-out problems left out at the front."""
 
     @model_validator(mode="after")
     def _enough_samples(self) -> EvalSettings:

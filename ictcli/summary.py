@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ictcli.engine import Engine
+from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import evaluate
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
@@ -13,6 +14,7 @@ from ictcli.runs import Run, State
 from ictcli.seeds import seed_of
 from ictcli.step import sampling_of
 from ictcli.tasks import Task
+from ictcli.types import Problem
 
 KEPT_FIGURES = (
     "share_kept",
@@ -39,12 +41,13 @@ def evaluation(
     name = f"eval/{label}.json"
     known = run.read(name) if label == "before" else None
     if known is None:
-        problems = task.heldout(recipe.eval.problems)
+        problems = heldout(recipe, task)
+        examined, domain = task.examined or (task.name, task.domain)
         found = evaluate(
             engine,
-            task.name,
+            examined,
             problems,
-            task.domain,
+            domain,
             sampling_of(recipe, engine, recipe.eval.temperature),
             recipe.prompt,
             n=recipe.eval.n,
@@ -56,6 +59,18 @@ def evaluation(
         known = found.json()
         run.write(name, known)
     return known
+
+
+def heldout(recipe: Recipe, task: Task) -> list[Problem]:
+    """The problems a run is evaluated on. UserError where too few are held out to skip as many."""
+    skip = recipe.eval.skip
+    problems = task.heldout(skip + recipe.eval.problems)[skip:]
+    if not problems:
+        raise UserError(
+            f"{recipe.task} holds out no problems behind the first {skip}.",
+            "lower eval.problems and eval.skip",
+        )
+    return problems
 
 
 def kept_tokens(run: Run, recipe: Recipe) -> dict[str, float]:

@@ -75,9 +75,11 @@ def train(
         return found
 
     before = judge("before")
+    failures: set[str] = set()
     for number in range(state.step + 1, recipe.steps + 1):
         started = time.perf_counter()
         batch = sample_batch(recipe, engine, task, number)
+        report_failures(batch, failures, watch)
         sampled = time.perf_counter()
         plan = select(recipe, batch, number)
         outcome = optimise(recipe, engine, batch, plan, number)
@@ -113,6 +115,16 @@ def train(
                 f"ictcli resume {run.folder}",
             )
     return finish(run, recipe, engine, state, before, judge("after"))
+
+
+def report_failures(batch: Batch, known: set[str], watch: Watcher) -> None:
+    """Warn of each new way in which the verifier fails."""
+    reasons = [verdict.reason for verdict in batch.verdicts if verdict.failed]
+    for reason in dict.fromkeys(reasons):
+        if reason not in known and len(known) < 10:
+            known.add(reason)
+            words = reason[:1].upper() + reason[1:]
+            watch.warned(f"{words} ({reasons.count(reason)} of {len(batch.verdicts)} responses)")
 
 
 def count(state: State, batch: Batch, plan: Plan, metrics: dict[str, Any], seconds: float) -> None:

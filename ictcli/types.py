@@ -36,11 +36,13 @@ ROW_STATS = ("entropy", "purity", "prob")
 
 @dataclass(frozen=True)
 class Problem:
-    """A prompt with its checkable answer. `prompt` is the question alone, before any template."""
+    """A prompt with its checkable answer. `prompt` is the question alone, before any template;
+    `choices` are the texts of (A), (B), ... where there are some, and `gold` is then a letter."""
 
     id: str
     prompt: str
     gold: str
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -47,10 +47,17 @@ def test_example_of_a_method_trains(tmp_path: Path) -> None:
 
 def test_example_of_a_verifier_judges(tmp_path: Path) -> None:
     (tmp_path / "brief.py").write_text(EXAMPLES["brief.py"])
-    plugin = 'plugins=["brief.py"]'
-    run(tmp_path, "train", "quickstart", plugin, "reward=brief", "--run", "r", *SHORT)
+    run(tmp_path, "train", "quickstart", "reward=brief.py:brief", "--run", "r", *SHORT)
     samples = (tmp_path / "r" / "eval" / "after.jsonl").read_text()
     assert '"status": "wrong"' in samples
+
+
+def test_example_of_grading_prints_what_it_should(tmp_path: Path) -> None:
+    """A script without a main guard: its workers must not run it again."""
+    (tmp_path / "graded.py").write_text(EXAMPLES["graded.py"])
+    command = [sys.executable, "graded.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("correct\n['correct', 'unparsed']\nB\n", "")
 
 
 def test_example_of_a_benchmark_evaluates(tmp_path: Path) -> None:

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ictcli.tasks  # noqa: F401  # rewards cannot be imported before tasks
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import InterruptedRunError, RunFailedError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.rewards import VERIFIERS, Verdict, register_verifier
 from ictcli.runs import Run
-from ictcli.step import Batch, Outcome, optimise, sample_batch, select, wanted_stats
-from ictcli.tasks import Task, find_task
+from ictcli.step import Batch, Outcome, optimise, sample_batch, select, task_of, wanted_stats
+from ictcli.tasks import Task
 from ictcli.trainer import Step, train
 
 SMALL = ("prompts=4", "group=4", "max_tokens=16", "eval.problems=2", "warmup=0", "reward=even")
@@ -37,7 +36,7 @@ def make(tiny_model: Path) -> Callable[..., tuple[Recipe, Engine, Task]]:
     def made(*overrides: str) -> tuple[Recipe, Engine, Task]:
         recipe = load_recipe("quickstart", [f"model={tiny_model}", *SMALL, *overrides])
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
-        return recipe, engine, find_task(recipe.task, recipe.reward)
+        return recipe, engine, task_of(recipe)
 
     return made
 
@@ -182,9 +181,7 @@ def start(
 
     def go() -> dict[str, Any]:
         with Run.create(folder, recipe) as run:
-            return train(
-                run, recipe, find_task(recipe.task, recipe.reward), engine, notes, interrupted
-            )
+            return train(run, recipe, task_of(recipe), engine, notes, interrupted)
 
     return notes, go
 
@@ -247,7 +244,7 @@ def test_an_evaluation_at_either_end_is_interrupted_without_a_loss(
     _, engine, _ = make("steps=2")
     again = Notes()
     with run:
-        resumed = train(run, recipe, find_task(recipe.task, recipe.reward), engine, again)
+        resumed = train(run, recipe, task_of(recipe), engine, again)
     assert len(again.steps) == 2 - len(notes.steps)
     _, whole = start(make, tmp_path / "whole", "steps=2")
     assert resumed["after"] == whole()["after"]

@@ -23,7 +23,7 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from ictcli.errors import EngineMissingError, UserError
-from ictcli.models import Source, rope_settings
+from ictcli.models import Source, rope_settings, stop_ids
 from ictcli.settings import EngineSettings
 
 from .files import flat, read_arrays, write_arrays
@@ -68,12 +68,8 @@ class Loaded:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """Ids that end a response, of the generation settings and the tokenizer together."""
-        ids: set[int] = set()
-        for source in (self.config.get("eos_token_id"), self.tokenizer.eos_token_id):
-            if source is not None:
-                ids.update([source] if isinstance(source, int) else source)
-        return tuple(sorted(ids))
+        """Ids that end a response (`ictcli.models.stop_ids`)."""
+        return stop_ids(self.tokenizer, self.config.get("eos_token_id"))
 
 
 def choose_device(name: str) -> mx.Device:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from ictcli import models
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.models import locate
 from ictcli.settings import EngineSettings
@@ -79,12 +80,8 @@ def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[An
 
 
 def stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Ids that end a response, of the generation settings and the tokenizer together."""
-    ids: set[int] = set()
-    for source in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
-        if source is not None:
-            ids.update([source] if isinstance(source, int) else source)
-    return tuple(sorted(ids))
+    """Ids that end a response (`ictcli.models.stop_ids`)."""
+    return models.stop_ids(tokenizer, model.generation_config.eos_token_id)
 
 
 def text_config(model: Any) -> Any:

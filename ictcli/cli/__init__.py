@@ -16,7 +16,17 @@ import click
 from ictcli import __version__
 from ictcli.errors import UserError, nearest
 
-COMMANDS = ("train", "resume", "eval", "compare", "export", "recipes", "methods", "doctor")
+COMMANDS = (
+    "train",
+    "resume",
+    "eval",
+    "grade",
+    "compare",
+    "export",
+    "recipes",
+    "methods",
+    "doctor",
+)
 
 
 class LazyGroup(click.Group):

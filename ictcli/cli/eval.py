@@ -1,4 +1,4 @@
-"""ictcli eval: pass@k of a model on benchmarks."""
+"""ictcli eval: pass@k and maj@n of models on benchmarks."""
 
 from __future__ import annotations
 
@@ -25,100 +25,136 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> 
 
 
 @click.command("eval")
-@click.argument("model", metavar="MODEL|RUN")
+@click.argument("models", metavar="MODEL|RUN...", nargs=-1, required=True)
 @click.option("--bench", "names", required=True, help="Benchmarks, with commas between.")
 @click.option("--n", default=16, show_default=True, type=click.IntRange(1), help="Samples each.")
 @click.option("--k", "ks", default="1,4", show_default=True, callback=_numbers, help="pass@k.")
 @click.option(
     "--temperature", type=click.FloatRange(0), callback=_finite, help="Default: the run's, else 1."
 )
+@click.option(
+    "--top-p",
+    type=click.FloatRange(0, 1, min_open=True),
+    callback=_finite,
+    help="Default: the run's, else 1.",
+)
 @click.option("--max-tokens", type=click.IntRange(1), help="Instead of the benchmark's own.")
 @click.option("--limit", type=click.IntRange(1), help="The first problems only.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="[BENCH=]FILE",
+    help="A .jsonl file in place of the hub's data.",
+)
+@click.option(
+    "--template", help="auto, chat, none, or a text with {question} in it, or a file with one."
+)
+@click.option("--system", help="A system prompt.")
+@click.option("--suffix", help="Put behind the question, instead of the benchmark's own.")
+@click.option("--pattern", help="A regular expression whose first group is the answer.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    callback=_finite,
+    help="Seconds to judge an answer in.  [default: 5]",
+)
+@click.option("--show-private", is_flag=True, help="Keep and show the questions of GPQA too.")
 @click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
 @click.option("--device", help="auto, cuda, mps or cpu.")
 @click.option("--threads", type=click.IntRange(0, 1024), help="CPU threads; 0: as it likes.")
+@click.option("--rows", type=click.IntRange(1), help="Rows sampled at once; lower: less memory.")
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds benchmarks.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
+@click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
 def command(
-    model: str,
+    models: tuple[str, ...],
     names: str,
     n: int,
     ks: tuple[int, ...],
     temperature: float | None,
+    top_p: float | None,
     max_tokens: int | None,
     limit: int | None,
     seed: int,
+    data: tuple[str, ...],
+    template: str | None,
+    system: str | None,
+    suffix: str | None,
+    pattern: str | None,
+    timeout: float | None,
+    show_private: bool,
     backend: str | None,
     device: str | None,
     threads: int | None,
+    rows: int | None,
     plugin_files: tuple[str, ...],
     out: Path | None,
+    resume: bool,
     as_json: bool,
+    as_markdown: bool,
 ) -> None:
-    """Measure pass@k of a model folder, a hub id, builtin:chain, or a run.
+    """Measure pass@k and maj@n of model folders, hub ids, builtin:chain, or runs, side by side.
+
+    Samples are kept as they come: --resume goes on with an evaluation that was stopped.
 
     \b
     ictcli eval builtin:chain --bench chain,chain-long
     ictcli eval runs/quickstart-ict-s0 --bench chain --n 64 --k 1,4,16
+    ictcli eval Qwen/Qwen2.5-0.5B runs/mine --bench math500,gsm8k --temperature 0.6
+    ictcli eval MODEL --bench gpqa_diamond --data gpqa_diamond.jsonl --resume
     """
     from ictcli import plugins
     from ictcli.console import EvalProgress, evaluations, narrate
-    from ictcli.engine import build_engine
     from ictcli.errors import UserError
-    from ictcli.evaluation.evaluate import evaluate
-    from ictcli.evaluation.trained import Trained, as_trained
-    from ictcli.files import write_json
-    from ictcli.runs import free_folder, is_run
-    from ictcli.tasks import find_benchmark
-    from ictcli.types import Sampling
+    from ictcli.evaluation.request import (
+        Request,
+        find_benchmarks,
+        find_contenders,
+        template_text,
+    )
+    from ictcli.evaluation.session import run
 
-    if min(ks) < 1:
-        raise UserError(f"There is no pass@{min(ks)}.", "--k 1,4: numbers from 1 up")
-    if max(ks) > n:
-        raise UserError(
-            f"pass@{max(ks)} needs at least {max(ks)} samples a problem, not n = {n}.",
-            f"--n {max(ks)}, or a smaller --k",
-        )
-    run_folder = Path(model) if is_run(Path(model)) else None
-    trained = as_trained(run_folder) if run_folder else Trained()
-    for line in trained.missing:
+    if as_json and as_markdown:
+        raise UserError("--json and --markdown are two ways to print.", "take one of them")
+    if template is not None:
+        template = template_text(template)
+    request = Request(
+        n=n,
+        ks=ks,
+        seed=seed,
+        limit=limit,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        engine=_given(backend=backend, device=device, threads=threads, rows=rows),
+        prompt=_given(template=template, system=system, suffix=suffix),
+        pattern=pattern,
+        timeout=timeout,
+        show_private=show_private,
+    )
+    request.check()
+    contenders = find_contenders(models, request)
+    for line in dict.fromkeys(line for one in contenders for line in one.trained.missing):
         narrate(f"note: {line}")
-    for file in plugin_files:
-        plugins.load(file)
-    benchmarks = [find_benchmark(name.strip()) for name in names.split(",")]
-    asked = {"backend": backend, "device": device, "threads": threads}
-    asked = {key: value for key, value in asked.items() if value is not None}
-    engine = build_engine(model, trained.engine.model_copy(update=asked))
-    base = run_folder / "eval" if run_folder else Path("evals")
-    folder = out or free_folder(base, f"{Path(model.replace(':', '-')).name}-seed{seed}")
-    write_json(folder / "results.json", [])  # a folder that takes no file is found out now
-    found: list[dict[str, Any]] = []
+    loaded = [plugins.load(file) for file in plugin_files]
+    asked = find_benchmarks(names, data, request)
     with EvalProgress() as progress:
-        for number, benchmark in enumerate(benchmarks):
-            stem = Path(benchmark.name).stem
-            taken = [Path(other.name).stem for other in benchmarks[:number]].count(stem)
-            sampling = Sampling(
-                max_tokens or benchmark.max_tokens,
-                trained.temperature if temperature is None else temperature,
-                trained.sampling.top_p,
-                trained.sampling.top_k,
-                engine.stop_ids,
-            )
-            result = evaluate(
-                engine,
-                benchmark.name,
-                benchmark.problems(limit),
-                benchmark.domain,
-                sampling,
-                trained.prompt,
-                n=n,
-                ks=ks,
-                seed=seed,
-                samples=folder / f"{stem}{f'-{taken + 1}' if taken else ''}.jsonl",
-                progress=progress.of(benchmark.name),
-            )
-            found.append({"model": model, **result.json()})
-            write_json(folder / "results.json", found)
-    evaluations(found, folder, as_json=as_json)
+        found, folder = run(
+            contenders,
+            asked,
+            request,
+            plugins=loaded,
+            out=out,
+            resume=resume,
+            say=narrate,
+            progress=progress.of,
+        )
+    evaluations(found, folder, as_json=as_json, as_markdown=as_markdown)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Those that were asked for."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -10,8 +10,7 @@ from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.seeds import generator
 from ictcli.settings import UpdateSettings
-from ictcli.step import fork_mask, sample_batch, select
-from ictcli.tasks import find_task
+from ictcli.step import fork_mask, sample_batch, select, task_of
 from ictcli.types import ROW_STATS, BoolArray
 
 PROBLEMS = 64
@@ -47,7 +46,7 @@ def compare_forks(recipes: Sequence[Recipe], engine: Engine) -> list[ForkCompari
     the batch. Empty where the task does not know its forks.
     """
     base = recipes[0].model_copy(update={"prompts": PROBLEMS})
-    task = find_task(base.task, base.reward)
+    task = task_of(base)
     if task.domain.forks is None:
         return []
     wanted = dict.fromkeys((*ROW_STATS, *(w for r in recipes for w in r.rule.wants)))

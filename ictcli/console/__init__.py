@@ -7,17 +7,16 @@ line a step.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from ictcli.console.live import LiveWatcher
 from ictcli.console.plain import PlainWatcher, RunWatcher, narrate
+from ictcli.console.results import EvalProgress, evaluations
+from ictcli.console.table import rows, table
+from ictcli.evaluation.tables import interval
 from ictcli.planning.advice import Outlook
 from ictcli.recipe import Recipe
 from ictcli.step import mini_batches
@@ -46,27 +45,6 @@ def watcher(recipe: Recipe, folder: Path, *, live: bool = True) -> RunWatcher:
     return PlainWatcher(recipe, folder)
 
 
-def table(columns: Sequence[str], body: Sequence[Sequence[str | Text]]) -> None:
-    """A table on stdout; as wide as its content where stdout is no terminal."""
-    out = Console()
-    if not out.is_terminal:
-        out = Console(width=max(120, out.width))
-    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        grid.add_column(column, overflow="fold")
-    for row in body:
-        grid.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    out.print(grid)
-
-
-def rows(found: Sequence[dict[str, str]], *, as_json: bool) -> None:
-    """Records of the same keys, as JSON or as a table."""
-    if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-    elif found:
-        table(list(found[0]), [list(row.values()) for row in found])
-
-
 def plan(recipe: Recipe, outlook: Outlook | None = None) -> None:
     """What a run will do and, where `outlook` says so, the memory it takes by part, on stderr."""
     rollouts = recipe.prompts * recipe.group
@@ -93,10 +71,6 @@ def plan(recipe: Recipe, outlook: Outlook | None = None) -> None:
                 shown = (f"{size / 2**30:.2f}" if size else "" for size in sizes)
                 narrate(f"{name:18}" + "".join(f"{size:>12}" for size in shown))
     narrate(f"\n{outlook.sentence}")
-
-
-def interval(found: dict[str, float]) -> str:
-    return f"{found['value']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
 
 
 def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
@@ -147,63 +121,6 @@ def kept_line(kept: dict[str, float]) -> str:
             f"(of all tokens {kept['fork_share']:.0%} are)"
         )
     return "tokens trained (a dense warm-up aside): " + "; ".join(parts)
-
-
-class EvalProgress:
-    """A bar of problems done, with the time left; silent where stderr is no terminal."""
-
-    def __init__(self) -> None:
-        err = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total}"),
-            TimeRemainingColumn(),
-            console=err,
-            disable=not err.is_terminal,
-            transient=True,
-        )
-
-    def __enter__(self) -> EvalProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
-
-    def of(self, name: str) -> Callable[[int, int], None]:
-        """A callback for one benchmark."""
-        task = self._bar.add_task(name, total=None)
-        return lambda done, total: self._bar.update(task, completed=done, total=total)
-
-
-def evaluations(found: Sequence[dict[str, Any]], folder: Path, *, as_json: bool) -> None:
-    """Evaluations as JSON or a table of one row a benchmark."""
-    if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    ks = [key for key in found[0] if key.startswith("pass@")]
-    columns = ["benchmark", *ks, "truncated", "unparsed", "tokens", "seconds"]
-    table(
-        columns,
-        [
-            [
-                row["benchmark"],
-                *(interval(row[k]) for k in ks),
-                f"{row['truncated']:.1%}",
-                f"{row['unparsed']:.1%}",
-                f"{row['tokens']:,}",
-                f"{row['seconds']:.1f}",
-            ]
-            for row in found
-        ],
-    )
-    first = found[0]
-    narrate(
-        f"\n{first['problems']} problems, {first['n']} samples each, temperature "
-        f"{first['settings']['temperature']:g}; 95 % intervals by bootstrap over problems.\n"
-        f"samples: {folder}"
-    )
 
 
 def _over_seeds(found: dict[str, float | None]) -> str:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ictcli import prompts
 from ictcli.engine import Engine
+from ictcli.evaluation import samples as files
+from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, bootstrap_mean, pass_at_k
-from ictcli.files import write_text
-from ictcli.rewards import grade
+from ictcli.evaluation.samples import Sample
 from ictcli.seeds import seed_of
 from ictcli.settings import PromptSettings
 from ictcli.tasks import Domain
-from ictcli.types import IntArray, Problem, Sampling
+from ictcli.types import FloatArray, IntArray, Problem, Sampling
 
 CHUNK = 64
-"""Problems a call of the engine. Fixed: each chunk's seed comes from its place."""
+"""Problems a call of the engine in training. Fixed: each chunk's seed comes from its place."""
+ROWS = 256
+"""Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
+
+FAILURES = 10
+"""Ways in which a verifier fails that are told."""
+
+
+def chunk_of(n: int) -> int:
+    """Problems a call of the engine in `ictcli eval`, n samples each."""
+    return max(1, ROWS // n)
 
 
 @dataclass(frozen=True)
@@ -33,28 +41,40 @@ class Evaluation:
     problems: int
     n: int
     pass_at: dict[int, Interval]
+    majority: FloatArray | None
+    """(problems,) share of the largest groups of answers that is right; None where the verifier
+    extracts no answers."""
+    majority_mean: Interval | None
     correct: IntArray
     """(problems,) correct samples of n."""
     truncated: float
     unparsed: float
+    timed_out: float
     tokens: int
     seconds: float
     settings: dict[str, Any]
 
     def json(self) -> dict[str, Any]:
         """As the summary of a run and `eval --json` give it."""
+        total = self.problems * self.n
+        most = self.majority_mean
         return {
             "benchmark": self.benchmark,
             "problems": self.problems,
             "n": self.n,
             **{f"pass@{k}": interval.json() for k, interval in self.pass_at.items()},
+            f"maj@{self.n}": None if most is None else most.json(),
+            "accuracy": int(self.correct.sum()) / total,
             "truncated": self.truncated,
             "unparsed": self.unparsed,
+            "timed_out": self.timed_out,
             "tokens": self.tokens,
-            "tokens_per_response": self.tokens / (self.problems * self.n),
+            "tokens_per_response": self.tokens / total,
             "seconds": round(self.seconds, 2),
+            "tokens_per_second": round(self.tokens / self.seconds, 1) if self.seconds else None,
             "settings": self.settings,
             "correct": self.correct.tolist(),
+            "majority": None if self.majority is None else self.majority.tolist(),
         }
 
 
@@ -71,60 +91,85 @@ def evaluate(
     seed: int,
     samples: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    chunk: int = CHUNK,
+    resume: bool = False,
+    shown: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+    timed: Callable[[int, float], None] = lambda first, seconds: None,
+    earlier: Sequence[tuple[int, float]] = (),
 ) -> Evaluation:
-    """pass@k for each k in `ks` over `problems`, n samples each; samples written as JSONL."""
-    started = time.perf_counter()
+    """pass@k for each k in `ks` and maj@n over `problems`, n samples each.
+
+    `samples` takes them as JSONL, synced behind every `chunk` problems; with `resume` those that
+    it holds already are kept. `shown`: also what is private. `say` is told of each new way in which
+    the verifier fails, `timed` the first problem and the seconds of each chunk; `earlier` are those
+    of the sittings before. Raises RunFailedError where a sample or its verdict is missing, and
+    UserError where `samples` was changed.
+    """
+    started, written = time.perf_counter(), 0.0
     ids = prompts.encode(engine, problems, domain, settings, sampling.max_tokens)
-    correct: list[int] = []
-    lines: list[str] = []
-    truncated = unparsed = tokens = 0
-    for first in range(0, len(problems), CHUNK):
-        chunk = problems[first : first + CHUNK]
-        seed_here = seed_of(seed, "evaluate", name, first)
-        rollouts = engine.generate(ids[first : first + CHUNK], n, sampling, seed_here)
-        texts = prompts.decode(engine.tokenizer, rollouts)
-        golds = [problem.gold for problem in chunk for _ in range(n)]
-        verdicts = grade(domain.verify, texts, golds)
-        right = np.array([v.status == "correct" for v in verdicts]).reshape(-1, n)
-        correct.extend(int(c) for c in right.sum(axis=1))
-        truncated += int((~rollouts.finished).sum())
-        unparsed += sum(v.status == "unparsed" for v in verdicts)
-        tokens += int(rollouts.lengths.sum())
-        if samples is not None:
-            lines.extend(
-                _sample_line(chunk[i // n], texts[i], verdicts[i]) for i in range(len(texts))
-            )
-        progress(min(first + CHUNK, len(problems)), len(problems))
+    found: list[Sample] = []
+    failures: set[str] = set()
     if samples is not None:
-        write_text(samples, "".join(lines))
-    counts = np.array(correct)
-    total = len(problems) * n
+        if resume:
+            found = files.recover(samples, problems, n, chunk)
+        else:
+            files.start(samples)
+    begun = len(found) // n
+    written = sum(dict(earlier).get(first, 0.0) for first in range(0, begun, chunk))
+    if resume:
+        progress(begun, len(problems))
+    for first in range(begun, len(problems), chunk):
+        at = time.perf_counter()
+        part = problems[first : first + chunk]
+        seed_here = seed_of(seed, "evaluate", name, first)
+        rollouts = engine.generate(ids[first : first + chunk], n, sampling, seed_here)
+        texts = prompts.decode(engine.tokenizer, rollouts)
+        verdicts = domain.judge(part, texts)
+        private = domain.private and not shown
+        news = {verdict.reason for verdict in verdicts if verdict.failed and not private}
+        for reason in sorted(news - failures)[: FAILURES - len(failures)]:
+            failures.add(reason)
+            say(f"{name}: {reason}")
+        lines = files.make_samples(name, part, n, rollouts, texts, verdicts, private=private)
+        found.extend(files.sample_of(line) for line in lines)
+        timed(first, time.perf_counter() - at)  # first: a chunk that is kept has its seconds
+        if samples is not None:
+            files.append(samples, lines)
+        progress(min(first + chunk, len(problems)), len(problems))
+    about = {**asdict(sampling), "prompt": settings.model_dump(), "seed": seed}
+    seconds = time.perf_counter() - started + written
+    return score(name, found, len(problems), domain, about, n=n, ks=ks, seed=seed, seconds=seconds)
+
+
+def score(
+    name: str,
+    samples: Sequence[Sample],
+    problems: int,
+    domain: Domain,
+    settings: dict[str, Any],
+    *,
+    n: int,
+    ks: Sequence[int],
+    seed: int,
+    seconds: float,
+) -> Evaluation:
+    """The figures of n samples of each of `problems`, in their order."""
+    rows = files.by_problem(name, samples, n, problems)
+    correct, total = files.counts(rows), n * problems
+    most = majority(rows, domain.verify, domain.limits)
     return Evaluation(
         benchmark=name,
-        problems=len(problems),
+        problems=problems,
         n=n,
-        pass_at={k: bootstrap_mean(pass_at_k(n, counts, k), seed) for k in sorted(set(ks))},
-        correct=counts,
-        truncated=truncated / total,
-        unparsed=unparsed / total,
-        tokens=tokens,
-        seconds=time.perf_counter() - started,
-        settings={**asdict(sampling), "prompt": settings.model_dump(), "seed": seed},
-    )
-
-
-def _sample_line(problem: Problem, response: str, verdict: Any) -> str:
-    return (
-        json.dumps(
-            {
-                "id": problem.id,
-                "prompt": problem.prompt,
-                "gold": problem.gold,
-                "response": response,
-                "status": verdict.status,
-                "extracted": verdict.extracted,
-            },
-            ensure_ascii=False,
-        )
-        + "\n"
+        pass_at={k: bootstrap_mean(pass_at_k(n, correct, k), seed) for k in sorted(set(ks))},
+        majority=most,
+        majority_mean=None if most is None else bootstrap_mean(most, seed),
+        correct=correct,
+        truncated=sum(not s.finished for s in samples) / total,
+        unparsed=sum(s.status == "unparsed" for s in samples) / total,
+        timed_out=sum(s.status == "timeout" for s in samples) / total,
+        tokens=sum(s.tokens for s in samples),
+        seconds=seconds,
+        settings=settings,
     )

@@ -1,4 +1,4 @@
-"""pass@k, unbiased, and its interval by bootstrap over problems."""
+"""pass@k, unbiased, its interval by bootstrap over problems, and paired differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Interval:
     low: float
     high: float
 
-    def json(self) -> dict[str, float]:
+    def json(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -55,3 +55,19 @@ def bootstrap_mean(values: FloatArray, seed: int = 0) -> Interval:
     )
     bounds = found.confidence_interval
     return Interval(mean, float(bounds.low), float(bounds.high))
+
+
+@dataclass(frozen=True)
+class Difference(Interval):
+    """A paired difference. `differs`: its interval excludes 0, and there is more than one problem
+    to make an interval of."""
+
+    differs: bool
+
+
+def paired(values: FloatArray, first: FloatArray, seed: int = 0) -> Difference:
+    """The mean of `values` - `first`, (N,) each, of the same problems, with its 95 % percentile
+    interval by bootstrap over problems: problems are drawn, and with each both of its values."""
+    found = bootstrap_mean(np.asarray(values) - np.asarray(first), seed)
+    differs = len(values) > 1 and not found.low <= 0 <= found.high
+    return Difference(found.value, found.low, found.high, differs)

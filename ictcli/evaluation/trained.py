@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 from ictcli import plugins
 from ictcli.errors import UserError
@@ -19,6 +20,8 @@ class Trained:
     prompt: PromptSettings = field(default_factory=PromptSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     temperature: float = 1.0
+    pattern: str | None = None
+    """How answers were read in training. A benchmark is read in its own way."""
     missing: tuple[str, ...] = ()
     """Plugins of the run that are not there any more: only its own benchmarks would need them."""
 
@@ -32,10 +35,12 @@ def as_trained(run: Path) -> Trained:
             plugins.load(name)
         except UserError as error:
             missing.append(error.message)
+    reward: Any = data.get("reward")
     return Trained(
         EngineSettings.model_validate(data.get("engine", {})),
         PromptSettings.model_validate(data.get("prompt", {})),
         SamplingSettings.model_validate(data.get("sampling", {})),
         data.get("eval", {}).get("temperature", data["temperature"]),
+        cast(dict[str, Any], reward).get("pattern") if isinstance(reward, dict) else None,
         tuple(missing),
     )

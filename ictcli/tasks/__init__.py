@@ -7,11 +7,13 @@ your own".
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ictcli.errors import UserError, nearest
-from ictcli.rewards import Verifier, find_verifier
+from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, find_verifier, grade
 from ictcli.seeds import generator
 from ictcli.types import Problem
 
@@ -22,13 +24,33 @@ BOXED = "Please reason step by step, and put your final answer within \\boxed{}.
 class Domain:
     """How problems of one kind are put to a model, and how its answers are judged."""
 
-    verify: Verifier
+    verify: Verifier | Judge
     suffix: str = ""
     """Put behind the question, on a line of its own."""
     words: bool = True
     """False: the prompt is a bare text for a bare model, and no chat template is put around it."""
     forks: Callable[[str, str], list[int]] | None = None
     """Response positions at which a choice is made, in characters, where that is known."""
+    pattern: str | None = None
+    """A regular expression whose first group is the answer, instead of the last box."""
+    limits: Limits = LIMITS
+    """Of judging one answer."""
+    private: bool = False
+    """Questions and what a model writes of them are shown and stored only where that is asked
+    for: the terms of the data forbid spreading them."""
+
+    def judge(self, problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
+        """A verdict a response; each problem has as many responses as every other, side by side."""
+        each = len(responses) // max(len(problems), 1)
+        asked = [problem for problem in problems for _ in range(each)]
+        return grade(
+            responses,
+            [problem.gold for problem in asked],
+            self.verify,
+            pattern=self.pattern,
+            choices=[problem.choices for problem in asked],
+            limits=self.limits,
+        )
 
 
 @dataclass(frozen=True)
@@ -41,6 +63,12 @@ class Task:
     """n problems that `batch` never gives; fewer where there are no more."""
     finite: tuple[Problem, ...] = ()
     """All problems of a task that has a list of them; their lengths are checked before training."""
+    source: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Where they come from: path, config, split, revision; or file, sha256."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the user: problems left out, a revision other than the pinned one."""
+    examined: tuple[str, Domain] | None = None
+    """Name and domain of the held-out problems, where they are not of this task."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +78,22 @@ class Benchmark:
     problems: Callable[[int | None], list[Problem]]
     """The first n problems, or (None) all."""
     max_tokens: int = 2048
+    source: dict[str, Any] = field(default_factory=dict[str, Any])
+    """As a task's."""
+    notes: tuple[str, ...] = ()
+    """As a task's."""
 
 
-TASKS: dict[str, Callable[[], Task]] = {}
-BENCHMARKS: dict[str, Callable[[], Benchmark]] = {}
+TASKS: dict[str, Callable[..., Task]] = {}
+BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 
-def register_task(name: str) -> Callable[[Callable[[], Task]], Callable[[], Task]]:
-    """Decorator: a function that builds a task, called only when it is used."""
+def register_task(name: str) -> Callable[[Callable[..., Task]], Callable[..., Task]]:
+    """Decorator: a function that builds a task, called only when it is used. It may have the
+    parameters `data`, a file in place of its own data (or None), and `verify`, the verifier to
+    judge by (None: its own)."""
 
-    def add(build: Callable[[], Task]) -> Callable[[], Task]:
+    def add(build: Callable[..., Task]) -> Callable[..., Task]:
         TASKS[name] = build
         return build
 
@@ -68,39 +102,51 @@ def register_task(name: str) -> Callable[[Callable[[], Task]], Callable[[], Task
 
 def register_benchmark(
     name: str,
-) -> Callable[[Callable[[], Benchmark]], Callable[[], Benchmark]]:
-    """Decorator: a function that builds a benchmark, called only when it is used."""
+) -> Callable[[Callable[..., Benchmark]], Callable[..., Benchmark]]:
+    """Decorator: a function that builds a benchmark, called only when it is used. It may have the
+    parameter `data`, a file in place of its own data (or None)."""
 
-    def add(build: Callable[[], Benchmark]) -> Callable[[], Benchmark]:
+    def add(build: Callable[..., Benchmark]) -> Callable[..., Benchmark]:
         BENCHMARKS[name] = build
         return build
 
     return add
 
 
-def find_task(name: str, reward: str | None = None) -> Task:
-    """A task by name, or of the problems in a JSONL file (see `tasks.data.jsonl_task`); `reward`
-    names a verifier to judge it by instead of its own."""
-    if reward is not None:
-        verify, task = find_verifier(reward), find_task(name)
-        return replace(task, domain=replace(task.domain, verify=verify))
+def find_task(name: str, reward: str | None = None, data: str | None = None) -> Task:
+    """A task by name, or of the problems in a JSONL file (see `tasks.data.jsonl_task`). `reward`
+    names a verifier to judge it by instead of its own, `data` a JSONL file with the same columns
+    as the task's own data, instead of that. UserError where the problems cannot be had."""
+    verify = None if reward is None else find_verifier(reward)
     if name.endswith(".jsonl"):
-        return data.jsonl_task(name)
+        _refuse_data(f"The task {name} is a file", data)
+        return own.jsonl_task(name, verify)
     if name not in TASKS:
         raise UserError(
             f"There is no task {name!r}{nearest(name, sorted(TASKS))}.",
             "the tasks are: " + ", ".join(sorted(TASKS)) + ", or the path of a .jsonl file",
         )
-    return TASKS[name]()
+    task = _build("task", name, TASKS[name], data=data, verify=verify)
+    return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
 
 
-def find_benchmark(name: str) -> Benchmark:
-    """A benchmark by name, a task's held-out part by the task's, or a JSONL file's problems."""
+def find_benchmark(name: str, data: str | None = None) -> Benchmark:
+    """A benchmark by name, a task's held-out part by the task's, or a JSONL file's problems.
+    `data` is a JSONL file with the same columns as the benchmark's own data, instead of that.
+    UserError where the problems cannot be had."""
     if name.endswith(".jsonl"):
-        return data.jsonl_benchmark(name)
+        _refuse_data(f"The benchmark {name} is a file", data)
+        return own.jsonl_benchmark(name)
     if name in TASKS and name not in BENCHMARKS:
-        task = TASKS[name]()
-        return Benchmark(name, task.domain, lambda n: task.heldout(n or len(task.finite) or 512))
+        task = find_task(name, data=data)
+        whole = len(task.finite) or 512
+        return Benchmark(
+            name,
+            task.domain,
+            lambda n: task.heldout(n or whole),
+            source=task.source,
+            notes=task.notes,
+        )
     if name not in BENCHMARKS:
         raise UserError(
             f"There is no benchmark {name!r}{nearest(name, sorted(BENCHMARKS))}.",
@@ -108,7 +154,20 @@ def find_benchmark(name: str) -> Benchmark:
             + ", ".join(sorted(BENCHMARKS))
             + ", or the path of a .jsonl file",
         )
-    return BENCHMARKS[name]()
+    return _build("benchmark", name, BENCHMARKS[name], data=data)
+
+
+def _build(kind: str, name: str, build: Callable[..., Any], **given: Any) -> Any:
+    """Call a builder with those of its parameters it has; only `data` must not go unheard."""
+    taken = inspect.signature(build).parameters
+    if "data" not in taken:
+        _refuse_data(f"The {kind} {name} makes its own problems", given["data"])
+    return build(**{key: value for key, value in given.items() if key in taken})
+
+
+def _refuse_data(why: str, data: str | None) -> None:
+    if data is not None:
+        raise UserError(f"{why}; {data} cannot stand in for it.", "leave the data file out")
 
 
 def shuffled_batch(problems: Sequence[Problem], seed: int, step: int, n: int) -> list[Problem]:
@@ -122,4 +181,8 @@ def shuffled_batch(problems: Sequence[Problem], seed: int, step: int, n: int) ->
 
 
 # These modules register what they build, and need the names above.
-from ictcli.tasks import builtin, data  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
+from ictcli.tasks import (  # noqa: E402
+    benchmarks,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    builtin,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+)
+from ictcli.tasks import data as own  # noqa: E402

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from ictcli.rewards import chain as verify
+from ictcli.rewards import find_verifier
 from ictcli.seeds import seed_of
 from ictcli.tasks import Benchmark, Domain, Task, register_benchmark, register_task
 from ictcli.tasks.chain import problem as chain
 from ictcli.types import Problem
 
-DOMAIN = Domain(verify, words=False, forks=chain.forks)
+DOMAIN = Domain(find_verifier("chain"), words=False, forks=chain.forks)
 HELDOUT = 4096
 """Held-out problems of a benchmark in all."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import Ended, Processes
+from processes import Ended, Processes, refusal
 
 OUTS = ("one", "two", "other")
 BENCH = ("--bench", "chain,chain-long", "--n", "6", "--k", "1,3,6", "--limit", "5")
@@ -16,6 +16,11 @@ BENCH = ("--bench", "chain,chain-long", "--n", "6", "--k", "1,3,6", "--limit", "
 
 def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results without what no two evaluations share."""
+    return [{**row, "seconds": 0, "tokens_per_second": 0} for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +62,8 @@ def test_the_results_on_stdout_are_the_folder_s(evaluated: tuple[Path, Ended]) -
     assert [row["benchmark"] for row in found] == ["parity", "chain-long"]
     assert all(row["problems"] == 5 and row["n"] == 6 for row in found)
     assert {path.name for path in folder.iterdir()} == {
-        "results.json",
-        "parity.jsonl",
-        "chain-long.jsonl",
+        *(".lock", "settings.json", "timings.jsonl", "results.json", "results.md"),
+        *("parity.jsonl", "chain-long.jsonl"),
     }
 
 
@@ -88,6 +92,8 @@ def test_shares_and_tokens_are_those_of_the_samples(evaluated: tuple[Path, Ended
     assert found["unparsed"] == pytest.approx(statuses.count("unparsed") / 30)
     cut = sum(not sample["response"].endswith("#") for sample in samples)
     assert found["truncated"] == pytest.approx(cut / 30)
+    assert found["timed_out"] == 0 and found["accuracy"] == statuses.count("correct") / 30
+    assert found["tokens"] == sum(sample["tokens"] for sample in samples)
     assert found["tokens"] >= sum(len(sample["response"]) for sample in samples)
     assert found["tokens_per_response"] == pytest.approx(found["tokens"] / 30)
 
@@ -99,7 +105,7 @@ def test_the_same_evaluation_gives_the_same_samples(
     for out, seed in (("one", "3"), ("two", "3"), ("other", "4")):
         args = ("eval", tiny_model, *BENCH, "--max-tokens", "16", "--seed", seed, "--json")
         ended = ictcli.run(*args, "--out", out, folder=tmp_path)
-        found.append([{**row, "seconds": 0} for row in json.loads(ended.out)])
+        found.append(timeless(json.loads(ended.out)))
     assert found[0] == found[1]
     one, two, other = ((tmp_path / out / "chain.jsonl").read_bytes() for out in OUTS)
     assert one == two != other
@@ -176,3 +182,98 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     ended = ictcli.run(*asked, "chain", "--limit", "4", "--temperature", "0.5", folder=tmp_path)
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.5
     assert "There is no plugin file" in ended.err
+
+
+def test_a_folder_that_holds_an_evaluation_is_not_written_over(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    args = ("eval", tiny_model, "--bench", "chain", "--n", "1", "--k", "1", "--limit", "1")
+    assert ictcli.run(*args, "--out", "out", folder=tmp_path).code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    told = refusal(ictcli.run(*args, "--out", "out", folder=tmp_path), 2)
+    assert "out holds an evaluation already. --resume goes on with it" in told
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_markdown_holds_the_tables_and_the_first_prompt(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.txt").write_text("2*2+{question}\n")
+    args = ("--bench", "chain", "--n", "2", "--k", "1,2", "--limit", "3", "--max-tokens", "8")
+    more = ("--template", "mine.txt", "--markdown", "--out", "out")
+    ended = ictcli.run("eval", tiny_model, *args, *more, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert ended.out == (tmp_path / "out" / "results.md").read_text()
+    assert "| model | benchmark | pass@1 | pass@2 | maj@2 | truncated |" in ended.out
+    settings = json.loads((tmp_path / "out" / "results.json").read_text())[0]["settings"]
+    first = read(tmp_path / "out" / "chain.jsonl")[0]["prompt"]
+    assert settings["example_prompt"] == f"2*2+{first}" and settings["template"] == "own"
+    assert settings["stop"] == {"17": "#"} and settings["stop_ids"] == [17]
+    assert f"\n2*2+{first}\n" in ended.out
+
+
+def test_an_answer_pattern_makes_other_answers_readable(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "d.jsonl").write_text('{"prompt": "1+1=", "gold": "3"}')
+    args = ("eval", tiny_model, "--bench", "d.jsonl", "--n", "256", "--k", "1")
+    args = (*args, "--max-tokens", "16")
+    statuses: list[set[str]] = []
+    for number, more in enumerate(([], ["--pattern", r"^\D*(\d)"])):
+        ended = ictcli.run(*args, *more, "--out", str(number), folder=tmp_path)
+        assert ended.code == 0, ended.err
+        statuses.append({line["status"] for line in read(tmp_path / str(number) / "d.jsonl")})
+    assert statuses[0] == {"unparsed"} and statuses[1] >= {"correct", "wrong"}
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--bench", ","], "--bench names no benchmark"),
+        (["--bench", "aime23,aime24", "--data", "d.jsonl"], "which of the 2 benchmarks it is of"),
+        (["--bench", "aime23", "--data", "aime24=d.jsonl"], "of none of the benchmarks aime23"),
+        (["--bench", "aime23", "--data", "d.jsonl", "--data", "e.jsonl"], "two files for aime23"),
+        (["--bench", "aime23", "--data", "d.jsonl"], "There is no data file d.jsonl"),
+        (["--bench", "chain", "--data", "d.jsonl"], "chain makes its own problems"),
+        (["--bench", "chain", "--template", "Q: {quest}"], "is no template and no file"),
+        (["--bench", "chain", "--template", "chat"], "has no chat template"),
+        (["--bench", "chain", "--pattern", "("], "is no regular expression"),
+        (["--bench", "chain", "--timeout", "0"], "0.0 is not in the range"),
+        (["--bench", "chain", "--json", "--markdown"], "two ways to print"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_said_before_anything_is_sampled(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path, args: list[str], words: str
+) -> None:
+    assert words in refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_verifier_that_fails_is_told_of_once(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "failing.py").write_text(
+        "from ictcli.tasks import BENCHMARKS, Benchmark, Domain, register_benchmark\n"
+        "@register_benchmark('failing')\n"
+        "def failing():\n"
+        "    def verify(response, gold):\n"
+        "        raise KeyError('gone')\n"
+        "    problems = BENCHMARKS['chain']().problems\n"
+        "    return Benchmark('failing', Domain(verify, words=False), problems, max_tokens=8)\n"
+    )
+    args = (
+        "--bench",
+        "failing",
+        "--plugin",
+        "failing.py",
+        "--n",
+        "2",
+        "--k",
+        "1",
+        "--limit",
+        "200",
+    )
+    ended = ictcli.run("eval", tiny_model, *args, "--json", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert ended.err.count("failing: the verifier failed: KeyError: 'gone'") == 1
+    assert json.loads(ended.out)[0]["unparsed"] == 1

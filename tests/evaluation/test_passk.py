@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from ictcli.evaluation.passk import bootstrap_mean, pass_at_k
+from ictcli.evaluation.passk import bootstrap_mean, paired, pass_at_k
 
 
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(*[st.just(n), st.integers(1, n)])))
@@ -76,3 +77,43 @@ def test_four_times_the_problems_halve_the_interval() -> None:
         found = bootstrap_mean(rng.random(size))
         widths.append(found.high - found.low)
     assert widths[0] / widths[1] == pytest.approx(2, rel=0.15)
+
+
+def test_paired_differences_hold_the_truth_about_95_times_in_100() -> None:
+    """Two models that share the problems' difficulty: their difference is known far better than
+    either."""
+    rng = np.random.default_rng(2)
+    held = narrow = 0
+    for trial in range(200):
+        hardness = rng.beta(0.5, 0.5, 100)
+        first = rng.binomial(8, hardness) / 8
+        other = rng.binomial(8, 0.9 * hardness) / 8
+        found = paired(other, first, trial)
+        held += found.low <= -0.05 <= found.high  # a tenth of the mean hardness, 1/2
+        narrow += found.high - found.low < bootstrap_mean(first).high - bootstrap_mean(first).low
+        assert found.differs == (found.high < 0 or found.low > 0)
+    assert 180 <= held <= 198
+    assert narrow > 190
+
+
+def test_a_paired_interval_is_scipy_s_of_paired_samples() -> None:
+    rng = np.random.default_rng(3)
+    first, other = rng.random(60), rng.random(60)
+    found = paired(other, first)
+    expected = stats.bootstrap(
+        (other, first),
+        lambda x, y, axis=-1: np.mean(x - y, axis=axis),
+        paired=True,
+        n_resamples=20000,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    assert found.value == pytest.approx(np.mean(other) - np.mean(first))
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.015)
+
+
+def test_a_model_does_not_differ_from_itself_nor_on_one_problem() -> None:
+    values = np.array([0.0, 1.0, 0.5])
+    assert not paired(values, values).differs
+    assert not paired(values[1:2], values[:1]).differs
+    assert paired(values * 0 + 1, values * 0).differs

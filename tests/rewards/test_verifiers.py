@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.errors import UserError
-from ictcli.rewards import VERIFIERS, Verdict, find_verifier, grade
-from ictcli.rewards.math import as_integer, extract, integer, math
+from ictcli.rewards import VERIFIERS, Limits, Verdict, find_verifier, grade
+from ictcli.rewards.answers import extract
+from ictcli.rewards.builtin import integer, math
+from ictcli.rewards.maths.integers import as_integer
 
 BOXES = [
     (r"so \boxed{42}.", "42"),
@@ -58,10 +63,13 @@ INTEGERS = [
     ("12.", 12),
     (" 3 ", 3),
     (r"1\!000", 1000),
+    ("1e3", 1000),
+    ("18 dollars", 18),
+    (r"x = 18\text{ apples}", 18),
+    (r"\frac{36}{2}", 18),
+    (r"25\%", 25),
     ("12.5", None),
-    ("1e3", None),
     ("1/2", None),
-    ("18 dollars", None),
     ("", None),
     ("-", None),
     ("--3", None),
@@ -123,14 +131,18 @@ def test_a_verifier_that_raises_spoils_its_own_answer_only() -> None:
             raise ZeroDivisionError
         return Verdict("correct" if response == gold else "wrong", response)
 
-    found = grade(picky, ["a", "bad", "c"], ["a", "b", "d"])
+    found = grade(["a", "bad", "c"], ["a", "b", "d"], picky)
     assert [verdict.status for verdict in found] == ["correct", "unparsed", "wrong"]
     assert [verdict.reward for verdict in found] == [1.0, 0.0, 0.0]
+    assert [verdict.failed for verdict in found] == [False, True, False]
+    assert "ZeroDivisionError" in found[1].reason
 
 
 def test_grading_needs_a_gold_for_every_response() -> None:
-    with pytest.raises(ValueError, match="argument 2 is shorter"):
-        grade(integer, ["a", "b"], ["1"])
+    with pytest.raises(ValueError, match="2 responses, but 1 golds"):
+        grade(["a", "b"], ["1"], "integer")
+    with pytest.raises(ValueError, match="choices for 1"):
+        grade(["a", "b"], ["1", "2"], "choice", choices=[["1", "2"]])
 
 
 @pytest.mark.parametrize(
@@ -154,3 +166,72 @@ def test_an_unknown_verifier_is_answered_with_the_nearest() -> None:
     assert {"chain", "integer", "math"} <= VERIFIERS.keys()
     with pytest.raises(UserError, match="did you mean integer"):
         find_verifier("intger")
+
+
+def test_one_response_has_one_verdict_and_many_have_a_list() -> None:
+    assert grade(r"\boxed{2}", "2") == Verdict("correct", "2")
+    assert [one.status for one in grade([r"\boxed{2}", r"\boxed{3}"], ["2", "2"])] == [
+        "correct",
+        "wrong",
+    ]
+    assert grade([], []) == []
+
+
+@pytest.mark.parametrize(
+    ("response", "status"),
+    [
+        ("A: 18", "correct"),
+        ("A: 18\nA: 1,018", "wrong"),
+        ("18", "unparsed"),
+        (r"\boxed{18}", "unparsed"),
+    ],
+)
+def test_an_answer_pattern_takes_the_place_of_the_box(response: str, status: str) -> None:
+    found = grade(response, "18", "integer", pattern="^A: (.*)$")
+    assert found.status == status
+
+
+def test_a_pattern_that_is_none_or_never_ends_is_told() -> None:
+    with pytest.raises(UserError, match="no regular expression"):
+        grade("a", "b", pattern="(")
+    slow = grade("a" * 60 + "!", "a", pattern="^(a|aa)+$")
+    assert slow.status == "unparsed"
+
+
+@given(st.integers(0, 20_000), st.integers(0, 20_000))
+def test_extraction_takes_linear_time(opened: int, closed: int) -> None:
+    text = "\\boxed{" * opened + "7" + "}" * closed
+    assert extract(text) == (None if not opened or not closed else "7")
+
+
+def test_verifiers_of_a_file_run_in_a_worker_and_are_reported_when_they_fail(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os\n"
+        "from ictcli.rewards import Verdict\n"
+        "def half(response, gold):\n"
+        "    if response == 'bad': raise ValueError('no end')\n"
+        "    if response == 'none': return None\n"
+        "    if response == 'loop':\n"
+        "        while True: pass\n"
+        "    if response == 'nan': return Verdict('correct', score=float('nan'))\n"
+        "    if response == 'bool': return True\n"
+        "    return Verdict('wrong', str(os.getpid()), score=0.5)\n"
+    )
+    kind = f"{tmp_path / 'mine.py'}:half"
+    responses = ["x", "bad", "none", "loop", "nan", "bool"]
+    found = grade(responses, ["g"] * 6, kind, limits=Limits(seconds=1.0, workers=2))
+    assert found[0].reward == 0.5 and found[0].extracted != str(os.getpid())
+    assert [one.status for one in found[1:]] == [
+        "unparsed",
+        "unparsed",
+        "timeout",
+        "unparsed",
+        "correct",
+    ]
+    assert [one.failed for one in found] == [False, True, True, False, True, False]
+    with pytest.raises(UserError, match="has no function"):
+        find_verifier(f"{tmp_path / 'mine.py'}:quarter")
+    with pytest.raises(UserError, match="cannot be imported"):
+        find_verifier("no.such.module:grade")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -75,19 +76,114 @@ def test_a_line_may_name_its_fields_in_several_ways(tmp_path: Path) -> None:
         {"question": "b", "answer": "so it is\n#### 2"},
         {"problem": "c", "gold": 3, "extra": None},
     ]
-    found, domain = read_jsonl(write(tmp_path / "data.jsonl", rows))
-    assert [(p.id, p.prompt, p.gold) for p in found] == [
+    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
+    assert [(p.id, p.prompt, p.gold) for p in bench.problems(None)] == [
         ("1", "a", "1"),
         ("2", "b", "2"),
         ("3", "c", "3"),
     ]
-    assert domain().verify is find_verifier("integer")
+    assert bench.domain.verify is find_verifier("integer")
+
+
+def test_the_gold_may_be_in_the_box_of_a_solution(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"problem": "a", "solution": r"so \boxed{1} or \boxed{\frac{1}{2}}."},
+        {"problem": "b", "solution": r"\boxed{4}", "answer": "5"},
+        {"problem": "c", "solution": r"\boxed{6}", "answer": None},
+        {"problem": "d", "solution": "no idea"},
+    ]
+    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
+    assert [p.gold for p in bench.problems(None)] == [r"\frac{1}{2}", "5", "6"]
+    assert "1 of the 4 problems" in bench.notes[0] and bench.notes[0].endswith(" math: 4.")
+    assert bench.domain.verify is find_verifier("math")
+
+
+def test_a_line_may_have_an_id_of_its_own(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"prompt": "a", "gold": "1", "id": i} for i in ("x", None, 7)]
+    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
+    assert [p.id for p in bench.problems(None)] == ["x", "2", "7"]
+    with pytest.raises(UserError, match=r"data\.jsonl, line 4 has the id of an earlier problem"):
+        find_benchmark(write(tmp_path / "data.jsonl", [*rows, rows[0]]))
+
+
+def test_choices_are_put_under_the_question(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"question": "a?", "choices": ["x", " y "], "answer": gold}
+        for gold in ("B", "(b)", 1, "1", "b.")
+    ]
+    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
+    assert bench.problems(None) == [
+        Problem(str(i), "a?\n(A) x\n(B) y", "B", ("x", "y")) for i in range(1, 6)
+    ]
+    assert bench.domain.verify is find_verifier("choice")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"question": "a?", "choices": ["x", "y"], "answer": "C"}, "none of its 2 choices"),
+        ({"question": "a?", "choices": ["x", "y"], "answer": 2}, "none of its 2 choices"),
+        ({"question": "a?", "choices": ["x", "y"], "answer": -1}, "none of its 2 choices"),
+        ({"question": "a?", "choices": ["x", "y"], "answer": "9" * 5000}, "none of its 2"),
+        ({"question": "a?", "choices": ["x"], "answer": 0}, "no list of choices"),
+        ({"question": "a?", "choices": "xy", "answer": 0}, "no list of choices"),
+        ({"question": "a?", "choices": ["x", ["y"]], "answer": 0}, "no list of choices"),
+        ({"question": "a?", "answer": "A"}, "no choices, and others have"),
+        ({"question": "a?", "choices": ["x", "y"]}, "has no gold or answer"),
+    ],
+)
+def test_a_line_with_faulty_choices_is_named(
+    tmp_path: Path, row: dict[str, object], words: str
+) -> None:
+    good: dict[str, object] = {"question": "a?", "choices": ["x", "y"], "answer": 0}
+    with pytest.raises(UserError, match=r"data\.jsonl, line 2 .*" + words):
+        find_benchmark(write(tmp_path / "data.jsonl", [good, row]))
+
+
+def test_golds_that_cannot_be_read_are_left_out_and_told_of(tmp_path: Path) -> None:
+    golds = [r"\frac{1}{", *(str(i) for i in range(60))]
+    rows: list[dict[str, object]] = [{"prompt": f"p{i}", "gold": g} for i, g in enumerate(golds)]
+    name = write(tmp_path / "data.jsonl", rows)
+    task = find_task(name)
+    assert len(task.finite) == 60
+    assert len(task.notes) == 1 and task.notes[0].startswith("1 of the 61 problems of")
+    assert task.notes[0].endswith("unreadable to the verifier math: 1.")
+
+
+def test_a_file_without_a_readable_gold_is_refused(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"prompt": f"p{i}", "gold": "{"} for i in range(60)]
+    name = write(tmp_path / "data.jsonl", rows)
+    for find in (find_task, find_benchmark):
+        with pytest.raises(UserError, match="verifier math can read none of the golds of"):
+            find(name)
+
+
+def test_golds_are_read_by_the_verifier_that_judges(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def grade(response, gold):\n    return response == gold\n")
+    rows: list[dict[str, object]] = [{"prompt": f"p{i}", "gold": "}{"} for i in range(60)]
+    name = write(tmp_path / "data.jsonl", rows)
+    task = find_task(name, reward=f"{tmp_path / 'mine.py'}:grade")
+    assert len(task.finite) == 60 and not task.notes
+    assert task.domain.verify("}{", "}{").status == "correct"
+
+
+def test_a_file_is_told_by_its_name_and_checksum(tmp_path: Path) -> None:
+    name = write(tmp_path / "data.jsonl", [{"prompt": f"p{i}", "gold": "1"} for i in range(60)])
+    source = {"file": "data.jsonl", "sha256": sha256(Path(name).read_bytes()).hexdigest()}
+    assert find_task(name).source == find_benchmark(name).source == source
+
+
+@pytest.mark.parametrize("name", ["chain", "data.jsonl"])
+def test_data_that_cannot_stand_in_is_refused(name: str) -> None:
+    for find in (find_task, find_benchmark):
+        with pytest.raises(UserError, match=r"other\.jsonl cannot stand in for it"):
+            find(name, data="other.jsonl")
 
 
 def test_golds_that_are_not_all_integers_are_judged_as_mathematics(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"prompt": "a", "gold": g} for g in ("1", r"\frac{1}{2}")]
-    _, domain = read_jsonl(write(tmp_path / "data.jsonl", rows))
-    assert domain().verify is find_verifier("math")
+    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
+    assert bench.domain.verify is find_verifier("math")
 
 
 def test_blank_lines_are_passed_over_and_lines_keep_their_numbers(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""ictcli grade: verdicts on a file of responses and golds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("grade")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--kind", default="math", show_default=True, help="math, integer, choice, ...")
+@click.option("--pattern", help="A regular expression whose first group is the answer.")
+@click.option("--timeout", default=5.0, show_default=True, help="Seconds an answer.")
+@click.option("--memory", default=1.0, show_default=True, help="GiB an answer.")
+@click.option("--workers", default=0, show_default=True, help="Processes; 0: one for each CPU.")
+@click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the rows with their verdicts.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+def command(
+    file: Path,
+    kind: str,
+    pattern: str | None,
+    timeout: float,
+    memory: float,
+    workers: int,
+    plugin_files: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Judge each {"response": ..., "gold": ...} of a JSONL file; "choices" may hold the texts of
+    (A), (B), ...
+
+    \b
+    ictcli grade answers.jsonl
+    ictcli grade answers.jsonl --kind integer --pattern '^A: (.*)$' --out verdicts.jsonl
+    """
+    from ictcli import plugins
+    from ictcli.console.verdicts import graded
+    from ictcli.errors import UserError
+    from ictcli.rewards import Limits, find_verifier
+    from ictcli.rewards.files import grade_file, read_rows, write_rows
+
+    for name in plugin_files:
+        plugins.load(name)
+    try:
+        limits = Limits(timeout, memory, workers)
+    except ValueError as error:
+        raise UserError(f"The {error}.", "--timeout 5 --memory 1 --workers 0") from error
+    verifier = find_verifier(kind)
+    rows = read_rows(file)
+    verdicts = grade_file(rows, verifier, pattern, limits)
+    if out is not None:
+        write_rows(out, rows, verdicts)
+    unread = [row.number for row in rows if not verifier.readable(row.gold)]
+    graded(rows, verdicts, unread, as_json=as_json)

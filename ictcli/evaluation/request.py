@@ -1,0 +1,226 @@
+"""What `ictcli eval` is asked for: benchmarks, their data, the prompt, and the models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ictcli.engine import LIBRARIES, choose_backend
+from ictcli.errors import UserError
+from ictcli.evaluation.trained import Trained, as_trained
+from ictcli.models import Source, locate
+from ictcli.rewards.answers import compiled
+from ictcli.runs import is_run
+from ictcli.settings import QUESTION, TEMPLATES, EngineSettings, PromptSettings
+from ictcli.tasks import Benchmark, find_benchmark
+from ictcli.types import Problem, Sampling
+
+
+@dataclass(frozen=True)
+class Request:
+    """The same for all models; None: the model's run decides, or the default."""
+
+    n: int = 16
+    ks: tuple[int, ...] = (1, 4)
+    seed: int = 0
+    limit: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    engine: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Engine settings that were asked for."""
+    prompt: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Prompt settings that were asked for."""
+    pattern: str | None = None
+    timeout: float | None = None
+    show_private: bool = False
+
+    def check(self) -> None:
+        """UserError where pass@k cannot be had of n samples, or the pattern is none."""
+        if min(self.ks) < 1:
+            raise UserError(f"There is no pass@{min(self.ks)}.", "--k 1,4: numbers from 1 up")
+        if max(self.ks) > self.n:
+            raise UserError(
+                f"pass@{max(self.ks)} needs at least {max(self.ks)} samples a problem, "
+                f"not n = {self.n}.",
+                f"--n {max(self.ks)}, or a smaller --k",
+            )
+        if self.pattern is not None:
+            compiled(self.pattern)
+        try:
+            PromptSettings.model_validate(self.prompt)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise UserError(
+                f"The prompt cannot be made: {reason}.", "ictcli eval --help"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A benchmark as it was asked for."""
+
+    benchmark: Benchmark
+    problems: list[Problem]
+    max_tokens: int
+    stem: str
+    """Its samples are in STEM.jsonl."""
+
+    @property
+    def name(self) -> str:
+        return self.benchmark.name
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model as it was asked for, with what its run says of it."""
+
+    model: str
+    name: str
+    """Short, and no other model's."""
+    run: Path | None
+    source: Source | None
+    """None: only its engine knows where it is."""
+    trained: Trained
+    engine: EngineSettings
+    prompt: PromptSettings
+    temperature: float
+    top_p: float
+    top_k: int
+
+    def sampling(self, max_tokens: int, stop_ids: tuple[int, ...]) -> Sampling:
+        return Sampling(max_tokens, self.temperature, self.top_p, self.top_k, stop_ids)
+
+
+def find_benchmarks(names: str, data: Sequence[str], request: Request) -> list[Asked]:
+    """The benchmarks of a list with commas between. `data` are FILE, of the only benchmark, or
+    NAME=FILE. UserError where the problems cannot be had."""
+    wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not wanted:
+        raise UserError("--bench names no benchmark.", "--bench math500,gsm8k")
+    files = _files(wanted, data)
+    found: list[Asked] = []
+    for name in wanted:
+        benchmark = find_benchmark(name, files.get(name))
+        domain = benchmark.domain
+        if request.pattern is not None:
+            domain = replace(domain, pattern=request.pattern)
+        if request.timeout is not None:
+            domain = replace(domain, limits=replace(domain.limits, seconds=request.timeout))
+        problems = benchmark.problems(request.limit)
+        if not problems:
+            raise UserError(f"The benchmark {name} has no problems.", "look at its data")
+        stem = Path(benchmark.name).stem
+        taken = [Path(other.name).stem for other in found].count(stem)
+        found.append(
+            Asked(
+                replace(benchmark, domain=domain),
+                problems,
+                request.max_tokens or benchmark.max_tokens,
+                f"{stem}-{taken + 1}" if taken else stem,
+            )
+        )
+    return found
+
+
+def _files(names: Sequence[str], data: Sequence[str]) -> dict[str, str]:
+    """The data file of each benchmark that was given one."""
+    files: dict[str, str] = {}
+    for given in data:
+        name, equals, file = given.partition("=")
+        if not equals or name not in names:
+            if equals and not Path(given).is_file():
+                raise UserError(
+                    f"--data {given} is of none of the benchmarks {', '.join(names)}.",
+                    f"--data {names[0]}=FILE.jsonl",
+                )
+            if len(names) > 1:
+                raise UserError(
+                    f"--data {given} does not say which of the {len(names)} benchmarks it is of.",
+                    f"--data {names[0]}={given}",
+                )
+            name, file = names[0], given
+        if name in files:
+            raise UserError(f"--data names two files for {name}.", "one file each")
+        files[name] = file
+    return files
+
+
+def template_text(given: str) -> str:
+    """A template as it was typed: auto, chat, none, a text with {question}, or the path of a file
+    that holds one (its last line end left out)."""
+    if given in TEMPLATES or QUESTION in given:
+        return given
+    path = Path(given)
+    if not path.is_file():
+        raise UserError(
+            f"The template {given!r} is no template and no file.",
+            f"auto, chat, none, a text with {QUESTION} in it, or the path of a file with one",
+        )
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{given} is not UTF-8: {error}.", "save it as UTF-8") from error
+    if QUESTION not in text:
+        raise UserError(f"{given} has no {QUESTION} in it.", "put it where the question goes")
+    return text.replace("\r\n", "\n").removesuffix("\n")
+
+
+def find_contenders(models: Sequence[str], request: Request) -> list[Contender]:
+    """The models, their folders checked as far as that goes without loading them."""
+    found: list[Contender] = []
+    for model, name in zip(models, _names(models), strict=True):
+        run = Path(model) if is_run(Path(model)) else None
+        trained = as_trained(run) if run else Trained()
+        engine = trained.engine.model_copy(update=request.engine)
+        known = choose_backend(engine.backend) in LIBRARIES
+        sampling = trained.sampling
+        found.append(
+            Contender(
+                model=model,
+                name=name,
+                run=run,
+                source=locate(model) if known else None,
+                trained=trained,
+                engine=engine,
+                prompt=trained.prompt.model_copy(update=request.prompt),
+                temperature=_or(request.temperature, trained.temperature),
+                top_p=_or(request.top_p, sampling.top_p),
+                top_k=sampling.top_k,
+            )
+        )
+    return found
+
+
+def _or(asked: float | None, default: float) -> float:
+    return default if asked is None else asked
+
+
+def _names(models: Sequence[str]) -> list[str]:
+    """The last part of each model's path, or more of its parts where those are not different."""
+    if len(set(models)) < len(models):
+        twice = next(model for model in models if models.count(model) > 1)
+        raise UserError(f"The model {twice} is named twice.", "once is enough")
+    parts = [Path(model.replace(":", "-")).parts for model in models]
+    for depth in range(1, max(map(len, parts), default=1) + 1):
+        names = ["-".join(p.strip("/") for p in own[-depth:]) for own in parts]
+        if len(set(names)) == len(names):
+            return [name.strip("-") or "model" for name in names]
+    return [f"{'-'.join(own[-1:])}-{number}" for number, own in enumerate(parts, 1)]
+
+
+def unlike(contenders: Sequence[Contender]) -> str | None:
+    """What the models' runs make them be asked or sampled by in different ways, as a sentence."""
+    for what, option in (("temperature", "temperature"), ("top_p", "top-p"), ("top_k", "")):
+        values = [getattr(contender, what) for contender in contenders]
+        if len(set(values)) > 1:
+            given = ", ".join(f"{c.name} {v:g}" for c, v in zip(contenders, values, strict=True))
+            hint = f"; --{option} makes them one" if option else ""
+            return f"The models differ in {what}: {given}{hint}."
+    if any(contender.prompt != contenders[0].prompt for contender in contenders):
+        return "The models' runs ask in different ways; --template, --system, --suffix make it one."
+    return None

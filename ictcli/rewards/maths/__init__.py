@@ -1,0 +1,1 @@
+"""Whether two mathematical answers are the same: layout, structure, numbers, units, algebra."""

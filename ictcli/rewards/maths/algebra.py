@@ -1,0 +1,369 @@
+"""A reader of tidy LaTeX expressions to sympy, that reads all of an expression or nothing.
+
+math-verify's own reader (latex2sympy2-extended 1.11) takes `2(3)` for 5, `\\cos 3t` for cos 3,
+`\\sin x \\cdot x` for sin(x^2), `2 3` for 5 and capitals for small letters, so the common part of
+the language is read here: sums, products written or implied, powers, roots, fractions, functions,
+absolute values, floors, binomials, factorials, finite sums. What has two readings is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+
+from ictcli.rewards.maths.spelling import GREEK, OPAQUE
+
+sympy = cast(Any, _sympy)
+
+DEEPEST = 60
+"""Brackets within brackets; more is refused before Python's stack is short."""
+
+_TOKEN = re.compile(r"(\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+)|(\\[a-zA-Z]+|\\.)|([A-Za-z])|(\S)|\s+")
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec,
+    "csc": sympy.csc, "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan,
+    "arccot": sympy.acot, "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh,
+    "ln": sympy.log, "exp": sympy.exp, "log": lambda x: sympy.log(x, 10),
+    "lg": lambda x: sympy.log(x, 10),
+}  # fmt: skip
+_INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot"}
+_SEVERAL = {"max": sympy.Max, "min": sympy.Min, "gcd": sympy.gcd, "lcm": sympy.lcm}
+_CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil", "|": "|"}
+_CLOSERS = set(_CLOSING.values()) | {",", "+", "-", "/", "*", "\\cdot", ""}
+
+
+LARGEST_COUNT = 2000
+"""Of what a factorial, a binomial or a finite sum counts."""
+LARGEST_POWER = 20_000
+"""Digits of a number, and exponent of anything else."""
+
+
+class UnreadableError(ValueError):
+    """Not an expression that can be read whole and in one way."""
+
+
+def read(text: str) -> Any:
+    """The sympy expression of tidy LaTeX. Raises UnreadableError."""
+    return _Reader(text).whole()
+
+
+class UnknownError(UnreadableError):
+    """A command that is none of those read here."""
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """base ** exponent, refused where it would take long to write down."""
+    if exponent.is_number and exponent.is_real:
+        digits = abs(exponent) * (1 if base.free_symbols else sympy.log(abs(base) + 2, 10))
+        if sympy.N(digits, 5) > LARGEST_POWER:
+            raise UnreadableError("too large a power")
+    found = base**exponent
+    if found.is_Pow and found.exp.is_number and abs(found.exp) > LARGEST_POWER:
+        raise UnreadableError("too large a power")
+    return found
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        self.spaced: list[bool] = []
+        end = 0
+        for found in _TOKEN.finditer(text):
+            if found.start() != end:
+                raise UnreadableError(text)
+            end = found.end()
+            if not found[0].isspace():
+                self.tokens.append(found[0])
+                self.spaced.append(text[found.start() - 1 : found.start()].isspace())
+        self.place = 0
+        self.depth = 0
+        self.bars = 0
+        self.bound: set[str] = set()
+
+    @property
+    def next(self) -> str:
+        """The token to be taken next; empty at the end."""
+        return self.ahead()
+
+    def ahead(self) -> str:
+        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+
+    def take(self, expected: str | None = None) -> str:
+        token = self.next
+        if not token or (expected is not None and token != expected):
+            raise UnreadableError(f"{token or 'the end'} instead of {expected or 'more'}")
+        self.place += 1
+        return token
+
+    def whole(self) -> Any:
+        found = self.sum()
+        if self.next:
+            raise UnreadableError(self.next)
+        return found
+
+    def sum(self) -> Any:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise UnreadableError("too deep")
+        total = self.term()
+        while self.next in ("+", "-"):
+            sign = self.take()
+            term = self.term()
+            total = total + term if sign == "+" else total - term
+        self.depth -= 1
+        return total
+
+    def term(self) -> Any:
+        """Factors, written side by side or with a sign between."""
+        negative = False
+        while self.next in ("+", "-"):
+            negative ^= self.take() == "-"
+        start = self.place
+        product = self.power()
+        slash = False
+        while True:
+            token = self.next
+            if token in ("\\cdot", "*"):
+                self.take()
+                minus = self.next == "-" and bool(self.take())
+                product = product * self.power() * (-1 if minus else 1)
+                slash = False
+            elif token == "/":
+                self.take()
+                above = self.place
+                below = self.power()
+                if below == 0:
+                    raise UnreadableError("divided by zero")
+                product = product / below
+                slash = not self.figures(start, self.place) or above - start != 2
+            elif self.starts_factor(token):
+                if slash:
+                    raise UnreadableError("a/bc has two readings")
+                before = self.tokens[self.place - 1]
+                if token[0].isdigit() and before != "!":
+                    raise UnreadableError("a number behind a factor")
+                product = self.mixed(product, before) or product * self.power()
+            else:
+                return -product if negative else product
+
+    def figures(self, first: int, last: int) -> bool:
+        return all(token[0].isdigit() or token == "/" for token in self.tokens[first:last])
+
+    def mixed(self, whole: Any, before: str) -> Any:
+        """`1\\frac{1}{2}`: digits directly behind a whole number are its fraction."""
+        signs = self.tokens[self.place : self.place + 7]
+        if self.next != "\\frac" or not before.isdigit() or len(signs) < 7:
+            return None
+        if not (signs[2].isdigit() and signs[5].isdigit() and signs[3] == "}" and signs[6] == "}"):
+            return None
+        if self.tokens[max(self.place - 2, 0)] in ("^", "_"):
+            return None
+        if not (whole.is_Integer and whole >= 0):
+            raise UnreadableError("a mixed number behind a factor")
+        self.place += 7
+        if int(signs[5]) == 0:
+            raise UnreadableError("divided by zero")
+        return whole + sympy.Rational(int(signs[2]), int(signs[5]))
+
+    def starts_factor(self, token: str) -> bool:
+        if token == "|":
+            return self.bars == 0
+        return (
+            bool(token)
+            and token not in _CLOSERS
+            and token not in ("^", "_", "!", "=", "&", ":", "'")
+        )
+
+    def power(self) -> Any:
+        base = self.postfix(self.atom())
+        if self.next == "^":
+            self.take()
+            exponent = self.group()
+            if self.next == "^":
+                raise UnreadableError("x^y^z has two readings")
+            base = self.postfix(_power(base, exponent))
+        return base
+
+    def postfix(self, value: Any) -> Any:
+        if self.next == "!":
+            self.take()
+            if self.next == "!":
+                raise UnreadableError("a double factorial")
+            if value.is_number and abs(value) > LARGEST_COUNT:
+                raise UnreadableError("too large a factorial")
+            return sympy.factorial(value)
+        return value
+
+    def group(self) -> Any:
+        """An argument: a group in braces, or one token."""
+        if self.next == "{":
+            return self.within("{")
+        if self.next == "-":
+            raise UnreadableError("-")
+        return self.atom()
+
+    def within(self, opening: str) -> Any:
+        self.take(opening)
+        bars, self.bars = self.bars, int(opening == "|")
+        found = self.sum()
+        self.bars = bars
+        self.take(_CLOSING[opening])
+        return found
+
+    def atom(self) -> Any:
+        token = self.next
+        if token in ("(", "[", "{"):
+            return self.within(token)
+        if token == "|":
+            return sympy.Abs(self.within("|"))
+        if token in ("\\lfloor", "\\lceil"):
+            inside = self.within(token)
+            return sympy.floor(inside) if token == "\\lfloor" else sympy.ceiling(inside)
+        self.take()
+        if token[:1].isdigit() or (token[:1] == "." and len(token) > 1):
+            return sympy.Rational(token.replace(",", ""))
+        if token.isalpha() or token[1:] in GREEK:
+            return self.symbol(token)
+        if token[:1] == "\\":
+            return self.command(token[1:])
+        raise UnreadableError(token)
+
+    def symbol(self, letter: str) -> Any:
+        name = letter.lstrip("\\")
+        if self.next == "_":
+            self.take()
+            start = self.place
+            if self.ahead() == "{":
+                self.skip_group()
+            else:
+                self.take()
+            name += "_" + "".join(self.tokens[start : self.place]).strip("{}")
+        while self.next == "'":
+            name += self.take()
+        if name in self.bound:
+            return sympy.Symbol(name, integer=True)
+        if name in ("e", "i"):
+            return sympy.E if name == "e" else sympy.I
+        if name in ("f", "g", "h") and self.next == "(":
+            return sympy.Function(name)(*self.arguments())
+        return sympy.Symbol(name, real=True)
+
+    def skip_group(self) -> None:
+        depth = 0
+        while True:
+            token = self.take()
+            depth += (token == "{") - (token == "}")
+            if depth == 0:
+                return
+
+    def arguments(self) -> list[Any]:
+        self.take("(")
+        found = [self.sum()]
+        while self.next == ",":
+            self.take()
+            found.append(self.sum())
+        self.take(")")
+        return found
+
+    def command(self, name: str) -> Any:
+        if name in ("frac", "binom"):
+            above, below = self.within("{"), self.within("{")
+            if name == "binom":
+                if above.is_number and abs(above) > LARGEST_COUNT:
+                    raise UnreadableError("too large a binomial")
+                return sympy.binomial(above, below)
+            if below == 0:
+                raise UnreadableError("divided by zero")
+            return above / below
+        if name == "sqrt":
+            index = self.within("[") if self.next == "[" else sympy.Integer(2)
+            inside = self.within("{")
+            if index.is_Integer and index % 2 == 1 and inside.is_negative:
+                return -sympy.root(-inside, index)
+            return sympy.root(inside, index)
+        if name in ("pi", "infty"):
+            return sympy.pi if name == "pi" else sympy.oo
+        if name in OPAQUE:
+            return self.opaque(name)
+        if name in _SEVERAL and self.next == "(":
+            return _SEVERAL[name](*self.arguments())
+        if name in _FUNCTIONS:
+            return self.function(name)
+        if name in ("sum", "prod"):
+            return self.series(name)
+        raise UnknownError(f"\\{name}")
+
+    def opaque(self, name: str) -> Any:
+        """A decorated letter or figure as a symbol of its own."""
+        start = self.place
+        if self.next == "{":
+            self.skip_group()
+        else:
+            while len(self.next) == 1 and self.next.isupper():
+                self.take()
+            if self.place == start:
+                self.take()
+        return sympy.Symbol(
+            f"{name}:" + "".join(self.tokens[start : self.place]).strip("{}"), real=True
+        )
+
+    def function(self, name: str) -> Any:
+        base = exponent = None
+        while self.next in ("^", "_"):
+            if self.take() == "_":
+                base = self.group()
+            else:
+                exponent = self.group()
+        if base is not None and name != "log":
+            raise UnreadableError(f"\\{name}_")
+        apply = _FUNCTIONS[name]
+        if exponent == -1:
+            if name not in _INVERSE:
+                raise UnreadableError(f"\\{name}^-1")
+            apply, exponent = _FUNCTIONS[_INVERSE[name]], None
+        value = apply(self.argument_of(name))
+        if base is not None:
+            value = value * sympy.log(10) / sympy.log(base)
+        return value if exponent is None else _power(value, exponent)
+
+    def argument_of(self, name: str) -> Any:
+        """A bracket, or the factors up to the next sign or function: \\sin 2x \\cos x."""
+        if self.next in ("(", "{", "[", "|"):
+            argument = self.within(self.next)
+            if self.ahead() == "^" and self.tokens[self.place - 1] in (")", "]"):
+                raise UnreadableError(f"\\{name}(x)^n has two readings")
+            return argument
+        minus = self.next == "-" and bool(self.take())
+        argument = self.power()
+        while self.starts_factor(self.next) and self.next not in ("(", "[", "|"):
+            if self.next[1:] in (*_FUNCTIONS, *_SEVERAL, "sum", "prod"):
+                break
+            if self.next[0].isdigit():
+                raise UnreadableError("a number behind a factor")
+            argument = self.mixed(argument, self.tokens[self.place - 1]) or argument * self.power()
+        if self.next == "/":
+            raise UnreadableError(f"\\{name} a/b has two readings")
+        return -argument if minus else argument
+
+    def series(self, name: str) -> Any:
+        """\\sum_{k=1}^{n} of the term that follows."""
+        self.take("_")
+        self.take("{")
+        index = self.take()
+        if not index.isalpha():
+            raise UnreadableError(index)
+        self.take("=")
+        first = self.sum()
+        self.take("}")
+        self.take("^")
+        last = self.group()
+        outer, self.bound = self.bound, self.bound | {index}
+        term = self.term()
+        self.bound = outer
+        if (last - first).is_number and last - first > LARGEST_COUNT:
+            raise UnreadableError("too long a sum")
+        counter = sympy.Symbol(index, integer=True)
+        return (sympy.Sum if name == "sum" else sympy.Product)(term, (counter, first, last))

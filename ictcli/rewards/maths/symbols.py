@@ -1,0 +1,167 @@
+"""Whether two expressions are equal everywhere they are defined, to DIGITS digits at many points.
+
+Expressions are read by `algebra`, and what it does not know (integrals, limits) by math-verify,
+whose verdict is believed only where it has read every number. Slow, and open to explosion: it runs
+in a worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import lru_cache
+from typing import Any, cast
+
+import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+
+from ictcli.rewards.maths import algebra
+from ictcli.rewards.maths.algebra import UnknownError, UnreadableError
+from ictcli.rewards.maths.latex import letters
+
+sympy = cast(Any, _sympy)
+
+DIGITS = 100
+CLOSE_ENOUGH = 1e-80
+_POINTS = ("7/3", "-5/2", "11/13", "-3/7", "19/6", "29/10", "-13/4", "1/3")
+_WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9")
+_COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
+
+
+def equal(left_text: str, right_text: str) -> bool:
+    """Whether two tidy expressions agree wherever both are defined. Raises UnreadableError."""
+    try:
+        left, right = _read(left_text), _read(right_text)
+    except UnknownError:
+        if not believed(left_text, right_text):
+            raise
+        return True
+    if left == right:
+        return True
+    agreed = 0
+    for a, b in _samples(left, right):
+        if a is None or b is None or (_real(a) != _real(b) and _symbols(left, right)):
+            continue  # undefined, or a root or logarithm of a negative number
+        if not close(a, b):
+            return _vanishes(left, right, a, b)
+        agreed += 1
+    if agreed == 0 and left.has(sympy.Function) and right.has(sympy.Function):
+        return bool(sympy.expand(left - right) == 0)
+    return agreed > 0
+
+
+def proportional(left_text: str, right_text: str) -> int:
+    """The sign of the constant c in left = c * right, 0 where there is none. Raises
+    UnreadableError."""
+    left, right = _read(left_text), _read(right_text)
+    ratio = None
+    for a, b in _samples(left, right):
+        if a is None or b is None or not _real(a) or not _real(b) or a == 0 or b == 0:
+            continue
+        if ratio is not None and not close(a / b, ratio):
+            return 0
+        ratio = a / b
+    return 0 if ratio is None else (1 if ratio > 0 else -1)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> Any:
+    try:
+        found = algebra.read(text)
+        found = found.doit() if found.has(*_COUNTS) else found
+    except UnreadableError:
+        raise
+    except (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError) as error:
+        raise UnreadableError(text) from error
+    if found.has(sympy.zoo, sympy.nan):
+        raise UnreadableError(text)
+    return found
+
+
+def _symbols(left: Any, right: Any) -> list[Any]:
+    return sorted(left.free_symbols | right.free_symbols, key=str)
+
+
+def _samples(left: Any, right: Any) -> list[tuple[Any, Any]]:
+    """Values of both at the same points, one point where there is no symbol."""
+    symbols = _symbols(left, right)
+    if not symbols:
+        return [(value_at(left, {}), value_at(right, {}))]
+    values = _WHOLE if left.has(*_COUNTS) or right.has(*_COUNTS) else _POINTS
+    found: list[tuple[Any, Any]] = []
+    for first in range(len(values)):
+        point = {
+            one: sympy.Rational(values[(first + 3 * place) % len(values)]) + place // len(values)
+            for place, one in enumerate(symbols)
+        }
+        found.append((value_at(left, point), value_at(right, point)))
+    return found
+
+
+def value_at(expression: Any, point: dict[Any, Any]) -> Any:
+    """A complex or infinite value, exact or to DIGITS digits; None where there is none."""
+    try:
+        value = expression.subs(point).doit()
+        if not value.is_Rational:
+            value = sympy.N(value, DIGITS, maxn=4 * DIGITS)
+    except (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError):
+        return None
+    if value in (sympy.oo, -sympy.oo):
+        return value
+    return value if value.is_number and value.is_finite else None
+
+
+def close(left: Any, right: Any) -> bool:
+    """Whether two values agree in all but the last digits."""
+    if left.is_infinite or right.is_infinite or (left.is_Rational and right.is_Rational):
+        return bool(left == right)
+    return bool(abs(left - right) <= CLOSE_ENOUGH * max(abs(left), abs(right)))
+
+
+def _vanishes(left: Any, right: Any, a: Any, b: Any) -> bool:
+    """Values that are both nothing but rounding: decided exactly."""
+    if max(abs(a), abs(b)) > CLOSE_ENOUGH or _symbols(left, right):
+        return False
+    return bool(sympy.simplify(left - right) == 0)
+
+
+def _real(value: Any) -> bool:
+    return bool(abs(value.as_real_imag()[1]) <= CLOSE_ENOUGH * max(1, abs(value)))
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    import math_verify  # pyright: ignore[reportMissingTypeStubs]
+
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+    return cast(Any, math_verify)
+
+
+def believed(gold: str, answer: str) -> bool:
+    """Whether math-verify finds both equal, and both parses change with every number in them."""
+    if letters(gold) != letters(answer) or gold.count("\\") != answer.count("\\"):
+        return False
+    left, right = _parse(gold), _parse(answer)
+    if not left or not right or not _attentive(gold, left) or not _attentive(answer, right):
+        return False
+    return bool(_library().verify(left, right, strict=True, timeout_seconds=None))
+
+
+def _parse(text: str) -> Any:
+    library = _library()
+    config = library.LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False)
+    return library.parse(
+        f"\\boxed{{{text}}}",
+        [config],
+        fallback_mode="no_fallback",
+        extraction_mode="first_match",
+        parsing_timeout=None,
+    )
+
+
+def _attentive(text: str, parsed: Any) -> bool:
+    """Whether every number and every letter of a text matters to the parser."""
+    for found in re.finditer(r"\d+|(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", text):
+        other = str(int(found[0]) + 7) if found[0].isdigit() else "w" if found[0] != "w" else "u"
+        if _parse(text[: found.start()] + other + text[found.end() :]) == parsed:
+            return False
+    return True

@@ -1,0 +1,162 @@
+"""Units of measurement as answers write them, brought to one spelling."""
+
+from __future__ import annotations
+
+import re
+
+from ictcli.rewards.maths.latex import CLOSE, OPEN
+
+_SPELLINGS = {
+    "mm": "millimeter millimetre", "cm": "centimeter centimetre", "dm": "decimeter",
+    "m": "meter metre", "km": "kilometer kilometre", "in": "inch inche", "ft": "foot feet",
+    "yd": "yard", "mi": "mile", "s": "second sec", "min": "minute", "h": "hour hr", "d": "day",
+    "week": "wk", "month": "mo", "year": "yr", "g": "gram gm", "kg": "kilogram kilo",
+    "mg": "milligram", "lb": "pound lbs", "oz": "ounce", "ton": "tonne", "l": "liter litre",
+    "ml": "milliliter millilitre", "gal": "gallon", "qt": "quart", "pt": "pint", "n": "newton",
+    "j": "joule", "w": "watt", "hz": "hertz", "v": "volt", "pa": "pascal", "k": "kelvin",
+    "kj": "kilojoule", "kw": "kilowatt", "mol": "mole", "nm": "nanometer", "rad": "radian",
+    "degree": "deg", "dollar": "usd buck", "cent": "", "euro": "eur", "rupee": "r rs inr",
+    "people": "person", "child": "children", "man": "men", "woman": "women", "mouse": "mice",
+    "half": "halves", "%": "percent percentage", "pound sterling": "gbp",
+}  # fmt: skip
+_CANONICAL = {word: unit for unit, words in _SPELLINGS.items() for word in [unit, *words.split()]}
+_COMPOUND = {
+    "mph": "mi/h",
+    "kmh": "km/h",
+    "kph": "km/h",
+    "kmph": "km/h",
+    "cc": "cm^3",
+    "sqft": "ft^2",
+}
+_NOTHING = frozenset(
+    {
+        "unit",
+        "of",
+        "the",
+        "a",
+        "an",
+        "total",
+        "approximately",
+        "about",
+        "exactly",
+        "only",
+        "each",
+        "left",
+        "more",
+        "altogether",
+    }
+)
+_POWER = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
+_SYMBOLS = {"£": "pound sterling", "€": "euro", "¥": "yen", "$": "dollar", "₹": "rupee"}
+
+_TEXT_TAIL = re.compile(
+    rf"^(.*?[^\s+\-*/^_=<>{{(\[,]|)\s*(?:\\cdot)?\s*"
+    rf"({OPEN}[^{OPEN}{CLOSE}]*{CLOSE}(?:\s*(?:\^\s*\{{?-?\d\}}?|/|\\cdot|{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}))*)$"
+)
+_PLAIN_TAIL = re.compile(
+    r"^(.*?[\d})\]])\s*((?:\s|(?<=[\d}]))[A-Za-z][A-Za-z.]+(?:[\s/^·-]+[A-Za-z0-9.]+)*\^?\{?\d?\}?)$"
+)
+_HEAD = re.compile(rf"^(-?\s*){OPEN}([^{OPEN}{CLOSE}]*){CLOSE}\s*(?=[-\d.(\\])(.*)$")
+_MONEY = re.compile(r"^(-?\s*)([£€¥₹])\s*(.*)$")
+_CURRENCIES = {"dollar", "euro", "rupee", "cent", "pound sterling", "yen"}
+
+
+def canonical(words: str) -> str:
+    """One spelling of a unit: singular, abbreviated, powers as `^2`, `per` as `/`; empty where the
+    words name nothing measured."""
+    text = words.replace(OPEN, " ").replace(CLOSE, " ").lower()
+    text = re.sub(r"\\cdot|[·*]", " ", text).replace("-", " ")
+    text = re.sub(r"\^\s*\{?\s*(-?\d)\s*\}?", r"^\1 ", text)
+    text = re.sub(r"\bper\b|/", " / ", text)
+    text = re.sub(r"\bin (?=[a-z])", " ", text)
+    out: list[str] = []
+    power = ""
+    for raw in text.split():
+        word = raw.strip(".,;:!?()")
+        word, _, exponent = word.partition("^")
+        if word in _POWER and not (out and word.endswith("ed")):
+            power = _POWER[word]
+            continue
+        if word in _POWER:
+            out[-1] += f"^{_POWER[word]}"
+            continue
+        if not word:
+            if exponent and out:
+                out[-1] += f"^{exponent}"
+            continue
+        if word == "/":
+            out.append("/")
+            continue
+        name = _singular(word)
+        if name in _NOTHING or name in _SYMBOLS.values():
+            power = "" if name == "unit" else power
+            if name in _NOTHING:
+                continue
+        name = _COMPOUND.get(name, name)
+        out.append(name + (f"^{power}" if power else f"^{exponent}" if exponent else ""))
+        power = ""
+    return " ".join(out).replace(" / ", "/").strip("/ ")
+
+
+def _singular(word: str) -> str:
+    if word in _SYMBOLS:
+        return _SYMBOLS[word]
+    if word in _CANONICAL:
+        return _CANONICAL[word]
+    for ending, instead in (("ies", "y"), ("es", "e"), ("s", "")):
+        if word.endswith(ending) and len(word) > 2 and not word.endswith("ss"):
+            single = word[: -len(ending)] + instead
+            return _CANONICAL.get(single, single)
+    return word
+
+
+def known(words: str) -> bool:
+    """Whether every word is a unit of measurement of the list."""
+    parts = re.findall(r"[a-z]+", words.lower())
+    return bool(parts) and all(
+        _singular(part) in _SPELLINGS or part in _POWER or part in _COMPOUND or part == "per"
+        for part in parts
+    )
+
+
+def split_unit(text: str) -> tuple[str, str | None]:
+    """(what is measured, its unit) of a tidy answer; None where it has no unit, and an empty one
+    where there are words that name nothing measured."""
+    unit: str | None = None
+    if found := _MONEY.match(text):
+        text, unit = found[1] + found[3], _SYMBOLS[found[2]]
+    elif found := _HEAD.match(text):
+        name = canonical(found[2])
+        if name in _CURRENCIES or not name:
+            text, unit = found[1] + found[3], name or None
+    if found := _TEXT_TAIL.match(text):
+        if found[1].strip():
+            return found[1].strip(), _joined(unit, canonical(found[2]))
+    elif (found := _PLAIN_TAIL.match(text)) and _is_unit(found[1], found[2]):
+        return found[1].strip(), _joined(unit, canonical(found[2]))
+    return text.strip(), unit
+
+
+def _is_unit(before: str, tail: str) -> bool:
+    """Whether letters behind a number are words, not a product of symbols."""
+    words = re.findall(r"[A-Za-z]+", tail)
+    if "\\" in before[-1:]:
+        return False
+    spaced = tail[:1].isspace()
+    return (known(tail) and (spaced or len(words[0]) > 1)) or (
+        spaced and all(len(word) > 3 or word in ("per", "of", "in", "km") for word in words)
+    )
+
+
+def _joined(first: str | None, second: str) -> str:
+    return second if first is None or first == second else f"{first} {second}".strip()
+
+
+def agree(gold: str | None, answer: str | None) -> bool:
+    """Whether two units may stand for one another: one may be left out, or say less."""
+    if not gold or not answer or gold == answer:
+        return True
+    if any(sign in gold + answer for sign in "^/"):
+        return False
+    few, many = sorted((set(gold.split()), set(answer.split())), key=len)
+    return few < many and not (few | many) & set(_SPELLINGS)

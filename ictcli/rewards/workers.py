@@ -1,0 +1,224 @@
+"""Calls in warm worker processes that can be killed, each with a limit of time and of memory.
+
+A call that hangs, explodes or crashes costs its own result only. The clock is an alarm in the
+worker that kills it: it stops code that never comes back to Python, and a call is not charged for
+a busy parent. This process sets no signals and its `__main__` is not run again, so threads,
+notebooks and plain scripts may call `isolated`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import CancelledError, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import popen_spawn_posix, process, resource_tracker, spawn
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import FunctionType, SimpleNamespace
+from typing import Any, TypeVar, cast
+
+from pebble import ProcessExpired, ProcessPool
+
+from ictcli.rewards.worker import (
+    BLOATED,
+    OUT_OF_MEMORY,
+    Fault,
+    Limits,
+    This,
+    answer,
+    described,
+    start,
+    tried,
+)
+
+__all__ = ["Fault", "Limits", "isolated"]
+
+T = TypeVar("T")
+
+_ROUNDS = 3
+_CALLS_OF_A_WORKER = 5000  # then a new one: calls leave things behind
+
+
+def isolated(
+    function: Callable[..., T], arguments: Sequence[tuple[Any, ...]], limits: Limits | None = None
+) -> list[T | Fault]:
+    """`function(*arguments[i])` for each i, in the order of `arguments`.
+
+    A worker finds `function` by its module and name, so it cannot be one of `__main__`. What it
+    prints goes to stderr. RuntimeError where workers die before they are given a call.
+    """
+    limits = limits or Limits()
+    if This.idle:  # this is a worker itself
+        return [tried(function, call, limits) for call in arguments]
+    results: dict[int, Any] = {}
+    calls: dict[int, bytes] = {}  # pebble's pipes break at what cannot be pickled or unpickled
+    for index, call in enumerate(arguments):
+        try:
+            calls[index] = pickle.dumps((function, tuple(call)))
+        except Exception as error:
+            results[index] = described(error)
+    for _ in range(_ROUNDS):
+        if calls:
+            with _lease(limits) as held:
+                calls = _round(held.pool, calls, results, limits)
+    if any(index not in results for index in calls):
+        raise RuntimeError("The workers of the verifiers die before they are given an answer.")
+    return [results[index] for index in range(len(arguments))]
+
+
+def _round(
+    pool: ProcessPool, calls: dict[int, bytes], results: dict[int, Any], limits: Limits
+) -> dict[int, bytes]:
+    """Write down what comes of the calls and give those that deserve another round: a pool that
+    broke or a worker that was killed from outside says nothing of the call."""
+    futures: dict[int, Any] = {}
+    again: dict[int, bytes] = {}
+    last_resort = 2 * limits.seconds + 5  # by the wall clock, where a call undoes its alarm
+    with contextlib.suppress(RuntimeError, BrokenProcessPool):  # it broke meanwhile
+        for index, call in calls.items():
+            futures[index] = pool.schedule(answer, (call,), timeout=last_resort)
+    for index, call in calls.items():
+        try:
+            if index in futures:
+                results[index] = pickle.loads(_result(futures[index], pool))
+            else:
+                again[index] = call
+        except TimeoutError:
+            results[index], again[index] = limits.exceeded("timeout"), call
+        except ProcessExpired as error:
+            results[index] = _death(error.exitcode, limits)
+            if error.exitcode in (-signal.SIGTERM, -signal.SIGKILL, BLOATED):
+                again[index] = call
+        except (BrokenProcessPool, CancelledError):
+            again[index] = call
+        except Exception as error:  # a result that cannot be unpickled
+            results[index] = described(error)
+    return again
+
+
+def _result(future: Any, pool: ProcessPool) -> bytes:
+    """Wait for it; a pool that breaks forgets the calls that it has not yet sent to a worker."""
+    while not future.done():
+        if not pool.active:
+            raise BrokenProcessPool
+        wait([future], timeout=0.5)
+    return future.result()
+
+
+def _death(code: int, limits: Limits) -> Fault:
+    if code == -signal.SIGALRM:
+        return limits.exceeded("timeout")
+    if code == OUT_OF_MEMORY:
+        return limits.exceeded("memory")
+    return Fault("died", f"its worker died ({f'signal {-code}' if code < 0 else f'exit {code}'})")
+
+
+# The pool, kept between calls.
+
+
+def _preparation(name: str) -> dict[str, Any]:
+    """What a worker is told of this process: nothing of `__main__`, which it would run."""
+    return {"name": name, "sys_path": list(sys.path)}
+
+
+class _Popen(popen_spawn_posix.Popen):
+    """multiprocessing's own, but for `_preparation`, and deaf to Ctrl-C from the first moment."""
+
+    _spawn = SimpleNamespace(**{**vars(spawn), "get_preparation_data": _preparation})
+    _start = FunctionType(
+        cast(Any, popen_spawn_posix.Popen)._launch.__code__,
+        {**vars(popen_spawn_posix), "spawn": _spawn},
+    )
+
+    def _launch(self, process_obj: Any) -> None:
+        resource_tracker.ensure_running()  # its start unblocks SIGINT
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it
+        try:
+            self._start(process_obj)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Process(SpawnProcess):
+    _Popen = _Popen
+
+
+class _Context(SpawnContext):
+    Process = _Process
+
+
+class _Held:
+    """A pool, and how many calls of `isolated` use it: the last to leave a retired one closes
+    it."""
+
+    def __init__(self, limits: Limits) -> None:
+        usable: Any = getattr(os, "sched_getaffinity", None)  # not on macOS
+        cpus = len(usable(0)) if usable else os.cpu_count() or 1
+        self.limits, self.users, self.retired = limits, 0, False
+        self.pool = ProcessPool(
+            limits.workers or min(4, cpus),
+            max_tasks=_CALLS_OF_A_WORKER,
+            initializer=start,
+            initargs=(limits, os.getpid()),
+            context=_Context(),
+        )
+
+    def close(self) -> None:
+        self.pool.stop()
+        self.pool.join()
+
+
+_lock = threading.Lock()
+_pools: list[_Held] = []  # at most one that is not retired
+
+
+@contextlib.contextmanager
+def _lease(limits: Limits) -> Generator[_Held]:
+    """The pool of these limits, made where there is none; one of other limits is retired."""
+    with _lock:
+        for held in _pools:
+            held.retired |= held.limits != limits or not held.pool.active
+        _close_unused()
+        held = next((held for held in _pools if not held.retired), None)
+        if held is None:
+            held = _Held(limits)
+            _pools.append(held)
+        held.users += 1
+    try:
+        yield held
+    except BaseException:
+        held.retired = True  # Ctrl-C, say: nobody waits any more for the calls on their way
+        raise
+    finally:
+        with _lock:
+            held.users -= 1
+            _close_unused()
+
+
+def _close_unused() -> None:
+    for held in [held for held in _pools if held.retired and not held.users]:
+        _pools.remove(held)
+        held.close()
+
+
+@atexit.register  # before pebble's own, which would race with the threads of the pool
+def _close_all() -> None:
+    while _pools:
+        _pools.pop().close()
+
+
+def _forget() -> None:
+    """A forked process has the pool, but not its threads; the workers are not its children."""
+    global _lock
+    _lock = threading.Lock()
+    _pools.clear()
+    cast(Any, process)._children.clear()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,74 @@
+"""The data sets of the hub that tasks and benchmarks are made of, each at a pinned commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set of the hub: the same split of each config, one behind the other."""
+
+    path: str
+    configs: tuple[str, ...]
+    split: str
+    revision: str | None
+    """The commit that is asked for; None: the newest."""
+    rows: int
+    """How many there are at that commit, all configs together."""
+    gated: bool = False
+    """Its terms are accepted once, on its page, before it can be loaded."""
+
+    @property
+    def page(self) -> str:
+        return f"https://huggingface.co/datasets/{self.path}"
+
+
+MMLU_STEM = (
+    "abstract_algebra",
+    "astronomy",
+    "college_biology",
+    "college_chemistry",
+    "college_computer_science",
+    "college_mathematics",
+    "college_physics",
+    "computer_security",
+    "conceptual_physics",
+    "electrical_engineering",
+    "elementary_mathematics",
+    "high_school_biology",
+    "high_school_chemistry",
+    "high_school_computer_science",
+    "high_school_mathematics",
+    "high_school_physics",
+    "high_school_statistics",
+    "machine_learning",
+)
+_GSM8K = ("openai/gsm8k", "740312add88f781978c0658806c59bc2815b9866")
+_GPQA = ("Idavidrein/gpqa", "633f5ee89ab8ad4522a9f850766b73f62147ffdd")
+_MATH = ("DigitalLearningGmbH/MATH-lighteval", "0530c78699ea5e8eb5530600900e1f328b48acad")
+_MATH500 = ("HuggingFaceH4/MATH-500", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be")
+_MMLU = ("cais/mmlu", "c30699e8356da336a370243923dbaf21066bb9fe")
+_AIMO = ("AI-MO/aimo-validation-aime", "13f9e12f613e720c2a2b2f345dd04b998a29494d")
+_AIME24 = ("HuggingFaceH4/aime_2024", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a")
+_AIME25 = ("opencompass/AIME2025", "a6ad95f611d72cf628a80b58bd0432ef6638f958")
+
+
+def _source(
+    pin: tuple[str, str], configs: tuple[str, ...], split: str, rows: int, *, gated: bool = False
+) -> Source:
+    return Source(pin[0], configs, split, pin[1], rows, gated)
+
+
+SOURCES: dict[str, Source] = {
+    "gsm8k-train": _source(_GSM8K, ("main",), "train", 7473),
+    "math-train": _source(_MATH, ("default",), "train", 7500),
+    "math500": _source(_MATH500, ("default",), "test", 500),
+    "gsm8k": _source(_GSM8K, ("main",), "test", 1319),
+    "mmlu_stem": _source(_MMLU, MMLU_STEM, "test", 3018),
+    "gpqa": _source(_GPQA, ("gpqa_main",), "train", 448, gated=True),
+    "gpqa_diamond": _source(_GPQA, ("gpqa_diamond",), "train", 198, gated=True),
+    "aime23": _source(_AIMO, ("default",), "train", 90),
+    "aime24": _source(_AIME24, ("default",), "train", 30),
+    "aime25": _source(_AIME25, ("AIME2025-I", "AIME2025-II"), "test", 30),
+}

@@ -1,0 +1,87 @@
+"""`ictcli grade`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import Processes, refusal
+
+ROWS: list[dict[str, Any]] = [
+    {"id": 7, "response": r"so \boxed{\frac{1}{2}}", "gold": "0.5"},
+    {"response": r"\boxed{x^2-1}", "gold": "(x-1)(x+1)"},
+    {"response": r"\boxed{3}", "gold": 4},
+    {"response": "no box, 5", "gold": "5"},
+    {"response": r"\boxed{\sum_{k=1}^{1000} \frac{1}{k!^{k}}}", "gold": r"\sqrt{x}+1"},
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", ROWS)
+    ended = ictcli.run("grade", "rows.jsonl", "--json", "--out", "v.jsonl", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    assert [row["status"] for row in found][:4] == ["correct", "correct", "wrong", "unparsed"]
+    assert found[4]["status"] != "correct" and [row["line"] for row in found] == [1, 2, 3, 4, 5]
+    written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
+    assert written[0]["id"] == 7 and written[0]["extracted"] == r"\frac{1}{2}"
+    assert [row["status"] for row in written] == [row["status"] for row in found]
+
+
+def test_the_table_counts_them(ictcli: Processes, tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", ROWS[:4])
+    ended = ictcli.run("grade", "rows.jsonl", folder=tmp_path)
+    counts = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines()[1:]}
+    assert counts["correct"] == ["2", "50.0%"] and counts["unparsed"] == ["1", "25.0%"]
+    assert "1 x no answer in a box" in ended.err
+
+
+def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", [{"response": "A: 1,018", "gold": "1018"}])
+    ended = ictcli.run(
+        "grade", "a.jsonl", "--kind=integer", "--pattern=^A: (.*)$", "--json", folder=tmp_path
+    )
+    assert json.loads(ended.out)[0]["status"] == "correct"
+    row = {"response": r"\boxed{12 m}", "gold": "B", "choices": ["10 m", "12 m"]}
+    write(tmp_path / "b.jsonl", [row])
+    ended = ictcli.run("grade", "b.jsonl", "--kind=choice", "--json", folder=tmp_path)
+    assert json.loads(ended.out)[0] == {
+        "line": 1, "status": "correct", "extracted": "B", "reason": "", "score": None,
+    }  # fmt: skip
+
+
+def test_golds_that_cannot_be_read_are_told(ictcli: Processes, tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", [{"response": "x", "gold": "1"}, {"response": "x", "gold": "}"}])
+    assert (
+        "1 gold cannot be read (line 2)" in ictcli.run("grade", "rows.jsonl", folder=tmp_path).err
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "words"),
+    [
+        (None, [], "There is no file rows.jsonl"),
+        ("", [], "is empty"),
+        ("{", [], "line 1 is not JSON"),
+        ("[1]", [], "line 1 is not an object"),
+        ('{"response": "a", "gold": "1"}\n{"response": "a"}', [], "line 2 has no gold"),
+        ('{"response": "a", "gold": "1", "choices": "A"}', [], "choices is not a list"),
+        ('{"response": "a", "gold": "1"}', ["--kind=mth"], "did you mean math"),
+        ('{"response": "a", "gold": "1"}', ["--pattern=("], "no regular expression"),
+        ('{"response": "a", "gold": "1"}', ["--timeout=0"], "limits are positive numbers"),
+        ('{"response": "a", "gold": "1"}', ["--kind=no.py:f"], "There is no plugin file"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    ictcli: Processes, tmp_path: Path, content: str | None, arguments: list[str], words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "rows.jsonl").write_text(content)
+    assert words in refusal(ictcli.run("grade", "rows.jsonl", *arguments, folder=tmp_path), 2)

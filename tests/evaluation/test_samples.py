@@ -1,0 +1,87 @@
+"""Samples on disk: what a kill leaves, what was changed, what is missing, what is private."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.errors import RunFailedError, UserError
+from ictcli.evaluation import samples as files
+from ictcli.rewards import Verdict
+from ictcli.types import Problem, Rollouts
+
+N, CHUNK = 2, 2
+PROBLEMS = [Problem(f"é{i}\u2028", f"question {i}", "B", ("w", "x", "y", "z")) for i in range(5)]
+
+
+def rollouts(rows: int) -> Rollouts:
+    lengths = np.arange(1, rows + 1, dtype=np.int32)
+    tokens = np.zeros((rows, rows), dtype=np.int32)
+    return Rollouts(((1,),) * (rows // N), N, tokens, lengths, lengths % 3 != 0, tokens * 0.0)
+
+
+def lines(problems: list[Problem], verdict: Verdict, **more: Any) -> list[dict[str, Any]]:
+    rows = N * len(problems)
+    texts = [f"the answer to question {row // N} is \\boxed{{q}}\n" for row in range(rows)]
+    more = {"private": False, **more}
+    return files.make_samples("b", problems, N, rollouts(rows), texts, [verdict] * rows, **more)
+
+
+def test_wherever_a_file_is_cut_the_whole_chunks_are_kept_and_nothing_else(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.jsonl"
+    written = lines(PROBLEMS, Verdict("wrong", "x\u2028y", "a\nb"))
+    files.append(whole, written)
+    content = whole.read_bytes()
+    ends = [0]
+    for raw in content.split(b"\n")[:-1]:
+        ends.append(ends[-1] + len(raw) + 1)
+    path = tmp_path / "cut.jsonl"
+    for cut in range(len(content) + 1):
+        path.write_bytes(content[:cut])
+        problems = sum(end <= cut for end in ends[1:]) // N
+        kept = 5 if problems == 5 else problems // CHUNK * CHUNK
+        found = files.recover(path, PROBLEMS, N, CHUNK)
+        assert found == [files.sample_of(line) for line in written[: kept * N]]
+        assert path.read_bytes() == content[: ends[kept * N]]
+
+
+@pytest.mark.parametrize("change", ["not json\n", "[]\n", '{"id": "x"}\n', ""])
+def test_a_line_that_was_changed_or_taken_out_is_named(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "b.jsonl"
+    files.append(path, lines(PROBLEMS, Verdict("wrong", "A")))
+    raw = path.read_bytes().split(b"\n")
+    raw[2:3] = [change.encode().removesuffix(b"\n")] if change else []
+    path.write_bytes(b"\n".join(raw))
+    with pytest.raises(UserError, match=r"b\.jsonl, line [34] is not as this evaluation wrote it"):
+        files.recover(path, PROBLEMS, N, CHUNK)
+
+
+def test_a_missing_sample_is_no_wrong_one() -> None:
+    found = [files.sample_of(line) for line in lines(PROBLEMS, Verdict("correct", "B"))]
+    assert len(files.by_problem("b", found, N, 5)) == 5
+    with pytest.raises(RunFailedError, match="9 samples, not 2 of each of 5 problems"):
+        files.by_problem("b", found[:-1], N, 5)
+    few, texts = [Verdict("correct")] * 9, [""] * 10
+    with pytest.raises(RunFailedError, match="9 verdicts where 10 were asked for"):
+        files.make_samples("b", PROBLEMS, N, rollouts(10), texts, few, private=False)
+    with pytest.raises(RunFailedError, match="8 responses where 10 were asked for"):
+        files.make_samples("b", PROBLEMS, N, rollouts(8), texts, few, private=False)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kept"),
+    [
+        (Verdict("wrong", "A"), "A"),
+        (Verdict("unparsed", "question 1, I think", "ValueError: question 1"), ""),
+        (Verdict("wrong", "question 1 again"), ""),
+    ],
+)
+def test_private_samples_hold_a_letter_and_lengths(verdict: Verdict, kept: str) -> None:
+    found = lines(PROBLEMS, verdict, private=True)
+    assert all(set(line) == {"id", "status", "extracted", "tokens", "finished"} for line in found)
+    assert {line["extracted"] for line in found} == {kept}
+    assert "question" not in json.dumps(found) and "gold" not in json.dumps(found)

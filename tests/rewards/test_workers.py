@@ -1,0 +1,349 @@
+"""Calls in worker processes: what one does to itself, it does to no other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ictcli.rewards import worker
+from ictcli.rewards.workers import Fault, Limits, isolated
+
+LIMITS = Limits(seconds=1.0, memory=0.5, workers=2)
+kept: list[bytes] = []
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def loop() -> None:
+    while True:
+        pass
+
+
+def power() -> int:
+    return (9**9**8).bit_length()  # in C, without letting another thread run
+
+
+def sympy_power() -> object:
+    import sympy
+
+    return sympy.Integer(7) ** sympy.Integer(9**8)
+
+
+def grow(*_: object) -> None:
+    blocks: list[bytearray] = []
+    while True:
+        blocks.append(bytearray(10**7))
+
+
+def keep(size: int) -> int:
+    kept.append(bytes(size))
+    return size
+
+
+def deep() -> None:
+    deep()
+
+
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def leave(code: int) -> None:
+    os._exit(code)
+
+
+def fail() -> None:
+    raise ValueError("no\nsuch thing")
+
+
+class StubbornError(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__("cannot be unpickled")
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def fail_stubbornly() -> None:
+    raise StubbornError(1, 2)
+
+
+def unpicklable() -> Callable[[], int]:
+    return lambda: 1
+
+
+def pid(seconds: float = 0.0) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def pids(limits: Limits = LIMITS, calls: int = 4, seconds: float = 0.1) -> set[int]:
+    """Of the workers that are there."""
+    return {int(str(found)) for found in isolated(pid, [(seconds,)] * calls, limits)}
+
+
+def nested() -> list[int | Fault]:
+    return isolated(add, [(1, 2)])
+
+
+def act(name: str, *arguments: Any) -> Any:
+    return globals()[name](*arguments)
+
+
+TIMEOUT = Fault("timeout", "took more than 1 s")
+MEMORY = Fault("memory", "took more than 0.5 GiB")
+
+
+def test_results_come_in_the_order_of_the_arguments() -> None:
+    assert isolated(add, [(n, 1) for n in range(500)], LIMITS) == list(range(1, 501))
+    assert isolated(add, [], LIMITS) == []
+
+
+@pytest.mark.parametrize("name", ["loop", "power", "sympy_power"])
+def test_a_hanging_call_ends_in_time_and_costs_no_other(name: str) -> None:
+    pids()
+    start = time.monotonic()
+    calls = [("add", 1, n) for n in range(50)]
+    found = isolated(act, [*calls, (name,), *calls], LIMITS)
+    assert time.monotonic() - start < LIMITS.seconds + 1.5
+    assert found == [*range(1, 51), TIMEOUT, *range(1, 51)]
+
+
+def test_the_clock_starts_with_the_call_not_with_its_worker() -> None:
+    short = Limits(seconds=0.25, workers=1)
+    assert isolated(pid, [(0.1,)] * 5, short) == isolated(pid, [(0.1,)], short) * 5
+
+
+def test_a_call_that_needs_too_much_memory_is_a_fault() -> None:
+    calls = [("add", 1, n) for n in range(50)]
+    found = isolated(act, [*calls, ("grow",), *calls, ("grow",)], LIMITS)
+    assert found == [*range(1, 51), MEMORY, *range(1, 51), MEMORY]
+
+
+def test_errors_of_a_call_leave_its_worker_alive() -> None:
+    one = Limits(seconds=2, memory=0.5, workers=1)
+    names = ["pid", "fail", "deep", "grow", "unpicklable", "fail_stubbornly", "nested", "pid"]
+    first, *faults, inner, last = isolated(act, [(name,) for name in names], one)
+    assert first == last
+    assert inner == [3]
+    assert [fault.kind for fault in faults] == ["error", "error", "memory", "error", "error"]
+    assert faults[0] == Fault("error", "ValueError: no such thing")
+    assert faults[1].message.startswith("RecursionError: maximum recursion depth")
+    assert "pickle" in faults[3].message
+    assert faults[4].message == "StubbornError"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "cause"), [("crash", (), "signal 11"), ("leave", (3,), "exit 3")]
+)
+def test_a_call_that_kills_its_worker_costs_no_other(
+    name: str, arguments: tuple[int, ...], cause: str
+) -> None:
+    calls = [("add", 1, n) for n in range(50)]
+    found = isolated(act, [*calls, (name, *arguments), *calls], LIMITS)
+    assert found == [*range(1, 51), Fault("died", f"its worker died ({cause})"), *range(1, 51)]
+
+
+def test_arguments_and_functions_that_cannot_be_pickled_are_faults() -> None:
+    first, second = isolated(act, [("add", 1, 2), ("add", lambda: 1, 2)], LIMITS)
+    assert first == 3
+    assert isinstance(second, Fault) and second.kind == "error"
+    (third,) = isolated(lambda: 1, [()], LIMITS)
+    assert isinstance(third, Fault) and third.kind == "error"
+
+
+def test_workers_killed_from_outside_cost_nothing() -> None:
+    workers = pids()
+    timer = threading.Timer(0.3, lambda: [os.kill(each, signal.SIGKILL) for each in workers])
+    timer.start()
+    found = pids(calls=8, seconds=0.2)
+    timer.join()
+    for idle in found - workers:
+        os.kill(idle, signal.SIGKILL)
+    assert isolated(add, [(1, 2)] * 2000, LIMITS) == [3] * 2000
+
+
+def test_a_pool_that_breaks_forgets_no_call() -> None:
+    one = Limits(seconds=5, workers=1)
+    (idle,) = pids(one)
+    timer = threading.Timer(0.05, os.kill, (idle, signal.SIGKILL))
+    os.kill(idle, signal.SIGSTOP)  # it has started none of the calls when it dies
+    timer.start()
+    assert isolated(add, [(1, 2)] * 5000, one) == [3] * 5000
+
+
+def test_a_worker_full_of_what_calls_left_is_replaced() -> None:
+    one = Limits(seconds=5, memory=0.25, workers=1)
+    sizes = [150 * 2**20] * 4
+    assert isolated(keep, [(size,) for size in sizes], one) == sizes
+
+
+def test_threads_share_the_workers() -> None:
+    found: dict[int, list[int | Fault]] = {}
+
+    def call(thread: int) -> None:
+        found[thread] = isolated(act, [("add", thread, n) for n in range(200)] + [("loop",)], short)
+
+    short = Limits(seconds=0.5, workers=2)
+    handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGINT)]
+    threads = [threading.Thread(target=call, args=(thread,)) for thread in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    timeout = Fault("timeout", "took more than 0.5 s")
+    assert found == {t: [*range(t, t + 200), timeout] for t in range(3)}
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGINT)]
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_threads_with_other_limits_do_not_disturb_each_other() -> None:
+    found: dict[int, list[int | Fault]] = {}
+
+    def call(thread: int) -> None:
+        own = Limits(seconds=5 + thread, workers=1)
+        found[thread] = isolated(act, [("add", thread, n) for n in range(100)], own)
+
+    threads = [threading.Thread(target=call, args=(thread,)) for thread in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {t: list(range(t, t + 100)) for t in range(3)}
+
+
+def test_workers_stay_between_calls_and_go_with_their_limits() -> None:
+    one, other = Limits(workers=1), Limits(seconds=4, workers=1)
+    first = pids(one)
+    assert pids(one) == first != {os.getpid()}
+    pids(other)
+    with pytest.raises(ProcessLookupError):
+        os.kill(first.pop(), 0)  # nor is it a zombie, which can be signalled
+
+
+def test_a_forked_process_has_workers_of_its_own() -> None:
+    script = """
+import os, test_workers as t
+call = lambda: t.isolated(t.add, [(1, 2)], t.Limits(workers=1))
+call()
+if os.fork():
+    assert os.wait()[1] == 0
+assert call() == [3]
+"""
+    assert run(script) == ("", "")
+
+
+@pytest.mark.parametrize("limits", [{"seconds": 0.0}, {"memory": -1.0}, {"seconds": float("inf")}])
+def test_limits_are_positive(limits: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="positive"):
+        Limits(**limits)  # pyright: ignore[reportArgumentType]
+
+
+def test_3000_small_calls_a_second() -> None:
+    pids()
+    start = time.monotonic()
+    isolated(add, [(n, 1) for n in range(3000)], LIMITS)
+    assert time.monotonic() - start < 3  # measured: 0.25 s on 2 idle cores
+
+
+def test_the_watch_ends_a_process_at_its_ceiling() -> None:
+    """As on macOS, where RLIMIT_AS is not enforced."""
+    script = f"from ictcli.rewards import worker\nimport os, threading\n\
+worker.This.ceiling = worker._resident_peak() + 10**8\n\
+threading.Thread(target=worker._watch, args=({os.getpid()},), daemon=True).start()\n\
+blocks = []\nwhile True: blocks.append(bytearray(os.urandom(10**6)))"
+    done = subprocess.run([sys.executable, "-c", script], timeout=20)
+    assert done.returncode == worker.OUT_OF_MEMORY
+
+
+# What a script sees that calls it at module level, with no guard.
+
+SCRIPT = """
+import test_workers as t
+print("once")
+print(t.isolated(t.add, [(1, 2)], t.Limits(workers=1)))
+"""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+
+
+def run(script: str, *options: str, file: Path | None = None) -> tuple[str, str]:
+    if file:
+        file.write_text(script)
+    command = [sys.executable, *options, *([str(file)] if file else ["-"])]
+    done = subprocess.run(
+        command, input=script, capture_output=True, text=True, env=ENVIRONMENT, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_the_main_of_a_script_runs_once(tmp_path: Path) -> None:
+    expected = ("once\n[3]\n", "")
+    assert run(SCRIPT, file=tmp_path / "script.py") == expected
+    assert run(SCRIPT) == expected  # from stdin
+    assert run("", "-c", SCRIPT) == expected
+
+
+def test_workers_print_to_stderr_alone_and_an_exit_is_quick() -> None:
+    script = (
+        "import os, time, test_workers as t\n"
+        "from ictcli.rewards import workers\n"
+        "t.isolated(print, [('to see',)])\n"
+        "t.isolated(os.system, [('echo and this',)])\n"
+        "start = time.time()\n"
+        "workers._close_all()\n"
+        "print(time.time() - start)\n"
+    )
+    out, err = run(script)
+    assert float(out) < 1  # 0.2 s where the machine is idle
+    assert err == "to see\nand this\n"
+
+
+def group(leader: int) -> list[str]:
+    """The processes of a process group, zombies left out."""
+    lines = subprocess.run(
+        ["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True
+    ).stdout.splitlines()
+    rows = [line.split(maxsplit=2) for line in lines]
+    return [row[-1] for row in rows if row[0] == str(leader) and not row[1].startswith("Z")]
+
+
+@pytest.mark.parametrize("name", ["loop", "power"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_its_parent(how: signal.Signals, name: str) -> None:
+    script = f"import test_workers as t\nl = t.Limits(seconds=2, workers=2)\n\
+t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({name!r},)] * 5, l)"
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        process_group=0,
+    ) as parent:
+        assert parent.stdout and parent.stderr
+        parent.stdout.readline()
+        time.sleep(0.5)
+        if how == signal.SIGINT:
+            os.killpg(parent.pid, how)  # as a terminal does
+        else:
+            os.kill(parent.pid, how)
+        assert parent.wait(3) == -how
+        until = time.monotonic() + 6
+        while (left := group(parent.pid)) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not left
+        text = parent.stderr.read()
+        assert text.count("Traceback") == (how == signal.SIGINT)

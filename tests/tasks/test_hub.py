@@ -1,0 +1,241 @@
+"""Data sets of the hub: what is asked of it, what is recorded, and what a failure says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import huggingface_hub
+import pytest
+from datasets.exceptions import DatasetNotFoundError
+from datasets.packaged_modules.json.json import Json
+from huggingface_hub.errors import OfflineModeIsEnabled
+
+from ictcli.errors import UserError
+from ictcli.tasks import find_benchmark, find_task
+from ictcli.tasks.sources import MMLU_STEM, SOURCES
+
+PIN = SOURCES["gsm8k"].revision or ""
+OTHER = "a" * 40
+ROWS = [{"question": f"q{i}", "answer": f"so\n#### {i}"} for i in range(5)]
+ENVIRONMENT = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+class Loaded(list[dict[str, Any]]):
+    """As much of a data set as is used: its rows, and files in the cache."""
+
+    def __init__(self, rows: list[dict[str, Any]], revision: str | None) -> None:
+        super().__init__(rows)
+        file = f"/cache/openai___gsm8k/main/0.0.0/{revision}/gsm8k-test.arrow"
+        self.cache_files = [{"filename": file}] if revision else []
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+Answer = Callable[[str, str, str | None], Any]
+Calls = list[tuple[str, str, str, str | None]]
+
+
+def hub(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> Calls:
+    """A hub that answers (path, config, revision); gives the list of what it is asked."""
+    calls: Calls = []
+
+    def load_dataset(path: str, config: str, *, split: str, revision: str | None) -> Any:
+        calls.append((path, config, split, revision))
+        return answer(path, config, revision)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    return calls
+
+
+def failing(error: Exception) -> Answer:
+    def answer(path: str, config: str, revision: str | None) -> Any:
+        raise error
+
+    return answer
+
+
+def offline(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "1")
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_is_pinned_to_a_commit(name: str) -> None:
+    assert re.fullmatch("[0-9a-f]{40}", SOURCES[name].revision or "")
+
+
+def test_the_pinned_revision_is_asked_for_and_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = hub(monkeypatch, lambda path, config, revision: Loaded(ROWS, revision))
+    bench = find_benchmark("gsm8k")
+    assert calls == [("openai/gsm8k", "main", "test", PIN)]
+    assert [p.gold for p in bench.problems(None)] == ["0", "1", "2", "3", "4"]
+    where = {"path": "openai/gsm8k", "config": "main", "split": "test", "revision": PIN}
+    assert bench.source == where
+    assert bench.notes == ("openai/gsm8k gave 5 rows, not 1319.",)
+
+
+def test_each_config_is_loaded_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(path: str, config: str, revision: str | None) -> Loaded:
+        rows = [{"question": f"{config} {i}", "answer": str(i)} for i in range(15)]
+        return Loaded(rows, revision)
+
+    calls = hub(monkeypatch, answer)
+    bench = find_benchmark("aime25")
+    assert [call[1:3] for call in calls] == [("AIME2025-I", "test"), ("AIME2025-II", "test")]
+    assert bench.source["config"] == ["AIME2025-I", "AIME2025-II"] and not bench.notes
+    assert [p.prompt for p in bench.problems(None)][14:16] == ["AIME2025-I 14", "AIME2025-II 0"]
+
+
+def test_mmlu_stem_asks_for_its_18_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"question": "q", "choices": ["w", "x", "y", "z"], "answer": 2, "subject": ""}
+    calls = hub(monkeypatch, lambda path, config, revision: Loaded([row, row], revision))
+    bench = find_benchmark("mmlu_stem")
+    assert [call[1] for call in calls] == list(MMLU_STEM) and len(MMLU_STEM) == 18
+    assert [p.id for p in bench.problems(19)] == [f"{s}-0" for s in MMLU_STEM] + [
+        "abstract_algebra-1"
+    ]
+
+
+def test_a_task_is_loaded_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"question": f"q{i}", "answer": f"#### {i}"} for i in range(7473)]
+    calls = hub(monkeypatch, lambda path, config, revision: Loaded(rows, revision))
+    task = find_task("gsm8k")
+    assert calls == [("openai/gsm8k", "main", "train", PIN)]
+    assert task.source["revision"] == PIN and not task.notes
+
+
+def test_a_revision_that_is_gone_gives_way_to_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(path: str, config: str, revision: str | None) -> Loaded:
+        if revision is not None:
+            raise DatasetNotFoundError(f"Revision '{revision}' doesn't exist for dataset '{path}'")
+        return Loaded(ROWS, OTHER)
+
+    calls = hub(monkeypatch, answer)
+    bench = find_benchmark("gsm8k")
+    assert [call[3] for call in calls] == [PIN, None]
+    assert bench.source["revision"] == OTHER
+    assert f"no longer has the revision {PIN}: the newest was used, {OTHER}." in bench.notes[0]
+
+
+@pytest.mark.parametrize("known", [OTHER, None])
+def test_a_revision_without_a_name_in_the_files_is_looked_up(
+    monkeypatch: pytest.MonkeyPatch, known: str | None
+) -> None:
+    class Api:
+        def dataset_info(self, path: str, revision: str | None) -> Any:
+            if known is None:
+                raise ConnectionError
+            return type("Info", (), {"sha": known})
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    hub(monkeypatch, lambda path, config, revision: Loaded(ROWS, None))
+    bench = find_benchmark("gsm8k")
+    assert bench.source["revision"] == (known or "unknown")
+    assert f"is of revision {known or 'unknown'}, not of {PIN}" in bench.notes[0]
+
+
+GATED = DatasetNotFoundError("Dataset 'Idavidrein/gpqa' is a gated dataset on the Hub.")
+MISSING = DatasetNotFoundError("Dataset 'x' doesn't exist on the Hub or cannot be accessed.")
+
+
+@pytest.mark.parametrize("error", [GATED, MISSING])
+def test_a_gated_data_set_names_the_page_to_accept_its_terms_on(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    hub(monkeypatch, failing(error))
+    with pytest.raises(UserError, match="The data set Idavidrein/gpqa is gated") as caught:
+        find_benchmark("gpqa_diamond")
+    assert "https://huggingface.co/datasets/Idavidrein/gpqa" in caught.value.hint
+    assert "hf auth login" in caught.value.hint and "--data" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MISSING, "The hub has no data set openai/gsm8k, or none that is open to you."),
+        (ConnectionError("Couldn't reach it"), "The hub does not answer, and the data set openai"),
+        (ValueError("Couldn't find cache for openai/gsm8k"), "The hub does not answer"),
+        (ValueError("BuilderConfig 'main' not found.\nmore"), "be loaded: BuilderConfig 'main' no"),
+        (RuntimeError(), "The data set openai/gsm8k cannot be loaded: RuntimeError."),
+    ],
+)
+def test_a_failure_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    hub(monkeypatch, failing(error))
+    with pytest.raises(UserError) as caught:
+        find_benchmark("gsm8k")
+    assert words in caught.value.message and "\n" not in caught.value.message
+    assert "--data FILE.jsonl" in caught.value.hint
+
+
+def test_a_failure_of_a_private_data_set_quotes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub(monkeypatch, failing(ValueError("CSV parse error in row: a secret question")))
+    with pytest.raises(UserError, match="cannot be loaded: ValueError") as caught:
+        find_benchmark("gpqa")
+    assert "secret" not in caught.value.message + caught.value.hint
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_offline_and_not_in_the_cache(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    offline(monkeypatch, name)
+    words = f"openai/gsm8k is not in the cache, and {name} keeps this machine offline"
+    with pytest.raises(UserError, match=words):  # of `datasets` itself, which asks no network
+        find_benchmark("gsm8k")
+    hub(monkeypatch, failing(OfflineModeIsEnabled("no")))
+    with pytest.raises(UserError, match="Idavidrein/gpqa is not in the cache"):
+        find_benchmark("gpqa")
+
+
+def cached(cache: Path, revision: str) -> None:
+    """Prepare ROWS as `datasets` keeps a commit of openai/gsm8k, main."""
+    file = cache.parent / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    files = {"train": [str(file)], "test": [str(file)]}
+    made = Json(
+        cache_dir=str(cache),
+        dataset_name="gsm8k",
+        config_name="main",
+        data_files=files,
+        hash=revision,
+    )
+    made.download_and_prepare()
+    folder = cache / "openai___gsm8k" / "main" / "0.0.0" / revision
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    Path(made.cache_dir).rename(folder)
+
+
+def test_a_cached_commit_needs_no_network(
+    monkeypatch: pytest.MonkeyPatch, empty_cache: Path
+) -> None:
+    cached(empty_cache, PIN)
+    cached(empty_cache, OTHER)  # cached later: `datasets` alone would take it
+    calls = hub(monkeypatch, failing(AssertionError("asked")))
+    bench = find_benchmark("gsm8k")
+    assert not calls and bench.source["revision"] == PIN
+    assert [p.prompt for p in bench.problems(None)] == [f"q{i}" for i in range(5)]
+
+
+def test_another_commit_in_the_cache_is_told_of_and_nothing_else_is(
+    monkeypatch: pytest.MonkeyPatch, empty_cache: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cached(empty_cache, OTHER)
+    offline(monkeypatch, "HF_DATASETS_OFFLINE")
+    capfd.readouterr()
+    bench = find_benchmark("gsm8k")
+    assert bench.source["revision"] == OTHER and len(bench.problems(None)) == 5
+    assert f"is of revision {OTHER}, not of {PIN} as asked for." in bench.notes[0]
+    assert capfd.readouterr() == ("", "")
+    assert datasets.are_progress_bars_disabled() is False
