@@ -22,6 +22,7 @@ COMMANDS = (
     "eval",
     "grade",
     "compare",
+    "inspect",
     "export",
     "recipes",
     "methods",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -19,16 +20,26 @@ from ictcli.cli.train import BACKENDS
     help="Methods, with commas between.",
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")
+@click.option("--sweep", "sweeps", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
+@click.option("--tune", metavar="KEY=V,V", help="Choose it for every method first, lr say.")
+@click.option("--baseline", default="grpo", show_default=True, help="Differences are from this.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="At a time.")
 @click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
+@click.option("--dry-run", is_flag=True, help="Print the runs, their time and disk; stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def command(
     recipe: str,
     overrides: tuple[str, ...],
     methods: str,
     seeds: int,
+    sweeps: tuple[str, ...],
+    tune: str | None,
+    baseline: str,
+    jobs: int,
     backend: str | None,
     out: Path | None,
+    dry_run: bool,
     as_json: bool,
 ) -> int:
     """Train each method on the same problems, seeds and budget, and print them side by side.
@@ -37,36 +48,60 @@ def command(
 
     \b
     ictcli compare chain-compare --seeds 3
-    ictcli compare quickstart steps=50 --methods ict,random --seeds 5 --out runs/ict-vs-random
+    ictcli compare chain-compare --sweep method.keep=0.05,0.1,0.2 --jobs 2 --dry-run
+    ictcli compare chain-compare --tune lr=1e-4,2e-4,4e-4 --methods ict,grpo,random --seeds 5
     """
-    from ictcli.compare.forks import compare_forks
-    from ictcli.compare.runs import members, train_all
-    from ictcli.compare.table import rows_of
-    from ictcli.console import comparison, narrate, watcher
+    from ictcli.compare.outlook import look_ahead, measure
+    from ictcli.compare.plan import Plan, members, read_grid, tuning_members, variants_of
+    from ictcli.compare.runs import train_all
+    from ictcli.compare.tuning import best, reached
+    from ictcli.console import RunWatcher, comparison, narrate, watcher
+    from ictcli.console.compared import planned, tuned_to
     from ictcli.engine import build_engine
-    from ictcli.errors import RunFailedError, UserError
+    from ictcli.errors import UserError
     from ictcli.files import write_json
-    from ictcli.recipe import find_recipe
+    from ictcli.recipe import Recipe, find_recipe, load_recipe
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
         raise UserError("--methods names no method.", "ictcli methods lists them")
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
-    extra = [f"engine.backend={backend}"] if backend else []
-    runs = members(recipe, [*overrides, *extra], names, seeds, folder)
-    summaries, failed = train_all(runs, lambda r, path: watcher(r, path, live=not as_json), narrate)
-    if not summaries:
-        raise RunFailedError("Every run of the comparison failed.", f"see {folder}")
-    engine = build_engine(runs[0].recipe.model, runs[0].recipe.engine)
-    forks = compare_forks([m.recipe for m in runs if m.seed == runs[0].seed], engine)
-    result = {
-        "recipe": recipe,
-        "overrides": list(overrides),
-        "seeds": [m.seed for m in runs if m.method == runs[0].method],
-        "rows": rows_of(summaries),
-        "forks": [row.json() for row in forks],
-        "failed": failed,
-    }
+    extra = (f"engine.backend={backend}",) if backend else ()
+    load_recipe(recipe, [*overrides, *extra])  # plugins add methods
+    variants = variants_of(names, [read_grid(text, "--sweep") for text in sweeps])
+    plan = Plan(recipe, (*overrides, *extra), variants, seeds, folder)
+    grid = read_grid(tune, "--tune") if tune else None
+    tries = tuning_members(plan, grid) if grid else []
+    trials = [member for member, _ in tries]
+    if dry_run:
+        wanted = [*trials, *members(plan)]
+        planned(wanted, look_ahead(wanted, measure(wanted[0].recipe), jobs), jobs)
+        return 0
+
+    def live(run_recipe: Recipe, path: Path) -> RunWatcher:
+        return watcher(run_recipe, path, live=not as_json)
+
+    failed: list[str] = []
+    chosen, tuned = None, None
+    if grid:
+        summaries, failed = train_all(trials, live, narrate, jobs=jobs)
+        tuned = reached(tries, summaries)
+        chosen = best(tuned, variants)
+        tuned_to(chosen)
+    runs = members(plan, chosen)
+    summaries, missed = train_all(runs, live, narrate, jobs=jobs)
+    from ictcli.compare.result import gather
+
+    result = gather(
+        plan,
+        runs,
+        summaries,
+        build_engine(runs[0].recipe.model, runs[0].recipe.engine),
+        baseline=baseline,
+        command="ictcli " + " ".join(sys.argv[1:]),
+        tuned=tuned,
+        failed=[*failed, *missed],
+    )
     write_json(folder / "comparison.json", result)
     comparison(result, folder, as_json=as_json)
-    return 1 if failed else 0
+    return 1 if failed or missed else 0

@@ -1,86 +1,132 @@
-"""Train every method with every seed, as ordinary run folders; what is done is not done again."""
+"""Train every run of a comparison, one after another or several at once; done is done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ictcli.console.plain import RunWatcher
-from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.launch import launch
-from ictcli.recipe import Recipe, load_recipe
+from ictcli.compare.plan import Member
+from ictcli.console.plain import RunWatcher, duration
+from ictcli.errors import InterruptedRunError, RunFailedError
+from ictcli.launch import finish_step_on_interrupt, launch
+from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run
 
-
-@dataclass(frozen=True)
-class Member:
-    """One run of a comparison."""
-
-    method: str
-    seed: int
-    folder: Path
-    recipe: Recipe
-
-
-def members(
-    source: str, overrides: Sequence[str], methods: Sequence[str], seeds: int, out: Path
-) -> list[Member]:
-    """Every run of a comparison: the same recipe but for the method and the seed.
-
-    The seeds are the recipe's and the ones after it. Seeds come first, so that a comparison that
-    is stopped has whole columns. Raises UserError where `out` holds runs of another recipe.
-    """
-    base = load_recipe(source, overrides)
-    found: list[Member] = []
-    for seed in range(base.seed, base.seed + seeds):
-        for method in methods:
-            # the recipe's own method keeps its options, another one starts from its defaults
-            named = [] if method == base.rule.name else [f'method="{method}"']
-            recipe = load_recipe(source, [*overrides, *named, f"seed={seed}"])
-            folder = out / f"{method}-s{seed}"
-            if is_run(folder) and load_recipe(folder / "recipe.toml") != recipe:
-                raise UserError(
-                    f"{folder} was trained with another recipe.",
-                    f"--out OTHER takes another folder; rm -r {folder} trains that run again",
-                )
-            found.append(Member(method, seed, folder, recipe))
-    return found
+Summaries = dict[Path, dict[str, Any]]
+Watch = Callable[[Recipe, Path], AbstractContextManager[RunWatcher]]
+GOES_ON = "the same command goes on from there"
 
 
 def train_all(
-    runs: Sequence[Member],
-    watcher: Callable[[Recipe, Path], AbstractContextManager[RunWatcher]],
-    say: Callable[[str], None],
-) -> tuple[dict[tuple[str, int], dict[str, Any]], list[str]]:
-    """Summaries by (method, seed), and a line for each run that failed; the rest goes on."""
-    summaries: dict[tuple[str, int], dict[str, Any]] = {}
+    runs: Sequence[Member], watcher: Watch, say: Callable[[str], None], *, jobs: int = 1
+) -> tuple[Summaries, list[str]]:
+    """Summaries by folder, and a line for each run that failed; the rest goes on. Raises
+    InterruptedRunError at Ctrl-C, with every run saved."""
+    summaries: Summaries = {}
     failed: list[str] = []
+    todo: list[tuple[str, Member]] = []
     for number, member in enumerate(runs, 1):
-        place = f"run {number}/{len(runs)}: {member.method}, seed {member.seed}"
+        place = f"run {number}/{len(runs)}: {member.name}"
         fresh = not is_run(member.folder)
-        if fresh:
-            run = Run.create(member.folder, member.recipe)
-        else:
-            run, _ = Run.open(member.folder)
+        run = Run.create(member.folder, member.recipe) if fresh else Run.open(member.folder)[0]
         with run:
             summary = run.read("summary.json")
-            if summary is None:
-                say(place + ("" if fresh else ", continued"))
-                with watcher(member.recipe, member.folder) as watch:
-                    try:
-                        summary = launch(run, member.recipe, watch, watch.attach)
-                    except RunFailedError as error:
-                        failed.append(f"{place}: {error.message}")
-                        say(failed[-1])
-                        continue
-                    except InterruptedRunError as error:
-                        raise InterruptedRunError(
-                            f"{place}. {error.message}", "the same command goes on from there"
-                        ) from error
-            else:
-                say(place + ", finished before")
-        summaries[member.method, member.seed] = summary
+        if summary is not None:
+            say(place + ", finished before")
+            summaries[member.folder] = summary
+        else:
+            todo.append((place + ("" if fresh else ", continued"), member))
+    train = _side_by_side(todo, say, jobs) if jobs > 1 else _in_turn(todo, watcher, say)
+    for place, member, result in train:
+        if isinstance(result, str):
+            failed.append(f"{place}: {result}")
+            say(f"failed: {failed[-1]}")
+        else:
+            summaries[member.folder] = result
     return summaries, failed
+
+
+def _in_turn(
+    todo: Sequence[tuple[str, Member]], watcher: Watch, say: Callable[[str], None]
+) -> Iterator[tuple[str, Member, dict[str, Any] | str]]:
+    for place, member in todo:
+        say(place)
+        run, _ = Run.open(member.folder)
+        with run, watcher(member.recipe, member.folder) as watch:
+            try:
+                result: dict[str, Any] | str = launch(run, member.recipe, watch, watch.attach)
+            except RunFailedError as error:
+                result = error.message
+            except InterruptedRunError as error:
+                raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
+        yield place, member, result
+
+
+def _side_by_side(
+    todo: Sequence[tuple[str, Member]], say: Callable[[str], None], jobs: int
+) -> Iterator[tuple[str, Member, dict[str, Any] | str]]:
+    """Each run in a process of its own, `jobs` of them at a time; what it says goes to its log."""
+    waiting = list(todo)
+    running: list[tuple[str, Member, subprocess.Popen[bytes], float]] = []
+    with finish_step_on_interrupt(say) as interrupted:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs and not interrupted():
+                    place, member = waiting.pop(0)
+                    say(place)
+                    running.append((place, member, _start(member), time.monotonic()))
+                if interrupted():
+                    _stop(running)
+                    raise InterruptedRunError(
+                        "Interrupted: every run finished and saved the step in flight.", GOES_ON
+                    )
+                time.sleep(0.2)
+                for one in [one for one in running if one[2].poll() is not None]:
+                    running.remove(one)
+                    place, member, process, started = one
+                    result = _result(member, process.returncode)
+                    if not isinstance(result, str):
+                        say(f"{place}: finished in {duration(time.monotonic() - started)}")
+                    yield place, member, result
+        finally:
+            _stop(running)
+
+
+def _start(member: Member) -> subprocess.Popen[bytes]:
+    """`ictcli resume` of the run in a session of its own: Ctrl-C reaches it through this process
+    alone."""
+    with (member.folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "ictcli", "resume", str(member.folder), "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _stop(running: list[tuple[str, Member, subprocess.Popen[bytes], float]]) -> None:
+    """Have every process save its step and end."""
+    for _, _, process, _ in running:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+    for _, _, process, _ in running:
+        process.wait()
+    running.clear()
+
+
+def _result(member: Member, code: int) -> dict[str, Any] | str:
+    run, _ = Run.open(member.folder)
+    with run:
+        summary = run.read("summary.json")
+    if summary is not None:
+        return summary
+    log = (member.folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+    errors = [line for line in log.splitlines() if line.startswith("error: ")]
+    return errors[-1].removeprefix("error: ") if errors else f"it ended with code {code}"

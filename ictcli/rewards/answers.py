@@ -14,7 +14,7 @@ from ictcli.errors import UserError
 
 _MARKS = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[\\{}]|[{}]")
 _BARE = re.compile(r"\\(?:boxed|fbox)\s+([^\s{}$\\])|\\(?:boxed|fbox)([0-9])")
-_HASHES = re.compile(r"####[^\S\n]*([^\s].*)")
+_HASHES = re.compile(r"#{4,}[^\S\n]*([^\s#].*)")
 PATTERN_SECONDS = 1.0
 
 
@@ -29,7 +29,9 @@ def boxed(text: str) -> str | None:
             if opened:
                 is_box, begin = opened.pop()
                 if is_box and begin > start:
-                    found, start = text[begin : mark.start()].strip(), begin
+                    inside = text[begin : mark.start()].strip()
+                    if inside or found is None:  # an empty box behind a full one says nothing
+                        found, start = inside, begin
         elif sign == "{" or len(sign) > 2:
             opened.append((len(sign) > 2, mark.end()))
     if found is not None:
@@ -41,7 +43,7 @@ def boxed(text: str) -> str | None:
 def hashed(text: str) -> str | None:
     """What follows the last `####` on its line, as in GSM8K's own solutions."""
     found = _HASHES.findall(text)
-    return found[-1].strip() if found else None
+    return found[-1].strip("* \t\r") if found else None
 
 
 @lru_cache(maxsize=64)

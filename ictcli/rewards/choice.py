@@ -6,81 +6,88 @@ import re
 from collections.abc import Sequence
 
 from ictcli.rewards.answers import extract
-from ictcli.rewards.maths.compare import UndecidedError, compare
+from ictcli.rewards.maths.compare import LONGEST, UndecidedError, compare
 from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import Verdict
 
-_LETTER = re.compile(r"\(?\s*([A-J])\s*\)?\s*(?:[.:)]+(?=\s|$)\s*(.*))?", re.S)
-_WORDED = re.compile(
-    r"(?:option|choice|answer|answer is|answer:)\s*:?\s*\(?([A-J])\)?\s*(?:[.:)]\s*(.*))?",
-    re.S | re.I,
+_LETTER = re.compile(r"[(\[]? ?([A-J]) ?[)\]]?(?: ?[.:),-]+(?= |$)| (?=\())? ?(.*)", re.S)
+_PREFIX = re.compile(
+    r"^(?:the )?(?:correct |final |right |best )*(?:option|choice|answer)(?: is)? ?:? ?", re.I
 )
-_SEVERAL = re.compile(r"(?<![A-Za-z])\(?([A-J])\)?(?![A-Za-z])")
-_ONE = r"[*_$({\s]*(?:\\(?:text|textbf|mathrm|mathbf)\s*\{\s*)?\(?\s*([A-J])(?![A-Za-z'])"
+_ALONE = re.compile(r"(?<![A-Za-z\d_^\\])\(?([A-J])\)?(?![A-Za-z\d_^'])")
+_DRESS = r"[*_`\"' ]*(?:\\\(|\\\[|\$)? ?(?:\\(?:text|textbf|mathrm|mathbf|bf) ?\{ ?)?[([]? ?"
+_LEAD = r"(?:answer(?: is)?|(?:option|choice)(?: is|(?=[*_ ]*:)))[*_]* ?(?:is|:)?[ \n]?"
 _ANSWER = re.compile(
-    rf"answer\s*(?:is\s*:?|:)\s*(?:option|choice)?\s*{_ONE}(?:[\s)}}*_$]*(?:or|and|,|/|&)\s*{_ONE})?",
-    re.I,
+    rf"{_LEAD}(?:option |choice )?{_DRESS}([A-J])(?![A-Za-z\d_^'=+])([^\n.]{{0,60}})", re.I
 )
 
 
 def judge(response: str, gold: str, choices: Sequence[str] = ()) -> Verdict:
     """A response against a gold letter. `choices` are the texts of A, B, ...: with them an answer
-    may be the text itself. Two different letters are unparsed."""
+    may be the text itself. Without a box it is the letter behind "answer is" or the like. Two
+    different letters are unparsed."""
     answer = extract(response)
-    if answer is None:
-        found = [letter for letters in _ANSWER.findall(response) for letter in letters if letter]
-        letters = {letter for letter in found if letter.isupper()}
-        if len(letters) != 1:
-            return Verdict("unparsed", "", "two letters" if letters else "no answer in a box")
-        return _verdict(letters.pop(), gold)
-    found = letter_of(answer, choices)
+    found = _in_words(response) if answer is None else letter_of(answer, choices)
+    extracted = (answer or "")[:200]
     if len(found) != 1:
-        return Verdict("unparsed", answer[:200], "two letters" if found else "no letter")
-    return _verdict(found, gold)
+        missing = "no letter" if answer is not None else "no answer in a box"
+        return Verdict("unparsed", extracted, "two letters" if found else missing)
+    if choices and ord(found) - 65 >= len(choices):
+        return Verdict("unparsed", extracted, f"no choice {found}")
+    wanted = gold.strip().strip("().").upper()
+    return Verdict("correct" if found == wanted else "wrong", found)
 
 
-def _verdict(letter: str, gold: str) -> Verdict:
-    return Verdict("correct" if letter == gold.strip().strip("().").upper() else "wrong", letter)
+def _in_words(response: str) -> str:
+    """The letters behind "answer is" or "answer:" in a response without a box."""
+    found: list[str] = []
+    lines = (" ".join(line.split()) for line in response.splitlines())
+    text = "\n".join(line for line in lines if line)
+    for match in _ANSWER.finditer(text):
+        letter, rest = match[1], match[2]
+        if not letter.isupper() or (letter in "AI" and re.match(r" [a-z]", rest)):
+            continue  # "the answer is A good one"
+        several = re.match(r"(?:[\s)\]}$*_,;/&+]*(?:\b(?:or|and|nor)\b)?[\s({[]*[A-J]\b)+", rest)
+        found.append(letter)
+        found.extend(_ALONE.findall(several[0]) if several else [])
+    return "".join(dict.fromkeys(found))
 
 
 def letter_of(answer: str, choices: Sequence[str]) -> str:
     """The letter of an answer; empty where there is none, several where it names several."""
-    if len(answer) > 2000 or not balanced(answer):
+    if len(answer) > LONGEST or not balanced(answer):
         return ""
-    text = flat_words(answer)
-    by_text = "".join(chr(65 + i) for i, choice in enumerate(choices) if same(answer, choice))
+    by_text = [chr(65 + i) for i, choice in enumerate(choices) if same(answer, choice)]
+    text = _PREFIX.sub("", plain(answer))
     if len(text) > 1 and len(by_text) == 1:
-        return by_text
-    for pattern in (_LETTER, _WORDED):
-        if found := pattern.fullmatch(text):
-            rest = found[2] or ""
-            if rest and not choices and _several(rest):
-                return found[1].upper() + _several(rest)
-            if rest and choices:
-                place = ord(found[1].upper()) - 65
-                others = [i for i, choice in enumerate(choices) if same(rest, choice)]
-                if others and place not in others:
-                    return found[1].upper() + "".join(chr(65 + i) for i in others)
-            return found[1].upper()
-    if re.fullmatch(r"[\sA-J,;&()/.]*(?:(?:and|or)[\sA-J,;&()/.]*)*", text):
-        return "".join(dict.fromkeys(_SEVERAL.findall(text)))
+        return by_text[0]
+    if found := _LETTER.fullmatch(text):
+        letter, rest = found[1], found[2].strip()
+        whole = rest.strip("() ") if rest[:1] == "(" else rest
+        place = ord(letter) - 65
+        if not rest or (place < len(choices) and same(whole, choices[place])):
+            return letter
+        named = "".join(other for other in _ALONE.findall(rest) if other != letter)
+        others = [chr(65 + i) for i, choice in enumerate(choices) if same(whole, choice)]
+        if named or others:
+            return letter + (named or "".join(others))
+        worded = not re.match(r"[A-Za-z\d_^=+'*/-]", text[len(found[0]) - len(found[2]) - 1 :][:1])
+        return letter if worded else ""
     if re.fullmatch(r"\(?[a-j]\)?\.?", text) and not by_text:
         return text.strip("().").upper()
-    return by_text[:1] if len(by_text) == 1 else ""
+    return by_text[0] if len(by_text) == 1 else ""
 
 
-def _several(text: str) -> str:
-    return "".join(_SEVERAL.findall(text)) if re.fullmatch(r"[\sA-J,;&()/.andor]*", text) else ""
-
-
-def flat_words(answer: str) -> str:
-    """Tidy, text marks gone, spaces kept."""
-    text = re.sub(r"\\math(?:bf|cal|bb)\{([^{}]*)\}", r"\1", tidy(answer))
-    return re.sub(r"[\ue000\ue001*]", " ", text).strip().replace("  ", " ")
+def plain(answer: str) -> str:
+    """Without text marks, styles and emphasis, words apart by one space."""
+    text = re.sub(r"\\(?:math(?:bf|cal|bb|rm)|vec|bold|textbf)\{([^{}]*)\}", r"\1", tidy(answer))
+    return " ".join(re.sub(r"[\ue000\ue001*$]", " ", text).split())
 
 
 def same(answer: str, choice: str) -> bool:
     """Whether an answer is a choice's own text, as words or as mathematics without algebra."""
+    if len(answer) > LONGEST:
+        return False
     if flat(tidy(answer)).lower() == flat(tidy(choice)).lower():
         return bool(choice.strip())
     try:

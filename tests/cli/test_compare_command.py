@@ -30,6 +30,7 @@ class Comparison:
     def numbers(self, out: str) -> dict[str, Any]:
         """comparison.json without what a clock measured."""
         found = json.loads((self.folder / out / "comparison.json").read_text())
+        del found["cost"], found["command"]
         for row in found["rows"]:
             row.pop("seconds_per_step", None)
         return found

@@ -42,7 +42,7 @@ def product_of(parts: tuple[Written, Written, str]) -> Written:
     left, right, sign = parts
     first, second = bracketed(left, 1), bracketed(right, 2)
     if sign == "" and (second[0].isdigit() or first[-1].isdigit()):
-        second = f"({right[0]})"  # side by side, as people write it
+        sign = "\\cdot"  # x(2) has two readings
     return f"{first}{sign}{' ' if sign[-1:].isalpha() else ''}{second}", left[1] * right[1], 1
 
 

@@ -45,17 +45,29 @@ class UnreadableError(ValueError):
     """Not an expression that can be read whole and in one way."""
 
 
-def read(text: str) -> Any:
-    """The sympy expression of tidy LaTeX. Raises UnreadableError."""
-    return _Reader(text).whole()
-
-
 class UnknownError(UnreadableError):
     """A command that is none of those read here."""
 
 
+def read(text: str) -> Any:
+    """The sympy expression of tidy LaTeX. Raises UnreadableError."""
+    text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
+    if re.search(r"\\frac\{d[^{}]*\}\{d", text):
+        raise UnknownError("a derivative")
+    return _Reader(text).whole()
+
+
+def _root(inside: Any, index: Any) -> Any:
+    """A root; an odd one is real, also of what is negative."""
+    if index.is_Integer and index % 2 == 1:
+        return sympy.sign(inside) * sympy.root(sympy.Abs(inside), index)
+    return sympy.root(inside, index)
+
+
 def _power(base: Any, exponent: Any) -> Any:
     """base ** exponent, refused where it would take long to write down."""
+    if exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1 and base.is_real:
+        return _power(_root(base, sympy.Integer(exponent.q)), sympy.Integer(exponent.p))
     if exponent.is_number and exponent.is_real:
         digits = abs(exponent) * (1 if base.free_symbols else sympy.log(abs(base) + 2, 10))
         if sympy.N(digits, 5) > LARGEST_POWER:
@@ -67,6 +79,8 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 class _Reader:
+    """Recursive descent over the tokens; each method takes what it reads."""
+
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = []
         self.spaced: list[bool] = []
@@ -84,15 +98,15 @@ class _Reader:
         self.bound: set[str] = set()
 
     @property
-    def next(self) -> str:
+    def token(self) -> str:
         """The token to be taken next; empty at the end."""
-        return self.ahead()
+        return self.peek()
 
-    def ahead(self) -> str:
+    def peek(self) -> str:
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
 
     def take(self, expected: str | None = None) -> str:
-        token = self.next
+        token = self.token
         if not token or (expected is not None and token != expected):
             raise UnreadableError(f"{token or 'the end'} instead of {expected or 'more'}")
         self.place += 1
@@ -100,8 +114,8 @@ class _Reader:
 
     def whole(self) -> Any:
         found = self.sum()
-        if self.next:
-            raise UnreadableError(self.next)
+        if self.token:
+            raise UnreadableError(self.token)
         return found
 
     def sum(self) -> Any:
@@ -109,7 +123,7 @@ class _Reader:
         if self.depth > DEEPEST:
             raise UnreadableError("too deep")
         total = self.term()
-        while self.next in ("+", "-"):
+        while self.token in ("+", "-"):
             sign = self.take()
             term = self.term()
             total = total + term if sign == "+" else total - term
@@ -119,16 +133,16 @@ class _Reader:
     def term(self) -> Any:
         """Factors, written side by side or with a sign between."""
         negative = False
-        while self.next in ("+", "-"):
+        while self.token in ("+", "-"):
             negative ^= self.take() == "-"
         start = self.place
         product = self.power()
         slash = False
         while True:
-            token = self.next
+            token = self.token
             if token in ("\\cdot", "*"):
                 self.take()
-                minus = self.next == "-" and bool(self.take())
+                minus = self.token == "-" and bool(self.take())
                 product = product * self.power() * (-1 if minus else 1)
                 slash = False
             elif token == "/":
@@ -155,7 +169,7 @@ class _Reader:
     def mixed(self, whole: Any, before: str) -> Any:
         """`1\\frac{1}{2}`: digits directly behind a whole number are its fraction."""
         signs = self.tokens[self.place : self.place + 7]
-        if self.next != "\\frac" or not before.isdigit() or len(signs) < 7:
+        if self.token != "\\frac" or not before.isdigit() or len(signs) < 7:
             return None
         if not (signs[2].isdigit() and signs[5].isdigit() and signs[3] == "}" and signs[6] == "}"):
             return None
@@ -179,18 +193,18 @@ class _Reader:
 
     def power(self) -> Any:
         base = self.postfix(self.atom())
-        if self.next == "^":
+        if self.token == "^":
             self.take()
             exponent = self.group()
-            if self.next == "^":
+            if self.token == "^":
                 raise UnreadableError("x^y^z has two readings")
             base = self.postfix(_power(base, exponent))
         return base
 
     def postfix(self, value: Any) -> Any:
-        if self.next == "!":
+        if self.token == "!":
             self.take()
-            if self.next == "!":
+            if self.token == "!":
                 raise UnreadableError("a double factorial")
             if value.is_number and abs(value) > LARGEST_COUNT:
                 raise UnreadableError("too large a factorial")
@@ -199,9 +213,9 @@ class _Reader:
 
     def group(self) -> Any:
         """An argument: a group in braces, or one token."""
-        if self.next == "{":
+        if self.token == "{":
             return self.within("{")
-        if self.next == "-":
+        if self.token == "-":
             raise UnreadableError("-")
         return self.atom()
 
@@ -214,7 +228,7 @@ class _Reader:
         return found
 
     def atom(self) -> Any:
-        token = self.next
+        token = self.token
         if token in ("(", "[", "{"):
             return self.within(token)
         if token == "|":
@@ -233,23 +247,28 @@ class _Reader:
 
     def symbol(self, letter: str) -> Any:
         name = letter.lstrip("\\")
-        if self.next == "_":
+        if self.token == "_":
             self.take()
             start = self.place
-            if self.ahead() == "{":
+            if self.peek() == "{":
                 self.skip_group()
             else:
                 self.take()
             name += "_" + "".join(self.tokens[start : self.place]).strip("{}")
-        while self.next == "'":
+        while self.token == "'":
             name += self.take()
         if name in self.bound:
             return sympy.Symbol(name, integer=True)
         if name in ("e", "i"):
             return sympy.E if name == "e" else sympy.I
-        if name in ("f", "g", "h") and self.next == "(":
+        if self.token == "(" and (name in ("f", "g", "h") or self.one_token()):
             return sympy.Function(name)(*self.arguments())
         return sympy.Symbol(name, real=True)
+
+    def one_token(self) -> bool:
+        """Whether the parentheses that follow hold one sign, as in P(1) or x(t)."""
+        inside = self.tokens[self.place + 1 : self.place + 3]
+        return len(inside) == 2 and inside[1] == ")" and inside[0].isalnum()
 
     def skip_group(self) -> None:
         depth = 0
@@ -262,7 +281,7 @@ class _Reader:
     def arguments(self) -> list[Any]:
         self.take("(")
         found = [self.sum()]
-        while self.next == ",":
+        while self.token == ",":
             self.take()
             found.append(self.sum())
         self.take(")")
@@ -279,16 +298,13 @@ class _Reader:
                 raise UnreadableError("divided by zero")
             return above / below
         if name == "sqrt":
-            index = self.within("[") if self.next == "[" else sympy.Integer(2)
-            inside = self.within("{")
-            if index.is_Integer and index % 2 == 1 and inside.is_negative:
-                return -sympy.root(-inside, index)
-            return sympy.root(inside, index)
+            index = self.within("[") if self.token == "[" else sympy.Integer(2)
+            return _root(self.within("{"), index)
         if name in ("pi", "infty"):
             return sympy.pi if name == "pi" else sympy.oo
         if name in OPAQUE:
             return self.opaque(name)
-        if name in _SEVERAL and self.next == "(":
+        if name in _SEVERAL and self.token == "(":
             return _SEVERAL[name](*self.arguments())
         if name in _FUNCTIONS:
             return self.function(name)
@@ -299,10 +315,10 @@ class _Reader:
     def opaque(self, name: str) -> Any:
         """A decorated letter or figure as a symbol of its own."""
         start = self.place
-        if self.next == "{":
+        if self.token == "{":
             self.skip_group()
         else:
-            while len(self.next) == 1 and self.next.isupper():
+            while len(self.token) == 1 and self.token.isupper():
                 self.take()
             if self.place == start:
                 self.take()
@@ -312,7 +328,7 @@ class _Reader:
 
     def function(self, name: str) -> Any:
         base = exponent = None
-        while self.next in ("^", "_"):
+        while self.token in ("^", "_"):
             if self.take() == "_":
                 base = self.group()
             else:
@@ -331,20 +347,20 @@ class _Reader:
 
     def argument_of(self, name: str) -> Any:
         """A bracket, or the factors up to the next sign or function: \\sin 2x \\cos x."""
-        if self.next in ("(", "{", "[", "|"):
-            argument = self.within(self.next)
-            if self.ahead() == "^" and self.tokens[self.place - 1] in (")", "]"):
+        if self.token in ("(", "{", "[", "|"):
+            argument = self.within(self.token)
+            if self.peek() == "^" and self.tokens[self.place - 1] in (")", "]"):
                 raise UnreadableError(f"\\{name}(x)^n has two readings")
             return argument
-        minus = self.next == "-" and bool(self.take())
+        minus = self.token == "-" and bool(self.take())
         argument = self.power()
-        while self.starts_factor(self.next) and self.next not in ("(", "[", "|"):
-            if self.next[1:] in (*_FUNCTIONS, *_SEVERAL, "sum", "prod"):
+        while self.starts_factor(self.token) and self.token not in ("(", "[", "|"):
+            if self.token[1:] in (*_FUNCTIONS, *_SEVERAL, "sum", "prod"):
                 break
-            if self.next[0].isdigit():
+            if self.token[0].isdigit():
                 raise UnreadableError("a number behind a factor")
             argument = self.mixed(argument, self.tokens[self.place - 1]) or argument * self.power()
-        if self.next == "/":
+        if self.token == "/":
             raise UnreadableError(f"\\{name} a/b has two readings")
         return -argument if minus else argument
 

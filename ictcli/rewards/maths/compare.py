@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from ictcli.rewards.maths import units
-from ictcli.rewards.maths.latex import OPEN, balanced, flat, letters, tidy
-from ictcli.rewards.maths.leaves import simple
+from ictcli.rewards.maths.latex import CLOSE, OPEN, balanced, flat, letters, tidy
+from ictcli.rewards.maths.leaves import is_word, simple
 from ictcli.rewards.maths.nodes import (
     Chain,
     Inequality,
@@ -91,12 +92,12 @@ class Comparison:
 
     def same(self, gold: Node, answer: Node) -> bool:
         gold, answer = expand(gold), expand(answer)
-        for one, other in ((gold, answer), (answer, gold)):
-            if isinstance(one, Nearly):
-                return any(
-                    self.same(side, other) if one is gold else self.same(other, side)
-                    for side in one.sides
-                )
+        if isinstance(gold, Nearly):
+            return any(self.same(side, answer) for side in gold.sides[:2])
+        if isinstance(answer, Nearly):
+            if not all(self._near(*pair) for pair in pairwise(answer.sides)):
+                return False
+            return self.same(gold, answer.sides[0]) or self.same(gold, answer.sides[-1])
         if isinstance(gold, Named) or isinstance(answer, Named):
             return self._named(gold, answer)
         if isinstance(gold, Chain) or isinstance(answer, Chain):
@@ -131,6 +132,9 @@ class Comparison:
             return self._equations(gold, answer)
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._equations(gold, answer)
+        for one in (gold, answer):
+            if isinstance(one, Named) and one.name[:1] == "(" and not ascending(one.name):
+                return False
         if isinstance(gold, Named):
             return self.same(gold.value, without_name(answer, gold.name))
         assert isinstance(answer, Named)
@@ -140,13 +144,30 @@ class Comparison:
         if isinstance(gold, Chain) and isinstance(answer, Chain):
             if self._equations(gold, answer):
                 return True
-            return all(map(constant, (*gold.sides, *answer.sides))) and self.same(
-                last(gold), last(answer)
-            )
+            return self.same(last(gold), last(answer)) if self._value(gold) else False
         if isinstance(answer, Chain):
-            return constant(answer.sides[-1]) and self.same(gold, last(answer))
+            solved = len(answer.sides) == 2 and len(letters(answer.sides[0])) > 1
+            solved = solved and constant(answer.sides[1])
+            return (solved or self._value(answer)) and self.same(gold, last(answer))
         assert isinstance(gold, Chain)
-        return all(map(constant, gold.sides)) and self.same(last(gold), answer)
+        return self._value(gold) and self.same(last(gold), answer)
+
+    def _value(self, chain: Chain) -> bool:
+        """Whether it is a computation: constants, each about the next."""
+        if not all(map(constant, chain.sides)):
+            return False
+        sides = [read(side)[0] for side in chain.sides]
+        return all(self._near(one, other) for one, other in pairwise(sides))
+
+    def _near(self, one: Node, other: Node) -> bool:
+        """Whether two values agree to a few per cent, as roundings do."""
+        one, other = (n.value if isinstance(n, Named) else n for n in (one, other))
+        if not isinstance(one, Scalar) or not isinstance(other, Scalar):
+            return self.same(one, other)
+        left, right = number(one.text), number(other.text)
+        if left is not None and right is not None:
+            return abs(left - right) <= max(abs(left), abs(right)) / 20
+        return self._algebra(lambda symbols: symbols.near(one.text, other.text))
 
     def _equations(self, gold: Node, answer: Node) -> bool:
         sides = [difference(gold), difference(answer)]
@@ -167,8 +188,12 @@ class Comparison:
         left, right = ratio_terms(gold), ratio_terms(answer)
         if left is None or right is None or len(left) != len(right):
             return False
+        zeros = [[number(term) == 0 for term in side] for side in (left, right)]
+        if zeros[0] != zeros[1] or all(zeros[0]):
+            return False
+        base = zeros[0].index(False)
         return all(
-            self.scalars(Scalar(f"({a})({right[0]})"), Scalar(f"({b})({left[0]})"))
+            self.scalars(Scalar(f"({a})({right[base]})"), Scalar(f"({b})({left[base]})"))
             for a, b in zip(left, right, strict=True)
         )
 
@@ -180,11 +205,11 @@ class Comparison:
             return loose <= {"", "{}"} and self._matching(gold.items, answer.items)
         if loose != {"", "()"} and len(loose) > 1:
             return False
-        return self._rows([gold.items], [answer.items])
+        return self._rows([in_order(gold.items)], [in_order(answer.items)])
 
     def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        """Whether each part of one is a part of the other, in any order. Equality is transitive,
-        so the first partner is as good as any."""
+        """Whether each part of one is a part of the other, in any order. The first partner is as
+        good as any but where percent or rounding make equality no equivalence."""
         if len(gold) != len(answer):
             return False
         left = list(answer)
@@ -219,17 +244,8 @@ class Comparison:
         return True
 
     def _words(self, gold: Node, answer: Node) -> bool:
-        texts = [
-            node.text
-            if isinstance(node, Words)
-            else simple(flat(node.text))
-            if isinstance(node, Scalar)
-            else None
-            for node in (gold, answer)
-        ]
-        return texts[0] is not None and texts[0].replace(" ", "") == (texts[1] or "").replace(
-            " ", ""
-        )
+        left, right = spoken(gold), spoken(answer)
+        return left is not None and left == right
 
     def scalars(self, gold: Scalar, answer: Scalar) -> bool:
         if not units.agree(gold.unit, answer.unit):
@@ -269,9 +285,34 @@ def alike(one: str, other: str) -> bool:
 
 
 def alike_words(left: str, right: str) -> bool:
-    """Whether two answers with words in them are the same but for case, spaces and stops."""
-    left, right = (re.sub(r"[\s!?]|\.(?!\d)", "", flat(text)).lower() for text in (left, right))
-    return left == right and len(left) > 1
+    """Whether two answers with words in them are the same but for the words' case and stops."""
+    return folded(left) == folded(right) and len(folded(left)) > 1
+
+
+def folded(text: str) -> str:
+    """A tidy text, its words in small letters and without stops; symbols keep their case."""
+    text = re.sub(rf"{OPEN}[^{CLOSE}]*{CLOSE}", lambda found: simple(found[0]), text)
+    text = re.sub(
+        r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])",
+        lambda found: found[0].lower() if is_word(found[0]) else found[0],
+        text,
+    )
+    return flat(text)
+
+
+def spoken(node: Node) -> str | None:
+    """Words without spaces; a scalar's letters, where it is no more than that."""
+    if isinstance(node, Words):
+        return node.text.replace(" ", "")
+    return simple(flat(node.text)).replace(" ", "") if isinstance(node, Scalar) else None
+
+
+def in_order(items: Sequence[Node]) -> Sequence[Node]:
+    """`y = 1, x = 2` in the order of the names; anything else as it is."""
+    names = [item.name for item in items if isinstance(item, Named)]
+    if len(names) < len(items) or len(set(names)) < len(names):
+        return items
+    return sorted(items, key=lambda item: item.name if isinstance(item, Named) else "")
 
 
 def without_name(node: Node, name: str) -> Node:
@@ -281,6 +322,12 @@ def without_name(node: Node, name: str) -> Node:
         if len(named) == len(node.items):
             return Items("", tuple(item.value for item in named))
     return node
+
+
+def ascending(name: str) -> bool:
+    """Whether the names of a tuple, `(x,y)`, stand in their order."""
+    parts = name.strip("()").split(",")
+    return parts == sorted(parts)
 
 
 def constant(side: str) -> bool:

@@ -18,7 +18,7 @@ _BARE = re.compile(
     r"(?<![\\a-zA-Z])(arcsin|arccos|arctan|sinh|cosh|tanh|sqrt|frac|dfrac|infty|infinity|sin|cos|"
     r"tan|cot|sec|csc|ln|log|exp|pi|theta|alpha|cup|binom)(?![a-zA-Z])"
 )
-_COMMAND = re.compile(r"\\([a-zA-Z]+)(\*?)[ ]?")
+_COMMAND = re.compile(r"\\(operatorname\*|[a-zA-Z]+)[ ]?")
 _TRAILING = re.compile(rf"[\s.,;:~{ROW}]+$")
 
 
@@ -81,11 +81,17 @@ def _wordy(content: str, command: str) -> str:
         return f"\\{inner} "
     if inner in ("e", "i", "d") and command.startswith(("math", "operatorname")):
         return f" {inner} "
+    if found := re.fullmatch(r"([-+]?\d[\d.,]*) +([A-Za-z][^\d]*)", inner):
+        return f" {found[1]}{OPEN}{found[2]}{CLOSE}"
     if not inner or re.fullmatch(r"[\d.,+\-*/=()\[\] ]+", inner):
         return inner and f" {inner} "
     if "\\" in inner or OPEN in inner or "$" in inner:
         return f" {inner} "
     return f"{OPEN}{inner}{CLOSE}"
+
+
+def _unspaced(found: re.Match[str]) -> str:
+    return found[0].replace(" ", "")
 
 
 def _infix(found: re.Match[str]) -> str:
@@ -134,8 +140,8 @@ def round_end(text: str, start: int) -> int:
 
 
 def tidy(text: str) -> str:
-    """One layout for many spellings; idempotent but for spaces."""
-    text = text.translate(_UNICODE_TABLE)
+    """One layout for many spellings."""
+    text = text.translate(_UNICODE_TABLE).replace("**", "^" if "**" in text.strip("* ") else "")
     text = re.sub(r"\\\\(?:\[[\d.]+[a-z]{2}\])?", ROW, text)
     text = re.sub(r"\\[hv]space\*?\{[^{}]*\}", " ", text)
     text = re.sub(r"\\(?:left|right)\s*\.(?!\d)", "", text)
@@ -144,10 +150,19 @@ def tidy(text: str) -> str:
         text = re.sub(r"\$(?=\s*[\d.])", f"{OPEN}dollars{CLOSE}", text)
     text = text.replace("$", " ")
     text = re.sub(r"\\[()]|\\\[|(?<!\\)\\\](?!\[)", " ", text)
-    text = re.sub(r"(?<=\d)(?:,?\\[,!]|\{,\}|,\\ )(?=\d{3}(?!\d))", "", text)  # of thousands
+    text = re.sub(r"(?<=\d)(?:,?\\!|\\,|\{,\})(?=\d{3}(?!\d))", "", text)  # of thousands
+    text = re.sub(
+        r"(?<![\d.,] )(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d.,/]| [\d/]| ?\\frac)", _unspaced, text
+    )
     text = re.sub(r"\\[!,;:> ]|~", lambda found: "" if found[0] == "\\!" else " ", text)
-    for name in ("textcircled", "color", "hphantom", "label", "tag"):
+    for name in ("textcircled", "color", "phantom", "hphantom", "label", "tag"):
         text = replaced(text, name, lambda _: "")
+    text = re.sub(r"\\textcolor\{[^{}]*\}", "", text)
+    text = re.sub(r"(\d)\s*\^\{?\s*\\text\{(?:st|nd|rd|th)\}\s*\}?", r"\1", text)
+    text = re.sub(r"\\not\s*(?:=|\{=\})|(?<=[a-zA-Z\s])!=", r"\\ne ", text)
+    text = re.sub(
+        r"(?<![A-Za-z_{\\\d.])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\d._])", r"\1\\cdot 10^{\2}", text
+    )
     for _ in range(3):  # text within text
         for name in WORDY:
             text = replaced(text, name, partial(_wordy, command=name))
@@ -162,7 +177,8 @@ def tidy(text: str) -> str:
     for _ in range(2):
         text = _COMMAND.sub(canonical, text)
     text = replaced(text, "mathbf", lambda inner: f"\\vec{{{inner}}}" if inner.isalpha() else inner)
-    text = re.sub(r"\^\{\\circ\}|\^\\circ", f"{OPEN}degrees{CLOSE}", text)
+    text = re.sub(r"\^\{\\circ\}|\^\\circ|(?<=\d)\^\{?o\}?$", f"{OPEN}degrees{CLOSE}", text)
+    text = re.sub(rf"{OPEN}degrees{CLOSE}\s*([CF])(?![a-zA-Z])", f"{OPEN}degrees \\1{CLOSE}", text)
     text = re.sub(r"\{([^{}]*)\\(over|choose)(?![a-z])([^{}]*)\}", _infix, text)
     text = re.sub(r"^([^{}]*)\\(over|choose)(?![a-z])([^{}]*)$", _infix, text)
     text = _arguments(text)
@@ -188,8 +204,10 @@ def letters(text: str) -> set[str]:
 
 
 def flat(text: str) -> str:
-    """A tidy answer for comparison letter by letter: no spaces, no braces around one sign."""
+    """A tidy answer for comparison letter by letter: no spaces but those between numbers and behind
+    commands, no braces around one sign."""
     text = text.replace(OPEN, "").replace(CLOSE, "")
+    text = re.sub(r"(?<=\d)\s+(?=[\d.])", "\x01", text)
     text = re.sub(r"(\\[a-zA-Z]+)\s+(?![a-zA-Z])|\s+", lambda found: found[1] or "\x00", text)
     text = re.sub(r"(?<=\\)([a-zA-Z]+)\x00(?=[a-zA-Z])", "\\1\x01", text).replace("\x00", "")
     return re.sub(r"(?<=[\^_])\{(\w)\}", r"\1", text).replace("\x01", " ")

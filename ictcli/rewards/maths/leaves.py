@@ -41,33 +41,40 @@ def based(text: str) -> Numeral | None:
 
 def worded(text: str) -> Words | None:
     """Text marks or letters alone, at least one of them more than a symbol."""
-    inside = re.sub(rf"[{OPEN}{CLOSE}]", " ", text)
-    if OPEN not in text and not re.fullmatch(r"[A-Za-z][A-Za-z' .\-]*[A-Za-z.]", text.strip()):
-        return None
-    marked = re.sub(rf"{OPEN}[^{CLOSE}]*{CLOSE}", "", text)
-    if OPEN in text and (not marked.strip() or re.fullmatch(r"[\sA-Za-z.\-()']*", marked)):
-        return Words(simple(inside))
     if OPEN in text:
+        marked = re.sub(rf"{OPEN}[^{CLOSE}]*{CLOSE}", "", text)
+        return Words(simple(text)) if re.fullmatch(r"[\sA-Za-z.\-()']*", marked) else None
+    if not re.fullmatch(r"[A-Za-z]+(?:[ \-'.]+[A-Za-z]+)*[.']?", text.strip()):
         return None
-    words = re.findall(r"[A-Za-z]+", inside)
-    if len(words) == 1 and len(words[0]) <= 3 and words[0].lower() not in SHORT_WORDS:
-        if words[0].islower():
-            return None  # a product of symbols
-    elif all(len(word) == 1 for word in words):
-        return None
-    return Words(simple(inside))
+    runs = re.findall(r"[A-Za-z]+", text)
+    return Words(simple(text)) if any(map(is_word, runs)) and not _signed(text) else None
+
+
+def is_word(run: str) -> bool:
+    """Whether letters in a row are a word, not a product of symbols."""
+    return run.lower() in SHORT_WORDS or (len(run) > 3 and bool(set(run.lower()) & set("eiou")))
+
+
+def _signed(text: str) -> bool:
+    """Whether a hyphen or prime stands beside letters that are no word: a sign of mathematics."""
+    return any(
+        not (is_word(left) and is_word(right))
+        for left, right in re.findall(r"([A-Za-z]*)[-'](?=([A-Za-z]*))", text)
+    )
 
 
 def simple(words: str) -> str:
-    """Words for comparison: lower case, single spaces, no parentheses or trailing signs around."""
+    """Words for comparison: lower case, single spaces, no parentheses or stops around; signs
+    beside digits stay."""
     words = words.replace(OPEN, " ").replace(CLOSE, " ").replace("p.m.", "pm").replace("a.m.", "am")
-    words = re.sub(r"[(){}.,;!?\"']+|:(?!\d)", " ", words.lower())
-    return " ".join(words.replace("-", " ").split())
+    words = re.sub(r"[(){};!?\"]+|[.,:](?!\d)|-(?![\d.])", " ", words.lower())
+    return " ".join(words.split())
 
 
 def ratio(text: str) -> Ratio | None:
     """a : b."""
-    parts, signs = split(text, {":"})
+    text = re.sub(rf"(?<=[\d\s]){OPEN}\s*to\s*{CLOSE}(?=[\s\d])", ":", text)
+    parts, signs = split(text.replace("{:}", ":"), {":"})
     if not signs or any(number(part) is None and not is_name(part) for part in parts):
         return None
     return Ratio(tuple(parts))

@@ -24,6 +24,8 @@ def ranges(node: Node) -> list[tuple[Any, ...]] | None:
     left out, high, whether it belongs). None where it is something else."""
     parts = node.parts if isinstance(node, Union) else (node,)
     found: list[tuple[Any, ...]] = []
+    if len({part.name for part in parts if isinstance(part, Named)}) > 1:
+        return None
     for part in parts:
         part = part.value if isinstance(part, Named) else part
         if not isinstance(part, Items) or part.brackets in ("", "{}") or len(part.items) != 2:

@@ -63,7 +63,7 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
         return Nearly((node(exact), *(node(part) for part in parts[at + 1 :])))
     if set(signs) == {"="}:
         if is_name(parts[0]):
-            return Named(name_of(parts[0]), node(parts[-1]))
+            return Named(name_of(parts[0]), node(" = ".join(parts[1:])))
         if len(parts) == 2 and is_name(parts[1]):
             return Named(name_of(parts[1]), node(parts[0]))
         return Chain(tuple(parts))

@@ -27,13 +27,29 @@ _PLAIN_JOINT = re.compile(rf"(?<![A-Za-z\\{OPEN}])(?:,\s*)?(?:and|or)(?![A-Za-z]
 _THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _CONDITION = re.compile(rf"(?i){OPEN}\s*(?:if|when|for|where)\s*{CLOSE}|^(?:if|when|for)(?![a-z])")
 _PREAMBLE = re.compile(rf"(?is)^{OPEN}[^{CLOSE}]*(?:\b(?:is|are|equals|at)|:)\s*{CLOSE}\s*(?=\S)")
-_EMPTY_SET = {"nosolution", "nosolutions", "norealsolution", "norealsolutions", "emptyset"}
-_ALL_REALS = {"allrealnumbers", "allreals", "allrealnumber", "realnumbers", "everyrealnumber"}
+_TWISTS = re.compile(
+    r"(?i)\b(?:not|half|twice|less|more|negative|square|double|opposite|than|third)\b|n't"
+)
+_DOMAIN = re.compile(r"(?<=\S)\s*(?:,\s*|\()\s*[a-zA-Z]\s*\\in\s*\\mathbb\{[RZNQ]\}\s*\)?$")
+_EMPTY_SET = {"nosolution", "nosolutions", "norealsolution", "norealsolutions", "\\emptyset"}
+_ALL_REALS = {
+    "allrealnumbers",
+    "allreals",
+    "allrealnumber",
+    "realnumbers",
+    "everyrealnumber",
+    "\\mathbb{r}",
+}
 
 
 def read(text: str) -> list[Node]:
     """What a tidy text may mean, the likelier first: `1,234` is a number, or else a list."""
-    text = _PREAMBLE.sub("", text)
+    if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
+        raise MalformedError("\\not")
+    preamble = _PREAMBLE.match(text)
+    if preamble and not _TWISTS.search(preamble[0]):
+        text = text[preamble.end() :]
+    text = _DOMAIN.sub("", text)
     found = [_node(text)]
     if _THOUSANDS.search(text):
         listed = _list(text, {",", ";", "or"})
@@ -55,24 +71,30 @@ def _list(text: str, at: set[str]) -> Node | None:
     if "" in parts:
         raise MalformedError("an empty part")
     items = tuple(_node(part) for part in parts)
-    if "or" in separators and all(_is_range(item) for item in items):
+    if "or" in separators and all(map(_is_range, items)) and len(set(map(_name, items))) == 1:
         return Union(items)
     return Items("", _pluses(items))
 
 
 def _is_range(node: Node) -> bool:
-    value = node.value if isinstance(node, Named) else node
-    return isinstance(value, Items) and value.brackets not in ("", "{}") and isinstance(node, Named)
+    """Whether it is an interval for sure, which a pair in parentheses may not be."""
+    if isinstance(node, Named):
+        return isinstance(node.value, Items) and node.value.brackets not in ("", "{}")
+    return isinstance(node, Items) and any("infty" in _text(item) for item in node.items)
+
+
+def _name(node: Node) -> str:
+    return node.name if isinstance(node, Named) else ""
 
 
 def _node(text: str) -> Node:
     text = text.strip()
     if not text:
         raise MalformedError("an empty part")
-    bare = re.sub(r"[^a-z]", "", text.lower())
-    if bare in _EMPTY_SET and not re.search(r"\d", text):
+    bare = re.sub(rf"[\s{OPEN}{CLOSE}]", "", text.lower())
+    if bare in _EMPTY_SET:
         return EMPTY
-    if bare in _ALL_REALS or text == "\\mathbb{R}":
+    if bare in _ALL_REALS:
         return REALS
     if numeral := based(text):
         return numeral
@@ -95,7 +117,11 @@ def _union(text: str) -> Node | None:
     if "\\setminus" not in signs:
         return Union(nodes)
     holes = nodes[1] if len(nodes) == 2 and nodes[0] == REALS else None
-    if not isinstance(holes, Items) or any(number(_text(item)) is None for item in holes.items):
+    if (
+        not isinstance(holes, Items)
+        or holes.brackets != "{}"
+        or any(number(_text(item)) is None for item in holes.items)
+    ):
         return None
     ends = sorted(holes.items, key=lambda item: number(_text(item)) or 0)
     ends = [REALS.items[0], *ends, REALS.items[1]]
@@ -111,6 +137,9 @@ def _bracketed(text: str) -> Node | None:
     first, last = found[0][0], found[-1][0]
     if first.startswith("\\begin{") and last.startswith("\\end{"):
         return _matrix(text, first[7:-1], first, last)
+    if label := re.match(r"[A-Z](?=\()", text):
+        point = _bracketed(text[label.end() :])
+        return point if isinstance(point, Items) else None
     if first not in ("(", "[", "\\{", "\\langle") or last not in CLOSING or len(found) < 2:
         return None
     if any(depth == 0 for _, depth in found[1:-1]):
@@ -119,9 +148,12 @@ def _bracketed(text: str) -> Node | None:
     if first == "\\{":
         if not inside:
             return EMPTY
-        parts, signs = split(inside, {",", ";", "or"})
-        if "|" in [sign for sign, depth in tokens(inside) if depth == 0] and len(parts) == 1:
-            return None
+        parts, _ = split(_joined(inside), {",", ";", "or"})
+        builder, bars = split(inside, {"|", ":"})
+        if bars:
+            condition = _node(builder[-1]) if len(builder) == 2 else None
+            ranged = isinstance(condition, Named) and condition.name == builder[0]
+            return condition.value if ranged and isinstance(condition, Named) else None
         return Items("{}", _pluses(tuple(_node(part) for part in parts)))
     kind = "()" if first == "\\langle" else first + last
     parts, signs = split(inside, {",", ";"})

@@ -34,7 +34,11 @@ SYNONYMS = {
     "thinspace": " ", "boldsymbol": "mathbf", "bm": "mathbf",
     "hline": "", "notag": "", "nonumber": "", "newline": " ", "cdotp": "cdot", "lnot": "neg",
     "implies": "Rightarrow", "pounds": "£", "euro": "€", "textdollar": "", "dollar": "",
-    "percent": "%", "Bbb": "mathbb", "operatorname*": "operatorname",
+    "percent": "%", "sfrac": "frac", "nicefrac": "frac",
+    "varepsilon": "epsilon",     "varphi": "phi", "vartheta": "theta", "bold": "mathbf",
+    "Large": "", "large": "", "huge": "",
+    "Huge": "", "LARGE": "", "small": "", "cents": "¢", "Bbb": "mathbb",
+    "operatorname*": "operatorname",
 }  # fmt: skip
 
 WORDY = _words(
@@ -66,4 +70,5 @@ SHORT_WORDS = _words(
     "sat apr cat new ice all jun tie his dog feb am sun old sam day sky tom max jan even no "
     "dec"
 )
-"""Of two or three letters, and no product of symbols."""
+"""Of two or three letters that answers consist of, names among them; others are products of
+symbols."""

@@ -22,8 +22,13 @@ sympy = cast(Any, _sympy)
 
 DIGITS = 100
 CLOSE_ENOUGH = 1e-80
-_POINTS = ("7/3", "-5/2", "11/13", "-3/7", "19/6", "29/10", "-13/4", "1/3")
-_WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9")
+_POINTS = (
+    *("7/3", "-5/2", "11/13", "-3/7", "19/6", "29/10", "-13/4", "1/3", "37/5", "53/4"),
+    *("101/7", "-77/9"),
+)
+ENOUGH = 3
+"""Points at which both must be defined and agree."""
+_WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9", "11", "10", "13", "12")
 _COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
 
 
@@ -37,30 +42,55 @@ def equal(left_text: str, right_text: str) -> bool:
         return True
     if left == right:
         return True
+    if not _symbols(left, right):
+        return _constants(left, right)
     agreed = 0
     for a, b in _samples(left, right):
-        if a is None or b is None or (_real(a) != _real(b) and _symbols(left, right)):
+        if a is None or b is None or _real(a) != _real(b):
             continue  # undefined, or a root or logarithm of a negative number
         if not close(a, b):
-            return _vanishes(left, right, a, b)
+            return False
         agreed += 1
-    if agreed == 0 and left.has(sympy.Function) and right.has(sympy.Function):
+    if agreed == 0:  # functions without a value, f(x)
         return bool(sympy.expand(left - right) == 0)
-    return agreed > 0
+    return agreed >= ENOUGH
+
+
+def _constants(left: Any, right: Any) -> bool:
+    """Two numbers: their difference is 0, or cannot be told from 0 within 1,500 digits."""
+    infinite = (left.is_infinite, right.is_infinite)
+    if any(infinite):
+        return bool(all(infinite) and left == right)
+    difference = left - right
+    if difference.is_Rational:
+        return bool(difference == 0)
+    value = sympy.N(difference, 15, maxn=5000)
+    if not value.is_number or value.has(sympy.nan, sympy.zoo, sympy.oo):
+        return False
+    size = max(abs(part) for part in value.as_real_imag())
+    return bool(size < sympy.Float("1e-1400"))
+
+
+def near(left_text: str, right_text: str) -> bool:
+    """Whether two constants agree to 5 %. Raises UnreadableError."""
+    left, right = value_at(_read(left_text), {}), value_at(_read(right_text), {})
+    if left is None or right is None or left.is_infinite or right.is_infinite:
+        return False
+    return bool(abs(left - right) <= max(abs(left), abs(right)) / 20)
 
 
 def proportional(left_text: str, right_text: str) -> int:
     """The sign of the constant c in left = c * right, 0 where there is none. Raises
     UnreadableError."""
     left, right = _read(left_text), _read(right_text)
-    ratio = None
-    for a, b in _samples(left, right):
-        if a is None or b is None or not _real(a) or not _real(b) or a == 0 or b == 0:
+    ratio, agreed = None, 0
+    for a, b in _samples(left, right) if _symbols(left, right) else []:
+        if a is None or b is None or not _real(a) or not _real(b) or a == b == 0:
             continue
-        if ratio is not None and not close(a / b, ratio):
+        if a == 0 or b == 0 or (ratio is not None and not close(a / b, ratio)):
             return 0
-        ratio = a / b
-    return 0 if ratio is None else (1 if ratio > 0 else -1)
+        ratio, agreed = a / b, agreed + 1
+    return 0 if ratio is None or agreed < ENOUGH else (1 if ratio > 0 else -1)
 
 
 @lru_cache(maxsize=4096)
@@ -82,17 +112,18 @@ def _symbols(left: Any, right: Any) -> list[Any]:
 
 
 def _samples(left: Any, right: Any) -> list[tuple[Any, Any]]:
-    """Values of both at the same points, one point where there is no symbol."""
+    """Values of both at the same points: whole ones for symbols that count something."""
     symbols = _symbols(left, right)
-    if not symbols:
-        return [(value_at(left, {}), value_at(right, {}))]
-    values = _WHOLE if left.has(*_COUNTS) or right.has(*_COUNTS) else _POINTS
+    counted = {
+        one for side in (left, right) for part in side.atoms(*_COUNTS) for one in part.free_symbols
+    }
     found: list[tuple[Any, Any]] = []
-    for first in range(len(values)):
-        point = {
-            one: sympy.Rational(values[(first + 3 * place) % len(values)]) + place // len(values)
-            for place, one in enumerate(symbols)
-        }
+    for first in range(len(_POINTS)):
+        point: dict[Any, Any] = {}
+        for place, one in enumerate(symbols):
+            values = _WHOLE if one in counted else _POINTS
+            point[one] = sympy.Rational(values[(first + 5 * place) % len(values)])
+            point[one] += place // len(values)
         found.append((value_at(left, point), value_at(right, point)))
     return found
 
@@ -115,13 +146,6 @@ def close(left: Any, right: Any) -> bool:
     if left.is_infinite or right.is_infinite or (left.is_Rational and right.is_Rational):
         return bool(left == right)
     return bool(abs(left - right) <= CLOSE_ENOUGH * max(abs(left), abs(right)))
-
-
-def _vanishes(left: Any, right: Any, a: Any, b: Any) -> bool:
-    """Values that are both nothing but rounding: decided exactly."""
-    if max(abs(a), abs(b)) > CLOSE_ENOUGH or _symbols(left, right):
-        return False
-    return bool(sympy.simplify(left - right) == 0)
 
 
 def _real(value: Any) -> bool:

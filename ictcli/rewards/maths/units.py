@@ -5,6 +5,12 @@ from __future__ import annotations
 import re
 
 from ictcli.rewards.maths.latex import CLOSE, OPEN
+from ictcli.rewards.maths.numbers import number
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 _SPELLINGS = {
     "mm": "millimeter millimetre", "cm": "centimeter centimetre", "dm": "decimeter",
@@ -28,26 +34,25 @@ _COMPOUND = {
     "cc": "cm^3",
     "sqft": "ft^2",
 }
-_NOTHING = frozenset(
-    {
-        "unit",
-        "of",
-        "the",
-        "a",
-        "an",
-        "total",
-        "approximately",
-        "about",
-        "exactly",
-        "only",
-        "each",
-        "left",
-        "more",
-        "altogether",
-    }
+_NOTHING = _words("unit of the a an total approximately about exactly only each left altogether")
+_SCALE = {
+    "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
+    "dozen": 12,
+}  # fmt: skip
+_NO_UNIT = _words(
+    "or and not is are maybe no wrong times plus minus half halves third thirds quarter quarters "
+    "factorial more less to if than another but divided over by where when for with mod"
 )
+"""Words that say something else of a number than what it counts."""
 _POWER = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
-_SYMBOLS = {"£": "pound sterling", "€": "euro", "¥": "yen", "$": "dollar", "₹": "rupee"}
+_SYMBOLS = {
+    "¢": "cent",
+    "£": "pound sterling",
+    "€": "euro",
+    "¥": "yen",
+    "$": "dollar",
+    "₹": "rupee",
+}
 
 _TEXT_TAIL = re.compile(
     rf"^(.*?[^\s+\-*/^_=<>{{(\[,]|)\s*(?:\\cdot)?\s*"
@@ -64,9 +69,11 @@ _CURRENCIES = {"dollar", "euro", "rupee", "cent", "pound sterling", "yen"}
 def canonical(words: str) -> str:
     """One spelling of a unit: singular, abbreviated, powers as `^2`, `per` as `/`; empty where the
     words name nothing measured."""
-    text = words.replace(OPEN, " ").replace(CLOSE, " ").lower()
-    text = re.sub(r"\\cdot|[·*]", " ", text).replace("-", " ")
-    text = re.sub(r"\^\s*\{?\s*(-?\d)\s*\}?", r"^\1 ", text)
+    text = words.replace(OPEN, " ").replace(CLOSE, " ").lower().replace("per cent", "percent")
+    text = re.sub(r"\s*\^\s*\{?\s*-(\d)\s*\}?", r"^~\1 ", text)
+    text = re.sub(r"\\cdot|[·*]", " ", text).replace("-", " ").replace("~", "-")
+    text = re.sub(r"\s*\^\s*\{?\s*(-?\d)\s*\}?", r"^\1 ", text)
+    text = re.sub(r"\b([a-z]+)\^-(\d)", r"/ \1^\2", text).replace("^1", "")
     text = re.sub(r"\bper\b|/", " / ", text)
     text = re.sub(r"\bin (?=[a-z])", " ", text)
     out: list[str] = []
@@ -88,14 +95,13 @@ def canonical(words: str) -> str:
             out.append("/")
             continue
         name = _singular(word)
-        if name in _NOTHING or name in _SYMBOLS.values():
+        if name in _NOTHING:
             power = "" if name == "unit" else power
-            if name in _NOTHING:
-                continue
+            continue
         name = _COMPOUND.get(name, name)
         out.append(name + (f"^{power}" if power else f"^{exponent}" if exponent else ""))
         power = ""
-    return " ".join(out).replace(" / ", "/").strip("/ ")
+    return " ".join(out).replace("/ ", "/").replace(" /", "/").rstrip("/ ")
 
 
 def _singular(word: str) -> str:
@@ -121,7 +127,7 @@ def known(words: str) -> bool:
 
 def split_unit(text: str) -> tuple[str, str | None]:
     """(what is measured, its unit) of a tidy answer; None where it has no unit, and an empty one
-    where there are words that name nothing measured."""
+    where there are words that name nothing measured. `5 million` measures 5000000."""
     unit: str | None = None
     if found := _MONEY.match(text):
         text, unit = found[1] + found[3], _SYMBOLS[found[2]]
@@ -129,18 +135,41 @@ def split_unit(text: str) -> tuple[str, str | None]:
         name = canonical(found[2])
         if name in _CURRENCIES or not name:
             text, unit = found[1] + found[3], name or None
-    if found := _TEXT_TAIL.match(text):
-        if found[1].strip():
-            return found[1].strip(), _joined(unit, canonical(found[2]))
-    elif (found := _PLAIN_TAIL.match(text)) and _is_unit(found[1], found[2]):
-        return found[1].strip(), _joined(unit, canonical(found[2]))
-    return text.strip(), unit
+    if text[-1:] in _SYMBOLS:
+        return text[:-1].strip(), _joined(unit, _SYMBOLS[text[-1:]])
+    found = _TEXT_TAIL.match(text)
+    if found and not (found[1].strip() and measures(found[2])):
+        return text.strip(), unit
+    if not found and (found := _PLAIN_TAIL.match(text)) and not _is_unit(found[1], found[2]):
+        found = None
+    if not found:
+        return text.strip(), unit
+    value, words = found[1].strip(), found[2].replace(OPEN, " ").replace(CLOSE, " ")
+    first, _, rest = words.strip().partition(" ")
+    if scale := _SCALE.get(_singular(first.lower())):
+        known_value = number(value)
+        value = f"({value})\\cdot {scale}" if known_value is None else str(known_value * scale)
+        if not rest:
+            return value, unit
+        words = rest
+    return value, _joined(unit, canonical(words))
+
+
+def measures(words: str) -> bool:
+    """Whether the words behind a number may be a unit: no figures, operators, or other answers."""
+    bare = re.sub(r"\^\s*\{?-?\d\}?|\\cdot", " ", words.replace(OPEN, " ").replace(CLOSE, " "))
+    if re.search(r"[\d=+*√^;?\\]| - ", bare):
+        return False
+    runs = [run.lower() for run in re.findall(r"[^\W\d_]+", bare)]
+    if not runs or any(run in _NO_UNIT for run in runs):
+        return False
+    return all(len(run) > 1 or _singular(run) in _SPELLINGS or run in "ackf" for run in runs)
 
 
 def _is_unit(before: str, tail: str) -> bool:
     """Whether letters behind a number are words, not a product of symbols."""
     words = re.findall(r"[A-Za-z]+", tail)
-    if "\\" in before[-1:]:
+    if "\\" in before[-1:] or not measures(tail):
         return False
     spaced = tail[:1].isspace()
     return (known(tail) and (spaced or len(words[0]) > 1)) or (

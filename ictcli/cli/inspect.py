@@ -1,0 +1,83 @@
+"""ictcli inspect: a group of rollouts token by token, and what each method keeps of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ictcli.cli.train import BACKENDS
+
+
+@click.command("inspect")
+@click.argument("source", metavar="RUN|ROLLOUTS", type=click.Path(path_type=Path))
+@click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
+@click.option("--prompt", type=int, help="From 1.  [default: the first with unequal rewards]")
+@click.option("--method", "methods", help="Methods, with commas between.")
+@click.option("--by", metavar="STATISTIC", help="uniqueness, entropy, purity, weight or prob.")
+@click.option(
+    "--at",
+    metavar="ROW:POSITION",
+    multiple=True,
+    help="Ask the model for the candidates there; all: everywhere.",
+)
+@click.option("--model", help="Whose tokens and candidates, instead of the run's own.")
+@click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
+@click.option("--plain", is_flag=True, help="Print the group, also on a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
+@click.option(
+    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained page."
+)
+def command(
+    source: Path,
+    step: int | None,
+    prompt: int | None,
+    methods: str | None,
+    by: str | None,
+    at: tuple[str, ...],
+    model: str | None,
+    backend: str | None,
+    plain: bool,
+    as_json: bool,
+    html: Path | None,
+) -> int:
+    """Look at recorded rollouts: RUN is a run folder, ROLLOUTS a file in its rollouts/.
+
+    Tokens are shaded by uniqueness, kept ones are marked, and each method shows what it would have
+    kept of the same rollouts. On a terminal keys move; elsewhere the group is printed.
+
+    \b
+    ictcli inspect runs/mine
+    ictcli inspect runs/mine --step 50 --prompt 3 --method ict,entropy20 --by entropy
+    ictcli inspect runs/mine --at 2:17 --json
+    ictcli inspect runs/mine --html group.html
+    """
+    from ictcli.console import narrate
+    from ictcli.console.inspect import can_move, printed
+    from ictcli.errors import UserError
+    from ictcli.inspect.request import Session, places
+
+    if as_json and html:
+        raise UserError("--json and --html are two ways to look.", "take one of them")
+    names = [name.strip() for name in (methods or "").split(",") if name.strip()]
+    if methods is not None and not names:
+        raise UserError("--method names no method.", "ictcli methods lists them")
+    session = Session(source, names, by, model, backend)
+    view, number = session.open(step, prompt)
+    asked = places(view, number, at)
+    if not (plain or as_json or html) and can_move():
+        from ictcli.console.inspect_app import move
+
+        return move(session, view, number, asked)
+    for note in view.recorded.notes:
+        narrate(f"note: {note}")
+    data = session.data(view, number, asked)
+    if html:
+        from ictcli.files import write_text
+        from ictcli.inspect.page import page
+
+        write_text(html, page(data))
+        click.echo(html)
+    else:
+        printed(data, as_json=as_json)
+    return 0

@@ -1,0 +1,214 @@
+"""The paper's claims, each with a verdict at this size and the numbers it rests on.
+
+`supported`: the difference has the paper's sign and is told from 0 at 5 % after Holm's correction.
+`contradicted`: it is so told and has the other sign. `undecided`: everything else; it does not say
+that there is no difference, and the sentence says how large a one would have been seen. One seed
+decides nothing. Source of the claims: arXiv 2606.19771; where it leaves a term open, ours:
+
+- *Better than random tokens of the same number*: against `random` with the same swept settings.
+- *pass@4 gains more than pass@1*: the difference of (pass@4 - pass@1) from the rival's, in points,
+  against grpo (what the paper's text compares) and against the model before training (which the
+  paper's own table contradicts for 1.5B and 7B). Points are not a neutral scale: where most
+  problems are hard pass@4 gains more by arithmetic, where most are easy less; the room that was
+  left stands in the sentence.
+
+The tests against grpo and random, and of the gains, are one family of Holm's; those against every
+other method, and against larger shares, are a second one; those of the forks a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ictcli.compare.crossed import LEVEL
+from ictcli.compare.statistics import BEFORE, Difference, Scores, corrected, difference
+
+Verdict = Literal["supported", "contradicted", "undecided"]
+SUBJECT = "ict"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper; `name` holds the variant it is about."""
+
+    name: str
+    verdict: Verdict
+    sentence: str
+    numbers: dict[str, Any]
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Test:
+    name: str
+    what: str
+    """The start of the sentence, up to the number of points."""
+    rival: str
+    found: Difference
+    note: str = ""
+
+
+def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> list[Claim]:
+    """Whether each variant of ict is better than grpo, than random tokens and than the others, by
+    each metric, and what it gains. `kept`: the share of tokens each variant trained, to show beside
+    the comparison with random. Empty without a variant of ict; what was not run is not judged."""
+    variants = list(next(iter(scores.values())))
+    first: list[_Test] = []
+    second: list[_Test] = []
+    for variant in [v for v in variants if method_of(v) == SUBJECT]:
+        for method in dict.fromkeys(map(method_of, variants)):
+            rival = _counterpart(variant, method, variants)
+            if rival in (None, BEFORE) or method == SUBJECT:
+                continue
+            note = ""
+            if method == "random" and kept and variant in kept and rival in kept:
+                shares = f"{_percent(kept[variant])} and {_percent(kept[rival])}"
+                note = f" They trained {shares} of the tokens."
+            family = first if method in ("grpo", "random") else second
+            family.extend(_better(scores, variant, rival, note))
+        for rival in ("grpo", BEFORE):
+            against = rival if rival == BEFORE else _counterpart(variant, rival, variants)
+            if against in variants:
+                first.extend(_gain(scores, variant, against))
+        for larger in [v for v in variants if _is_larger_share(variant, v)]:
+            second.extend(_better(scores, variant, larger, ""))
+    return [*_judged(first), *_judged(second)]
+
+
+def fork_claims(recall: Mapping[str, Sequence[float]]) -> list[Claim]:
+    """Whether unique tokens are the forks: recall of the true forks at equal share, a figure a
+    seed (the same rollouts for every method), against random tokens and the highest entropy."""
+    if SUBJECT not in recall:
+        return []
+    mine = np.asarray(recall[SUBJECT], dtype=np.float64)[:, None]
+    tests = [
+        _Test(
+            f"unique tokens are forks, more than those of {rival}",
+            "at an equal share of tokens, ict's recall of the true forks "
+            f"({_percent(float(mine.mean()))})",
+            rival,
+            difference(mine, np.asarray(recall[rival], dtype=np.float64)[:, None]),
+        )
+        for rival in ("random", "entropy20")
+        if rival in recall
+    ]
+    return _judged(tests)
+
+
+def method_of(variant: str) -> str:
+    return variant.split(" ")[0]
+
+
+def _counterpart(variant: str, method: str, variants: Sequence[str]) -> str | None:
+    """The variant of `method` with as many of the same swept settings as it has, and no others."""
+    settings = set(variant.split(" ")[1:])
+    fits = [v for v in variants if method_of(v) == method and set(v.split(" ")[1:]) <= settings]
+    return max(fits, key=len, default=None)
+
+
+def _is_larger_share(variant: str, other: str) -> bool:
+    """Whether both are ict, at keep=0.1 and at more, with the same settings else."""
+    mine, others = set(variant.split(" ")), set(other.split(" "))
+    differ = [setting.partition("=") for setting in others - mine]
+    return (
+        mine - others == {"keep=0.1"}
+        and len(differ) == 1
+        and differ[0][0] == "keep"
+        and float(differ[0][2]) > 0.1
+    )
+
+
+def _better(scores: Scores, variant: str, rival: str, note: str) -> list[_Test]:
+    return [
+        _Test(
+            f"{variant} is better than {rival}: {metric}",
+            f"{variant}'s {metric}",
+            rival,
+            difference(mine[variant], mine[rival]),
+            note,
+        )
+        for metric, mine in scores.items()
+    ]
+
+
+def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
+    """The gain over `rival` in pass@4 (the largest k where there is none) less that in pass@1."""
+    ks = sorted(int(m.removeprefix("pass@")) for m in scores if m.startswith("pass@"))
+    if 1 not in ks or len(ks) < 2:
+        return []
+    one, many = scores["pass@1"], scores[metric := "pass@4" if 4 in ks else f"pass@{ks[-1]}"]
+    room = [100 * (1 - float(np.nanmean(mine[rival]))) for mine in (one, many)]
+    return [
+        _Test(
+            f"{variant} gains more in {metric} than in pass@1 over {_plain(rival)}",
+            f"{variant}'s gain in {metric} over {_plain(rival)}",
+            "its gain in pass@1",
+            difference(many[variant] - one[variant], many[rival] - one[rival]),
+            f" {_capital(_plain(rival))} left {room[0]:.1f} points to gain in pass@1 and "
+            f"{room[1]:.1f} in {metric}.",
+        )
+    ]
+
+
+def _judged(tests: Sequence[_Test]) -> list[Claim]:
+    """One family of tests, corrected together."""
+    found = corrected([test.found for test in tests])
+    size = sum(each.p is not None for each in found)
+    claims: list[Claim] = []
+    for test, each in zip(tests, found, strict=True):
+        verdict: Verdict = "undecided"
+        if each.differs:
+            verdict = "supported" if each.value > 0 else "contradicted"
+        numbers = {"rival": test.rival, **each.json(), "tests": size}
+        claims.append(Claim(test.name, verdict, _sentence(test, each, size), numbers))
+    return claims
+
+
+def _sentence(test: _Test, found: Difference, size: int) -> str:
+    rival = test.rival if test.rival.startswith("its") else f"{_plain(test.rival)}'s"
+    side = "above" if found.value >= 0 else "below"
+    told = [f"{_capital(test.what)} is {abs(100 * found.value):.1f} points {side} {rival}"]
+    if found.low is not None and found.high is not None and found.p is not None:
+        p = "p " + ("< 0.001" if found.p < 0.001 else f"= {_p(found.p)}")
+        if size > 1 and found.p_holm is not None:
+            p += f", {_p(found.p_holm)} after Holm's correction over {size} tests"
+        told.append(f"(95 % interval {100 * found.low:+.1f} to {100 * found.high:+.1f}; {p})")
+    size_told = f"over {counted(found.seeds, 'seed')}"
+    size_told += f" and {counted(found.problems, 'problem')}" if found.problems > 1 else ""
+    told.append(size_told)
+    seen = f"a difference of {100 * (found.detectable or 0):.1f} points would be seen 4 times in 5"
+    if found.seeds == 1:
+        told[-1] += ": one seed cannot tell a method from its luck"
+    elif not found.differs:
+        told[-1] += ", not told from 0"
+        told[-1] += " after the correction" if found.p is not None and found.p <= LEVEL else ""
+        told[-1] += f"; {seen} before correction" if found.detectable else ""
+    elif found.detectable:
+        told[-1] += f", where {seen} before correction"
+    return " ".join(told) + "." + test.note
+
+
+def _p(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _plain(variant: str) -> str:
+    return "the model before training" if variant == BEFORE else variant
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:] if text.startswith(("at ", "the ")) else text

@@ -1,0 +1,163 @@
+"""The mean of crossed data, seeds by problems: its interval, its p, and what it could have seen.
+
+`values` (S, N) hold one figure a run and problem. Seeds and problems are CROSSED: every seed meets
+the same problems, so a problem's luck is shared by all seeds and a seed's luck by all problems:
+
+    values[s, i] = mean + seed[s] + problem[i] + rest[s, i]
+
+Drawing problems anew within each seed (nested resampling) would average the problems' luck away
+over the seeds and call intervals of few problems too narrow. A claim about a method must hold for
+other seeds AND other problems, so all three variances count.
+
+The interval and p are those of a fiducial generalised pivot (Weerahandi 1993; Hannig, Iyer and
+Patterson 2006). With mean squares A over seeds, B over problems, E of the rest, each known up to a
+chi-square of its degrees of freedom, the truth is
+
+    mean + Z sqrt(V / (S N)),  V = e + max(a - e, 0) + max(b - e, 0),  e = E df_E / chi2_E, ...
+
+integrated over Z and the chi-squares by quadrature: nothing is drawn, and the numbers are the same
+every time. With one problem or one seed it is Student's t, as scipy has it. It takes the luck of
+runs to be about normal, as whatever calls five seeds significant must.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+from scipy import optimize, special, stats  # pyright: ignore[reportMissingTypeStubs]
+
+from ictcli.types import FloatArray
+
+LEVEL = 0.05
+POWER = 0.8
+
+_optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any, stats)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What crossed values say of their mean. An absent figure is None: there is no luck to see in
+    one value, nor in values that are all equal."""
+
+    mean: float
+    half: float | None
+    """Half the width of the 95 % interval; 0 where all values are equal."""
+    p: float | None
+    """Two-sided, against a mean of 0."""
+    detectable: float | None
+    """The true mean that POWER of such data, with this luck, would call other than 0 at LEVEL."""
+    seed_sd: float | None
+    """Standard deviation of seed[s]; None with one seed or problem, where it is not apart."""
+    problem_sd: float | None
+
+
+def infer(values: FloatArray) -> Inference:
+    """The mean of (S, N) finite values with what is known of it."""
+    S, N = values.shape
+    mean = float(values.mean())
+    if values.size == 1:
+        return Inference(mean, None, None, None, None, None)
+    if np.ptp(values) == 0:
+        apart = 0.0 if min(S, N) > 1 else None
+        return Inference(mean, 0.0, None, None, apart, apart)
+    if min(S, N) == 1:
+        found = _stats.ttest_1samp(values.ravel(), 0.0)
+        low, high = found.confidence_interval(1 - LEVEL)
+        half, error = float(high - low) / 2, float(_stats.sem(values.ravel()))
+        return Inference(
+            mean, half, float(found.pvalue), _detectable(half, error, values.size - 1), None, None
+        )
+    _, squares = mean_squares(values)
+    A, B, E = (float(square) for square in squares)
+    over_e = max(A - E, 0.0), max(B - E, 0.0)
+    error = float(np.sqrt((E + sum(over_e)) / (S * N)))
+    half = _half_width(squares, error, S, N)
+    # Satterthwaite's degrees of freedom of E + max(A - E, 0) + max(B - E, 0)
+    parts = A * (A > E), B * (B > E), E * (1 - (A > E) - (B > E))
+    sizes = S - 1, N - 1, (S - 1) * (N - 1)
+    df = sum(parts) ** 2 / sum(part**2 / size for part, size in zip(parts, sizes, strict=True))
+    return Inference(
+        mean,
+        half,
+        float(tail(np.asarray(mean), squares, S, N)),
+        _detectable(half, error, df),
+        float(np.sqrt(over_e[0] / N)),
+        float(np.sqrt(over_e[1] / S)),
+    )
+
+
+def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(...) means of values (..., S, N), S and N > 1, and (3, ...) mean squares of the two-way
+    analysis of variance without replication: over seeds, over problems, of the rest."""
+    S, N = values.shape[-2:]
+    mean = values.mean(axis=(-2, -1))
+    seeds = values.mean(axis=-1) - mean[..., None]
+    problems = values.mean(axis=-2) - mean[..., None]
+    rest = values - seeds[..., None] - problems[..., None, :] - mean[..., None, None]
+    A, B = N * (seeds**2).sum(axis=-1), S * (problems**2).sum(axis=-1)
+    E = (rest**2).sum(axis=(-2, -1))
+    return mean, np.stack([A / (S - 1), B / (N - 1), E / ((S - 1) * (N - 1))])
+
+
+def tail(distance: FloatArray, squares: FloatArray, S: int, N: int) -> FloatArray:
+    """P(|mean - truth| >= |distance|), (...), of distances (...) and mean squares (3, ...)."""
+    weights, factors = _nodes(S, N)
+    away = np.abs(np.asarray(distance, dtype=np.float64))
+    found = np.empty(away.shape)
+    for place in np.ndindex(away.shape):
+        a, b, e = squares[(slice(None), *place)][:, None] * factors
+        sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))
+        found[place] = 2 * weights @ _special.ndtr(-away[place] / np.maximum(sd, 1e-300))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _nodes(S: int, N: int) -> tuple[FloatArray, FloatArray]:
+    """(K,) weights and (3, K) factors df / chi2 of a quadrature over the three chi-squares, each
+    chi2 a function of a normal z. Few degrees of freedom have heavy tails, and more nodes."""
+
+    def rule(df: int, many: int, few: int) -> tuple[FloatArray, FloatArray]:
+        if df < 20:
+            z = np.linspace(-8.0, 8.0, many)
+            w = np.exp(-(z**2) / 2)
+        else:
+            z, w = np.polynomial.hermite_e.hermegauss(few)
+        normal, chi2 = _stats.norm, _stats.chi2
+        value = cast(
+            FloatArray, np.where(z < 0, chi2.ppf(normal.cdf(z), df), chi2.isf(normal.sf(z), df))
+        )
+        return w / w.sum(), df / value
+
+    rules = rule(S - 1, 129, 15), rule(N - 1, 65, 11), rule((S - 1) * (N - 1), 33, 5)
+    grids = [np.meshgrid(*column, indexing="ij") for column in zip(*rules, strict=True)]
+    weights = np.prod(grids[0], axis=0).ravel()
+    likely = weights > 1e-15
+    return weights[likely], np.stack([grid.ravel() for grid in grids[1]])[:, likely]
+
+
+def _half_width(squares: FloatArray, error: float, S: int, N: int) -> float:
+    """The distance with a tail of LEVEL; `error` is the standard error, to start from."""
+
+    def over(distance: float) -> float:
+        return float(tail(np.asarray(distance), squares, S, N)) - LEVEL
+
+    end = 4 * error
+    while over(end) > 0:
+        end *= 2
+    return float(_optimize.brentq(over, 0.0, end, rtol=1e-6))
+
+
+def _detectable(half: float, error: float, df: float) -> float:
+    """The mean whose noncentral t exceeds half / error with probability POWER. It is as uncertain
+    as the variances: with 5 seeds its error has 4 degrees of freedom."""
+
+    def over(ratio: float) -> float:
+        return float(_stats.nct.sf(half / error, df, ratio)) - POWER
+
+    end = 4 + 2 * half / error
+    while over(end) < 0:
+        end *= 2
+    return float(_optimize.brentq(over, 0.0, end)) * error

@@ -1,0 +1,157 @@
+"""Which runs a comparison is made of: methods, swept settings, seeds, and tuning before them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from ictcli.algorithm.methods import Method, ShareOptions, find_method
+from ictcli.errors import UserError
+from ictcli.recipe import Recipe, load_recipe
+from ictcli.runs import is_run
+
+TUNING_SEED = 100_000
+"""Added to the recipe's seed while tuning, so that no final run repeats what tuning saw."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with the swept settings of one column of the table."""
+
+    label: str
+    method: str
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run of a comparison."""
+
+    variant: Variant
+    seed: int
+    folder: Path
+    recipe: Recipe
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant.label}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A key of the recipe and the values it takes, as typed."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A comparison as it was asked for; `source` is a recipe's name or path."""
+
+    source: str
+    overrides: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    seeds: int
+    folder: Path
+
+    def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
+        """The recipe of one run. The recipe's own method keeps its options, another one starts from
+        its defaults."""
+        base = load_recipe(self.source, self.overrides)
+        named = [] if variant.method == base.rule.name else [f'method="{variant.method}"']
+        changes = [*self.overrides, *named, *variant.overrides, f"seed={seed}", *extra]
+        return load_recipe(self.source, changes)
+
+    @property
+    def first_seed(self) -> int:
+        return load_recipe(self.source, self.overrides).seed
+
+
+def read_grid(text: str, option: str) -> Grid:
+    """`method.keep=0.05,0.1` as a key and its values."""
+    key, equals, values = text.partition("=")
+    found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+    if not equals or not key.strip() or not found:
+        raise UserError(
+            f"{option} {text!r} is not of the form KEY=VALUE,VALUE.",
+            f"for example: {option} method.keep=0.05,0.1,0.2",
+        )
+    return Grid(key.strip(), found)
+
+
+def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
+    """Every method with every combination of the swept settings that it looks at: a method that
+    has no such option stands in the table once. UserError where none looks at a key."""
+    found: list[Variant] = []
+    for name in dict.fromkeys(methods):
+        heeded = [sweep for sweep in sweeps if heeds(find_method(name), sweep.key)]
+        for values in product(*(sweep.values for sweep in heeded)):
+            pairs = [(sweep.key, value) for sweep, value in zip(heeded, values, strict=True)]
+            settings = "".join(f" {key.removeprefix('method.')}={value}" for key, value in pairs)
+            overrides = tuple(f"{key}={value}" for key, value in pairs)
+            found.append(Variant(name + settings, name, overrides))
+    for sweep in sweeps:
+        if not any(heeds(find_method(name), sweep.key) for name in methods):
+            raise UserError(
+                f"None of {', '.join(methods)} looks at {sweep.key}.",
+                "ictcli methods lists each method's options",
+            )
+    return tuple(found)
+
+
+def heeds(method: Method, key: str) -> bool:
+    """Whether a setting makes a difference to a method."""
+    if key == "warmup":
+        return method.dense_warmup
+    if key == "keep":
+        return issubclass(method.options, ShareOptions)
+    if key.startswith("method."):
+        return key.removeprefix("method.") in method.options.model_fields
+    return True
+
+
+def members(plan: Plan, tuned: dict[str, str] | None = None) -> list[Member]:
+    """Every run of a comparison, seeds first, so that one that is stopped has whole columns.
+    `tuned` is an override for each variant's label. UserError where the folder holds runs of
+    another recipe."""
+    found: list[Member] = []
+    for seed in range(plan.first_seed, plan.first_seed + plan.seeds):
+        for variant in plan.variants:
+            extra = [tuned[variant.label]] if tuned else []
+            recipe = plan.recipe(variant, seed, *extra)
+            found.append(_member(plan, variant, seed, f"{slug(variant.label)}-s{seed}", recipe))
+    return found
+
+
+def tuning_members(plan: Plan, grid: Grid) -> list[tuple[Member, str]]:
+    """A run for each variant and each value of the grid, with its override: another seed than the
+    final runs', evaluated on held-out problems behind theirs."""
+    found: list[tuple[Member, str]] = []
+    seed = plan.first_seed + TUNING_SEED
+    for variant in plan.variants:
+        for value in grid.values:
+            override = f"{grid.key}={value}"
+            problems = plan.recipe(variant, seed).eval.problems
+            recipe = plan.recipe(variant, seed, override, f"eval.skip={problems}")
+            name = f"tune/{slug(variant.label)}-{slug(override)}"
+            found.append((_member(plan, variant, seed, name, recipe), override))
+    return found
+
+
+def _member(plan: Plan, variant: Variant, seed: int, name: str, recipe: Recipe) -> Member:
+    folder = plan.folder / name
+    if is_run(folder) and load_recipe(folder / "recipe.toml") != recipe:
+        raise UserError(
+            f"{folder} was trained with another recipe.",
+            f"--out OTHER takes another folder; rm -r {folder} trains that run again",
+        )
+    return Member(variant, seed, folder, recipe)
+
+
+def slug(label: str) -> str:
+    """A label as a folder's name."""
+    return re.sub(r"[^\w.+-]+", "-", label.replace("=", "")).strip("-")

@@ -1,0 +1,141 @@
+"""A group of rollouts in plain text, for pipes and scripts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from ictcli.console.plain import figure, narrate
+from ictcli.console.table import table
+from ictcli.inspect.pieces import sign, visible
+
+MOST = 8
+"""Of the group's deepest shaded tokens, printed with all their figures."""
+STATISTICS = {"uniqueness": "u", "entropy": "H1", "purity": "beta", "prob": "p"}
+
+
+def can_move() -> bool:
+    """Whether keys can be read and a screen drawn."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    from ictcli.console.inspect_keys import supported
+
+    return supported()
+
+
+def printed(data: dict[str, Any], *, as_json: bool) -> None:
+    """The group on stdout, as JSON or as text with kept tokens marked [like this]."""
+    if as_json:
+        print(json.dumps(data, indent=None, allow_nan=False))
+        return
+    shown = data["shown"]
+    about = next(m["about"] for m in data["methods"] if m["name"] == shown)
+    problem = data["problem"]
+    where = data["run"] or data["file"]
+    print(f"{where}: step {data['step']}, prompt {data['prompt']} of {data['prompts']}")
+    print(f"\n{visible(problem['prompt'])}\ngold: {visible(problem['gold'])}\n")
+    dense = all(all(rollout["kept"][shown]) for rollout in data["rollouts"])
+    for rollout in data["rollouts"]:
+        print(_heading(rollout, shown))
+        text = "".join(map(visible, rollout["pieces"])) if dense else _marked(rollout, shown)
+        print(f"   {text}\n")
+    print(f"{'all tokens are' if dense else '[marked]:'} kept by {shown}, {about}\n")
+    for method in data["methods"]:
+        if method["trained"] and method["name"] != shown:
+            print(f"{method['name']}: {method['about']}\n")
+    _methods(data)
+    _deepest(data)
+    if data["candidates"]:
+        _candidates(data)
+    for missing in data["missing"]:
+        narrate(missing["sentence"])
+    if not data["tokenizer"]:
+        narrate("Tokens are shown as ids: no tokenizer is here (--model names one).")
+
+
+def _heading(rollout: dict[str, Any], method: str) -> str:
+    kept = sum(rollout["kept"][method])
+    read = f" ({visible(rollout['extracted'])})" if rollout["extracted"] else ""
+    return (
+        f"{rollout['row']}  {rollout['verdict']}{read}  reward {figure(rollout['reward'], 'g')}  "
+        f"advantage {figure(rollout['advantage'], '+.2f')}  {len(rollout['tokens'])} tokens, "
+        f"{kept} kept{'' if rollout['finished'] else ', cut off'}"
+    )
+
+
+def _marked(rollout: dict[str, Any], method: str) -> str:
+    kept = rollout["kept"][method]
+    return "".join(
+        f"[{sign(piece)}]" if keep else visible(piece)
+        for piece, keep in zip(rollout["pieces"], kept, strict=True)
+    )
+
+
+def _methods(data: dict[str, Any]) -> None:
+    table(
+        ["method", "kept here", "share of the step", "overlap with trained"],
+        [
+            [
+                method["name"],
+                str(method["kept"]),
+                f"{method['share']:.1%}",
+                figure(method["overlap_with_trained"], ".2f"),
+            ]
+            for method in data["methods"]
+        ],
+    )
+
+
+def _deepest(data: dict[str, Any]) -> None:
+    """The group's tokens of the highest value of the shading."""
+    by, shown = data["by"], data["shown"]
+    found: list[tuple[float, int, int]] = []
+    for number, rollout in enumerate(data["rollouts"]):
+        values = rollout["weights"][shown] if by == "weight" else rollout["stats"][by]
+        found += [(-v, number, t) for t, v in enumerate(values) if v]
+    body: list[list[str]] = []
+    for _, number, t in sorted(found)[:MOST]:
+        rollout = data["rollouts"][number]
+        stats = rollout["stats"]
+        body.append(
+            [
+                f"{rollout['row']}:{t + 1}",
+                sign(rollout["pieces"][t]),
+                *(figure(stats[s][t]) for s in STATISTICS if s in stats),
+                rollout["regime"][t] or "-" if rollout["regime"] else "-",
+                ", ".join(name for name, kept in rollout["kept"].items() if kept[t]) or "-",
+            ]
+        )
+    if body:
+        print(f"\nhighest {by} of the group")
+        stats = data["rollouts"][0]["stats"]
+        symbols = [symbol for name, symbol in STATISTICS.items() if name in stats]
+        table(["at", "token", *symbols, "regime", "kept by"], body)
+
+
+def _candidates(data: dict[str, Any]) -> None:
+    found = {p["position"]: p for p in data["candidates"]["positions"]}
+    for row, t in data["at"]:
+        position = found[t]
+        piece = sign(data["rollouts"][row - 1]["pieces"][t - 1])
+        print(f"\ncandidates at {row}:{t}, where {piece} was sampled")
+        own, mean = position["rows"][str(row)]["candidates"], position["mean"]
+        table(
+            ["p", "P_avg", "likeliest of p", " ", "P_avg", "likeliest of P_avg"],
+            [
+                [
+                    f"{a['p']:.4f}",
+                    f"{a['mean']:.4f}",
+                    sign(a["text"]),
+                    "",
+                    f"{b['mean']:.4f}",
+                    sign(b["text"]),
+                ]
+                for a, b in zip(own, mean, strict=True)
+            ],
+        )
+    gaps = [p["recorded_gap"] for p in data["candidates"]["positions"] if p["recorded_gap"]]
+    narrate(data["candidates"]["weights"])
+    if gaps:
+        narrate(f"p of a sampled token differs from the recorded by at most {max(gaps):.2g}.")

@@ -1,0 +1,121 @@
+"""Keys of a terminal, one at a time, and the terminal as it was before on every way out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import sys
+from collections.abc import Generator
+from importlib.util import find_spec
+from typing import Any
+
+ESCAPES = {
+    "A": "up",
+    "B": "down",
+    "C": "right",
+    "D": "left",
+    "H": "home",
+    "F": "end",
+    "Z": "backtab",
+    "1~": "home",
+    "4~": "end",
+    "5~": "pageup",
+    "6~": "pagedown",
+}
+PLAIN = {"\t": "tab", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x04": "q"}
+_SEQUENCE = re.compile(
+    r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)"  # an answer of the terminal
+    r"|[\[O](?P<code>[0-9;]*[A-Za-z~])"
+    r"|(?=\x1b)|$)"  # escape alone
+)
+
+
+def supported() -> bool:
+    """Whether this system reads single keys in a way we know, and the terminal can be drawn on."""
+    if find_spec("termios") is None:
+        return False
+    return os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+def parse(text: str) -> list[str]:
+    """The keys in what a terminal sent: characters, and names of the others. Unknown sequences
+    give nothing."""
+    found: list[str] = []
+    place = 0
+    while place < len(text):
+        if match := _SEQUENCE.match(text, place):
+            code = match["code"] or ""
+            name = ESCAPES.get(code) or (ESCAPES.get(code[-1]) if ";" in code else None)
+            found += [name] if name else []
+            place = max(match.end(), place + 1)
+            continue
+        found.append(PLAIN.get(text[place], text[place]))
+        place += 1
+    return found
+
+
+class Keys:
+    """Reads keys from stdin; see `raw`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read(self, seconds: float) -> list[str]:
+        """The keys pressed since, waiting for the first up to `seconds`. A terminal that went away
+        counts as q."""
+        if not select.select([self._descriptor], [], [], seconds)[0]:
+            return []
+        try:
+            sent = os.read(self._descriptor, 4096)
+        except OSError:
+            return ["q"]
+        return parse(sent.decode(errors="ignore")) if sent else ["q"]
+
+    def background(self, seconds: float = 0.15) -> tuple[int, int, int] | None:
+        """The colour behind the text, where the terminal tells it: OSC 11."""
+        if os.environ["TERM"].startswith("linux"):  # that one would print the question
+            return None
+        sys.stdout.write("\x1b]11;?\x1b\\")
+        sys.stdout.flush()
+        answer = ""
+        while not re.search(r"\x07|\x1b\\", answer):
+            if not select.select([self._descriptor], [], [], seconds)[0]:
+                return None
+            answer += os.read(self._descriptor, 256).decode(errors="ignore")
+        match = re.search(r"rgb:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)", answer)
+        if not match:
+            return None
+        r, g, b = (int(part[:2].ljust(2, "0"), 16) for part in match.groups())
+        return r, g, b
+
+
+@contextlib.contextmanager
+def raw() -> Generator[Keys]:
+    """Read stdin key by key, without echo; Ctrl-C still interrupts, and Ctrl-Z does nothing.
+
+    The terminal is put back on every way out, SIGTERM and SIGHUP among them.
+    """
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    handlers = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        tty.setcbreak(descriptor)
+        now: list[Any] = termios.tcgetattr(descriptor)
+        now[6][termios.VSUSP] = os.fpathconf(descriptor, "PC_VDISABLE").to_bytes(1, "big")
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, now)
+        yield Keys(descriptor)
+    finally:
+        with contextlib.suppress(termios.error):  # the terminal went away
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,161 @@
+"""One group as a self-contained page: no network, no other file, model text escaped.
+
+Everything can be read without scripts: the tokens stand in the page, shaded and marked. `page.js`
+switches method and shading, and shows the token that is pointed at, from the data in the page.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ictcli.inspect.pieces import sign, visible
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+TITLES = {
+    "uniqueness": "uniqueness u = JS(p, P_avg)",
+    "entropy": "entropy H1",
+    "purity": "purity β",
+    "weight": "weight in the loss",
+    "prob": "probability p",
+}
+KINDS = {"correct": "✓", "wrong": "✗"}
+
+
+def page(data: dict[str, Any]) -> str:
+    """The page of one group, from the data of `Session.data`."""
+    here = Path(__file__)
+    title = f"Step {data['step']}, prompt {data['prompt']} of {data['prompts']}"
+    source = visible(data["run"] or data["file"])
+    parts = [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        f"<title>{escape(title)} - ictcli inspect</title>",
+        f"<style>\n{here.with_name('page.css').read_text(encoding='utf-8')}</style>",
+        "</head>",
+        "<body>",
+        f"<header><h1>{escape(title)}</h1><p class=from>{escape(source)}</p></header>",
+        _question(data),
+        _controls(data),
+        f'<main id=group tabindex=0 aria-label="Rollouts of {escape(title)}">',
+        *(_rollout(data, rollout) for rollout in data["rollouts"]),
+        "</main>",
+        '<aside id=token aria-live="polite"><p class=hint>Point at a token, or move with the arrow '
+        "keys: its statistics, who keeps it, and the group at its position.</p></aside>",
+        _methods(data),
+        f'<script type="application/json" id=data>{_embedded(data)}</script>',
+        f"<script>\n{here.with_name('page.js').read_text(encoding='utf-8')}</script>",
+        "</body>",
+        "</html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _embedded(data: dict[str, Any]) -> str:
+    """JSON that no parser of HTML or script takes for anything else: pure ASCII, no < > &."""
+    signs = [[sign(piece) for piece in rollout["pieces"]] for rollout in data["rollouts"]]
+    shown = {**data, "titles": {name: TITLES[name] for name in _shadings(data)}, "signs": signs}
+    text = json.dumps(shown, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _shadings(data: dict[str, Any]) -> list[str]:
+    return [name for name in TITLES if name == "weight" or name in data["tops"]]
+
+
+def _question(data: dict[str, Any]) -> str:
+    problem = data["problem"]
+    prompt = "\n".join(visible(line) for line in problem["prompt"].split("\n"))
+    notes = "".join(f"<p class=note>{escape(visible(note))}</p>" for note in data["notes"])
+    return (
+        f"<section class=question><pre>{escape(prompt)}</pre>"
+        f"<p>gold <b>{escape(visible(problem['gold']))}</b></p>{notes}</section>"
+    )
+
+
+def _controls(data: dict[str, Any]) -> str:
+    methods = "".join(
+        f"<option{' selected' if m['name'] == data['shown'] else ''}>{escape(m['name'])}</option>"
+        for m in data["methods"]
+    )
+    shadings = "".join(
+        f'<option value="{name}"{" selected" if name == data["by"] else ""}>'
+        f"{escape(TITLES[name])}</option>"
+        for name in _shadings(data)
+    )
+    return (
+        "<nav><label>kept by <select id=method>"
+        f"{methods}</select></label><label>shaded by <select id=by>{shadings}</select></label>"
+        "<span class=legend>0 <i></i> <span id=top>"
+        f"{_top(data, data['by'], data['shown']):.3g}</span></span>"
+        "<span class=legend><span class='t k'>kept</span></span>"
+        "<span class=keys><kbd>←</kbd><kbd>→</kbd> token <kbd>↑</kbd><kbd>↓</kbd> rollout "
+        "<kbd>m</kbd> method <kbd>s</kbd> shading</span></nav>"
+    )
+
+
+def _top(data: dict[str, Any], by: str, method: str) -> float:
+    if by != "weight":
+        return data["tops"][by]
+    return next(m["weight_top"] for m in data["methods"] if m["name"] == method)
+
+
+def _rollout(data: dict[str, Any], rollout: dict[str, Any]) -> str:
+    method, by = data["shown"], data["by"]
+    kept = rollout["kept"][method]
+    values = rollout["weights"][method] if by == "weight" else rollout["stats"][by]
+    top = _top(data, by, method)
+    tokens = "".join(
+        _token(piece, (value or 0.0) / top, keep=keep, t=t)
+        for t, (piece, value, keep) in enumerate(zip(rollout["pieces"], values, kept, strict=True))
+    )
+    read = f" ({escape(visible(rollout['extracted']))})" if rollout["extracted"] else ""
+    reason = f"<p class=note>{escape(visible(rollout['reason']))}</p>" if rollout["reason"] else ""
+    status = rollout["verdict"]
+    cut = "" if rollout["finished"] else ", cut off"
+    return (
+        f'<article class="{escape(status)}"><h2><span class=n>{rollout["row"]}</span> '
+        f"<span class=verdict>{KINDS.get(status, '?')} {escape(status)}{read}</span> "
+        f"<span>reward {_figure(rollout['reward'], 'g')}</span> "
+        f"<span>advantage {_figure(rollout['advantage'], '+.2f')}</span> "
+        f"<span>{len(kept)} tokens{cut}, <span class=count>{sum(kept)}</span> kept</span></h2>"
+        f'{reason}<p class=text data-row="{rollout["row"] - 1}">{tokens}</p></article>'
+    )
+
+
+def _token(piece: str, share: float, *, keep: bool, t: int) -> str:
+    """One token: a line break stands behind its sign, spaces stay spaces."""
+    shown = piece if piece and not piece.strip(" ") else sign(piece)
+    broken = "<br>" if piece.endswith("\n") else ""
+    mark = " k" if keep else ""
+    shade = min(1.0, max(0.0, share))
+    return (
+        f'<span class="t{mark}" data-t={t} style="--a:{shade:.3f}">{escape(shown)}</span>{broken}'
+    )
+
+
+def _methods(data: dict[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(m['name'])}<td>{escape(m['about'])}<td>{m['kept']}<td>{m['share']:.1%}"
+        f"<td>{_figure(m['overlap_with_trained'], '.2f')}</tr>"
+        for m in data["methods"]
+    )
+    absent = "".join(f"<p class=note>{escape(m['sentence'])}</p>" for m in data["missing"])
+    asked = data["candidates"]
+    weights = f"<p class=note>Candidates: {escape(visible(asked['weights']))}</p>" if asked else ""
+    return (
+        "<section><table><caption>What each method keeps of these rollouts</caption><thead><tr>"
+        "<th>method<th>which<th>kept here<th>share of the step<th>overlap with trained (Jaccard)"
+        f"</thead><tbody>{rows}</tbody></table>{absent}{weights}</section>"
+    )
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

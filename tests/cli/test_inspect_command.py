@@ -1,0 +1,110 @@
+"""`ictcli inspect` without a terminal: text, JSON, the page, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import Ended, Processes, refusal
+
+from ictcli.runs import read_rollouts
+
+
+@pytest.fixture(scope="module")
+def run(trained: tuple[Path, Ended]) -> Path:
+    return trained[0]
+
+
+def test_text_marks_the_kept_tokens(ictcli: Processes, run: Path, tmp_path: Path) -> None:
+    ended = ictcli.run("inspect", run, "--step", "3", "--prompt", "2", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    arrays, about = read_rollouts(run / "rollouts" / "step-000003.safetensors")
+    assert "step 3, prompt 2 of 4" in ended.out and about["problems"][1]["prompt"] in ended.out
+    kept = int(arrays["kept"][4:8].sum())
+    marked = ended.out.split("gold: ")[1].split("[marked]")[0]
+    assert len(re.findall(r"\[[^\]]+\]", marked)) == kept > 0
+    assert re.search(rf"(?m)^ict +{kept} ", ended.out)
+    assert "\x1b" not in ended.out and "highest uniqueness of the group" in ended.out
+
+
+def test_json_holds_what_was_recorded(ictcli: Processes, run: Path, tmp_path: Path) -> None:
+    ended = ictcli.run("inspect", run, "--prompt=1", "--method=random", "--json", folder=tmp_path)
+    assert ended.code == 0 and ended.err == ""
+    found = json.loads(ended.out)
+    assert found["step"] == 6 and found["steps"] == [3, 6] and found["prompts"] == 4
+    arrays, about = read_rollouts(run / "rollouts" / "step-000006.safetensors")
+    for row, rollout in enumerate(found["rollouts"]):
+        n = int(arrays["lengths"][row])
+        assert rollout["tokens"] == arrays["tokens"][row, :n].tolist()
+        assert rollout["kept"]["trained"] == arrays["kept"][row, :n].tolist()
+        assert rollout["advantage"] == pytest.approx(arrays["advantage"][row])
+        assert rollout["verdict"] == about["verdicts"][row]["status"]
+        for name, values in rollout["stats"].items():
+            assert np.array_equal(np.float32(values), arrays[f"stats/{name}"][row, :n])
+        assert rollout["regime"] == [
+            "R_H" if p > b else "R_L" if p < b else None
+            for p, b in zip(rollout["stats"]["prob"], rollout["stats"]["purity"], strict=True)
+        ]
+
+
+def test_candidates_come_from_the_nearest_weights_and_say_so(
+    ictcli: Processes, run: Path, tmp_path: Path
+) -> None:
+    ended = ictcli.run("inspect", run, "--prompt=1", "--at=1:2", "--json", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["candidates"]
+    assert found["kind"] == "checkpoint" and found["after_step"] == 4 and not found["exact"]
+    assert "checkpoint after step 4" in found["weights"]
+    assert found["positions"][0]["position"] == 2 and "1" in found["positions"][0]["rows"]
+    ended = ictcli.run("inspect", run, "--prompt=1", "--at=1:2", folder=tmp_path)
+    assert "candidates at 1:2" in ended.out and "not by the weights that sampled" in ended.err
+
+
+def test_the_page_is_written_whole(ictcli: Processes, run: Path, tmp_path: Path) -> None:
+    ended = ictcli.run("inspect", run, "--html", "sub/group.html", folder=tmp_path)
+    assert ended.code == 0 and ended.out.strip() == "sub/group.html"
+    assert (tmp_path / "sub" / "group.html").read_text("utf-8").endswith("</html>\n")
+    assert len(list((tmp_path / "sub").iterdir())) == 1
+
+
+def test_it_looks_while_the_run_trains(ictcli: Processes, run: Path, tmp_path: Path) -> None:
+    from filelock import FileLock
+
+    with FileLock(run / ".lock"):
+        assert ictcli.run("inspect", run, folder=tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gone"], "There is no run or file gone"),
+        (["."], "not a run folder"),
+        (["RUN", "--step=4"], "No rollouts were recorded at step 4. recorded: 3, 6"),
+        (["RUN", "--prompt=5"], "no prompt 5 in step 6. --prompt takes 1 to 4"),
+        (["RUN", "--prompt=0"], "no prompt 0"),
+        (["RUN", "--method=itc"], "did you mean ict"),
+        (["RUN", "--method=,"], "names no method"),
+        (["RUN", "--by=entropie"], "did you mean entropy"),
+        (["RUN", "--at=9:1"], "There is no row 9"),
+        (["RUN", "--at=x"], "not ROW:POSITION"),
+        (["RUN", "--json", "--html=x"], "two ways"),
+        (["RUN/recipe.toml"], "no file of recorded rollouts"),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    ictcli: Processes, run: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    named = [argument.replace("RUN", str(run)) for argument in arguments]
+    assert words in refusal(ictcli.run("inspect", *named, folder=tmp_path), 2)
+
+
+def test_a_run_without_rollouts_says_how_to_record_them(
+    ictcli: Processes, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "recipe.toml").write_bytes((run / "recipe.toml").read_bytes())
+    told = refusal(ictcli.run("inspect", "bare", folder=tmp_path), 2)
+    assert "has no recorded rollouts" in told and "record.rollouts_every" in told

@@ -1,0 +1,192 @@
+"""Verdicts: what they say, when, and that they say it with the numbers they rest on."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from worlds import World
+
+from ictcli.algorithm.alarms import COLLAPSE_BELOW, EXPLOSION_ABOVE
+from ictcli.compare.claims import Claim, accuracy_claims, fork_claims
+from ictcli.compare.course import entropy_claims, prediction_claims
+from ictcli.compare.statistics import BEFORE, difference, holm, scores_of
+
+
+def comparison(shifts: dict[str, float], S: int = 5, N: int = 256, seed: int = 0):
+    drawn = World().counts(np.random.default_rng(seed), 1, S, N, list(shifts.values()))[0]
+    return scores_of(dict(zip(shifts, drawn, strict=True)), 8, [1, 4])
+
+
+def by_name(claims: list[Claim]) -> dict[str, Claim]:
+    found = {claim.name: claim for claim in claims}
+    assert len(found) == len(claims)
+    json.dumps([claim.json() for claim in claims], allow_nan=False)
+    return found
+
+
+def test_a_method_that_is_better_worse_or_alike_is_called_so() -> None:
+    scores = comparison({BEFORE: -2, "ict": 0.0, "grpo": -1.5, "random": 1.5, "stapo": 0.0})
+    found = by_name(accuracy_claims(scores, {"ict": 0.1, "random": 0.112}))
+    for metric in ("pass@1", "pass@4"):
+        assert found[f"ict is better than grpo: {metric}"].verdict == "supported"
+        assert found[f"ict is better than random: {metric}"].verdict == "contradicted"
+        assert found[f"ict is better than stapo: {metric}"].verdict == "undecided"
+        assert not any(BEFORE in name or "than ict" in name for name in found)
+    words = found["ict is better than random: pass@1"].sentence
+    assert words.endswith("They trained 10.0 % and 11.2 % of the tokens.")
+
+
+def test_a_sentence_holds_the_numbers() -> None:
+    scores = comparison({"ict": 0.0, "grpo": -1.0})
+    claim = by_name(accuracy_claims(scores))["ict is better than grpo: pass@1"]
+    known = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
+    n = claim.numbers
+    assert (n["value"], n["low"], n["p"], n["detectable"]) == (
+        known.value,
+        known.low,
+        known.p,
+        known.detectable,
+    )
+    assert n["rival"] == "grpo" and n["tests"] == 3
+    for number in (n["value"], n["low"], n["high"], n["detectable"]):
+        assert f"{100 * number:.1f}" in claim.sentence
+    assert "5 seeds and 256 problems" in claim.sentence
+    assert "over 3 tests" in claim.sentence
+
+
+def test_each_family_is_corrected_by_itself() -> None:
+    labels = {BEFORE: -0.5, "ict": 0.0, "grpo": 0, "random": 0, "stapo": 0, "entropy20": 0}
+    found = accuracy_claims(comparison(labels, seed=3))
+    for names, size in ((("grpo", "random", BEFORE), 6), (("stapo", "entropy20"), 4)):
+        family = [
+            c
+            for c in found
+            if c.numbers["rival"] in names or (size == 6 and c.numbers["rival"].startswith("its"))
+        ]
+        assert len(family) == size
+        assert all(c.numbers["tests"] == size for c in family)
+        ps = [c.numbers["p"] for c in family]
+        assert [c.numbers["p_holm"] for c in family] == pytest.approx(holm(ps))
+
+
+def test_one_seed_decides_nothing() -> None:
+    claims = accuracy_claims(comparison({BEFORE: -2, "ict": 1, "grpo": -1, "random": -1}, S=1))
+    assert {claim.verdict for claim in claims} == {"undecided"}
+    assert all("one seed cannot tell" in claim.sentence for claim in claims)
+
+
+def test_identical_methods_are_seldom_judged() -> None:
+    """A family of six true nulls errs in 5 comparisons of 100 at most."""
+    shifts = {BEFORE: 0.0, "ict": 0.0, "grpo": 0.0, "random": 0.0}
+    wrong = sum(
+        any(claim.verdict != "undecided" for claim in accuracy_claims(comparison(shifts, 4, 40, s)))
+        for s in range(60)
+    )
+    assert wrong <= 9  # exceeded once in a thousand times
+
+
+def test_what_pass_4_gains_more_than_pass_1() -> None:
+    """By hand: grpo has half of each problem's samples right; ict adds samples, or problems."""
+    base = np.tile([8, 0, 8, 0], (3, 20))
+    wider = np.where(np.arange(80) % 2, 2, 6) + np.zeros((3, 1), dtype=int)
+    surer = np.tile([2, 2, 2, 2], (3, 20))
+    surest = np.tile([8, 8, 8, 2], (3, 20))
+    noise = np.random.default_rng(0).integers(0, 2, (3, 80))
+    name = "ict gains more in pass@4 than in pass@1 over grpo"
+    spread = scores_of({"grpo": base, "ict": np.clip(wider + noise, 0, 8)}, 8, [1, 4])
+    assert by_name(accuracy_claims(spread))[name].verdict == "supported"
+    sharpened = scores_of({"grpo": surer, "ict": np.clip(surest - noise, 0, 8)}, 8, [1, 4])
+    claim = by_name(accuracy_claims(sharpened))[name]
+    one, many = sharpened["pass@1"], sharpened["pass@4"]
+    expected = (many["ict"] - many["grpo"]).mean() - (one["ict"] - one["grpo"]).mean()
+    assert claim.numbers["value"] == pytest.approx(expected)
+    assert claim.verdict == "contradicted"
+    assert "grpo left 75.0 points to gain in pass@1" in claim.sentence
+
+
+def test_a_swept_variant_meets_its_own_rivals() -> None:
+    labels = ["grpo", "ict keep=0.1 warmup=0", "ict keep=0.3 warmup=0", "ict keep=0.3 warmup=9"]
+    rivals = [v.replace("ict", "random") for v in labels[1:3]] + ["entropy20 keep=0.3"]
+    found = by_name(accuracy_claims(comparison(dict.fromkeys([*labels, *rivals], 0.0), N=20)))
+    pairs = {name.split(":")[0] for name in found if "better" in name}
+    assert pairs == {
+        "ict keep=0.1 warmup=0 is better than grpo",
+        "ict keep=0.1 warmup=0 is better than random keep=0.1 warmup=0",
+        "ict keep=0.1 warmup=0 is better than ict keep=0.3 warmup=0",
+        "ict keep=0.3 warmup=0 is better than grpo",
+        "ict keep=0.3 warmup=0 is better than random keep=0.3 warmup=0",
+        "ict keep=0.3 warmup=0 is better than entropy20 keep=0.3",
+        "ict keep=0.3 warmup=9 is better than grpo",
+        "ict keep=0.3 warmup=9 is better than entropy20 keep=0.3",
+    }
+
+
+def test_what_was_not_run_is_not_judged() -> None:
+    assert accuracy_claims(comparison({"grpo": 0.0, "random": 0.0})) == []
+    assert (
+        accuracy_claims(comparison({BEFORE: 0.0, "ict": 0.0}))[0]
+        .numbers["rival"]
+        .startswith("its gain")
+    )
+    assert fork_claims({"random": [0.1]}) == entropy_claims({"stapo": [np.ones(9)]}) == []
+
+
+def curves(*ratios: float) -> list[np.ndarray]:
+    return [np.geomspace(2.0, 2.0 * ratio, 5).repeat(10) for ratio in ratios]
+
+
+@pytest.mark.parametrize(
+    ("variant", "ratios", "verdict"),
+    [
+        ("ict", (0.5, 0.9, 1.4), "supported"),
+        ("ict keep=0.2", (COLLAPSE_BELOW * 1.01, EXPLOSION_ABOVE * 0.99), "supported"),
+        ("ict", (0.02, 0.02, 0.021), "contradicted"),
+        ("ict", (9.0, 9.5, 10.0), "contradicted"),
+        ("ict", (0.5, 0.9, 0.05), "undecided"),
+        ("ict", (0.5,), "undecided"),
+        ("grpo", (0.02, 0.03, 0.05), "supported"),
+        ("grpo", (0.5, 0.6, 0.55), "contradicted"),
+        ("grpo", (0.05, 0.3), "undecided"),
+        ("entropy20", (4.0, 8.0), "supported"),
+        ("entropy20", (1.0, 1.1, 0.9), "contradicted"),
+        ("entropy20", (2.0, 9.0), "undecided"),
+    ],
+)
+def test_entropy_is_judged_by_every_seed(
+    variant: str, ratios: tuple[float, ...], verdict: str
+) -> None:
+    (claim,) = by_name(entropy_claims({variant: curves(*ratios)})).values()
+    assert claim.verdict == verdict
+    assert claim.numbers["ratios"] == pytest.approx(ratios)
+    assert f"{claim.numbers['ratio']:.2f}" in claim.sentence
+
+
+def test_entropy_s_last_tenth_counts_and_alarms_on_the_way_are_told() -> None:
+    curve = np.ones(100)
+    curve[1:90], curve[90:] = 9.0, 0.5
+    curve[3] = np.nan
+    (claim,) = entropy_claims({"ict": [curve, curve]})
+    assert claim.numbers["ratios"][0] == pytest.approx(0.5)
+    assert claim.verdict == "supported" and claim.numbers["alarmed"] == 2
+    assert entropy_claims({"ict": [np.zeros(9), np.array([np.nan])]}) == []
+
+
+def test_predictions_are_held_to_the_paper_s_numbers() -> None:
+    def verdict(*seeds: tuple[float, float]) -> str:
+        (claim,) = by_name(prediction_claims({"ict": seeds})).values()
+        return claim.verdict
+
+    assert verdict((0.97, 0.01), (0.99, 0.015)) == "supported"
+    assert verdict((0.97, 0.01), (0.94, 0.015)) == "undecided"
+    assert verdict((0.50, 0.01), (0.51, 0.01), (0.49, 0.01)) == "contradicted"
+    assert verdict((0.97, 0.09), (0.99, 0.091), (0.98, 0.09)) == "contradicted"
+    assert verdict((0.99, 0.001)) == "undecided"
+
+
+def test_forks_are_compared_seed_by_seed() -> None:
+    recall = {"ict": [0.12, 0.13, 0.125, 0.12], "random": [0.121, 0.12, 0.13, 0.119]}
+    found = by_name(fork_claims({**recall, "entropy20": [0.6, 0.61, 0.59, 0.6]}))
+    assert [claim.verdict for claim in found.values()] == ["undecided", "contradicted"]
+    assert "problem" not in next(iter(found.values())).sentence

@@ -1,0 +1,96 @@
+"""The pivot of crossed data against draws, definitions and scipy; what it says could be seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from worlds import World, normal_cells, p_values, pass_k
+
+from ictcli.compare.crossed import infer, mean_squares, tail
+
+
+@pytest.mark.parametrize(("S", "N"), [(2, 2), (3, 5), (5, 40), (12, 30), (40, 25)])
+def test_the_quadrature_is_the_pivot_drawn_a_million_times(S: int, N: int) -> None:
+    cells = normal_cells(S, N, S)
+    found = infer(cells)
+    assert found.p is not None and found.half is not None
+    rng = np.random.default_rng(0)
+    _, squares = mean_squares(cells)
+    sizes = (S - 1, N - 1, (S - 1) * (N - 1))
+    a, b, e = (
+        square * df / rng.chisquare(df, 1_000_000)
+        for square, df in zip(squares, sizes, strict=True)
+    )
+    sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))
+    for distance, expected in ((found.mean, found.p), (found.half, 0.05)):
+        drawn = 2 * stats.norm.sf(abs(distance) / sd).mean()
+        assert drawn == pytest.approx(expected, rel=0.01, abs=2e-4)
+
+
+@given(st.integers(2, 5), st.integers(2, 6), st.integers(0, 99))
+def test_mean_squares_are_those_of_the_definition(S: int, N: int, seed: int) -> None:
+    cells = normal_cells(S, N, seed)
+    mean, squares = mean_squares(cells)
+    by_seed, by_problem = cells.mean(axis=1), cells.mean(axis=0)
+    rest = [cells[s, i] - by_seed[s] - by_problem[i] + mean for s in range(S) for i in range(N)]
+    expected = [
+        N * by_seed.var(ddof=1),
+        S * by_problem.var(ddof=1),
+        np.sum(np.square(rest)) / ((S - 1) * (N - 1)),
+    ]
+    np.testing.assert_allclose(squares, expected, rtol=1e-9)
+
+
+def test_where_only_seeds_or_only_problems_vary_it_is_student_s_t() -> None:
+    for S, N in ((5, 80), (80, 5), (4, 300)):
+        for axis in (0, 1):
+            few = normal_cells(S, N).mean(axis=1 - axis, keepdims=True)
+            noise = 1e-7 * np.random.default_rng(1).normal(size=(S, N))
+            expected: Any = stats.ttest_1samp(few.ravel(), 0.0)
+            found = infer(few + noise)
+            bounds = expected.confidence_interval(0.95)
+            assert found.p == pytest.approx(expected.pvalue, rel=1e-4)
+            assert found.half == pytest.approx((bounds.high - bounds.low) / 2, rel=1e-4)
+
+
+@pytest.mark.parametrize(("S", "N", "of_seed"), [(5, 200, 0.2), (4, 60, 0.02), (10, 60, 0.1)])
+def test_the_detectable_difference_is_found_4_times_in_5(S: int, N: int, of_seed: float) -> None:
+    """Cells drawn with the very mean squares that the detectable difference was computed of."""
+    rng = np.random.default_rng(S)
+    target = np.array([N * of_seed**2 + 1, 1 + S * 0.01, 1.0])
+    cells = scaled(normal_cells(S, N), target)
+    assert mean_squares(cells)[1] == pytest.approx(target)
+    detectable = infer(cells).detectable
+    assert detectable is not None
+    found = detectable + rng.normal(0, of_seed, (600, S, 1)) + rng.normal(0, 0.1, (600, 1, N))
+    power = (p_values(found + rng.normal(0, 1, (600, S, N))) <= 0.05).mean()
+    assert power == pytest.approx(0.8, abs=0.06)
+
+
+def scaled(cells: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The cells with their parts stretched to the mean squares `target`."""
+    mean, squares = mean_squares(cells)
+    a, b, e = np.sqrt(target / squares)
+    seeds = cells.mean(axis=1, keepdims=True) - mean
+    problems = cells.mean(axis=0, keepdims=True) - mean
+    return mean + a * seeds + b * problems + e * (cells - mean - seeds - problems)
+
+
+def test_more_seeds_and_problems_see_smaller_differences() -> None:
+    found: list[float] = []
+    for S, N in ((3, 64), (5, 64), (5, 512), (10, 512)):
+        cells = pass_k(World().counts(np.random.default_rng(0), 25, S, N, [0, 0]), 1)
+        sizes = [infer(d).detectable or 0 for d in cells[:, 1] - cells[:, 0]]
+        found.append(float(np.median(sizes)))
+    assert found == sorted(found, reverse=True) and found[-1] > 0
+
+
+def test_the_tail_falls_with_distance() -> None:
+    squares = np.array([3.0, 2.0, 1.0])
+    found = [float(tail(np.asarray(x), squares, 4, 30)) for x in (0, 0.1, 0.5, 2, 50)]
+    assert found[0] == pytest.approx(1) and found == sorted(found, reverse=True) and found[-1] > 0

@@ -1,0 +1,218 @@
+"""Intervals, tests and corrections against scipy, by brute force, and in simulated comparisons."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from worlds import World, normal_cells, p_values, pass_k, percentile_bootstrap, problems_alone
+
+from ictcli.compare.statistics import (
+    BEFORE,
+    corrected,
+    difference,
+    differences,
+    estimate,
+    holm,
+    scores_of,
+)
+
+WORLD = World()
+"""Runs that vary by about 2.5 points."""
+
+
+def upper(trials: int, share: float = 0.05) -> int:
+    """What a binomial of that share exceeds once in a thousand times."""
+    return int(stats.binom.ppf(0.999, trials, share))
+
+
+@pytest.mark.parametrize(("S", "N"), [(5, 64), (5, 512), (3, 64)])
+@pytest.mark.parametrize("k", [1, 4])
+def test_identical_methods_differ_at_most_5_times_in_100(S: int, N: int, k: int) -> None:
+    counts = WORLD.counts(np.random.default_rng(S * N + k), 400, S, N, [0, 0])
+    cells = pass_k(counts, k)
+    assert (p_values(cells[:, 1] - cells[:, 0]) <= 0.05).sum() <= upper(400)
+
+
+@pytest.mark.parametrize("run", [0.05, 0.4])
+def test_identical_methods_with_quiet_or_loud_runs(run: float) -> None:
+    counts = World(run=run).counts(np.random.default_rng(7), 400, 4, 128, [0, 0])
+    cells = pass_k(counts, 1)
+    assert (p_values(cells[:, 1] - cells[:, 0]) <= 0.05).sum() <= upper(400)
+
+
+def test_methods_that_differ_by_problem_and_not_on_average() -> None:
+    """Each is better on other problems: what must hold for other problems is no difference."""
+    counts = World(taste=1.0).counts(np.random.default_rng(8), 400, 5, 64, [0, 0])
+    cells = pass_k(counts, 1)
+    assert (p_values(cells[:, 1] - cells[:, 0]) <= 0.05).sum() <= upper(400)
+
+
+def test_a_difference_of_10_points_is_found_with_5_seeds() -> None:
+    for k in (1, 4):
+        counts = WORLD.counts(np.random.default_rng(k), 200, 5, 512, [0, WORLD.shift_for(0.1, k)])
+        cells = pass_k(counts, k)
+        p = p_values(cells[:, 1] - cells[:, 0])
+        assert (p <= 0.05).mean() > 0.95
+        assert (cells[:, 1].mean() - cells[:, 0].mean()) == pytest.approx(0.1, abs=0.005)
+
+
+@pytest.mark.parametrize(("S", "N"), [(3, 64), (5, 64), (5, 512), (10, 256)])
+def test_intervals_hold_the_truth_95_times_in_100(S: int, N: int) -> None:
+    shift = WORLD.shift_for(0.1, 1)
+    cells = pass_k(WORLD.counts(np.random.default_rng(N + S), 300, S, N, [0, shift]), 1)
+    mean = p_values(cells[:, 0], WORLD.truth(0, 1))
+    gain = p_values(cells[:, 1] - cells[:, 0], 0.1)
+    for missed in (mean <= 0.05, gain <= 0.05):
+        assert missed.sum() <= upper(300)
+    assert (gain <= 0.05).sum() + (mean <= 0.05).sum() > 0  # nor are they all-embracing
+
+
+def test_the_usual_ways_are_wrong_where_runs_vary() -> None:
+    """Why this is no percentile bootstrap, and no test over problems alone."""
+    cells = pass_k(World(run=0.25).counts(np.random.default_rng(3), 200, 3, 512, [0, 0]), 1)
+    d = cells[:, 1] - cells[:, 0]
+    assert (percentile_bootstrap(d, draws=200) == 0).mean() > 0.1
+    assert (problems_alone(d) <= 0.05).mean() > 0.5
+    assert (p_values(d) <= 0.05).sum() <= upper(200)
+
+
+@pytest.mark.parametrize("shape", [(1, 50), (7, 1)])
+def test_one_seed_or_one_problem_is_scipy_s_paired_t(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(5)
+    first, other = rng.random(shape), rng.random(shape)
+    found = difference(other, first)
+    expected: Any = stats.ttest_rel(other.ravel(), first.ravel())
+    bounds = expected.confidence_interval(0.95)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert (found.low, found.high) == pytest.approx((bounds.low, bounds.high))
+    assert found.over == ("problems" if shape[0] == 1 else "seeds")
+    assert (found.detectable is None) == (shape[0] == 1)
+
+
+def test_one_seed_agrees_with_scipy_s_bootstrap_and_permutations_over_problems() -> None:
+    rng = np.random.default_rng(6)
+    first = rng.binomial(8, 0.5, (1, 200)) / 8
+    other = np.clip(first + rng.choice([-0.125, 0, 0.25], (1, 200)), 0, 1)
+    found = difference(other, first)
+    d = (other - first).ravel()
+    drawn = stats.bootstrap((d,), np.mean, rng=np.random.default_rng(0), method="percentile")
+    interval = drawn.confidence_interval
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=0.004)
+    noisy = difference(rng.permuted(first, axis=1), first)
+    assert noisy.p == pytest.approx(noisy.p_swap, abs=0.02)
+    assert not found.differs  # one seed tells nothing of a method, whatever its p
+
+
+@given(st.integers(2, 6), st.integers(1, 4), st.integers(0, 999))
+def test_the_swap_test_is_that_of_all_swaps(S: int, N: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, other = rng.binomial(4, 0.5, (2, S, N)) / 4
+    found = difference(other, first)
+    d = (other - first).mean(axis=1)
+    means = [abs(np.mean(d * signs)) for signs in itertools.product((-1, 1), repeat=S)]
+    expected = np.mean(np.array(means) >= abs(d.mean()) - 1e-12)
+    assert found.p_swap == pytest.approx(expected)
+    assert found.p_swap >= found.p_swap_least == 2.0 ** (1 - S)
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 5), st.integers(1, 8), st.integers(0, 999))
+def test_laws_of_a_difference(S: int, N: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, other = rng.binomial(4, 0.5, (2, S, N)) / 4
+    found, back = difference(other, first), difference(first, other)
+    assert found.value == pytest.approx((other - first).mean(), abs=1e-12)
+    assert back.value == -found.value and back.p == found.p and back.p_swap == found.p_swap
+    assert (back.low is None) == (S * N == 1)
+    if found.low is not None and back.high is not None:
+        assert -1 <= found.low <= found.value <= (found.high or 0) <= 1
+        assert back.high == pytest.approx(-found.low)
+    shuffled = difference(other[::-1, ::-1], first[::-1, ::-1])
+    assert shuffled.p == pytest.approx(found.p)
+
+
+def test_p_and_interval_are_one_statement() -> None:
+    for seed in range(30):
+        cells = np.clip(normal_cells(4, 20, seed) / 10, -1, 1)
+        found = difference(cells, cells * 0)
+        assert found.p is not None and found.low is not None and found.high is not None
+        assert (found.p <= 0.05) == (not found.low <= 0 <= found.high)
+        assert found.differs == (found.p <= 0.05)
+
+
+def test_a_variant_does_not_differ_from_itself_nor_by_rounding() -> None:
+    first = np.array([[0.4, 0.6], [0.2, 0.8]])
+    same = difference(first, first)
+    assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
+    shifted = difference(first + 0.1, first)  # equal but for the last bits: no luck was seen
+    assert shifted.p == shifted.p_swap == 0.5
+    assert shifted.detectable is None and not shifted.differs
+
+
+def test_the_luck_of_seeds_and_problems_is_told_apart() -> None:
+    rng = np.random.default_rng(4)
+    cells = 0.5 + rng.normal(0, 0.03, (200, 1)) + rng.normal(0, 0.2, (1, 300))
+    found = estimate(np.clip(cells + rng.normal(0, 0.1, (200, 300)), 0, 1))
+    assert found.seed_sd == pytest.approx(0.03, rel=0.15)
+    assert found.problem_sd == pytest.approx(0.2, rel=0.15)
+
+
+def test_estimates_stay_shares() -> None:
+    found = estimate(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+    assert (found.low, found.high) == (0.0, 1.0)
+    nothing = estimate(np.array([[0.25]]))
+    assert (nothing.value, nothing.low, nothing.high, nothing.over) == (0.25, None, None, "nothing")
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_is_its_definition(ps: list[float]) -> None:
+    """Adjusted p: the least level at which the step-down procedure rejects the hypothesis."""
+    for p, found in zip(ps, holm(ps), strict=True):
+        smaller = [(q, sum(r < q for r in ps)) for q in ps if q <= p]
+        expected = min(1.0, max(q * (len(ps) - below) for q, below in smaller))
+        assert found == pytest.approx(expected)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_a_family_is_all_variants_and_metrics_but_not_the_model_before() -> None:
+    rng = np.random.default_rng(0)
+    labels = [BEFORE, "grpo", "ict", "random"]
+    scores = scores_of({label: rng.binomial(4, 0.5, (4, 30)) for label in labels}, 4, [1, 4])
+    found = differences(scores, "grpo")
+    assert {m: list(rows) for m, rows in found.items()} == {
+        m: ["ict", "random"] for m in ("pass@1", "pass@4")
+    }
+    flat = [row for rows in found.values() for row in rows.values()]
+    assert [row.p_holm for row in flat] == pytest.approx(holm([row.p or 0 for row in flat]))
+    alone = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
+    assert found["pass@1"]["ict"].p == alone.p and alone.p_holm is None
+    assert list(differences(scores, BEFORE, ["ict"])["pass@1"]) == ["ict"]
+
+
+def test_what_has_no_p_stays_out_of_its_family() -> None:
+    known = difference(np.array([[0.1, 0.9], [0.3, 0.8]]), np.zeros((2, 2)))
+    one = difference(np.array([[1.0]]), np.array([[0.0]]))
+    assert [found.p_holm for found in corrected([one, known])] == [None, known.p]
+
+
+def test_scores_are_pass_at_k_and_missing_runs_are_left_out() -> None:
+    counts = np.array([[0, 1, 4], [-1, -1, -1], [4, 4, 2]])
+    scores = scores_of({"ict": counts, "grpo": np.abs(counts)}, 4, [1, 2])
+    np.testing.assert_allclose(scores["pass@1"]["ict"][[0, 2]], counts[[0, 2]] / 4)
+    assert scores["pass@2"]["ict"][2, 2] == pytest.approx(1 - 1 / 6)
+    found = estimate(scores["pass@1"]["ict"])
+    assert found.seeds == 2 and found.value == pytest.approx(15 / 24)
+    assert difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"]).seeds == 2
+    with pytest.raises(ValueError, match="no run"):
+        estimate(scores["pass@1"]["ict"][1:2])
+    with pytest.raises(ValueError, match="needs 1 <= k <= n"):
+        scores_of({"ict": counts}, 3, [1])
