@@ -9,11 +9,20 @@ absolute values, floors, binomials, factorials, finite sums. What has two readin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
+from ictcli.rewards.maths.functions import (
+    FUNCTIONS,
+    INVERSE,
+    LARGEST_COUNT,
+    SEVERAL,
+    UnknownError,
+    UnreadableError,
+    power,
+    root,
+)
 from ictcli.rewards.maths.spelling import GREEK, OPAQUE
 
 sympy = cast(Any, _sympy)
@@ -22,31 +31,8 @@ DEEPEST = 60
 """Brackets within brackets; more is refused before Python's stack is short."""
 
 _TOKEN = re.compile(r"(\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+)|(\\[a-zA-Z]+|\\.)|([A-Za-z])|(\S)|\s+")
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec,
-    "csc": sympy.csc, "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan,
-    "arccot": sympy.acot, "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh,
-    "ln": sympy.log, "exp": sympy.exp, "log": lambda x: sympy.log(x, 10),
-    "lg": lambda x: sympy.log(x, 10),
-}  # fmt: skip
-_INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot"}
-_SEVERAL = {"max": sympy.Max, "min": sympy.Min, "gcd": sympy.gcd, "lcm": sympy.lcm}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil", "|": "|"}
 _CLOSERS = set(_CLOSING.values()) | {",", "+", "-", "/", "*", "\\cdot", ""}
-
-
-LARGEST_COUNT = 2000
-"""Of what a factorial, a binomial or a finite sum counts."""
-LARGEST_POWER = 20_000
-"""Digits of a number, and exponent of anything else."""
-
-
-class UnreadableError(ValueError):
-    """Not an expression that can be read whole and in one way."""
-
-
-class UnknownError(UnreadableError):
-    """A command that is none of those read here."""
 
 
 def read(text: str) -> Any:
@@ -57,33 +43,11 @@ def read(text: str) -> Any:
     return _Reader(text).whole()
 
 
-def _root(inside: Any, index: Any) -> Any:
-    """A root; an odd one is real, also of what is negative."""
-    if index.is_Integer and index % 2 == 1:
-        return sympy.sign(inside) * sympy.root(sympy.Abs(inside), index)
-    return sympy.root(inside, index)
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    """base ** exponent, refused where it would take long to write down."""
-    if exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1 and base.is_real:
-        return _power(_root(base, sympy.Integer(exponent.q)), sympy.Integer(exponent.p))
-    if exponent.is_number and exponent.is_real:
-        digits = abs(exponent) * (1 if base.free_symbols else sympy.log(abs(base) + 2, 10))
-        if sympy.N(digits, 5) > LARGEST_POWER:
-            raise UnreadableError("too large a power")
-    found = base**exponent
-    if found.is_Pow and found.exp.is_number and abs(found.exp) > LARGEST_POWER:
-        raise UnreadableError("too large a power")
-    return found
-
-
 class _Reader:
     """Recursive descent over the tokens; each method takes what it reads."""
 
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = []
-        self.spaced: list[bool] = []
         end = 0
         for found in _TOKEN.finditer(text):
             if found.start() != end:
@@ -91,22 +55,17 @@ class _Reader:
             end = found.end()
             if not found[0].isspace():
                 self.tokens.append(found[0])
-                self.spaced.append(text[found.start() - 1 : found.start()].isspace())
         self.place = 0
         self.depth = 0
         self.bars = 0
         self.bound: set[str] = set()
 
-    @property
-    def token(self) -> str:
-        """The token to be taken next; empty at the end."""
-        return self.peek()
-
     def peek(self) -> str:
+        """The token to be taken next; empty at the end."""
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
 
     def take(self, expected: str | None = None) -> str:
-        token = self.token
+        token = self.peek()
         if not token or (expected is not None and token != expected):
             raise UnreadableError(f"{token or 'the end'} instead of {expected or 'more'}")
         self.place += 1
@@ -114,8 +73,8 @@ class _Reader:
 
     def whole(self) -> Any:
         found = self.sum()
-        if self.token:
-            raise UnreadableError(self.token)
+        if self.peek():
+            raise UnreadableError(self.peek())
         return found
 
     def sum(self) -> Any:
@@ -123,7 +82,7 @@ class _Reader:
         if self.depth > DEEPEST:
             raise UnreadableError("too deep")
         total = self.term()
-        while self.token in ("+", "-"):
+        while self.peek() in ("+", "-"):
             sign = self.take()
             term = self.term()
             total = total + term if sign == "+" else total - term
@@ -133,16 +92,16 @@ class _Reader:
     def term(self) -> Any:
         """Factors, written side by side or with a sign between."""
         negative = False
-        while self.token in ("+", "-"):
+        while self.peek() in ("+", "-"):
             negative ^= self.take() == "-"
         start = self.place
         product = self.power()
         slash = False
         while True:
-            token = self.token
+            token = self.peek()
             if token in ("\\cdot", "*"):
                 self.take()
-                minus = self.token == "-" and bool(self.take())
+                minus = self.peek() == "-" and bool(self.take())
                 product = product * self.power() * (-1 if minus else 1)
                 slash = False
             elif token == "/":
@@ -169,7 +128,7 @@ class _Reader:
     def mixed(self, whole: Any, before: str) -> Any:
         """`1\\frac{1}{2}`: digits directly behind a whole number are its fraction."""
         signs = self.tokens[self.place : self.place + 7]
-        if self.token != "\\frac" or not before.isdigit() or len(signs) < 7:
+        if self.peek() != "\\frac" or not before.isdigit() or len(signs) < 7:
             return None
         if not (signs[2].isdigit() and signs[5].isdigit() and signs[3] == "}" and signs[6] == "}"):
             return None
@@ -193,18 +152,18 @@ class _Reader:
 
     def power(self) -> Any:
         base = self.postfix(self.atom())
-        if self.token == "^":
+        if self.peek() == "^":
             self.take()
             exponent = self.group()
-            if self.token == "^":
+            if self.peek() == "^":
                 raise UnreadableError("x^y^z has two readings")
-            base = self.postfix(_power(base, exponent))
+            base = self.postfix(power(base, exponent))
         return base
 
     def postfix(self, value: Any) -> Any:
-        if self.token == "!":
+        if self.peek() == "!":
             self.take()
-            if self.token == "!":
+            if self.peek() == "!":
                 raise UnreadableError("a double factorial")
             if value.is_number and abs(value) > LARGEST_COUNT:
                 raise UnreadableError("too large a factorial")
@@ -213,9 +172,9 @@ class _Reader:
 
     def group(self) -> Any:
         """An argument: a group in braces, or one token."""
-        if self.token == "{":
+        if self.peek() == "{":
             return self.within("{")
-        if self.token == "-":
+        if self.peek() == "-":
             raise UnreadableError("-")
         return self.atom()
 
@@ -228,7 +187,7 @@ class _Reader:
         return found
 
     def atom(self) -> Any:
-        token = self.token
+        token = self.peek()
         if token in ("(", "[", "{"):
             return self.within(token)
         if token == "|":
@@ -247,7 +206,7 @@ class _Reader:
 
     def symbol(self, letter: str) -> Any:
         name = letter.lstrip("\\")
-        if self.token == "_":
+        if self.peek() == "_":
             self.take()
             start = self.place
             if self.peek() == "{":
@@ -255,13 +214,13 @@ class _Reader:
             else:
                 self.take()
             name += "_" + "".join(self.tokens[start : self.place]).strip("{}")
-        while self.token == "'":
+        while self.peek() == "'":
             name += self.take()
         if name in self.bound:
             return sympy.Symbol(name, integer=True)
         if name in ("e", "i"):
             return sympy.E if name == "e" else sympy.I
-        if self.token == "(" and (name in ("f", "g", "h") or self.one_token()):
+        if self.peek() == "(" and (name in ("f", "g", "h") or self.one_token()):
             return sympy.Function(name)(*self.arguments())
         return sympy.Symbol(name, real=True)
 
@@ -281,7 +240,7 @@ class _Reader:
     def arguments(self) -> list[Any]:
         self.take("(")
         found = [self.sum()]
-        while self.token == ",":
+        while self.peek() == ",":
             self.take()
             found.append(self.sum())
         self.take(")")
@@ -298,15 +257,15 @@ class _Reader:
                 raise UnreadableError("divided by zero")
             return above / below
         if name == "sqrt":
-            index = self.within("[") if self.token == "[" else sympy.Integer(2)
-            return _root(self.within("{"), index)
+            index = self.within("[") if self.peek() == "[" else sympy.Integer(2)
+            return root(self.within("{"), index)
         if name in ("pi", "infty"):
             return sympy.pi if name == "pi" else sympy.oo
         if name in OPAQUE:
             return self.opaque(name)
-        if name in _SEVERAL and self.token == "(":
-            return _SEVERAL[name](*self.arguments())
-        if name in _FUNCTIONS:
+        if name in SEVERAL and self.peek() == "(":
+            return SEVERAL[name](*self.arguments())
+        if name in FUNCTIONS:
             return self.function(name)
         if name in ("sum", "prod"):
             return self.series(name)
@@ -315,10 +274,10 @@ class _Reader:
     def opaque(self, name: str) -> Any:
         """A decorated letter or figure as a symbol of its own."""
         start = self.place
-        if self.token == "{":
+        if self.peek() == "{":
             self.skip_group()
         else:
-            while len(self.token) == 1 and self.token.isupper():
+            while len(self.peek()) == 1 and self.peek().isupper():
                 self.take()
             if self.place == start:
                 self.take()
@@ -328,39 +287,39 @@ class _Reader:
 
     def function(self, name: str) -> Any:
         base = exponent = None
-        while self.token in ("^", "_"):
+        while self.peek() in ("^", "_"):
             if self.take() == "_":
                 base = self.group()
             else:
                 exponent = self.group()
         if base is not None and name != "log":
             raise UnreadableError(f"\\{name}_")
-        apply = _FUNCTIONS[name]
+        apply = FUNCTIONS[name]
         if exponent == -1:
-            if name not in _INVERSE:
+            if name not in INVERSE:
                 raise UnreadableError(f"\\{name}^-1")
-            apply, exponent = _FUNCTIONS[_INVERSE[name]], None
+            apply, exponent = FUNCTIONS[INVERSE[name]], None
         value = apply(self.argument_of(name))
         if base is not None:
             value = value * sympy.log(10) / sympy.log(base)
-        return value if exponent is None else _power(value, exponent)
+        return value if exponent is None else power(value, exponent)
 
     def argument_of(self, name: str) -> Any:
         """A bracket, or the factors up to the next sign or function: \\sin 2x \\cos x."""
-        if self.token in ("(", "{", "[", "|"):
-            argument = self.within(self.token)
+        if self.peek() in ("(", "{", "[", "|"):
+            argument = self.within(self.peek())
             if self.peek() == "^" and self.tokens[self.place - 1] in (")", "]"):
                 raise UnreadableError(f"\\{name}(x)^n has two readings")
             return argument
-        minus = self.token == "-" and bool(self.take())
+        minus = self.peek() == "-" and bool(self.take())
         argument = self.power()
-        while self.starts_factor(self.token) and self.token not in ("(", "[", "|"):
-            if self.token[1:] in (*_FUNCTIONS, *_SEVERAL, "sum", "prod"):
+        while self.starts_factor(self.peek()) and self.peek() not in ("(", "[", "|"):
+            if self.peek()[1:] in (*FUNCTIONS, *SEVERAL, "sum", "prod"):
                 break
-            if self.token[0].isdigit():
+            if self.peek()[0].isdigit():
                 raise UnreadableError("a number behind a factor")
             argument = self.mixed(argument, self.tokens[self.place - 1]) or argument * self.power()
-        if self.token == "/":
+        if self.peek() == "/":
             raise UnreadableError(f"\\{name} a/b has two readings")
         return -argument if minus else argument
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.rewards.maths import algebra
-from ictcli.rewards.maths.algebra import UnknownError, UnreadableError
+from ictcli.rewards.maths.functions import UnknownError, UnreadableError
 from ictcli.rewards.maths.latex import letters
 
 sympy = cast(Any, _sympy)
