@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -34,10 +34,13 @@ class Member:
     seed: int
     folder: Path
     recipe: Recipe
+    trying: str = ""
+    """The override that a tuning run tries."""
 
     @property
     def name(self) -> str:
-        return f"{self.variant.label}, seed {self.seed}"
+        which = f"trying {self.trying}" if self.trying else f"seed {self.seed}"
+        return f"{self.variant.label}, {which}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,8 @@ def tuning_members(plan: Plan, grid: Grid) -> list[tuple[Member, str]]:
             problems = plan.recipe(variant, seed).eval.problems
             recipe = plan.recipe(variant, seed, override, f"eval.skip={problems}")
             name = f"tune/{slug(variant.label)}-{slug(override)}"
-            found.append((_member(plan, variant, seed, name, recipe), override))
+            member = _member(plan, variant, seed, name, recipe)
+            found.append((replace(member, trying=override), override))
     return found
 
 

@@ -140,3 +140,48 @@ def test_a_comparison_of_nothing_is_refused(whole: Comparison) -> None:
         args = [methods if arg == ",".join(METHODS) else arg for arg in whole.args]
         assert word in refusal(whole.ictcli.run(*args, "none", folder=whole.folder), 2)
     assert not (whole.folder / "none").exists()
+
+
+def test_several_at_a_time_give_the_same_numbers(whole: Comparison) -> None:
+    ended = whole.ictcli.run(*whole.args, "jobs", "--jobs", "2", folder=whole.folder)
+    assert ended.code == 0, ended.err
+    assert ended.err.count("finished in") == 4
+    assert whole.numbers("jobs") == whole.numbers("whole")
+
+
+def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> None:
+    args = [arg for arg in whole.args if not arg.startswith(("lr=", "steps="))]
+    args[2:2] = ["lr=1e30", "steps=9", "entropy=0.01"]
+    ended = whole.ictcli.run(*args, "bad", "--seeds", "1", folder=whole.folder)
+    assert "Traceback" not in ended.err and ended.err.count("failed: run") == 2
+    assert "Every run of the comparison failed" in refusal(ended, 1)
+
+
+def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> None:
+    args = ("--sweep", "keep=0.1,0.2", "--tune", "lr=1e-3,2e-3", "--dry-run")
+    ended = whole.ictcli.run(*whole.args, "dry", *args, folder=whole.folder)
+    assert ended.code == 0, ended.err
+    assert not (whole.folder / "dry").exists()
+    assert ended.out.count("ict keep=0.2") == 2 + 2 and "trying" not in ended.out
+    assert "12 runs, 12 of them to do: about" in ended.err and "MiB of disk" in ended.err
+
+
+def test_what_was_found_is_written_down(whole: Comparison) -> None:
+    found = whole.numbers("whole")
+    assert found["format"] == 2 and found["baseline"] == "grpo"
+    assert list(found["estimates"]["pass@1"]) == ["(before)", *METHODS]
+    after = json.loads((whole.folder / "whole" / "ict-s1" / "eval" / "after.json").read_text())
+    mean = sum(after["correct"]) / (after["n"] * after["problems"])
+    both = found["estimates"]["pass@1"]["ict"]["value"] * 2
+    first = json.loads((whole.folder / "whole" / "ict-s0" / "eval" / "after.json").read_text())
+    assert both - sum(first["correct"]) / (first["n"] * first["problems"]) == pytest.approx(mean)
+    assert found["overlap"]["jaccard"][0][0] == 1 and 0 < found["overlap"]["jaccard"][0][1] < 0.5
+    assert sum(found["places"]["ict"]["position"]) == pytest.approx(1)
+    values = found["uniqueness"]["value"]
+    assert values == sorted(values, reverse=True) and values[0] <= 0.6932
+    assert found["passk"]["ict"]["1"] == found["estimates"]["pass@1"]["ict"]["value"]
+    assert {claim["verdict"] for claim in found["claims"]} <= {
+        "supported",
+        "contradicted",
+        "undecided",
+    }
