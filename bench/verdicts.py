@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ictcli.rewards import Limits, grade
 
@@ -25,14 +26,15 @@ def ours(golds: list[str], answers: list[str]) -> list[bool]:
 
 
 def math_verify(golds: list[str], answers: list[str]) -> list[bool]:
-    from math_verify import parse, verify
+    import math_verify
 
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+    library: Any = math_verify  # its types do not know that a time limit may be none
     found: list[bool] = []
     for gold, answer in zip(golds, answers, strict=True):
-        left = parse(f"\\boxed{{{gold}}}", parsing_timeout=None)
-        right = parse(f"\\boxed{{{answer}}}", parsing_timeout=None)
-        found.append(bool(verify(left, right, timeout_seconds=None)))
+        left = library.parse(f"\\boxed{{{gold}}}", parsing_timeout=None)
+        right = library.parse(f"\\boxed{{{answer}}}", parsing_timeout=None)
+        found.append(bool(library.verify(left, right, timeout_seconds=None)))
     return found
 
 

@@ -90,6 +90,7 @@ def command(
         tuned_to(chosen)
     runs = members(plan, chosen)
     summaries, missed = train_all(runs, live, narrate, jobs=jobs)
+    from ictcli.compare.report import write_report
     from ictcli.compare.result import gather
 
     result = gather(
@@ -103,5 +104,6 @@ def command(
         failed=[*failed, *missed],
     )
     write_json(folder / "comparison.json", result)
+    write_report(result, folder)
     comparison(result, folder, as_json=as_json)
     return 1 if failed or missed else 0

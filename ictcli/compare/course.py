@@ -19,6 +19,8 @@ from ictcli.types import FloatArray
 
 PEARSON_ABOVE, ERROR_BELOW = 0.95, 0.02
 """What the paper claims of predicted against measured dH2."""
+LEAST_STEPS = 50
+"""Of a run that its entropy is judged by; the paper's have 120 to 485."""
 
 
 def entropy_claims(curves: Mapping[str, Sequence[FloatArray]]) -> list[Claim]:
@@ -88,7 +90,10 @@ def _entropy_claim(
         "explosion": at_high != "explosion",
     }[wanted]
     verdict: Verdict = "undecided"
-    if len(ratios) > 1 and all(state == wanted for state in states):
+    short = max((len(curve) for curve in curves), default=0) < LEAST_STEPS
+    if short:
+        pass  # entropy has had no time to go anywhere
+    elif len(ratios) > 1 and all(state == wanted for state in states):
         verdict = "supported"
     elif len(ratios) > 1 and outside:
         verdict = "contradicted"
@@ -102,6 +107,7 @@ def _entropy_claim(
     )
     bounds = f" (95 % interval {low:.2f} to {high:.2f})" if len(ratios) > 1 else ""
     only = "" if len(ratios) > 1 else ": one seed decides nothing"
+    only = f": fewer than {LEAST_STEPS} steps decide nothing" if short else only
     return Claim(
         name,
         verdict,

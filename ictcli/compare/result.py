@@ -11,6 +11,7 @@ import numpy as np
 
 from ictcli.compare import claims, common, course
 from ictcli.compare.forks import compare_forks
+from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import Member, Plan
 from ictcli.compare.runs import Summaries
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
@@ -95,7 +96,7 @@ def gather(
         "forks": [row.json() for row in forks],
         "uniqueness": common.uniqueness(shared),
         "cost": {label: _cost(done, label, summaries) for label in labels},
-        "paper": None,
+        "paper": paper_table(first),
         "failed": list(failed),
         "rows": rows_of({(m.variant.label, m.seed): summaries[m.folder] for m in done}),
     }
@@ -186,12 +187,16 @@ def _means(
 
 
 def _probed(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, list[Any]]:
-    seen = [line for line in runs[0] if line.get("probe_pearson") is not None]
-    return {
-        "step": [line["step"] for line in seen],
-        "pearson": [line["probe_pearson"] for line in seen],
-        "error": [line["probe_error"] for line in seen],
-    }
+    """The probes at each step that every seed has probed: means over the seeds."""
+    seen: list[dict[int, Mapping[str, Any]]] = [
+        {line["step"]: line for line in run if _probe([line])} for run in runs
+    ]
+    steps = [step for step in seen[0] if all(step in one for one in seen)]
+
+    def mean(name: str) -> list[float]:
+        return [float(np.mean([one[step][name] for one in seen])) for step in steps]
+
+    return {"step": steps, "pearson": mean("probe_pearson"), "error": mean("probe_error")}
 
 
 def _recalls(

@@ -180,4 +180,4 @@ def comparison(result: dict[str, Any], folder: Path, *, as_json: bool) -> None:
         narrate("\ntrue forks kept, on the same rollouts of the model before training\n")
     for line in result["failed"]:
         narrate(f"failed: {line}")
-    narrate(f"runs: {folder}")
+    narrate(f"runs: {folder}\nreport: {folder / 'report.html'}")

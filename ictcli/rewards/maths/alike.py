@@ -9,6 +9,7 @@ from ictcli.rewards.maths.latex import CLOSE, OPEN, flat, letters
 from ictcli.rewards.maths.leaves import is_word, simple
 from ictcli.rewards.maths.nodes import Chain, Items, Named, Node, Scalar, Words
 from ictcli.rewards.maths.shape import read
+from ictcli.rewards.maths.units import canonical
 
 
 def alike(one: str, other: str) -> bool:
@@ -37,6 +38,14 @@ def spoken(node: Node) -> str | None:
     if isinstance(node, Words):
         return node.text.replace(" ", "")
     return simple(flat(node.text)).replace(" ", "") if isinstance(node, Scalar) else None
+
+
+def with_letter(one: Scalar, other: Scalar) -> Scalar:
+    """`20 s` as 20 seconds, where the other side is in seconds; else s is a symbol."""
+    found = None if one.unit or not other.unit else re.fullmatch(r"(.*\d) ([a-zA-Z])", one.text)
+    if found and canonical(found[2]) == other.unit:
+        return Scalar(found[1], other.unit)
+    return one
 
 
 def in_order(items: Sequence[Node]) -> Sequence[Node]:

@@ -15,6 +15,7 @@ from ictcli.rewards.maths.alike import (
     in_order,
     last,
     spoken,
+    with_letter,
     without_name,
 )
 from ictcli.rewards.maths.latex import OPEN, balanced, flat, letters, tidy
@@ -256,6 +257,7 @@ class Comparison:
         return left is not None and left == right
 
     def scalars(self, gold: Scalar, answer: Scalar) -> bool:
+        gold, answer = with_letter(gold, answer), with_letter(answer, gold)
         if not units.agree(gold.unit, answer.unit):
             return False
         if flat(gold.text) == flat(answer.text):

@@ -141,6 +141,7 @@ def round_end(text: str, start: int) -> int:
 
 def tidy(text: str) -> str:
     """One layout for many spellings."""
+    text = re.sub(r"√\s*(\d+(?:\.\d+)?|[a-zA-Z])", r"\\sqrt{\1}", text)
     text = text.translate(_UNICODE_TABLE).replace("**", "^" if "**" in text.strip("* ") else "")
     text = re.sub(r"\\\\(?:\[[\d.]+[a-z]{2}\])?", ROW, text)
     text = re.sub(r"\\[hv]space\*?\{[^{}]*\}", " ", text)

@@ -1,0 +1,249 @@
+"""The mechanism: which tokens the methods choose, and whether the theory predicts what follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ictcli.compare.course import ERROR_BELOW, PEARSON_ABOVE
+from ictcli.compare.report import mechanism as drawn
+from ictcli.compare.report.document import (
+    Block,
+    Column,
+    Figure,
+    Section,
+    Table,
+    Text,
+    mapping,
+    text_column,
+)
+from ictcli.compare.report.numbers import (
+    Cell,
+    counted,
+    figure,
+    hundredths,
+    number,
+    of,
+    percent,
+    thousandths,
+)
+from ictcli.compare.report.palette import Looks, variant
+
+Result = dict[str, Any]
+COMMON = "the same rollouts of the model before training for every method"
+
+
+def mechanism(result: Result, looks: Looks) -> Section:
+    blocks = [
+        *_places(result, looks),
+        *_overlap(result, looks),
+        *_forks(result, looks),
+        *_uniqueness(result),
+        *_probe(result, looks),
+    ]
+    return Section("mechanism", "Which tokens are chosen", blocks)
+
+
+def _places(result: Result, looks: Looks) -> list[Block]:
+    found: dict[str, Any] = {
+        label: one for label, one in mapping(result["places"]).items() if one and one["tokens"]
+    }
+    if not found:
+        return [Text("Where the kept tokens lie was not recorded.", "absent")]
+    bins = len(next(iter(found.values()))["position"])
+    total = max(one["tokens"] for one in found.values())
+    caption = (
+        f"Where the kept tokens lie: in {bins} equal parts of the response, in {bins} equal parts "
+        "of all tokens ordered by entropy, and in the two regimes. R_H, a token likelier than the "
+        "purity: raising it lowers the entropy; R_L, a less likely one: raising it raises the "
+        "entropy; the gap between is of tokens as likely as the purity. The dotted line "
+        f"({100 / bins:g} %) is what an even choice would show. From {COMMON}, "
+        f"one batch of one seed; the method that keeps most keeps {total:,} tokens."
+    )
+    panels = [
+        drawn.places("position", "place in the response, %", found, looks),
+        drawn.places("entropy", "entropy quantile of all tokens, %", found, looks),
+        drawn.regimes(found, looks),
+    ]
+    columns = [
+        text_column("method"),
+        Column("tokens kept", ("tokens",)),
+        Column("R_H, %", ("regime_high",)),
+        Column("R_L, %", ("regime_low",)),
+        Column("R_H : R_L", ("regime_high / regime_low",)),
+        Column("first tenth, %", ("position first tenth",)),
+        Column("top tenth of entropy, %", ("entropy top tenth",)),
+    ]
+    rows: list[list[Cell]] = []
+    for label, one in found.items():
+        high, low = one["regime_high"], one["regime_low"]
+        tenth = len(one["position"]) // 10 or 1
+        rows.append(
+            [
+                variant(looks[label]),
+                number(one["tokens"]),
+                of(high, percent),
+                of(low, percent),
+                of(high / low if low else None),
+                of(sum(one["position"][:tenth]), percent),
+                of(sum(one["entropy"][-tenth:]), percent),
+            ]
+        )
+    table = Table("places", f"Where the kept tokens lie, of {COMMON}.", columns, rows)
+    return [Figure("places", caption, panels, [looks[label].key() for label in found]), table]
+
+
+def _overlap(result: Result, looks: Looks) -> list[Block]:
+    found: Any = result["overlap"]
+    if not found or len(found["labels"]) < 2:
+        return [Text("One method alone has no overlap with another.", "absent")]
+    labels, jaccard = found["labels"], found["jaccard"]
+    caption = (
+        "Overlap of the choices: tokens that both methods keep, of all that either keeps "
+        "(Jaccard's index; 1 is the same choice, 0 none in common). "
+        f"From {COMMON}, {counted(len(labels), 'method')}."
+    )
+    columns = [
+        text_column("method"),
+        *(Column(looks[one].label, (looks[one].label,)) for one in labels),
+    ]
+    rows = [
+        [variant(looks[label]), *(of(value, hundredths) for value in row)]
+        for label, row in zip(labels, jaccard, strict=True)
+    ]
+    return [
+        Figure("overlap", caption, [drawn.overlap(labels, jaccard, looks)]),
+        Table("overlap", f"Jaccard's index of the choices, from {COMMON}.", columns, rows),
+    ]
+
+
+def _forks(result: Result, looks: Looks) -> list[Block]:
+    found: Any = result["forks"]
+    if not found:
+        return [
+            Text("The task does not say where its true forks are, so none are compared.", "absent")
+        ]
+    equal = sorted(one["equal"]["share"] for one in found if one["equal"])
+    at = f"about {100 * equal[len(equal) // 2]:.0f} % of the tokens" if equal else "an equal share"
+    if any(one["method"].split(" ")[0] == "frequent" for one in found):
+        at += " (frequent to all but as many)"
+    caption = (
+        "True forks, the tokens at which the task's solutions part: recall is how many of them a "
+        "method keeps, precision how many of its kept tokens are forks. The diamond sets every "
+        f"method to {at}, so that ict, random tokens and the highest entropy can be compared "
+        f"directly. From {COMMON}, one batch of one seed; methods without a share to set have no "
+        "diamond."
+    )
+    panels = [drawn.forks(which, found, looks) for which in ("recall", "precision")]
+    columns = [text_column("method")]
+    for name, title in (("own", "own"), ("random_at_own", "random"), ("equal", "equal")):
+        columns += [
+            Column(f"{title}: {part}, %", (f"{name} {part}",))
+            for part in ("share", "recall", "precision")
+            if (name, part) != ("random_at_own", "share")
+        ]
+    rows = [
+        [
+            variant(looks[one["method"]]),
+            *(
+                of(mapping(one[name]).get(part), percent)
+                for name in ("own", "random_at_own", "equal")
+                for part in ("share", "recall", "precision")
+                if (name, part) != ("random_at_own", "share")
+            ),
+        ]
+        for one in found
+    ]
+    told = (
+        "Recall and precision of the true forks at each method's own share, of as many random "
+        f"tokens (random), and at {at} for every method (equal). From {COMMON}."
+    )
+    return [
+        Figure("forks", caption, panels, drawn.fork_keys()),
+        Table("forks", told, columns, rows),
+    ]
+
+
+def _uniqueness(result: Result) -> list[Block]:
+    found: Any = result["uniqueness"]
+    if not found or not found["value"]:
+        return [Text("Uniqueness was not recorded, so there is no sorted curve.", "absent")]
+    caption = (
+        "Uniqueness u of all tokens, the highest first. The elbow is the point farthest below the "
+        f"straight line between the ends. From {COMMON}, one batch of one seed."
+    )
+    elbow = found.get("elbow") or {"share": None, "value": None}
+    columns = [
+        Column("tokens with u = 0, %", ("zero",)),
+        Column("elbow at, % of tokens", ("elbow share",)),
+        Column("u there", ("elbow value",)),
+        Column("highest u", ("highest",)),
+    ]
+    row = [
+        of(found["zero"], percent),
+        of(elbow["share"], percent),
+        of(elbow["value"]),
+        of(found["value"][0]),
+    ]
+    return [
+        Figure("uniqueness", caption, [drawn.uniqueness(found)]),
+        Table("uniqueness", f"The curve of uniqueness, from {COMMON}.", columns, [row]),
+    ]
+
+
+def _probe(result: Result, looks: Looks) -> list[Block]:
+    found: dict[str, Any] = {
+        label: one for label, one in mapping(result["probe"]).items() if one and one["step"]
+    }
+    if not found:
+        absent = (
+            "The change of entropy was not measured around optimiser steps (the probe was off), so "
+            "the theory's prediction of it is not tested here."
+        )
+        return [Text(absent, "absent")]
+    claimed = f"r > {PEARSON_ABOVE} and an error under {ERROR_BELOW}"
+    caption = (
+        "Predicted against measured change of H2 at kept positions, around an optimiser step: "
+        "Pearson's r and the mean absolute error at each probed step. The dashed lines are what "
+        f"the paper claims ({claimed}). Means over the seeds of {counted(len(found), 'method')}, "
+        f"{counted(max(len(one['step']) for one in found.values()), 'probed step')} at most."
+    )
+    panels = [
+        drawn.probe("pearson", "Pearson's r", found, looks, PEARSON_ABOVE),
+        drawn.probe("error", "mean absolute error", found, looks, ERROR_BELOW),
+    ]
+    columns = [
+        text_column("method"),
+        Column("probes", ("probes",)),
+        Column("mean r", ("mean pearson",)),
+        Column("lowest r", ("lowest pearson",)),
+        Column("mean error", ("mean error",)),
+        Column("highest error", ("highest error",)),
+    ]
+    rows: list[list[Cell]] = []
+    for label, one in found.items():
+        pearson, error = _known(one["pearson"]), _known(one["error"])
+        rows.append(
+            [
+                variant(looks[label]),
+                number(len(one["step"])),
+                of(_mean(pearson), thousandths),
+                of(min(pearson, default=None), thousandths),
+                of(_mean(error), figure),
+                of(max(error, default=None), figure),
+            ]
+        )
+    table = Table(
+        "probe",
+        f"Predicted against measured dH2, means over seeds; the paper claims {claimed}.",
+        columns,
+        rows,
+    )
+    return [Figure("probe", caption, panels, [looks[label].key() for label in found]), table]
+
+
+def _known(values: list[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,67 @@
+"""The report in Markdown: the same sections and tables, without figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ictcli.compare.report.document import (
+    Block,
+    Claims,
+    Code,
+    Document,
+    Figure,
+    Items,
+    Table,
+    Text,
+)
+
+
+def markdown(document: Document) -> str:
+    """CommonMark with GitHub's tables; nothing of a label becomes markup."""
+    parts = [f"# {plain(document.title)}", plain(document.lead)]
+    parts.append("\n".join(f"- {plain(name)}: {plain(text)}" for name, text in document.facts))
+    for section in document.sections:
+        blocks = [_block(block) for block in section.blocks]
+        parts += [f"## {plain(section.title)}", *(block for block in blocks if block)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Text():
+            return plain(block.text)
+        case Items():
+            return "\n".join(f"- {plain(item)}" for item in block.items)
+        case Claims():
+            return "\n".join(f"- **{v}**: {plain(name)}. {plain(s)}" for v, name, s in block.claims)
+        case Code():
+            longest = max(map(len, re.findall("`+", block.text)), default=0)
+            fence = "`" * max(3, longest + 1)
+            return f"{plain(block.title)}:\n\n{fence}\n{block.text.rstrip()}\n{fence}"
+        case Table():
+            return _table(block)
+        case Figure():
+            return ""
+
+
+def _table(table: Table) -> str:
+    head = [plain(column.title) for column in table.columns]
+    marks = [":--" if column.is_text else "--:" for column in table.columns]
+    rows = [
+        [plain(f"{cell.text} ({cell.under})" if cell.under else cell.text) for cell in row]
+        for row in table.rows
+    ]
+    text = "\n".join(_row(cells) for cells in (head, marks, *rows))
+    note = f"\n\n{plain(table.note)}" if table.note else ""
+    return f"{plain(table.caption)}\n\n{text}{note}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown and the HTML in it leave alone."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)

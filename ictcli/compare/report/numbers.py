@@ -1,0 +1,103 @@
+"""How numbers are written, and the cells they stand in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ictcli.compare.report.document import Cell
+from ictcli.inspect.pieces import visible
+
+ABSENT = "\u2013"
+MINUS = "\u2212"
+
+
+def lines(text: Any) -> str:
+    """Text of several lines, in which nothing can hide."""
+    return "\n".join(visible(line) for line in str(text).split("\n"))
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}".replace("-", MINUS)
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points, with its sign."""
+    text = f"{100 * difference:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
+
+
+def p_value(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+
+
+def figure(value: float) -> str:
+    """Three significant digits, no exponent where one can do without."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1000:
+        text = f"{value:,.0f}"
+    elif size >= 0.0001:
+        text = f"{value:#.3g}".rstrip(".")
+    else:
+        text = f"{value:.1e}"
+    return text.replace("-", MINUS)
+
+
+def setting(value: float) -> str:
+    """As one would type it."""
+    return f"{value:g}"
+
+
+def hundredths(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def thousandths(value: float) -> str:
+    return f"{value:.3f}".replace("-", MINUS)
+
+
+def size(count: float) -> str:
+    """Bytes in binary units."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} GiB"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def listed(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def of(value: float | None, form: Any = figure) -> Cell:
+    """A number as `form` writes it; None is absent."""
+    return Cell(ABSENT if value is None else form(value), (value,))
+
+
+def word(text: Any) -> Cell:
+    return Cell(visible(str(text)), (visible(str(text)),))
+
+
+def number(value: int) -> Cell:
+    return Cell(f"{value:,}", (value,))
+
+
+def interval(low: float | None, high: float | None, form: Any) -> Cell:
+    """Both ends in one cell, in words so that no dash is taken for a sign."""
+    known = low is not None and high is not None
+    return Cell(f"{form(low)} to {form(high)}" if known else ABSENT, (low, high))
+
+
+def mixed(value: Any) -> Cell:
+    """Whatever a table of the paper may hold: a number, text, or several of either."""
+    if isinstance(value, list | tuple):
+        parts: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+        return Cell(" / ".join(mixed(part).text for part in parts), (" / ".join(map(str, parts)),))
+    if value is None or isinstance(value, int | float):
+        return Cell(ABSENT if value is None else f"{value:g}", (value,))
+    return word(value)

@@ -1,0 +1,73 @@
+"use strict";
+(() => {
+  const values = (cell) => JSON.parse(cell.dataset.v);
+  const cells = (row) => [...row.cells];
+
+  function compare(a, b) {
+    return typeof a === "number" && typeof b === "number" ? a - b
+      : String(a).localeCompare(String(b), undefined, { numeric: true });
+  }
+
+  function sort(table, column, direction) {
+    const body = table.tBodies[0];
+    const keyed = [...body.rows].map((row) => [values(row.cells[column])[0], row]);
+    keyed.sort(([a, one], [b, other]) => {
+      if (direction === 0) return one.dataset.at - other.dataset.at;
+      if (a === null || b === null) return (a === null) - (b === null); // absent ones last
+      return direction * compare(a, b);
+    });
+    body.append(...keyed.map(([, row]) => row));
+  }
+
+  function sortable(table) {
+    [...table.tBodies[0].rows].forEach((row, at) => { row.dataset.at = at; });
+    const heads = cells(table.tHead.rows[0]);
+    heads.forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      button.title = "sort; again: the other way; again: as it was";
+      head.append(button);
+      button.addEventListener("click", () => {
+        // numbers start with the largest, text with the first
+        const order = head.classList.contains("t") ? ["ascending", "descending"] : ["descending", "ascending"];
+        const next = order[order.indexOf(head.getAttribute("aria-sort")) + 1];
+        heads.forEach((one) => one.removeAttribute("aria-sort"));
+        if (next) head.setAttribute("aria-sort", next);
+        sort(table, column, next === undefined ? 0 : next === "ascending" ? 1 : -1);
+      });
+    });
+  }
+
+  // Text that a spreadsheet would run is quoted with an apostrophe.
+  function field(value) {
+    if (value === null) return "";
+    const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }
+
+  function csv(table) {
+    const names = cells(table.tHead.rows[0]).flatMap((head) => JSON.parse(head.dataset.n));
+    const rows = [...table.tBodies[0].rows].map((row) => cells(row).flatMap(values));
+    return [names, ...rows].map((row) => row.map(field).join(",") + "\r\n").join("");
+  }
+
+  function download(table) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([csv(table)], { type: "text/csv" }));
+    link.download = `${table.dataset.name}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  document.querySelectorAll("table").forEach((table) => {
+    sortable(table);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "csv";
+    button.textContent = "CSV";
+    button.title = "download this table with unrounded values";
+    button.addEventListener("click", () => download(table));
+    table.closest("figure").querySelector("figcaption").append(button);
+  });
+})();

@@ -1,0 +1,179 @@
+"""A comparison's result that nobody ran: realistic figures, hostile labels, every part filled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ictcli.compare import claims, course, statistics
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+SWEPT = f"ict note={HOSTILE}$x_1$|`&amp;`"
+METHODS = {
+    "ict": "ict",
+    SWEPT: "ict",
+    "grpo": "grpo",
+    "entropy20": "entropy20",
+    "stapo": "stapo",
+    "random": "random",
+}
+N, SAMPLES, STEPS, BINS = 128, 8, 60, 20
+
+
+def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
+    """The dict of comparison.json, format 2, of six variants."""
+    rng = np.random.default_rng(0)
+    labels = list(METHODS)
+    reach = dict(zip(labels, (0.44, 0.47, 0.4, 0.31, 0.41, 0.43), strict=True))
+    hard = rng.normal(0, 1.6, N)
+    luck = rng.normal(0, 0.12, (len(labels) + 1, seeds, 1))
+
+    def counts(level: float, run: int) -> Any:
+        logit = np.log(level / (1 - level)) * 1.6 + hard + luck[run]
+        return rng.binomial(SAMPLES, 1 / (1 + np.exp(-logit)))
+
+    correct = {statistics.BEFORE: counts(0.2, 0)}
+    correct |= {label: counts(reach[label], run) for run, label in enumerate(labels, 1)}
+    ks = [1, 4]
+    scores = statistics.scores_of(correct, SAMPLES, ks)
+    every = statistics.scores_of(correct, SAMPLES, range(1, SAMPLES + 1))
+    shapes = {
+        "reward": lambda x, v: 0.18 + (reach[v] - 0.15) * (1 - np.exp(-3 * x)),
+        "entropy": lambda x, v: 0.9 * np.exp(-(1.9 if v == "grpo" else 0.7) * x),
+        "renyi2": lambda x, v: 0.6 * np.exp(-(1.9 if v == "grpo" else 0.7) * x),
+        "share_kept": lambda x, v: (
+            np.where(x < 0.2, 1.0, 0.1) if METHODS[v] == "ict" else 0 * x + 0.5
+        ),
+        "length": lambda x, v: 34 + 9 * x * reach[v],
+        "grad_norm": lambda x, v: 0.6 + 0.5 * np.exp(-5 * x),
+    }
+    x = np.linspace(0, 1, steps)
+    noisy = {
+        (name, v): shape(x, v) * (1 + 0.05 * rng.normal(size=(seeds, steps)))
+        for name, shape in shapes.items()
+        for v in labels
+    }
+    curves = {
+        name: {
+            v: {
+                "step": list(range(1, steps + 1)),
+                "mean": noisy[name, v].mean(0).tolist(),
+                "low": noisy[name, v].min(0).tolist(),
+                "high": noisy[name, v].max(0).tolist(),
+            }
+            for v in labels
+        }
+        for name in shapes
+    }
+    probed = list(range(10, steps + 1, 10))
+    grid = np.linspace(0, 1, 101)
+    judged = [
+        *claims.accuracy_claims(scores, {"ict": 0.101, "random": 0.1}),
+        *course.entropy_claims({v: list(noisy["entropy", v]) for v in labels}),
+    ]
+    return {
+        "format": 2,
+        "command": f"ictcli compare chain-compare --seeds {seeds} --sweep 'method.note={HOSTILE}'",
+        "recipe": "chain-compare",
+        "recipe_toml": f'task = "chain"\n# {HOSTILE}\nlr = 2e-4\n```\n',
+        "overrides": [],
+        "task": "chain",
+        "model": "builtin:chain",
+        "versions": {"ictcli": "0.1.0", "python": "3.13.5", "torch": "2.13.0"},
+        "device": {"engine": "torch", "device": "cpu", "device_name": "", "parameters": 812_544},
+        "seeds": list(range(seeds)),
+        "steps": steps,
+        "problems": N,
+        "n": SAMPLES,
+        "ks": ks,
+        "baseline": "grpo",
+        "variants": [
+            {
+                "label": label,
+                "method": method,
+                "source": "arXiv 2606.19771, A.3.7",
+                "summary": "The share `keep` of tokens with the highest uniqueness.",
+                "overrides": [f"method.note={HOSTILE}"] if label == SWEPT else [],
+                "lr": 2e-4,
+                "tuned": {
+                    f"lr={lr}": {"pass@1": reach[label] - off, "pass@4": reach[label] + 0.2 - off}
+                    for lr, off in (("1e-4", 0.0213), ("2e-4", 0.0), ("4e-4", 0.0471))
+                },
+                "runs": seeds,
+                "failed": int(label == "stapo"),
+            }
+            for label, method in METHODS.items()
+        ],
+        "estimates": {
+            metric: {v: statistics.estimate(values).json() for v, values in mine.items()}
+            for metric, mine in scores.items()
+        },
+        "differences": {
+            metric: {v: one.json() for v, one in mine.items()}
+            for metric, mine in statistics.differences(scores, "grpo").items()
+        },
+        "claims": [claim.json() for claim in judged],
+        "passk": {
+            v: {m.removeprefix("pass@"): float(mine[v].mean()) for m, mine in every.items()}
+            for v in correct
+        },
+        "curves": curves,
+        "probe": {
+            v: {
+                "step": probed,
+                "pearson": (0.93 + 0.05 * rng.random(len(probed))).tolist(),
+                "error": (0.01 + 0.01 * rng.random(len(probed))).tolist(),
+            }
+            for v in ("ict", "grpo")
+        },
+        "places": {
+            v: {
+                "tokens": 2083 if METHODS[v] == "ict" else 20790,
+                "position": rng.dirichlet(np.full(BINS, 60)).tolist(),
+                "entropy": rng.dirichlet(np.linspace(1, 90, BINS)).tolist(),
+                "regime_high": 0.41,
+                "regime_low": 0.57,
+            }
+            for v in labels
+        },
+        "overlap": {
+            "labels": labels,
+            "jaccard": [[1.0 if a == b else 0.137 for b in labels] for a in labels],
+        },
+        "forks": [
+            {
+                "method": v,
+                "own": {"share": 0.1, "recall": 0.15 + 0.1 * at, "precision": 0.21},
+                "random_at_own": {"share": 0.1, "recall": 0.1, "precision": 0.14},
+                "equal": None
+                if v in ("grpo", "stapo")
+                else {"share": 0.1, "recall": 0.16 + 0.1 * at, "precision": 0.2},
+            }
+            for at, v in enumerate(labels)
+        ],
+        "uniqueness": {
+            "share": grid.tolist(),
+            "value": np.maximum(0.49 * np.exp(-9 * grid) - 0.01, 0).tolist(),
+            "zero": 0.31,
+            "elbow": {"share": 0.17, "value": 0.096},
+        },
+        "cost": {
+            v: {
+                "seconds_per_step": 1.27 + 0.1 * at,
+                "sample_s": 0.81 + 0.1 * at,
+                "update_s": 0.39,
+                "peak_bytes": 1_234_567_890 + at,
+            }
+            for at, v in enumerate(labels)
+        },
+        "paper": {
+            "note": "Qwen2.5 0.5B, P@1 / P@4 in %; 5 seeds, no variance given.",
+            "rows": [
+                {"method": "grpo", "MATH-500": "11.70/23.20", "GSM8K": [42.87, 63.15]},
+                {"method": "ict", "MATH-500": "12.15/24.80", "GSM8K": [40.27, 65.4]},
+            ],
+        },
+        "failed": [f"run 9/31: stapo, seed 2: {HOSTILE}\u202e is not finite"],
+        "rows": [],
+    }

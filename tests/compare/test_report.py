@@ -1,0 +1,289 @@
+"""The report: its numbers are the result's, its text stays text, it needs nothing but itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from results import HOSTILE, METHODS, SWEPT, result
+
+from ictcli.compare.report import write_report
+from ictcli.compare.report.numbers import figure, p_value, points
+
+VOID = {"meta", "br", "p", "li", "dt", "dd", "path", "use"}
+
+
+class Reader(HTMLParser):
+    """Tables as rows of (text, values), the elements, and every attribute that could fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.fetching: list[str] = []
+        self.ids: list[str] = []
+        self.tables: dict[str, list[list[tuple[str, list[Any]]]]] = {}
+        self.rows: list[list[tuple[str, list[Any]]]] = []
+        self.code = self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        names = {name: value or "" for name, value in attrs}
+        unsafe = {"src", "srcset", "action", "data", "poster", "xlink:href"}
+        self.fetching += [n for n in names if n in unsafe or n.startswith("on")]
+        self.fetching += [v for n, v in names.items() if n == "href" and not v.startswith("#")]
+        self.ids += [names["id"]] if "id" in names else []
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.rows = self.tables[names["data-name"]] = []
+        if tag == "tr":
+            self.rows.append([])
+        if "data-v" in names or "data-n" in names:
+            values = json.loads(names.get("data-v") or names["data-n"])
+            self.rows[-1].append(("", values))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if {"td", "th"} & set(self.open):
+            text, values = self.rows[-1][-1]
+            self.rows[-1][-1] = text + data, values
+        if "code" in self.open:
+            self.code += data
+        if not {"script", "style"} & set(self.open):
+            self.text += data
+
+    def values(self, name: str) -> dict[Any, list[Any]]:
+        """By first value, all the others of the row."""
+        rows = [[v for _, values in row for v in values] for row in self.tables[name][1:]]
+        return {row[0]: row[1:] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return result()
+
+
+@pytest.fixture(scope="module")
+def folder(found: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("report")
+    written = write_report(found, place)
+    assert [path.name for path in written] == ["report.html", "report.md", "report.json"]
+    assert sorted(place.iterdir()) == sorted(written)
+    return place
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_json_is_the_result(folder: Path, found: dict[str, Any]) -> None:
+    assert json.loads((folder / "report.json").read_text(encoding="utf-8")) == found
+
+
+def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, Any]) -> None:
+    read = Reader(page)
+    named = {**{label: label for label in METHODS}, "(before)": "before training"}
+    fields = ("value", "low", "high", "p", "p_holm", "p_swap", "p_swap_least", "detectable")
+    for metric in ("pass@1", "pass@4"):
+        mine = read.values(f"differences-{metric}")
+        assert mine == {
+            label: [one[name] for name in fields] + [one["seeds"]]
+            for label, one in found["differences"][metric].items()
+        }
+    one, four = found["estimates"]["pass@1"], found["estimates"]["pass@4"]
+    assert read.values("accuracy") == {
+        named[label]: [
+            one[label]["seeds"],
+            *(mine[label][part] for mine in (one, four) for part in ("value", "low", "high")),
+            one[label]["seed_sd"],
+        ]
+        for label in one
+    }
+    assert read.values("passk") == {
+        named[label]: list(mine.values()) for label, mine in found["passk"].items()
+    }
+    ends = read.values("last-step")
+    for label in METHODS:
+        curves = [mine[label] for mine in found["curves"].values()]
+        assert ends[label] == [c[part][-1] for c in curves for part in ("mean", "low", "high")]
+        assert read.values("cost")[label] == list(found["cost"][label].values())
+        tuned = next(v["tuned"] for v in found["variants"] if v["label"] == label)
+        reached = [value for tries in tuned.values() for value in tries.values()]
+        assert read.values("tuning")[label] == [*reached, 2e-4]
+        place = found["places"][label]
+        assert read.values("places")[label][:3] == [place["tokens"], 0.41, 0.57]
+    assert list(read.values("overlap").values()) == found["overlap"]["jaccard"]
+    for fork in found["forks"]:
+        equal = fork["equal"] or dict.fromkeys(("share", "recall", "precision"))
+        own = [*fork["own"].values(), *list(fork["random_at_own"].values())[1:]]
+        assert read.values("forks")[fork["method"]] == [*own, *equal.values()]
+    assert read.values("uniqueness") == {0.31: [0.17, 0.096, found["uniqueness"]["value"][0]]}
+    assert len(read.values("probe")) == 2
+    assert read.values("paper")["ict"][:2] == ["12.15/24.80", "40.27 / 65.4"]
+
+
+def test_what_is_shown_is_the_value_rounded(page: str, found: dict[str, Any]) -> None:
+    rows = Reader(page).tables["differences-pass@1"][1:]
+    for row, one in zip(rows, found["differences"]["pass@1"].values(), strict=True):
+        texts = [text for text, _ in row[1:]]
+        assert texts[0] == points(one["value"])
+        assert texts[1] == f"{points(one['low'])} to {points(one['high'])}"
+        assert texts[3] == p_value(one["p_holm"])
+        assert float(texts[0].replace("\u2212", "-")) == pytest.approx(100 * one["value"], abs=0.05)
+    assert points(-0.0001) == "0.0" and points(-0.0141) == "\u22121.4"
+    assert p_value(0.00099) == "< 0.001" and figure(0.15999) == "0.160" and figure(0) == "0"
+
+
+def test_hostile_text_stays_text_and_nothing_is_fetched(page: str, folder: Path) -> None:
+    read = Reader(page)
+    assert read.open == [] and read.fetching == []
+    assert read.tags.count("script") == 1
+    assert not {"img", "link", "iframe", "object", "base", "image"} & set(read.tags)
+    assert HOSTILE not in page and "\u202e" not in page
+    assert SWEPT in read.text and HOSTILE in read.code
+    assert "http" not in page.replace("http-equiv", "") and "@import" not in page
+    assert re.findall(r"url\((?!#)", page) == [] and "default-src 'none'" in page
+    assert len(set(read.ids)) == len(read.ids)
+    for name in re.findall(r'(?:url\(#|href="#)([^)"]+)', page):
+        assert name in read.ids
+    text = (folder / "report.md").read_text(encoding="utf-8")
+    prose = re.sub(r"^(`{3,})\n.*?\n\1$", "", text, flags=re.S | re.M)
+    assert "<" not in prose and "ict note=&lt;/script&gt;" in prose
+    assert "$x\\_1$\\|\\`&amp;amp;\\`" in prose
+
+
+def test_colours_are_the_pages_and_the_file_is_small(page: str) -> None:
+    drawings = re.findall(r"<svg viewBox.*?</svg>", page, flags=re.S)
+    assert len(drawings) >= 15
+    for drawing in drawings:
+        assert re.findall(r"#[0-9a-f]{6}", drawing) == [] and "font-family" not in drawing
+        assert "currentColor" in drawing or "var(--soft)" in drawing
+    assert len(page.encode()) < 1_500_000
+
+
+def test_markdown_has_the_same_tables(page: str, folder: Path) -> None:
+    text = (folder / "report.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    tables = Reader(page).tables
+    assert len(lines) == sum(len(rows) + 1 for rows in tables.values())
+    for one in tables["differences-pass@4"][3:]:
+        assert "| " + " | ".join(t for t, _ in one) in text.replace("&lt;", "<")
+
+
+def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path: Path) -> None:
+    alone = {**found["variants"][2], "tuned": None, "runs": 1}
+    found = {**found, "variants": [alone], "seeds": [0], "claims": [], "failed": [], "paper": None}
+    found["passk"] = {"grpo": {"1": 0.4}}
+    found |= {"differences": {"pass@1": {}}, "overlap": None, "uniqueness": None, "device": {}}
+    found |= {"curves": {}, "probe": {}, "places": {}, "cost": {}, "forks": []}
+    found["estimates"] = {"pass@1": {"grpo": found["estimates"]["pass@1"]["grpo"]}}
+    write_report(found, tmp_path)
+    read = Reader((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert set(read.tables) == {"accuracy", "methods", "versions"} and "svg" not in read.tags
+    for told in (
+        "No claim is judged",
+        "Nothing was run beside the baseline",
+        "no curve of pass@k",
+        "recorded no metrics",
+        "does not say where its true forks are",
+        "One method alone has no overlap",
+        "the probe was off",
+        "one rate is not fair to all",
+        "no numbers for this model",
+        "No run failed",
+        "Nothing is decided",
+    ):
+        assert told in re.sub(r"\s+", " ", read.text)
+
+
+def test_a_long_run_stays_small(found: dict[str, Any], tmp_path: Path) -> None:
+    curves = {
+        name: {label: {k: 20 * values for k, values in one.items()} for label, one in mine.items()}
+        for name, mine in found["curves"].items()
+    }
+    write_report({**found, "steps": 1200, "curves": curves}, tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert len(page.encode()) < 1_500_000 and "Each point stands for 8 steps" in page
+
+
+def test_the_package_does_not_import_matplotlib_before_it_draws() -> None:
+    code = "import sys, ictcli.cli, ictcli.compare.report; print('matplotlib' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout.strip() == "False", ended.stderr
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+DRIVER = """<script>addEventListener("load", async () => {
+  const table = document.querySelector('table[data-name="differences-pass@1"]');
+  const order = () => [...table.tBodies[0].rows].map((row) =>
+    JSON.parse(row.cells[1].dataset.v)[0]);
+  const head = () => table.tHead.rows[0].cells[1];
+  const orders = [order()];
+  for (let turn = 0; turn < 3; turn++) {
+    head().querySelector("button").click();
+    orders.push(order());
+  }
+  let blob = null;
+  URL.createObjectURL = (made) => { blob = made; return "#"; };
+  HTMLAnchorElement.prototype.click = function () { this.clicked = true; };
+  table.closest("figure").querySelector(".csv").click();
+  const drawn = [...document.querySelectorAll(".panel svg")].filter((s) =>
+    s.getBoundingClientRect().height > 60 && s.querySelectorAll("path").length > 5).length;
+  document.title = JSON.stringify([orders, await blob.text(), drawn,
+    document.querySelectorAll(".panel").length,
+    document.querySelectorAll("table").length, document.querySelectorAll(".csv").length,
+    document.images.length, performance.getEntriesByType("resource").length,
+    document.documentElement.scrollWidth <= innerWidth]);
+});</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+def test_in_a_browser_tables_sort_and_download_and_the_console_is_clean(
+    page: str, found: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "page.html").write_text(page.replace("</body>", DRIVER + "</body>"), "utf-8")
+    ended = subprocess.run(
+        [
+            *(CHROMIUM or "", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr"),
+            *("--virtual-time-budget=2000", "--window-size=500,900"),
+            (tmp_path / "page.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "CONSOLE" not in ended.stderr
+    title = ended.stdout.split("<title>")[1].split("</title>")[0].replace("&lt;", "<")
+    title = title.replace("&gt;", ">").replace("&amp;", "&")
+    orders, text, drawn, panels, tables, buttons, images, fetched, fits = json.loads(title)
+    assert drawn == panels >= 15 and tables == buttons >= 14
+    assert (images, fetched, fits) == (0, 0, True)
+    values = [one["value"] for one in found["differences"]["pass@1"].values()]
+    falling = sorted(values, reverse=True)
+    assert orders == [values, falling, falling[::-1], values]
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [float(row["pass@1 difference"]) for row in rows] == values
+    assert [row["method"] for row in rows] == [label for label in METHODS if label != "grpo"]
