@@ -61,7 +61,7 @@ def gather(
         *course.entropy_claims(
             {label: [_series(run, "entropy") for run in steps[label]] for label in labels}
         ),
-        *course.prediction_claims(_means({k: v for k, v in probes.items() if any(v)})),
+        *course.prediction_claims(_means(_subject({k: v for k, v in probes.items() if any(v)}))),
     ]
     return {
         "format": FORMAT,
@@ -173,6 +173,12 @@ def _probe(run: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
         for line in run
         if line.get("probe_pearson") is not None and line.get("probe_error") is not None
     ]
+
+
+def _subject(probes: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Of the variants that probed those of ict, which the claim is about, or else the first."""
+    mine = {k: v for k, v in probes.items() if claims.method_of(k) == claims.SUBJECT}
+    return mine or dict(list(probes.items())[:1])
 
 
 def _means(
