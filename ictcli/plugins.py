@@ -5,6 +5,7 @@ A recipe names files under `plugins`; they run with the user's rights, like any 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import zlib
@@ -32,8 +33,11 @@ def load(name: str, base: Path | None = None) -> Path:
         raise UserError(f"{path} is not a Python file.", "plugins are paths of .py files")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
+    if str(path.parent) not in sys.path:  # what lies beside it can be imported, as from a script
+        sys.path.append(str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is for data
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise UserError(
             f"The plugin {path} fails: {type(error).__name__}: {error}.",

@@ -17,6 +17,7 @@ from ictcli import plugins
 from ictcli.algorithm.methods import METHODS, Method, Options, ShareOptions, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError, nearest
+from ictcli.rewards.answers import compiled
 from ictcli.settings import (
     AdapterSettings,
     AlarmSettings,
@@ -191,9 +192,23 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
             raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
         find_method(recipe.method["name"])
         recipe.options()
+        _sound(recipe, source)
     except ValidationError as error:
         raise _explain(error, source, data.get("method")) from error
     return recipe
+
+
+def _sound(recipe: Recipe, source: str) -> None:
+    """What a table cannot know of itself."""
+    reward = recipe.reward
+    if reward.overlong_buffer > recipe.max_tokens:
+        raise UserError(
+            f"{source}: reward.overlong_buffer = {reward.overlong_buffer} is more than "
+            f"max_tokens = {recipe.max_tokens}.",
+            "the buffer is the last part of max_tokens",
+        )
+    if reward.pattern is not None:
+        compiled(reward.pattern)
 
 
 def _find_files(data: dict[str, Any], base: Path) -> None:

@@ -98,3 +98,19 @@ def test_problems_that_are_trained_on_are_not_evaluated_on(tmp_path: Path) -> No
     assert not {p.prompt for p in task.heldout(100)} & {p.prompt for p in task.finite}
     with pytest.raises(UserError, match="none is held out"):
         task_of(recipe_of(tmp_path, f"task={trained}", f"eval.bench={trained}"))
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("reward.pattern=(", "no regular expression"),
+        ("reward.overlong_buffer=17", "is more than max_tokens = 16"),
+        ("reward.timeout=0", "greater than 0"),
+        ("reward.overlong=-1", "greater than or equal to 0"),
+    ],
+)
+def test_a_reward_that_cannot_be_is_refused_at_once(
+    tmp_path: Path, override: str, words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        recipe_of(tmp_path, override)

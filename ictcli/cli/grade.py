@@ -46,11 +46,19 @@ def command(
     try:
         limits = Limits(timeout, memory, workers)
     except ValueError as error:
-        raise UserError(f"The {error}.", "--timeout 5 --memory 1 --workers 0") from error
+        raise UserError(
+            "The limits of an answer are positive numbers.", "--timeout 5 --memory 1 --workers 0"
+        ) from error
     verifier = find_verifier(kind)
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        what = "is a folder" if out.is_dir() else f"has no folder {out.parent} to lie in"
+        raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
     rows = read_rows(file)
     verdicts = grade_file(rows, verifier, pattern, limits)
-    if out is not None:
-        write_rows(out, rows, verdicts)
     unread = [row.number for row in rows if not verifier.readable(row.gold)]
     graded(rows, verdicts, unread, as_json=as_json)
+    if out is not None:
+        try:
+            write_rows(out, rows, verdicts)
+        except OSError as error:
+            raise UserError(f"--out {out} cannot be written: {error}.", "--out OTHER") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -53,6 +54,8 @@ def _row(line: str, number: int, path: Path) -> Row:
     for name in ("response", "gold"):
         value = columns.get(name)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UserError(f"{where} has no {name}.", form)
+        if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{where} has no {name}.", form)
         texts.append(str(value))
     choices: Any = columns.get("choices") or []

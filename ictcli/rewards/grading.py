@@ -84,7 +84,8 @@ def _many(
             verdict = None
         verdicts.append(verdict)
     calls = [(verifier.name, verifier.source, *pair) for pair in left]
-    for (pair, rows), found in zip(left.items(), isolated(_judged, calls, limits), strict=True):
+    results = isolated(_judged, calls, limits, prepare=_prepared)
+    for (pair, rows), found in zip(left.items(), results, strict=True):
         if isinstance(found, Fault):
             found = _from_fault(verifier, pair[0], found)
         for row in rows:
@@ -118,11 +119,21 @@ def _at_once(
 
 def _judged(name: str, source: str | None, text: str, gold: str) -> Verdict:
     """In a worker: the verdict of the verifier of that name, from that plugin or place."""
-    if source is not None and source.endswith(".py"):
-        plugins.load(source)
-    verifier = find_verifier(name)
+    verifier = _found(name, source)
     compare = verifier.judge if verifier.answers is None else verifier.answers.compare
     return compare(text, gold)
+
+
+def _prepared(name: str, source: str | None, text: str, gold: str) -> None:
+    """In a worker, before the clock starts: import what the call needs."""
+    _found(name, source)
+
+
+def _found(name: str, source: str | None) -> Verifier:
+    """In a worker, before the limits of a call: its verifier, read once."""
+    if source is not None and source.endswith(".py"):
+        plugins.load(source)
+    return find_verifier(name)
 
 
 def _from_fault(verifier: Verifier, text: str, fault: Fault) -> Verdict:

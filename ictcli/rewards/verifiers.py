@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,16 +100,25 @@ def checked(name: str, function: Callable[[str, str], Any]) -> Judge:
     """The function, held to giving a Verdict (or a bool, which becomes one)."""
 
     def judge(response: str, gold: str) -> Verdict:
-        found = function(response, gold)
+        found: Any = function(response, gold)
         if isinstance(found, bool):
             return Verdict("correct" if found else "wrong")
         if not isinstance(found, Verdict) or found.status not in STATUSES:
-            raise TypeError(f"{name} gave {found!r:.80}, not a Verdict")
-        if found.score is not None and not math.isfinite(found.score):
-            raise ValueError(f"{name} gave a score of {found.score}")
-        return found
+            raise TypeError(f"{name} gave {found!r:.80}, not a bool or a Verdict")
+        texts: tuple[Any, ...] = (found.extracted, found.reason)
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"{name} gave a verdict whose texts are none: {found!r:.80}")
+        score = None if found.score is None else float(found.score)
+        if score is not None and not math.isfinite(score):
+            raise ValueError(f"{name} gave a score of {score}")
+        return Verdict(found.status, printable(found.extracted), printable(found.reason), score)
 
     return judge
+
+
+def printable(text: str) -> str:
+    """The same without halves of surrogate pairs, which no file takes."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def find_verifier(name: str) -> Verifier:
@@ -118,6 +129,10 @@ def find_verifier(name: str) -> Verifier:
     place, colon, function = name.rpartition(":")
     if colon and place:
         return from_source(place, function)
+    if name.endswith(".py"):
+        raise UserError(
+            f"{name} is a file, and the function in it is not named.", f"for example {name}:grade"
+        )
     raise UserError(
         f"There is no verifier {name!r}{nearest(name, sorted(VERIFIERS))}.",
         "the verifiers are: " + ", ".join(sorted(VERIFIERS)) + "; or my_rewards.py:function",
@@ -142,7 +157,8 @@ def from_source(place: str, function: str) -> Verifier:
     else:
         source = f"{place}:{function}"
         try:
-            module = importlib.import_module(place)
+            with contextlib.redirect_stdout(sys.stderr):
+                module = importlib.import_module(place)
         except Exception as error:
             raise UserError(
                 f"The module {place} of the verifier {source} cannot be imported: "

@@ -19,6 +19,8 @@ from typing import Any, Literal, TypeVar
 T = TypeVar("T")
 
 _GIB = 2**30
+IMPORT_SECONDS = 60.0
+"""For a verifier's own imports, which its limits do not count."""
 OUT_OF_MEMORY, BLOATED = 86, 87  # exit codes
 
 
@@ -55,6 +57,7 @@ class This:
 
     limits = Limits()
     idle = 0  # its size before the first call; 0: this is no worker
+    imported = 0  # what verifiers brought along
     ceiling = math.inf  # of resident memory, during a call
 
 
@@ -95,13 +98,20 @@ def _size() -> int:
 
 def answer(call: bytes) -> bytes:
     """A call under its limits; its result or Fault."""
-    limits, size = This.limits, _size()
-    memory = int(limits.memory * _GIB)
-    if size > This.idle + memory:  # earlier calls left that much
+    limits = This.limits
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, IMPORT_SECONDS)
+        prepared = tried(_prepared, (call,), limits)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if isinstance(prepared, Fault):
+        return pickle.dumps(prepared)
+    size, memory = _size(), int(limits.memory * _GIB)
+    if size > This.idle + This.imported + memory:  # earlier calls left that much
         time.sleep(0.2)  # pebble hears first that the call has started
         os._exit(BLOATED)
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     try:
         This.ceiling = _resident_peak() + memory
         if size > 1:
@@ -116,8 +126,17 @@ def answer(call: bytes) -> bytes:
     return found if isinstance(found, bytes) else pickle.dumps(found)
 
 
+def _prepared(call: bytes) -> None:
+    """What a call needs imported; its size is the worker's own from then on."""
+    _, prepare, arguments = pickle.loads(call)
+    if prepare is not None:
+        before = _size()
+        prepare(*arguments)
+        This.imported += max(_size() - before, 0)
+
+
 def _performed(call: bytes) -> bytes:
-    function, arguments = pickle.loads(call)
+    function, _, arguments = pickle.loads(call)
     return pickle.dumps(function(*arguments))
 
 

@@ -27,6 +27,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from ictcli.rewards.worker import (
     BLOATED,
+    IMPORT_SECONDS,
     OUT_OF_MEMORY,
     Fault,
     Limits,
@@ -46,12 +47,16 @@ _CALLS_OF_A_WORKER = 5000  # then a new one: calls leave things behind
 
 
 def isolated(
-    function: Callable[..., T], arguments: Sequence[tuple[Any, ...]], limits: Limits | None = None
+    function: Callable[..., T],
+    arguments: Sequence[tuple[Any, ...]],
+    limits: Limits | None = None,
+    prepare: Callable[..., None] | None = None,
 ) -> list[T | Fault]:
     """`function(*arguments[i])` for each i, in the order of `arguments`.
 
-    A worker finds `function` by its module and name, so it cannot be one of `__main__`. What it
-    prints goes to stderr. RuntimeError where workers die before they are given a call.
+    A worker finds `function` by its module and name, so it cannot be one of `__main__`. `prepare`
+    is called with the same arguments before the limits count: imports belong there. What they
+    print goes to stderr. RuntimeError where workers die before they are given a call.
     """
     limits = limits or Limits()
     if This.idle:  # this is a worker itself
@@ -60,26 +65,31 @@ def isolated(
     calls: dict[int, bytes] = {}  # pebble's pipes break at what cannot be pickled or unpickled
     for index, call in enumerate(arguments):
         try:
-            calls[index] = pickle.dumps((function, tuple(call)))
+            calls[index] = pickle.dumps((function, prepare, tuple(call)))
         except Exception as error:
             results[index] = described(error)
     for _ in range(_ROUNDS):
         if calls:
             with _lease(limits) as held:
-                calls = _round(held.pool, calls, results, limits)
+                calls = _round(held.pool, calls, results, limits, bool(prepare))
     if any(index not in results for index in calls):
         raise RuntimeError("The workers of the verifiers die before they are given an answer.")
     return [results[index] for index in range(len(arguments))]
 
 
 def _round(
-    pool: ProcessPool, calls: dict[int, bytes], results: dict[int, Any], limits: Limits
+    pool: ProcessPool,
+    calls: dict[int, bytes],
+    results: dict[int, Any],
+    limits: Limits,
+    prepared: bool,
 ) -> dict[int, bytes]:
     """Write down what comes of the calls and give those that deserve another round: a pool that
     broke or a worker that was killed from outside says nothing of the call."""
     futures: dict[int, Any] = {}
     again: dict[int, bytes] = {}
     last_resort = 2 * limits.seconds + 5  # by the wall clock, where a call undoes its alarm
+    last_resort += IMPORT_SECONDS if prepared else 0
     with contextlib.suppress(RuntimeError, BrokenProcessPool):  # it broke meanwhile
         for index, call in calls.items():
             futures[index] = pool.schedule(answer, (call,), timeout=last_resort)

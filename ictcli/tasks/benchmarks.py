@@ -133,10 +133,14 @@ def _aime(name: str, data: str | None, question: str, year: str = "") -> Benchma
 
 def _apart(problems: list[Problem]) -> list[Problem]:
     """The same, a repeated id followed by its number: samples are kept by id."""
-    seen: dict[str, int] = {}
+    taken = {problem.id for problem in problems}
+    given: set[str] = set()
     apart: list[Problem] = []
     for problem in problems:
-        seen[problem.id] = count = seen.get(problem.id, 0) + 1
-        id_ = problem.id if count == 1 else f"{problem.id}#{count}"
+        id_, number = problem.id, 1
+        while id_ in given or (number > 1 and id_ in taken):
+            number += 1
+            id_ = f"{problem.id}#{number}"
+        given.add(id_)
         apart.append(Problem(id_, problem.prompt, problem.gold, problem.choices))
     return apart

@@ -75,8 +75,13 @@ def test_golds_that_cannot_be_read_are_told(ictcli: Processes, tmp_path: Path) -
         ('{"response": "a", "gold": "1", "choices": "A"}', [], "choices is not a list"),
         ('{"response": "a", "gold": "1"}', ["--kind=mth"], "did you mean math"),
         ('{"response": "a", "gold": "1"}', ["--pattern=("], "no regular expression"),
-        ('{"response": "a", "gold": "1"}', ["--timeout=0"], "limits are positive numbers"),
+        ('{"response": "a", "gold": "1"}', ["--timeout=0"], "limits of an answer are positive"),
         ('{"response": "a", "gold": "1"}', ["--kind=no.py:f"], "There is no plugin file"),
+        ('{"response": "a", "gold": "1"}', ["--kind=no.py"], "the function in it is not named"),
+        ('{"response": "a", "gold": "1"}', ["--out=."], "--out . is a folder"),
+        ('{"response": "a", "gold": "1"}', ["--out=no/v.jsonl"], "has no folder no to lie in"),
+        ('{"response": NaN, "gold": "1"}', [], "line 1 has no response"),
+        ('{"response": "a", "gold": true}', [], "line 1 has no gold"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -235,3 +235,29 @@ def test_verifiers_of_a_file_run_in_a_worker_and_are_reported_when_they_fail(
         find_verifier(f"{tmp_path / 'mine.py'}:quarter")
     with pytest.raises(UserError, match="cannot be imported"):
         find_verifier("no.such.module:grade")
+
+
+def test_what_a_verifier_imports_is_not_charged_to_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("VALUE = 3\n")
+    (tmp_path / "slow.py").write_text(
+        "import time\nimport beside\nprint('loaded')\ntime.sleep(1.5)\n"
+        "def f(response, gold): return beside.VALUE == 3\n"
+    )
+    found = grade(["a", "b"], ["", ""], f"{tmp_path}/slow.py:f", limits=Limits(seconds=1.0))
+    assert [one.status for one in found] == ["correct", "correct"]
+
+
+@pytest.mark.parametrize(
+    "given", ["Verdict('wrong', 5)", "Verdict('wrong', 'x', None)", "Verdict('fine')", "1", "None"]
+)
+def test_a_verdict_that_is_none_is_the_verifiers_failure(tmp_path: Path, given: str) -> None:
+    (tmp_path / "junk.py").write_text(
+        f"from ictcli.rewards import Verdict\ndef f(response, gold): return {given}\n"
+    )
+    found = grade("a", "b", f"{tmp_path}/junk.py:f")
+    assert found.failed and found.status == "unparsed"
+
+
+def test_halves_of_surrogate_pairs_do_not_pass() -> None:
+    found = grade(["a"], ["b"], lambda response, gold: Verdict("wrong", "\ud800"))
+    assert found[0].extracted.encode() == b"?"
