@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,9 @@ def gather(
 
 def _about(engine: Engine, done: Sequence[Member]) -> dict[str, Any]:
     about = environment(engine, done[0].recipe)
-    versions = {key: value for key, value in about.items() if isinstance(value, str)}
-    return {"versions": versions, "device": engine.describe()}
+    named = {"ictcli": about["ictcli"], "python": about["python"], **about["libraries"]}
+    system = f"{platform.system()} {platform.machine()}"
+    return {"versions": {**named, "system": system}, "device": engine.describe()}
 
 
 def _counts(

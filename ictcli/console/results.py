@@ -43,10 +43,10 @@ class EvalProgress:
     def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
-    def of(self, name: str) -> Callable[[int, int], None]:
-        """A callback for one benchmark, told how many problems of how many are done, first at
-        the start."""
-        task = self._bar.add_task(name, total=None, left="-")
+    def of(self, name: str, problems: int) -> Callable[[int, int], None]:
+        """A callback for one benchmark of so many problems, told how many of how many are done,
+        first at the start."""
+        task = self._bar.add_task(name, total=problems, left="-")
         begun: tuple[int, float] | None = None
         said = time.perf_counter()
 

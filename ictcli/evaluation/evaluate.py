@@ -110,9 +110,10 @@ def evaluate(
     ids = prompts.encode(engine, problems, domain, settings, sampling.max_tokens)
     found: list[Sample] = []
     failures: set[str] = set()
+    private = domain.private and not shown
     if samples is not None:
         if resume:
-            found = files.recover(samples, problems, n, chunk)
+            found = files.recover(samples, problems, n, chunk, private=private)
         else:
             files.start(samples)
     begun = len(found) // n
@@ -126,7 +127,6 @@ def evaluate(
         rollouts = engine.generate(ids[first : first + chunk], n, sampling, seed_here)
         texts = prompts.decode(engine.tokenizer, rollouts)
         verdicts = domain.judge(part, texts)
-        private = domain.private and not shown
         news = {verdict.reason for verdict in verdicts if verdict.failed and not private}
         for reason in sorted(news - failures)[: FAILURES - len(failures)]:
             failures.add(reason)

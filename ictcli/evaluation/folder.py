@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -20,11 +21,13 @@ from typing import Any, cast
 
 from filelock import FileLock, Timeout
 
-from ictcli.errors import UserError
+from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.identity import difference_of
-from ictcli.files import sweep, write_json
+from ictcli.files import is_leftover, write_json
 
 SETTINGS = "settings.json"
+REPLACED = (SETTINGS, "results.json", "results.md")
+"""Files that are written beside and renamed: a kill may leave such a one under another name."""
 
 
 @contextlib.contextmanager
@@ -36,45 +39,116 @@ def opened(
     *,
     resume: bool,
     say: Callable[[str], None],
-) -> Generator[Path]:
-    """The folder of an evaluation, locked: `out`, or base/name with a number behind it where that
-    is taken; with `resume` `out`, or the newest folder in `base` with these settings. UserError
-    where `out` holds another evaluation."""
+) -> Generator[tuple[Path, bool]]:
+    """The folder of an evaluation, locked, and whether one is resumed there: `out`, or base/name
+    with a number behind it where that is taken; with `resume` `out`, or the newest folder in `base`
+    with these settings. UserError where `out` holds anything else, which is left as it is."""
     if out is None and resume:
         out = _newest(base, name, settings, say)
-    folder = _make(base, name) if out is None else out
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
+    with _faults(out or base):
+        if out is not None:
+            check(out)  # before anything is written there
+        folder = _make(base, name) if out is None else out
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(
+                f"The folder {folder} is in use by another process.",
+                "wait for it, stop it with Ctrl-C, or choose another folder with --out",
+            ) from None
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(
-            f"The folder {folder} is in use by another process.",
-            "wait for it, stop it with Ctrl-C, or choose another folder with --out",
-        ) from None
-    try:
-        sweep(folder)
-        _take(folder, settings, resume=resume)
-        yield folder
+        with _faults(folder):
+            resumed = _take(folder, settings, resume=resume)
+            _sweep(folder)
+        yield folder, resumed
     finally:
         lock.release()
 
 
-def _take(folder: Path, settings: dict[str, Any], *, resume: bool) -> None:
-    """Hold the folder's settings against these, or write them where there are none."""
+def check(out: Path) -> None:
+    """UserError where a folder is no place for an evaluation; nothing is written."""
+    with _faults(out):
+        _begun(out)
+
+
+@contextlib.contextmanager
+def _faults(folder: Path) -> Generator[None]:
+    """Say of a folder that cannot be made or written what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RunFailedError(
+                f"No space is left on the disk ({folder}).",
+                "free some, or --out OTHER takes a folder on another disk",
+            ) from error
+        denied = error.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
+        raise (RunFailedError if denied else UserError)(
+            f"The folder {folder} cannot be written: {error.strerror or error}.",
+            "--out OTHER takes another folder: a new one, an empty one, or an evaluation's",
+        ) from error
+
+
+def _take(folder: Path, settings: dict[str, Any], *, resume: bool) -> bool:
+    """Hold the folder's settings against these, or write them into an empty folder; gives whether
+    there were any."""
+    before = _begun(folder)
+    if before is None:
+        write_json(folder / SETTINGS, settings)
+        return False
+    if not resume:
+        raise UserError(
+            f"The folder {folder} holds an evaluation already.",
+            "--resume goes on with it; --out OTHER takes another folder",
+        )
+    if differs := difference_of(before, settings):
+        raise UserError(
+            f"The evaluation in {folder} has {differs}.",
+            "the settings it was begun with continue it; --out OTHER begins another",
+        )
+    return True
+
+
+def _begun(folder: Path) -> dict[str, Any] | None:
+    """The settings of the evaluation in a folder; None where it is missing or empty. UserError
+    where it holds anything else."""
+    if not folder.exists():
+        return None
+    hint = "--out OTHER takes another folder: a new one, an empty one, or an evaluation's"
     if (folder / SETTINGS).exists():
-        if not resume:
+        found = read(folder)
+        if found is None:
             raise UserError(
-                f"The folder {folder} holds an evaluation already.",
-                "--resume goes on with it; --out OTHER takes another folder",
+                f"{folder / SETTINGS} cannot be read: it is no JSON of an evaluation.", hint
             )
-        if differs := difference_of(read(folder), settings):
-            raise UserError(
-                f"The evaluation in {folder} has {differs}.",
-                "the settings it was begun with continue it; --out OTHER begins another",
-            )
-        return
-    write_json(folder / SETTINGS, settings)
+        return found
+    others = [path.name for path in folder.iterdir() if not _is_trace(path)]
+    if others:
+        raise UserError(
+            f"The folder {folder} is not empty and no evaluation's: it holds {min(others)}, "
+            f"and no {SETTINGS}.",
+            hint,
+        )
+    return None
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether it is what an evaluation leaves that was killed before it wrote its settings."""
+    return path.name == ".lock" or _is_left(path)
+
+
+def _is_left(path: Path) -> bool:
+    """Whether it is what a killed write of one of our files left."""
+    ours = path.name.startswith(tuple(f".{name}." for name in REPLACED))
+    return ours and is_leftover(path) and path.is_file()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed writes left in an evaluation's folder; what else lies there stays."""
+    for path in [path for path in folder.iterdir() if _is_left(path)]:
+        path.unlink(missing_ok=True)
 
 
 def _newest(
@@ -85,7 +159,7 @@ def _newest(
     files.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
     differs: str | None = None
     for file in files:
-        found = difference_of(read(file.parent), settings)
+        found = difference_of(read(file.parent) or {}, settings)
         if found is None:
             return file.parent
         if differs is None and file.parent.name.startswith(name):
@@ -94,13 +168,15 @@ def _newest(
     return None
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """The settings of an evaluation's folder; those that are no JSON object are like no others."""
+def read(folder: Path) -> dict[str, Any] | None:
+    """The settings of an evaluation's folder; None where they are none."""
     try:
         found = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    except ValueError:
-        return {}
-    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+    except (ValueError, OSError):
+        return None
+    if not isinstance(found, dict) or "format" not in found:
+        return None
+    return cast(dict[str, Any], found)
 
 
 def _make(base: Path, name: str) -> Path:

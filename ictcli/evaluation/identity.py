@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,7 @@ from ictcli.evaluation.evaluate import chunk_of
 from ictcli.evaluation.request import Asked, Contender, Request
 from ictcli.launch import versions
 from ictcli.models import fingerprint
+from ictcli.rewards import Verifier
 
 FORMAT = 1
 
@@ -79,11 +81,33 @@ def settings_of(
         "seed": request.seed,
         "chunk": chunk_of(request.n),
         "show_private": request.show_private,
-        "plugins": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in plugins},
+        "plugins": _checksums([*plugins, *filter(None, map(verifier_file, asked))]),
         "models": list(models),
         "benchmarks": [benchmark_settings(one) for one in asked],
     }
     return json.loads(json.dumps(found))  # as it reads back
+
+
+def verifier_file(asked: Asked) -> Path | None:
+    """The file that a benchmark's verifier is in, where it is a user's: `file.py`,
+    `file.py:function` or `module:function`."""
+    verify = asked.benchmark.domain.verify
+    source = verify.source if isinstance(verify, Verifier) else None
+    if source is None:
+        return None
+    place = source if source.endswith(".py") else source.rpartition(":")[0]
+    if place.endswith(".py"):
+        return Path(place)
+    file = getattr(sys.modules.get(place), "__file__", None)
+    return Path(file) if file else None
+
+
+def _checksums(files: Iterable[Path]) -> dict[str, list[str]]:
+    """The checksums of the files of each name, the same wherever they lie."""
+    found: dict[str, list[str]] = {}
+    for path in dict.fromkeys(file.resolve() for file in files):
+        found.setdefault(path.name, []).append(hashlib.sha256(path.read_bytes()).hexdigest())
+    return {name: sorted(found[name]) for name in sorted(found)}
 
 
 def difference_of(before: dict[str, Any], now: dict[str, Any]) -> str | None:

@@ -75,7 +75,7 @@ def with_differences(
     found: list[dict[str, Any]] = []
     for one in entries:
         first = firsts.setdefault(one["benchmark"], one)
-        differs = None if first is one else difference(one, first, ks, seed)
+        differs = None if first["name"] == one["name"] else difference(one, first, ks, seed)
         found.append({**one, "difference": differs})
     return found
 

@@ -19,6 +19,9 @@ from ictcli.settings import QUESTION, TEMPLATES, EngineSettings, PromptSettings
 from ictcli.tasks import Benchmark, find_benchmark
 from ictcli.types import Problem, Sampling
 
+RESERVED = ("settings", "timings", "results")
+"""Names of the folder's own files, which no benchmark's samples go by."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -114,17 +117,33 @@ def find_benchmarks(names: str, data: Sequence[str], request: Request) -> list[A
         problems = benchmark.problems(request.limit)
         if not problems:
             raise UserError(f"The benchmark {name} has no problems.", "look at its data")
-        stem = Path(benchmark.name).stem
-        taken = [Path(other.name).stem for other in found].count(stem)
+        if any(benchmark.name == other.name for other in found):
+            raise UserError(
+                f"--bench names the benchmark {benchmark.name} twice ({name} is another name of "
+                "it).",
+                "leave one of them out",
+            )
         found.append(
             Asked(
                 replace(benchmark, domain=domain),
                 problems,
                 request.max_tokens or benchmark.max_tokens,
-                f"{stem}-{taken + 1}" if taken else stem,
+                _stem(benchmark.name, [other.stem for other in found]),
             )
         )
     return found
+
+
+def _stem(name: str, taken: Sequence[str]) -> str:
+    """The stem of a benchmark's samples: its own, or with a number behind it where that is taken,
+    also by a name that differs in its case alone, which is one file on some disks."""
+    own = Path(name).stem
+    out = {*RESERVED, *(other.casefold() for other in taken)}
+    stem, number = own, 1
+    while stem.casefold() in out:
+        number += 1
+        stem = f"{own}-{number}"
+    return stem
 
 
 def _files(names: Sequence[str], data: Sequence[str]) -> dict[str, str]:
@@ -205,7 +224,10 @@ def _names(models: Sequence[str]) -> list[str]:
     if len(set(models)) < len(models):
         twice = next(model for model in models if models.count(model) > 1)
         raise UserError(f"The model {twice} is named twice.", "once is enough")
-    parts = [Path(model.replace(":", "-")).parts for model in models]
+    unnamed = ("", "..")  # of `.`, `..` and the like: the folder's own name is another
+    paths = [Path(model) for model in models]
+    paths = [path.resolve() if path.name in unnamed else path for path in paths]
+    parts = [Path(str(path).replace(":", "-")).parts for path in paths]
     for depth in range(1, max(map(len, parts), default=1) + 1):
         names = ["-".join(p.strip("/") for p in own[-depth:]) for own in parts]
         if len(set(names)) == len(names):

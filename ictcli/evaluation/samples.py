@@ -13,9 +13,12 @@ import numpy as np
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.rewards import Verdict
+from ictcli.rewards.verifiers import STATUSES
 from ictcli.types import Problem, Rollouts
 
 PARSED = ("correct", "wrong")
+BEGINNING = b'{"id": "'
+"""Of each line: a last one without an end that begins in another way is no torn line of ours."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,12 @@ def start(path: Path) -> None:
     path.write_bytes(b"")
 
 
-def recover(path: Path, problems: Sequence[Problem], n: int, chunk: int) -> list[Sample]:
+def recover(
+    path: Path, problems: Sequence[Problem], n: int, chunk: int, *, private: bool
+) -> list[Sample]:
     """The samples of the whole chunks of `chunk` problems that a killed evaluation left, in their
     order; the file is cut behind them. A torn last line is no line. UserError where lines are
-    changed or were taken out."""
+    changed or were taken out, or are another benchmark's; the file stays as it is."""
     if not path.exists():
         start(path)
         return []
@@ -104,15 +109,12 @@ def recover(path: Path, problems: Sequence[Problem], n: int, chunk: int) -> list
     ends = [0]
     with path.open("rb") as file:
         for number, raw in enumerate(file):
-            if not raw.endswith(b"\n"):
-                break  # torn
+            torn = not raw.endswith(b"\n")
+            if torn and BEGINNING.startswith(raw.rstrip(b"\0")[: len(BEGINNING)]):
+                break
             ends.append(ends[-1] + len(raw))
-            line = _line(raw)
-            if (
-                line is None
-                or number >= n * len(problems)
-                or line["id"] != problems[number // n].id
-            ):
+            line = None if torn or number >= n * len(problems) else _line(raw)
+            if line is None or not _is_of(line, problems[number // n], private=private):
                 raise UserError(
                     f"{path}, line {number + 1} is not as this evaluation wrote it.",
                     "put the file back, or evaluate in another folder: --out OTHER",
@@ -125,6 +127,12 @@ def recover(path: Path, problems: Sequence[Problem], n: int, chunk: int) -> list
     return found[: done * n]
 
 
+def _is_of(line: dict[str, Any], problem: Problem, *, private: bool) -> bool:
+    """Whether a line is a sample of that problem."""
+    keys = ("id",) if private else ("id", "prompt", "gold")
+    return all(line.get(key) == getattr(problem, key) for key in keys)
+
+
 def _line(raw: bytes) -> dict[str, Any] | None:
     """A line, or None where it is none of ours."""
     try:
@@ -135,7 +143,8 @@ def _line(raw: bytes) -> dict[str, Any] | None:
     if not isinstance(line, dict):
         return None
     line = cast(dict[str, Any], line)
-    return line if all(isinstance(line.get(key), kind) for key, kind in kinds.items()) else None
+    whole = all(isinstance(line.get(key), kind) for key, kind in kinds.items())
+    return line if whole and line["status"] in STATUSES else None
 
 
 def by_problem(name: str, samples: Sequence[Sample], n: int, problems: int) -> list[list[Sample]]:

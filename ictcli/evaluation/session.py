@@ -21,6 +21,8 @@ from ictcli.evaluation.tables import markdown
 from ictcli.files import write_json, write_text
 
 Progress = Callable[[int, int], None]
+Bar = Callable[[str, int], Progress]
+"""What shows the progress of an evaluation of that name and so many problems."""
 
 
 class Engines:
@@ -46,7 +48,7 @@ def run(
     out: Path | None = None,
     resume: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    progress: Callable[[str], Progress] = lambda name: lambda done, total: None,
+    progress: Bar = lambda name, problems: lambda done, total: None,
 ) -> tuple[list[dict[str, Any]], Path]:
     """Evaluate and write; gives the entries of results.json and the folder.
 
@@ -66,6 +68,8 @@ def run(
                 f"note: {contender.name} was trained with the answer pattern {pattern!r}; "
                 "--pattern reads answers so here too."
             )
+    if out is not None:
+        places.check(out)  # before models take their time
     engines = Engines()
     abouts: list[dict[str, Any]] = []
     for contender in reversed(contenders):  # the first stays loaded
@@ -75,12 +79,14 @@ def run(
             if len(contenders) > 1:
                 error.message = f"{contender.name}: {error.message}"
             raise
-    settings = settings_of(request, abouts, asked, plugins)
+    loaded = [*plugins, *(path for contender in contenders for path in contender.trained.plugins)]
+    settings = settings_of(request, abouts, asked, loaded)
     base = contenders[0].run / "eval" if len(contenders) == 1 and contenders[0].run else None
     name = "-vs-".join(contender.name for contender in contenders)[:80] + f"-seed{request.seed}"
-    with places.opened(
-        out, base or Path("evals"), name, settings, resume=resume, say=say
-    ) as folder:
+    with places.opened(out, base or Path("evals"), name, settings, resume=resume, say=say) as (
+        folder,
+        resumed,
+    ):
         found: list[dict[str, Any]] = []
         with _kept(folder):
             for contender in contenders:
@@ -95,15 +101,24 @@ def run(
                             request,
                             settings,
                             folder,
-                            where / f"{one.stem}.jsonl",
+                            _place(where / f"{one.stem}.jsonl", resumed=resumed),
                             say,
-                            progress(label),
+                            progress(label, len(one.problems)),
                         )
                     )
                     found = with_differences(found, request.ks, request.seed)
                     write_json(folder / "results.json", found)
             write_text(folder / "results.md", markdown(found))
         return found, folder
+
+
+def _place(samples: Path, *, resumed: bool) -> Path:
+    """A file of samples. UserError where it is there and is not this evaluation's."""
+    if not resumed and samples.exists():
+        raise UserError(
+            f"{samples} was put there by another program.", "--out OTHER takes another folder"
+        )
+    return samples
 
 
 def _looked_at(engine: Engine, contender: Contender, asked: Sequence[Asked]) -> dict[str, Any]:
@@ -125,8 +140,14 @@ def _kept(folder: Path) -> Generator[None]:
             f"Interrupted: the samples so far are in {folder}.", f"{again} goes on from there"
         ) from None
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, BrokenPipeError):
             raise
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            where = f" ({error.filename})" if error.filename else ""
+            raise RunFailedError(
+                f"{error.strerror or error}{where}; the samples so far are in {folder}.",
+                f"mend that, then {again}",
+            ) from error
         raise RunFailedError(
             f"No space is left on the disk; the samples so far are in {folder}.",
             f"free some, then {again}",
@@ -167,7 +188,7 @@ def _evaluated(
         progress=progress,
         say=say,
         chunk=chunk_of(request.n),
-        resume=True,  # in a new folder there are none
+        resume=True,  # see `_place`: those there are, are ours
         shown=request.show_private,
         timed=lambda first, seconds: places.add_timing(
             folder, contender.name, one.name, first, seconds

@@ -59,12 +59,22 @@ def scores(entries: Entries, *, folded: bool = False) -> Grid:
 def listed(entries: Entries) -> Grid:
     """A row a model, benchmark and metric."""
     names = metrics_of(entries)
+    return _listed(entries, [[(name, interval(e[name])) for name in names] for e in entries])
+
+
+def listed_costs(entries: Entries) -> Grid:
+    """A row a model, benchmark and cost."""
+    return _listed(entries, [list(zip(COSTS, _costs(e), strict=True)) for e in entries])
+
+
+def _listed(entries: Entries, values: Sequence[Sequence[tuple[str, str]]]) -> Grid:
+    """A row a model, benchmark, and name of a value."""
     return Grid(
         ["model", "benchmark", "metric", "value"],
         [
-            ["" if i else e["name"], "" if i else e["benchmark"], name, interval(e[name])]
-            for e in entries
-            for i, name in enumerate(names)
+            ["" if i else e["name"], "" if i else e["benchmark"], name, value]
+            for e, named in zip(entries, values, strict=True)
+            for i, (name, value) in enumerate(named)
         ],
     )
 
@@ -91,7 +101,7 @@ def fitting(entries: Entries, width: int | None) -> list[Grid]:
     if width is None or whole(entries).width <= width:
         return [whole(entries)]
     ways = (scores(entries), scores(entries, folded=True), listed(entries))
-    costly = (costs(entries), costs(entries, speed=False))
+    costly = (costs(entries), costs(entries, speed=False), listed_costs(entries))
     return [
         next((grid for grid in tried if grid.width <= width), tried[-1]) for tried in (ways, costly)
     ]

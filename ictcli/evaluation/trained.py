@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import ValidationError
+
 from ictcli import plugins
 from ictcli.errors import UserError
 from ictcli.settings import EngineSettings, PromptSettings, SamplingSettings
@@ -24,23 +26,46 @@ class Trained:
     """How answers were read in training. A benchmark is read in its own way."""
     missing: tuple[str, ...] = ()
     """Plugins of the run that are not there any more: only its own benchmarks would need them."""
+    plugins: tuple[Path, ...] = ()
+    """Those that are."""
 
 
 def as_trained(run: Path) -> Trained:
-    """Read a run's recipe, and load its plugins where they still are."""
-    data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
+    """Read a run's recipe, and load its plugins where they still are. UserError where it is none,
+    or only a part of one."""
+    try:
+        return _read(run / "recipe.toml")
+    except (KeyError, ValueError, TypeError, AttributeError) as error:  # TOML's and pydantic's too
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        elif isinstance(error, KeyError):
+            reason = f"it has no {error.args[0]}"
+        else:
+            reason = str(error)
+        raise UserError(
+            f"{run / 'recipe.toml'} is damaged, or no run's recipe: {reason.rstrip('.')}.",
+            f"put it back as it was, or evaluate the model alone: {run / 'model'}",
+        ) from error
+
+
+def _read(file: Path) -> Trained:
+    data = tomllib.loads(file.read_text(encoding="utf-8"))
     missing: list[str] = []
+    loaded: list[Path] = []
     for name in data.get("plugins", []):
         try:
-            plugins.load(name)
+            loaded.append(plugins.load(name))
         except UserError as error:
             missing.append(error.message)
     reward: Any = data.get("reward")
+    temperature = data.get("eval", {}).get("temperature", data["temperature"])
     return Trained(
         EngineSettings.model_validate(data.get("engine", {})),
         PromptSettings.model_validate(data.get("prompt", {})),
         SamplingSettings.model_validate(data.get("sampling", {})),
-        data.get("eval", {}).get("temperature", data["temperature"]),
+        float(temperature),
         cast(dict[str, Any], reward).get("pattern") if isinstance(reward, dict) else None,
         tuple(missing),
+        tuple(loaded),
     )

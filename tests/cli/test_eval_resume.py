@@ -171,3 +171,43 @@ def test_samples_that_were_changed_are_not_gone_on_with(
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
     told = refusal(ictcli.run(*args, "--out", "out", "--resume", folder=tmp_path), 2)
     assert "out/chain.jsonl, line 2 is not as this evaluation wrote it" in told
+
+
+def test_a_folder_of_the_user_s_own_files_is_left_as_it_is(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.jsonl").write_text('{"prompt": "1+1=", "gold": "2"}')
+    before = (tmp_path / "mine.jsonl").read_bytes()
+    args = (
+        "eval",
+        tiny_model,
+        "--bench",
+        "mine.jsonl",
+        "--n",
+        "1",
+        "--k",
+        "1",
+        "--max-tokens",
+        "8",
+    )
+    for more in ((), ("--resume",)):
+        told = refusal(ictcli.run(*args, "--out", ".", *more, folder=tmp_path), 2)
+        assert "is not empty and no evaluation's: it holds mine.jsonl" in told
+    told = refusal(ictcli.run(*args, "--out", "mine.jsonl/x", folder=tmp_path), 2)
+    assert "mine.jsonl/x cannot be written" in told and "ictcli resume" not in told
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.jsonl"]
+    assert (tmp_path / "mine.jsonl").read_bytes() == before
+
+
+def test_an_edited_plugin_of_the_run_is_noticed(ictcli: Processes, tmp_path: Path) -> None:
+    plugin = tmp_path / "extra.py"
+    plugin.write_text("A = 1\n")
+    args = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "--run", "run")
+    named = f'plugins=["{plugin}"]'
+    assert ictcli.run("train", "quickstart", named, *args, folder=tmp_path).code == 0
+    asked = ("eval", "run", "--bench", "chain", "--n", "1", "--k", "1", "--limit", "1")
+    assert ictcli.run(*asked, "--out", "out", folder=tmp_path).code == 0
+    assert ictcli.run(*asked, "--out", "out", "--resume", folder=tmp_path).code == 0
+    plugin.write_text("A = 2\n")
+    told = refusal(ictcli.run(*asked, "--out", "out", "--resume", folder=tmp_path), 2)
+    assert "has plugins.extra.py = " in told

@@ -44,7 +44,7 @@ def test_wherever_a_file_is_cut_the_whole_chunks_are_kept_and_nothing_else(tmp_p
         path.write_bytes(content[:cut])
         problems = sum(end <= cut for end in ends[1:]) // N
         kept = 5 if problems == 5 else problems // CHUNK * CHUNK
-        found = files.recover(path, PROBLEMS, N, CHUNK)
+        found = files.recover(path, PROBLEMS, N, CHUNK, private=False)
         assert found == [files.sample_of(line) for line in written[: kept * N]]
         assert path.read_bytes() == content[: ends[kept * N]]
 
@@ -57,7 +57,41 @@ def test_a_line_that_was_changed_or_taken_out_is_named(tmp_path: Path, change: s
     raw[2:3] = [change.encode().removesuffix(b"\n")] if change else []
     path.write_bytes(b"\n".join(raw))
     with pytest.raises(UserError, match=r"b\.jsonl, line [34] is not as this evaluation wrote it"):
-        files.recover(path, PROBLEMS, N, CHUNK)
+        files.recover(path, PROBLEMS, N, CHUNK, private=False)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("prompt", "question 7"), ("gold", "C"), ("status", "right"), ("prompt", None)],
+)
+def test_a_line_of_another_benchmark_or_verdict_is_named(
+    tmp_path: Path, key: str, value: str | None
+) -> None:
+    path = tmp_path / "b.jsonl"
+    written = lines(PROBLEMS, Verdict("wrong", "A"))
+    written[3][key] = value
+    files.append(path, written)
+    before = path.read_bytes()
+    with pytest.raises(UserError, match=r"b\.jsonl, line 4 is not as this evaluation wrote it"):
+        files.recover(path, PROBLEMS, N, CHUNK, private=False)
+    assert path.read_bytes() == before
+
+
+def test_private_lines_go_by_their_ids(tmp_path: Path) -> None:
+    path = tmp_path / "b.jsonl"
+    files.append(path, lines(PROBLEMS, Verdict("wrong", "A"), private=True))
+    assert len(files.recover(path, PROBLEMS, N, CHUNK, private=True)) == 10
+    with pytest.raises(UserError, match="line 1"):
+        files.recover(path, PROBLEMS, N, CHUNK, private=False)
+
+
+@pytest.mark.parametrize("end", ["one line of a user's", '{"prompt": "1+1", "gold": "2"}'])
+def test_a_last_line_that_is_not_ours_is_not_cut(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "b.jsonl"
+    path.write_text(end)
+    with pytest.raises(UserError, match="line 1"):
+        files.recover(path, PROBLEMS, N, CHUNK, private=False)
+    assert path.read_text() == end
 
 
 def test_a_missing_sample_is_no_wrong_one() -> None:

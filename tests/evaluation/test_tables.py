@@ -1,0 +1,56 @@
+"""Tables of an evaluation that fit a width, and whom a model is compared with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ictcli.console import EvalProgress
+from ictcli.evaluation.report import with_differences
+from ictcli.evaluation.tables import fitting
+
+
+def entry(name: str, benchmark: str) -> dict[str, Any]:
+    part = {"value": 0.25, "low": 0.125, "high": 0.5}
+    return {
+        "name": name,
+        "benchmark": benchmark,
+        "n": 4,
+        "pass@1": part,
+        "pass@4": part,
+        "maj@4": part,
+        "truncated": 0.5,
+        "unparsed": 0.25,
+        "timed_out": 0.0,
+        "tokens": 1234567,
+        "seconds": 12345.6,
+        "tokens_per_second": 100.0,
+        "correct": [1, 2],
+        "majority": [0.0, 1.0],
+    }
+
+
+def test_where_costs_do_not_fit_they_are_listed() -> None:
+    entries = [entry("Qwen2.5-0.5B", "gpqa_diamond")]
+    for width in (60, 80, 120, 200):
+        assert all(grid.width <= width for grid in fitting(entries, width))
+    costs = fitting(entries, 60)[1]
+    assert costs.rows[0] == ["Qwen2.5-0.5B", "gpqa_diamond", "truncated", "50.0%"]
+    assert costs.rows[3] == ["", "", "tokens", "1,234,567"]
+
+
+def test_a_model_is_not_compared_with_itself() -> None:
+    twice = [entry("a", "b"), entry("a", "b"), entry("c", "b")]
+    found = [one["difference"] for one in with_differences(twice, (1, 4), 0)]
+    assert found[:2] == [None, None] and found[2]["to"] == "a"
+
+
+def test_the_bar_knows_the_number_of_problems_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    with EvalProgress() as progress:
+        progress.of("chain", 5)
+    err = capsys.readouterr().err
+    assert "0/5 problems" in err and "None" not in err
