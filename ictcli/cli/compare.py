@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -69,12 +71,14 @@ def command(
     extra = (f"engine.backend={backend}",) if backend else ()
     load_recipe(recipe, [*overrides, *extra])  # plugins add methods
     variants = variants_of(names, [read_grid(text, "--sweep") for text in sweeps])
+    if baseline not in {one for variant in variants for one in (variant.label, variant.method)}:
+        narrate(f"note: the baseline {baseline} is not among the methods: {variants[0].label} is")
     plan = Plan(recipe, (*overrides, *extra), variants, seeds, folder)
     grid = read_grid(tune, "--tune") if tune else None
     tries = tuning_members(plan, grid) if grid else []
     trials = [member for member, _ in tries]
-    if dry_run:
-        wanted = [*trials, *members(plan)]
+    if dry_run:  # with a setting still to be tuned the final runs cannot be known
+        wanted = [*trials, *members(replace(plan, folder=folder / "tuned") if grid else plan)]
         planned(wanted, look_ahead(wanted, measure(wanted[0].recipe), jobs), jobs)
         return 0
 
@@ -99,7 +103,7 @@ def command(
         summaries,
         build_engine(runs[0].recipe.model, runs[0].recipe.engine),
         baseline=baseline,
-        command="ictcli " + " ".join(sys.argv[1:]),
+        command="ictcli " + shlex.join(sys.argv[1:]),
         tuned=tuned,
         failed=[*failed, *missed],
     )

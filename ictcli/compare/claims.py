@@ -81,24 +81,34 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> 
     return [*_judged(first), *_judged(second)]
 
 
-def fork_claims(recall: Mapping[str, Sequence[float]]) -> list[Claim]:
-    """Whether unique tokens are the forks: recall of the true forks at equal share, a figure a
-    seed (the same rollouts for every method), against random tokens and the highest entropy."""
+def fork_claims(
+    recall: Mapping[str, Sequence[float]], kept: Mapping[str, float] | None = None
+) -> list[Claim]:
+    """Whether unique tokens are the forks: recall of the true forks while training, a figure a
+    seed, each method on its own rollouts, against random tokens and the highest entropy. `kept`:
+    the share of tokens each keeps, which the sentence names, since recall grows with it."""
     if SUBJECT not in recall:
         return []
     mine = np.asarray(recall[SUBJECT], dtype=np.float64)[:, None]
     tests = [
         _Test(
             f"unique tokens are forks, more than those of {rival}",
-            "at an equal share of tokens, ict's recall of the true forks "
-            f"({_percent(float(mine.mean()))})",
+            f"while training, ict's recall of the true forks ({_percent(float(mine.mean()))})",
             rival,
             difference(mine, np.asarray(recall[rival], dtype=np.float64)[:, None]),
+            _shares(kept, rival),
         )
         for rival in ("random", "entropy20")
         if rival in recall
     ]
     return _judged(tests)
+
+
+def _shares(kept: Mapping[str, float] | None, rival: str) -> str:
+    if not kept or SUBJECT not in kept or rival not in kept:
+        return ""
+    mine, other = _percent(kept[SUBJECT]), _percent(kept[rival])
+    return f"{SUBJECT} keeps {mine} of the tokens, {rival} {other}."
 
 
 def method_of(variant: str) -> str:

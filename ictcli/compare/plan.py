@@ -15,6 +15,8 @@ from ictcli.runs import is_run
 
 TUNING_SEED = 100_000
 """Added to the recipe's seed while tuning, so that no final run repeats what tuning saw."""
+FIXED = ("model", "task", "data", "seed", "eval", "prompts", "group", "steps", "plugins")
+"""Keys that decide what the runs of a comparison have in common."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,11 @@ class Plan:
 def read_grid(text: str, option: str) -> Grid:
     """`method.keep=0.05,0.1` as a key and its values."""
     key, equals, values = text.partition("=")
+    if key.strip().split(".")[0] in FIXED:
+        raise UserError(
+            f"{option} cannot vary {key.strip()}: all runs share model, problems and seeds.",
+            "compare them in two comparisons",
+        )
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not key.strip() or not found:
         raise UserError(
@@ -138,8 +145,9 @@ def tuning_members(plan: Plan, grid: Grid) -> list[tuple[Member, str]]:
     for variant in plan.variants:
         for value in grid.values:
             override = f"{grid.key}={value}"
-            problems = plan.recipe(variant, seed).eval.problems
-            recipe = plan.recipe(variant, seed, override, f"eval.skip={problems}")
+            final = plan.recipe(variant, seed).eval
+            skip = final.skip + final.problems
+            recipe = plan.recipe(variant, seed, override, f"eval.skip={skip}")
             name = f"tune/{slug(variant.label)}-{slug(override)}"
             member = _member(plan, variant, seed, name, recipe)
             found.append((replace(member, trying=override), override))

@@ -50,7 +50,7 @@ def gather(
     seeds = list(dict.fromkeys(one.seed for one in runs))
     correct, n = _counts(done, labels, seeds)
     scores = scores_of(correct, n, first.eval.k)
-    base = baseline if baseline in labels else labels[0]
+    base = next((one for one in labels if one == baseline or one.split()[0] == baseline), labels[0])
     steps = {label: _read(done, label, "metrics.jsonl") for label in labels}
     chosen = [(one.variant, one.recipe) for one in done if one.seed == done[0].seed]
     shared = common.common_rollouts(chosen, engine)
@@ -58,7 +58,7 @@ def gather(
     probes = {label: [_probe(run) for run in steps[label]] for label in labels}
     found = [
         *claims.accuracy_claims(scores, {f.method: f.own.share for f in forks} or None),
-        *claims.fork_claims(_recalls(steps)),
+        *claims.fork_claims(_recalls(steps, done), {f.method: f.own.share for f in forks}),
         *course.entropy_claims(
             {label: [_series(run, "entropy") for run in steps[label]] for label in labels}
         ),
@@ -208,12 +208,14 @@ def _probed(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, list[Any]]
 
 
 def _recalls(
-    steps: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]],
+    steps: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], done: Sequence[Member]
 ) -> dict[str, list[float]]:
-    """Recall of the true forks while training, a mean a seed, of the methods the claim is about."""
+    """Recall of the true forks while training, behind any dense warm-up, a mean a seed, of the
+    methods the claim is about."""
+    warmup = max((m.recipe.warmup for m in done if m.recipe.rule.dense_warmup), default=0)
     found: dict[str, list[float]] = {}
     for label in (one for one in FORK_METHODS if one in steps):
-        curves = [_series(run, "fork_recall") for run in steps[label]]
+        curves = [_series(run[warmup:], "fork_recall") for run in steps[label]]
         if all((~np.isnan(curve)).any() for curve in curves):
             found[label] = [float(np.nanmean(np.asarray(curve, np.float64))) for curve in curves]
     return found

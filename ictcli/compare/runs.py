@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from typing import Any
 
 from ictcli.compare.plan import Member
 from ictcli.console.plain import RunWatcher, duration
-from ictcli.errors import InterruptedRunError, RunFailedError
+from ictcli.errors import InterruptedRunError, UserError
 from ictcli.launch import finish_step_on_interrupt, launch
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run
@@ -61,10 +60,12 @@ def _in_turn(
         with run, watcher(member.recipe, member.folder) as watch:
             try:
                 result: dict[str, Any] | str = launch(run, member.recipe, watch, watch.attach)
-            except RunFailedError as error:
-                result = error.message
             except InterruptedRunError as error:
                 raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
+            except UserError as error:
+                result = error.message
+            except Exception as error:  # a method's, a verifier's: the other runs go on
+                result = f"{type(error).__name__}: {error}"
         yield place, member, result
 
 
@@ -115,7 +116,7 @@ def _stop(running: list[tuple[str, Member, subprocess.Popen[bytes], float]]) -> 
     """Have every process save its step and end."""
     for _, _, process, _ in running:
         if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # a shell's background jobs ignore SIGINT
     for _, _, process, _ in running:
         process.wait()
     running.clear()
