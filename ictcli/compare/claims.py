@@ -93,7 +93,7 @@ def fork_claims(
     tests = [
         _Test(
             f"unique tokens are forks, more than those of {rival}",
-            f"while training, ict's recall of the true forks ({_percent(float(mine.mean()))})",
+            f"ict's recall of the true forks while training ({_percent(float(mine.mean()))})",
             rival,
             difference(mine, np.asarray(recall[rival], dtype=np.float64)[:, None]),
             _shares(kept, rival),
