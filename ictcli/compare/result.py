@@ -56,6 +56,10 @@ def gather(
     shared = common.common_rollouts(chosen, engine)
     forks = compare_forks(shared)
     probes = {label: [_probe(run) for run in steps[label]] for label in labels}
+    estimates = {
+        metric: {label: estimate(values).json() for label, values in mine.items()}
+        for metric, mine in scores.items()
+    }
     found = [
         *claims.accuracy_claims(scores, {f.method: f.own.share for f in forks} or None),
         *claims.fork_claims(_recalls(steps, done), {f.method: f.own.share for f in forks}),
@@ -80,10 +84,7 @@ def gather(
         "ks": list(first.eval.k),
         "baseline": base,
         "variants": [_variant(runs, summaries, label, tuned) for label in labels],
-        "estimates": {
-            metric: {label: estimate(values).json() for label, values in mine.items()}
-            for metric, mine in scores.items()
-        },
+        "estimates": estimates,
         "differences": {
             metric: {label: one.json() for label, one in mine.items()}
             for metric, mine in differences(scores, base).items()
@@ -99,8 +100,18 @@ def gather(
         "cost": {label: _cost(done, label, summaries) for label in labels},
         "paper": paper_table(first),
         "failed": list(failed),
-        "rows": rows_of({(m.variant.label, m.seed): summaries[m.folder] for m in done}),
+        "rows": [
+            {
+                **row,
+                **{metric: _interval(mine[row["method"]]) for metric, mine in estimates.items()},
+            }
+            for row in rows_of({(m.variant.label, m.seed): summaries[m.folder] for m in done})
+        ],
     }
+
+
+def _interval(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: found[key] for key in ("value", "low", "high")}
 
 
 def _about(engine: Engine, done: Sequence[Member]) -> dict[str, Any]:

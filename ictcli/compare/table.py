@@ -1,46 +1,27 @@
-"""The numbers of a comparison: means over seeds with their intervals."""
+"""The terminal's table of a comparison: what each method cost and kept, a row a method."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-
-def mean_interval(values: Sequence[float]) -> dict[str, float | None]:
-    """The mean over seeds with its 95 % Student-t interval; one seed has no interval: None."""
-    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
-
-    data = np.asarray(values, dtype=np.float64)
-    mean = float(data.mean())
-    if len(data) < 2:
-        return {"value": mean, "low": None, "high": None}
-    half = float(cast(Any, stats).t.ppf(0.975, len(data) - 1) * data.std(ddof=1) / len(data) ** 0.5)
-    return {"value": mean, "low": mean - half, "high": mean + half}
+from ictcli.compare.statistics import BEFORE
 
 
 def rows_of(summaries: Mapping[tuple[str, int], dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a method, the base model first; figures are means over seeds. What is said of kept
+    """One row a variant, the base model first; figures are means over seeds. What is said of kept
     tokens is of training, behind the dense warm-up."""
     methods = list(dict.fromkeys(method for method, _ in summaries))
-    first = next(iter(summaries.values()))
-    metrics = list(first["after"])
-    baseline: dict[str, Any] = {"method": "(before)", "seeds": len(summaries)}
-    for metric in metrics:
-        by_seed = {seed: s["before"][metric]["value"] for (_, seed), s in summaries.items()}
-        baseline[metric] = mean_interval(list(by_seed.values()))
-        baseline["seeds"] = len(by_seed)
-    rows = [baseline]
+    rows: list[dict[str, Any]] = [{"method": BEFORE, "seeds": len({seed for _, seed in summaries})}]
     for method in methods:
-        mine = {seed: s for (m, seed), s in summaries.items() if m == method}
+        mine = [summary for (name, _), summary in summaries.items() if name == method]
         row: dict[str, Any] = {"method": method, "seeds": len(mine)}
-        for metric in metrics:
-            row[metric] = mean_interval([s["after"][metric]["value"] for s in mine.values()])
-        row["seconds_per_step"] = float(np.mean([s["train_s"] / s["steps"] for s in mine.values()]))
-        row["tokens_kept_share"] = float(np.mean([s["tokens_kept_share"] for s in mine.values()]))
+        row["seconds_per_step"] = float(np.mean([s["train_s"] / s["steps"] for s in mine]))
+        row["tokens_kept_share"] = float(np.mean([s["tokens_kept_share"] for s in mine]))
         for name in ("kept_prob", "regime_high", "fork_recall", "fork_precision"):
-            seen = [s["kept_tokens"][name] for s in mine.values() if name in s["kept_tokens"]]
+            seen = [s["kept_tokens"][name] for s in mine if name in s["kept_tokens"]]
             if seen:
                 row[name] = float(np.mean(seen))
         rows.append(row)

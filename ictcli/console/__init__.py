@@ -156,10 +156,10 @@ def comparison(result: dict[str, Any], folder: Path, *, as_json: bool) -> None:
         ],
     )
     seeds = len(result["seeds"])
+    over = "seeds and problems" if seeds > 1 else "problems: one seed says nothing of others"
     narrate(
-        f"\nmean ± 95 % t-interval over {seeds} seed{'s' * (seeds > 1)}"
-        + (" (one seed has none)" if seeds == 1 else "")
-        + "; forks: recall and precision while training, behind the dense warm-up.\n"
+        f"\nmean ± half of the 95 % interval over {over}; forks: recall and precision while "
+        "training, behind the dense warm-up.\n"
     )
     if result["forks"]:
         body: list[list[str]] = []
