@@ -20,6 +20,11 @@ def write_text(path: Path, text: str) -> None:
         beside.write_text(text, encoding="utf-8")
 
 
+def encodable(text: str) -> str:
+    """The same without halves of surrogate pairs, which no file takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
 @contextlib.contextmanager
 def new_file(path: Path) -> Generator[Path]:
     """A file to write, renamed to `path` at the end; an older `path` is replaced."""

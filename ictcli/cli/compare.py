@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -77,8 +76,8 @@ def command(
     grid = read_grid(tune, "--tune") if tune else None
     tries = tuning_members(plan, grid) if grid else []
     trials = [member for member, _ in tries]
-    if dry_run:  # with a setting still to be tuned the final runs cannot be known
-        wanted = [*trials, *members(replace(plan, folder=folder / "tuned") if grid else plan)]
+    if dry_run:
+        wanted = [*trials, *members(plan, final=grid is None)]
         planned(wanted, look_ahead(wanted, measure(wanted[0].recipe), jobs), jobs)
         return 0
 

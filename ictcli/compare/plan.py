@@ -124,16 +124,17 @@ def heeds(method: Method, key: str) -> bool:
     return True
 
 
-def members(plan: Plan, tuned: dict[str, str] | None = None) -> list[Member]:
+def members(plan: Plan, tuned: dict[str, str] | None = None, *, final: bool = True) -> list[Member]:
     """Every run of a comparison, seeds first, so that one that is stopped has whole columns.
     `tuned` is an override for each variant's label. UserError where the folder holds runs of
-    another recipe."""
+    another recipe, unless the recipes are not `final`: a setting is still to be tuned."""
     found: list[Member] = []
     for seed in range(plan.first_seed, plan.first_seed + plan.seeds):
         for variant in plan.variants:
             extra = [tuned[variant.label]] if tuned else []
             recipe = plan.recipe(variant, seed, *extra)
-            found.append(_member(plan, variant, seed, f"{slug(variant.label)}-s{seed}", recipe))
+            name = f"{slug(variant.label)}-s{seed}"
+            found.append(_member(plan, variant, seed, name, recipe, check=final))
     return found
 
 
@@ -154,9 +155,11 @@ def tuning_members(plan: Plan, grid: Grid) -> list[tuple[Member, str]]:
     return found
 
 
-def _member(plan: Plan, variant: Variant, seed: int, name: str, recipe: Recipe) -> Member:
+def _member(
+    plan: Plan, variant: Variant, seed: int, name: str, recipe: Recipe, *, check: bool = True
+) -> Member:
     folder = plan.folder / name
-    if is_run(folder) and load_recipe(folder / "recipe.toml") != recipe:
+    if check and is_run(folder) and load_recipe(folder / "recipe.toml") != recipe:
         raise UserError(
             f"{folder} was trained with another recipe.",
             f"--out OTHER takes another folder; rm -r {folder} trains that run again",

@@ -50,7 +50,9 @@ def gather(
     seeds = list(dict.fromkeys(one.seed for one in runs))
     correct, n = _counts(done, labels, seeds)
     scores = scores_of(correct, n, first.eval.k)
-    base = next((one for one in labels if one == baseline or one.split()[0] == baseline), labels[0])
+    base = next(
+        (one for one in labels if one == baseline or claims.method_of(one) == baseline), labels[0]
+    )
     steps = {label: _read(done, label, "metrics.jsonl") for label in labels}
     chosen = [(one.variant, one.recipe) for one in done if one.seed == done[0].seed]
     shared = common.common_rollouts(chosen, engine)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError
-from ictcli.files import write_text
+from ictcli.files import encodable, write_text
 from ictcli.rewards.grading import grade
 from ictcli.rewards.verifiers import Verdict, Verifier
 from ictcli.rewards.worker import Limits
@@ -85,4 +85,4 @@ def write_rows(path: Path, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> 
         json.dumps({**row.columns, **asdict(verdict)}, ensure_ascii=False) + "\n"
         for row, verdict in zip(rows, verdicts, strict=True)
     )
-    write_text(path, "".join(lines).encode("utf-8", "replace").decode())
+    write_text(path, encodable("".join(lines)))

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from ictcli import plugins
 from ictcli.errors import UserError, nearest
+from ictcli.files import encodable
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -111,14 +112,9 @@ def checked(name: str, function: Callable[[str, str], Any]) -> Judge:
         score = None if found.score is None else float(found.score)
         if score is not None and not math.isfinite(score):
             raise ValueError(f"{name} gave a score of {score}")
-        return Verdict(found.status, printable(found.extracted), printable(found.reason), score)
+        return Verdict(found.status, encodable(found.extracted), encodable(found.reason), score)
 
     return judge
-
-
-def printable(text: str) -> str:
-    """The same without halves of surrogate pairs, which no file takes."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def find_verifier(name: str) -> Verifier:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from ictcli.errors import UserError
+from ictcli.files import encodable
 from ictcli.rewards import Verifier, as_verifier, find_verifier
 from ictcli.rewards.answers import boxed
 from ictcli.tasks import BOXED, Benchmark, Domain, Task, register_task, shuffled_batch
@@ -109,7 +110,7 @@ def text(row: Row, *names: str) -> str:
     for name in names:
         value = row.columns.get(name)
         if isinstance(value, str | int | float):
-            return str(value).encode("utf-8", "replace").decode()  # half a surrogate pair
+            return encodable(str(value))
     hint = 'a line is {"prompt": "...", "gold": "..."}' if {"prompt", "gold"} & {*names} else ""
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.", hint or "each row needs one, as text"
@@ -129,7 +130,7 @@ def choices_of(row: Row) -> tuple[str, ...]:
         raise UserError(
             f"{row.where} has no list of choices.", '"choices": ["...", "..."], 2 to 26 of them'
         )
-    return tuple(str(choice).encode("utf-8", "replace").decode().strip() for choice in texts)
+    return tuple(encodable(str(choice)).strip() for choice in texts)
 
 
 def letter_of(row: Row, choices: Sequence[str], *names: str) -> str:
