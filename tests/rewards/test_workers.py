@@ -251,7 +251,7 @@ def test_limits_are_positive(limits: dict[str, float]) -> None:
         Limits(**limits)  # pyright: ignore[reportArgumentType]
 
 
-def test_3000_small_calls_a_second() -> None:
+def test_a_call_costs_far_less_than_a_process() -> None:
     pids()
     start = time.monotonic()
     isolated(add, [(n, 1) for n in range(3000)], LIMITS)
@@ -341,7 +341,7 @@ t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({name!r},
             os.killpg(parent.pid, how)  # as a terminal does
         else:
             os.kill(parent.pid, how)
-        assert parent.wait(3) == -how
+        assert parent.wait(20) == -how
         until = time.monotonic() + 20
         while (left := group(parent.pid)) and time.monotonic() < until:
             time.sleep(0.1)
