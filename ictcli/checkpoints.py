@@ -254,6 +254,13 @@ def pick(run: Path, which: str) -> Path:
     return path
 
 
+def weights_of(path: Path) -> str:
+    """The checksum of a checkpoint's manifest without what a clock has touched."""
+    listed = _object(path / MANIFEST)["files"]
+    saved = {name: told["sha256"] for name, told in listed.items() if name != STATE}
+    return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
+
+
 def engine_at(run: Path, path: Path, settings: EngineSettings) -> Engine:
     """A run's model as it was at a checkpoint; takes the memory of training."""
     data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))

@@ -99,6 +99,7 @@ def drop(folder: Path) -> None:
     beside = _beside(folder, "tmp")
     shutil.rmtree(beside, ignore_errors=True)
     folder.rename(beside)
+    sync(folder.parent)
     shutil.rmtree(beside, ignore_errors=True)
 
 
