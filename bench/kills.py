@@ -74,7 +74,7 @@ def sampled(folder: Path) -> tuple[tuple[str, int], ...]:
 
 
 def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Callable[..., bool]]]:
-    """Of each kind of moment how often it is drawn, and what waits until it is there; False where
+    """Of each kind of moment the share of the kills, and what waits until it is there; False where
     the process ended before."""
     saving, final = "checkpoints/.step-*.tmp", ".[am]*.tmp"
 
@@ -110,7 +110,7 @@ def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Callable[
         "stepping": (6, stepped),
         "evaluating": (4, evaluated),
         "saving": (6, wrote(saving, 0.03)),
-        "finishing": (2, wrote(final, 0.03)),
+        "finishing": (0, wrote(final, 0.03)),
     }
 
 
@@ -153,8 +153,9 @@ def soak(runs: Runs, kills: int, chance: random.Random, seed: int) -> int:
     lost: list[int] = []
     while sum(counts.values()) < kills:
         left = kills - sum(counts.values())
-        names = [name for name in kinds if name != "finishing" or left <= kills // 8]
-        kind = chance.choices(names, [kinds[name][0] for name in names])[0]
+        kind = chance.choices(list(kinds), [share for share, _ in kinds.values()])[0]
+        if left <= kills // 10:  # the last ones, since nothing comes behind
+            kind = "finishing"
         process = runs.start()
         if not kinds[kind][1](process, startup):
             if process.wait():
