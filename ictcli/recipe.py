@@ -17,6 +17,7 @@ from ictcli import plugins
 from ictcli.algorithm.methods import METHODS, Method, Options, ShareOptions, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError, nearest
+from ictcli.metrics import unrecorded
 from ictcli.rewards.answers import compiled
 from ictcli.settings import (
     AdapterSettings,
@@ -209,6 +210,9 @@ def _sound(recipe: Recipe, source: str) -> None:
         )
     if reward.pattern is not None:
         compiled(reward.pattern)
+    best = recipe.checkpoint.best
+    if best is not None and (fault := unrecorded(recipe, best)):
+        raise UserError(f"{source}: checkpoint.best = {best!r} {fault[0]}.", fault[1])
 
 
 def _find_files(data: dict[str, Any], base: Path) -> None:

@@ -116,16 +116,43 @@ def test_other_errors_pass_as_they_are(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "missing")
 
 
+def test_what_was_moved_aside_and_never_replaced_is_moved_back(tmp_path: Path) -> None:
+    (tmp_path / ".model.8.old").mkdir()
+    (tmp_path / ".model.8.old" / "one").write_text("1")
+    (tmp_path / ".model.8.tmp").mkdir()
+    sweep(tmp_path)
+    assert names(tmp_path) == {"model"}
+    assert names(tmp_path / "model") == {"one"}
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one").write_text("1")
+    with pytest.raises(OSError), new_folder(tmp_path / "a") as beside:
+        (beside / "two").write_text("2")
+        beside.rename(tmp_path / "stolen")
+    assert names(tmp_path / "a") == {"one"}
+
+
+def test_folders_in_a_new_folder_stay_folders(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "a") as beside:
+        (beside / "in" / "deep").mkdir(parents=True)
+        (beside / "in" / "deep" / "one").write_text("1")
+    assert (tmp_path / "a" / "in" / "deep" / "one").read_text() == "1"
+    assert (tmp_path / "a" / "in").stat().st_mode & 0o100
+
+
 def test_sweep_takes_leftovers_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "checkpoints" / ".step-000003.77.tmp").mkdir(parents=True)
     (tmp_path / "checkpoints" / ".step-000003.77.tmp" / "weights").write_text("half")
-    (tmp_path / ".model.8.old").mkdir()
+    for name in ("model", ".model.8.old"):
+        (tmp_path / name).mkdir()
     (tmp_path / ".metrics.jsonl.123.tmp").write_text("half")
     (tmp_path / ".tmp0CrItG").write_text("half")  # of safetensors
     kept = {"notes.tmp", ".hidden", ".a.tmp", ".lock", "a.8.old"}
     for name in kept:
         (tmp_path / name).write_text("mine")
     sweep(tmp_path)
-    assert names(tmp_path) == kept | {"checkpoints"}
+    assert names(tmp_path) == kept | {"checkpoints", "model"}
     assert names(tmp_path / "checkpoints") == set()
     assert not any(is_leftover(tmp_path / name) for name in kept)

@@ -12,9 +12,10 @@ from safetensors import SafetensorError
 
 from ictcli import plugins
 from ictcli.errors import UserError
+from ictcli.files import numbered
 from ictcli.recipe import Recipe, check
 from ictcli.rewards import Verdict
-from ictcli.runs import FORMAT, is_run, numbered, read_rollouts
+from ictcli.runs import FORMAT, is_run, read_rollouts
 from ictcli.step import Batch
 from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
 
