@@ -12,10 +12,11 @@ from typing import Any
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine
-from ictcli.prompts import encode
+from ictcli.prompts import encode, fitted
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
-from ictcli.step import task_of
+from ictcli.summary import heldout
+from ictcli.tasks.prepare import check_unchanged, described, prepare
 from ictcli.trainer import Watcher, train
 
 LIBRARIES = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
@@ -73,12 +74,20 @@ def launch(
     `attach` is given the engine before the first step (the live view decodes tokens with it).
     """
     with finish_step_on_interrupt(watch.warned) as interrupted:
-        task = task_of(recipe)  # before a model is loaded
+        recipe, task = prepare(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         attach(engine)
+        told = len(task.notes)
+        task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
+        for note in task.notes[told:]:
+            watch.warned(note)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
-        if run.read("environment.json") is None:  # a resumed run keeps the first one's
-            run.write("environment.json", {**environment(engine, recipe), "data": task.source})
+        data = described(recipe, task, heldout(recipe, task))
+        recorded = run.read("environment.json")
+        if recorded is None:  # a resumed run keeps the first one's
+            run.write("environment.json", {**environment(engine, recipe), "data": data})
+        else:
+            check_unchanged(recorded.get("data", {}), data, str(run.folder))
         return train(run, recipe, task, engine, watch, interrupted)
