@@ -118,6 +118,7 @@ def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -
         return task
     known: dict[tuple[bool, str], bool] = {}
     _, examined = task.examined or (task.name, task.domain)
+    all_held = task.heldout
 
     def fits(problem: Problem, domain: Domain) -> bool:
         key = (domain is examined, problem.prompt)
@@ -128,14 +129,14 @@ def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -
     def held(n: int) -> list[Problem]:
         asked = n
         while True:
-            found = task.heldout(asked)
+            found = all_held(asked)
             left = [problem for problem in found if fits(problem, examined)]
             if len(left) >= n or len(found) < asked:
                 return left[:n]
             asked *= 2
 
     left = [problem for problem in task.train if fits(problem, task.domain)]
-    first = task.heldout(heldout)
+    first = all_held(heldout)
     counts = {
         "too_long": (len(task.train), len(left), ""),
         "heldout_too_long": (len(first), sum(fits(p, examined) for p in first), "held-out "),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from ictcli.errors import UserError
 from ictcli.rewards import Verifier, find_verifier
@@ -135,8 +136,12 @@ def _rows(name: str, hub: HubSettings, split: str) -> Rows:
             )
         return read_file(name)
     path = name.removeprefix(HUB)
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", path):
+    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", path):
         raise UserError(f"{name} names no data set of the hub.", "for example hub:openai/gsm8k")
+    if Path(path).exists():  # `datasets` would load that
+        raise UserError(
+            f"{path} is a folder here, and {name} on the hub.", "work in another folder"
+        )
     return load(Source(path, (hub.config or "",), hub.split or split, hub.revision, None))
 
 
