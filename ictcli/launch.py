@@ -13,10 +13,11 @@ from typing import Any
 from ictcli import __version__
 from ictcli.checkpoints import begun_with, identity_of
 from ictcli.engine import Engine, build_engine
-from ictcli.prompts import encode
+from ictcli.prompts import encode, fitted
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
-from ictcli.step import task_of
+from ictcli.summary import heldout
+from ictcli.tasks.prepare import check_unchanged, described, prepare
 from ictcli.trainer import Watcher, train
 
 LIBRARIES = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
@@ -75,15 +76,23 @@ def launch(
     `attach` is given the engine before the first step (the live view decodes tokens with it).
     """
     with finish_step_on_interrupt(watch.warned) as interrupted:
-        task = task_of(recipe)  # before a model is loaded
+        recipe, task = prepare(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         attach(engine)
+        told = len(task.notes)
+        task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
+        for note in task.notes[told:]:
+            watch.warned(note)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
         model = identity_of(recipe.model, recipe.engine)
-        if run.read("environment.json") is None:  # a resumed run keeps the first one's
-            about = {"data": task.source, "model": {"name": recipe.model, "sha256": model}}
+        data = described(recipe, task, heldout(recipe, task))
+        recorded = run.read("environment.json")
+        if recorded is None:  # a resumed run keeps the first one's
+            about = {"data": data, "model": {"name": recipe.model, "sha256": model}}
             run.write("environment.json", {**environment(engine, recipe), **about})
+        else:
+            check_unchanged(recorded.get("data", {}), data, str(run.folder))
         begun_with(run.folder, model)
         return train(run, recipe, task, engine, watch, interrupted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -18,14 +18,17 @@ from ictcli.algorithm.methods import METHODS, Method, Options, ShareOptions, fin
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError, nearest
 from ictcli.metrics import unrecorded
+from ictcli.recipe_files import read_files
 from ictcli.rewards.answers import compiled
 from ictcli.settings import (
     AdapterSettings,
     AlarmSettings,
     CheckpointSettings,
     ClipSettings,
+    ColumnSettings,
     EngineSettings,
     EvalSettings,
+    HubSettings,
     OptimizerSettings,
     PromptSettings,
     RecordSettings,
@@ -55,7 +58,14 @@ class Recipe(Table):
     kl: float = Field(default=0.0, ge=0)
     entropy: float = Field(default=0.0, ge=0)
     data: str | None = None
-    """A JSONL file in place of the task's data on the hub."""
+    """A file in place of the task's data on the hub."""
+    columns: ColumnSettings = ColumnSettings()
+    """Of a task that is a file or `hub:owner/name`."""
+    hub: HubSettings = HubSettings()
+    """Of a task that is `hub:owner/name`."""
+    curriculum: Literal["none", "length", "difficulty"] = "none"
+    """The order of the first epoch: by the length of the question in characters, or by
+    `columns.difficulty` (MATH: the level), the least first."""
     reward: RewardSettings = RewardSettings()
     """A bare string in TOML is the verifier alone."""
     plugins: tuple[str, ...] = Field(default=(), strict=False)
@@ -186,7 +196,7 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
     for key, name in _NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
-    _find_files(data, base or Path())
+    read_files(data, base or Path())
     try:
         recipe = Recipe.model_validate(data)
         if not isinstance(recipe.method.get("name"), str):
@@ -210,29 +220,23 @@ def _sound(recipe: Recipe, source: str) -> None:
         )
     if reward.pattern is not None:
         compiled(reward.pattern)
+        if recipe.prompt.shots:
+            raise UserError(
+                f"{source}: the examples of prompt.shots answer in a box, and reward.pattern "
+                "reads answers in another way.",
+                "prompt.examples = a file of your own examples",
+            )
+    if recipe.eval.bench is None and (recipe.eval.columns, recipe.eval.hub) != (
+        ColumnSettings(),
+        HubSettings(),
+    ):
+        raise UserError(
+            f"{source}: eval.columns and eval.hub are of eval.bench, which is not there.",
+            "eval.bench=FILE or hub:owner/name",
+        )
     best = recipe.checkpoint.best
     if best is not None and (fault := unrecorded(recipe, best)):
         raise UserError(f"{source}: checkpoint.best = {best!r} {fault[0]}.", fault[1])
-
-
-def _find_files(data: dict[str, Any], base: Path) -> None:
-    """Make the paths in it absolute: those against the working directory, then against `base`."""
-    places = (
-        (data, "model", Path.is_dir),
-        (data, "task", Path.is_file),
-        (data, "data", Path.is_file),
-        (data.get("eval"), "bench", Path.is_file),
-        (data.get("eval"), "data", Path.is_file),
-        (data.get("reward"), "verifier", Path.is_file),
-    )
-    for table, key, exists in places:
-        if not isinstance(table, dict) or not isinstance(named := cast(Any, table).get(key), str):
-            continue
-        path, colon, function = named, "", ""
-        if key == "verifier" and ".py:" in named:
-            path, colon, function = named.rpartition(":")
-        if found := [p for p in (Path(path), base / path) if exists(p)]:
-            table[key] = f"{found[0].resolve()}{colon}{function}"
 
 
 def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:

@@ -110,6 +110,41 @@ class SamplingSettings(Table):
     top_k: int = Field(default=0, ge=0)
 
 
+class ColumnSettings(Table):
+    """The columns of a data set of one's own; without a name the known ones are tried."""
+
+    prompt: str | None = None
+    """prompt, question or problem."""
+    gold: str | None = None
+    """gold or answer, or a solution with a box: what is behind `####`, in the last box, or all."""
+    choices: str | None = None
+    """choices, where there are some: a list of texts, in CSV as JSON."""
+    id: str | None = None
+    """id; else the number of the line or row."""
+    response: str | None = None
+    """A worked response to show as an example (`prompt.shots`); else a solution, or the gold."""
+    difficulty: str | None = None
+    """Numbers, for `curriculum = "difficulty"`."""
+
+
+class HubSettings(Table):
+    """Which part of the data set `hub:owner/name`."""
+
+    config: str | None = None
+    """Needed where it has several."""
+    split: str | None = None
+    """Without it train for a task, test for a benchmark."""
+    revision: str | None = None
+    """A commit, branch or tag; without it the newest, and a note says which that was."""
+
+
+class Example(Table):
+    """A question, as it stands in the data, and the response to show for it."""
+
+    prompt: str
+    response: str
+
+
 class PromptSettings(Table):
     template: str = "auto"
     """chat: the tokenizer's own template; auto: that where it has one and the task wants words;
@@ -117,6 +152,13 @@ class PromptSettings(Table):
     system: str = ""
     suffix: str | None = None
     """Put behind the question; without it the task's own, and none in a template of one's own."""
+    examples: tuple[Example, ...] = Field(default=(), strict=False)
+    """Shown before every question, as turns of a chat or as text. In TOML also the path of a file
+    with a prompt and a response a row."""
+    shots: int = Field(default=0, ge=0)
+    """So many examples, drawn from the problems to train on, which are then not trained on."""
+    max_tokens: int = Field(default=0, ge=0)
+    """Problems with a longer prompt, all included, are left out; 0: none is."""
 
     @field_validator("template")
     @classmethod
@@ -124,6 +166,12 @@ class PromptSettings(Table):
         if value not in TEMPLATES and QUESTION not in value:
             raise ValueError(f"it is auto, chat, none, or a text with {QUESTION} in it")
         return value
+
+    @model_validator(mode="after")
+    def _examples_of_one_kind(self) -> PromptSettings:
+        if self.shots and self.examples:
+            raise ValueError("prompt.shots draws the examples that prompt.examples gives: take one")
+        return self
 
 
 class RewardSettings(Table):
@@ -159,9 +207,12 @@ class EvalSettings(Table):
     temperature: float | None = Field(default=None, ge=0)
     """Without it the recipe's `temperature`."""
     bench: str | None = None
-    """A benchmark or .jsonl file to take the problems from, instead of the task's held-out part."""
+    """A benchmark, a .jsonl, .csv or .parquet file or `hub:owner/name` to take the problems from,
+    instead of the task's held-out part."""
     data: str | None = None
     """A file in place of that benchmark's data on the hub."""
+    columns: ColumnSettings = ColumnSettings()
+    hub: HubSettings = HubSettings()
     skip: int = Field(default=0, ge=0)
     """Held-out problems left out at the front."""
 

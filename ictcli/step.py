@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,12 @@ from ictcli.algorithm.dynamics import diagnose, validate
 from ictcli.algorithm.methods import Choice, Scored
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
-from ictcli.errors import UserError
 from ictcli.recipe import Recipe
-from ictcli.rewards import Limits, Verdict
+from ictcli.rewards import Verdict
 from ictcli.rewards.shaping import formatted, shaped
 from ictcli.seeds import generator, seed_of
-from ictcli.tasks import Domain, Task, find_benchmark, find_task
+from ictcli.tasks import Task
+from ictcli.tasks.prepare import task_of as task_of
 from ictcli.types import (
     ROW_STATS,
     BoolArray,
@@ -73,37 +73,6 @@ class Outcome:
     @property
     def finite(self) -> bool:
         return bool(self.reports) and all(report.finite for report in self.reports)
-
-
-def task_of(recipe: Recipe) -> Task:
-    """The task of a recipe, judged as it says, with the held-out problems it asks for."""
-    task = find_task(recipe.task, recipe.reward.verifier, recipe.data)
-    limits = Limits(recipe.reward.timeout, recipe.reward.memory)
-
-    def judged(domain: Domain) -> Domain:
-        return replace(domain, pattern=recipe.reward.pattern, limits=limits)
-
-    task = replace(task, domain=judged(task.domain))
-    if recipe.eval.bench is None:
-        return task
-    bench = find_benchmark(recipe.eval.bench, recipe.eval.data)
-    trained = {problem.prompt for problem in task.finite}
-    left = [problem for problem in bench.problems(None) if problem.prompt not in trained]
-    if not left:
-        raise UserError(
-            f"Every problem of {bench.name} is one of {recipe.task}, so none is held out.",
-            "eval.bench=... another benchmark",
-        )
-
-    def heldout(n: int) -> list[Problem]:
-        return left[:n]
-
-    return replace(
-        task,
-        heldout=heldout,
-        examined=(bench.name, judged(bench.domain)),
-        notes=(*task.notes, *bench.notes),
-    )
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.algorithm.methods import METHODS
+from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError
 from ictcli.recipe import (
     Recipe,
@@ -44,6 +46,34 @@ def test_every_shipped_recipe_reads_back_equal(name: str, tmp_path: Path) -> Non
 def test_every_shipped_recipe_says_what_it_is(name: str) -> None:
     first = SHIPPED[name].read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("# ") and first.endswith(".")
+
+
+PAPER = [name for name in SHIPPED if re.fullmatch(r"qwen2\.5-(0\.5|1\.5|7)b-(gsm8k|math)", name)]
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_paper_s_recipes_are_the_paper_s(name: str) -> None:
+    """arXiv 2606.19771, A.3."""
+    recipe = load_recipe(name)
+    size, task = name.removeprefix("qwen2.5-").split("-")
+    found = (recipe.model, recipe.task, recipe.lr, recipe.max_tokens, recipe.prompt.max_tokens)
+    lr, tokens = 2e-6 if size == "7b" else 1e-6, 2048 if task == "math" else 512
+    assert found == (f"Qwen/Qwen2.5-{size.upper()}", task, lr, tokens, 512)
+    sampled = (recipe.prompts, recipe.group, recipe.temperature, recipe.sampling.top_p)
+    assert sampled == (16, 8, 0.6, 1.0)
+    assert (recipe.update.epochs, recipe.update.minibatch, recipe.optimizer.clip_norm) == (2, 16, 1)
+    assert recipe.objective == Objective(0.2, 0.2, 0.001, 0.001, 0.6)
+    assert (recipe.optimizer.decay, recipe.optimizer.lr_warmup) == ("none", 0)
+    assert 120 <= recipe.steps <= 485 and recipe.options().model_dump()["keep"] == 0.1
+    asked = "Please reason step by step, and put your final answer within \\boxed{}."
+    assert recipe.prompt.suffix == asked and recipe.adapters is None
+    keys = [line for line in SHIPPED[name].read_text().splitlines() if " = " in line]
+    for line in keys:
+        assert re.search(r"  # .*(A\.3|ours|ictcli eval)", line), line
+
+
+def test_there_is_a_recipe_of_the_paper_for_each_size_and_task() -> None:
+    assert len(PAPER) == 6
 
 
 @pytest.mark.parametrize("method", METHODS)

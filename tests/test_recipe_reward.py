@@ -88,18 +88,6 @@ def test_a_run_is_evaluated_on_the_benchmark_it_names(tmp_path: Path, tiny_model
     assert found["benchmark"] == "gsm8k" and found["problems"] == 5
 
 
-def test_problems_that_are_trained_on_are_not_evaluated_on(tmp_path: Path) -> None:
-    trained = write_rows(tmp_path / "trained.jsonl", 60)
-    other = write_rows(tmp_path / "other.jsonl", 5, seed=1)
-    other.write_text(other.read_text() + "\n".join(trained.read_text().splitlines()[:3]))
-    recipe = recipe_of(tmp_path, f"task={trained}", f"eval.bench={other}")
-    task = task_of(recipe)
-    assert len(task.heldout(100)) == 5
-    assert not {p.prompt for p in task.heldout(100)} & {p.prompt for p in task.finite}
-    with pytest.raises(UserError, match="none is held out"):
-        task_of(recipe_of(tmp_path, f"task={trained}", f"eval.bench={trained}"))
-
-
 @pytest.mark.parametrize(
     ("override", "words"),
     [

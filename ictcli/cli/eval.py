@@ -45,13 +45,23 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> 
     "--data",
     multiple=True,
     metavar="[BENCH=]FILE",
-    help="A .jsonl file in place of the hub's data.",
+    help="A .jsonl, .csv or .parquet file in place of the hub's data.",
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="KEY=NAME",
+    help="A column of a data set of one's own: prompt, gold, choices or id.",
+)
+@click.option(
+    "--hub", multiple=True, metavar="KEY=VALUE", help="config, split, revision of hub:owner/name."
 )
 @click.option(
     "--template", help="auto, chat, none, or a text with {question} in it, or a file with one."
 )
 @click.option("--system", help="A system prompt.")
 @click.option("--suffix", help="Put behind the question, instead of the benchmark's own.")
+@click.option("--examples", help="A file of few-shot examples (prompt, response), or none.")
 @click.option("--pattern", help="A regular expression whose first group is the answer.")
 @click.option(
     "--timeout",
@@ -83,9 +93,12 @@ def command(
     limit: int | None,
     seed: int,
     data: tuple[str, ...],
+    columns: tuple[str, ...],
+    hub: tuple[str, ...],
     template: str | None,
     system: str | None,
     suffix: str | None,
+    examples: str | None,
     pattern: str | None,
     timeout: float | None,
     show_private: bool,
@@ -110,17 +123,15 @@ def command(
     ictcli eval runs/quickstart-ict-s0 --bench chain --checkpoint best
     ictcli eval Qwen/Qwen2.5-0.5B runs/mine --bench math500,gsm8k --temperature 0.6
     ictcli eval MODEL --bench gpqa_diamond --data gpqa_diamond.jsonl --resume
+    ictcli eval MODEL --bench mine.csv --columns prompt=frage --columns gold=antwort
     """
     from ictcli import plugins
     from ictcli.console import EvalProgress, evaluations, narrate
     from ictcli.errors import UserError
-    from ictcli.evaluation.request import (
-        Request,
-        find_benchmarks,
-        find_contenders,
-        template_text,
-    )
+    from ictcli.evaluation.asking import examples_of, table_of, template_text
+    from ictcli.evaluation.request import Request, find_benchmarks, find_contenders
     from ictcli.evaluation.session import run
+    from ictcli.settings import ColumnSettings, HubSettings
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")
@@ -135,7 +146,14 @@ def command(
         temperature=temperature,
         top_p=top_p,
         engine=_given(backend=backend, device=device, threads=threads, rows=rows),
-        prompt=_given(template=template, system=system, suffix=suffix),
+        prompt=_given(
+            template=template,
+            system=system,
+            suffix=suffix,
+            examples=None if examples is None else examples_of(examples),
+        ),
+        columns=table_of(ColumnSettings, "--columns", columns),
+        hub=table_of(HubSettings, "--hub", hub),
         pattern=pattern,
         timeout=timeout,
         show_private=show_private,

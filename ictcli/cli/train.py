@@ -31,7 +31,7 @@ def command(
     ictcli train quickstart method=grpo seed=1 steps=200
     ictcli train my-recipe.toml --run runs/mine --dry-run
     """
-    from ictcli.console import narrate, plan, report, watcher
+    from ictcli.console import examples, narrate, plan, report, watcher
     from ictcli.launch import launch
     from ictcli.planning.advice import look_ahead
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
@@ -44,6 +44,7 @@ def command(
     if dry_run:
         click.echo(to_toml(resolved), nl=False)
         plan(resolved, look_ahead(resolved))
+        examples(resolved)
         return
     name = f"{find_recipe(recipe).stem}-{resolved.rule.name}-s{resolved.seed}"
     run = Run.create(folder or free_folder(Path("runs"), name), resolved)

@@ -10,9 +10,11 @@ import numpy as np
 
 from ictcli.compare.plan import Variant
 from ictcli.engine import Engine
+from ictcli.prompts import fitted
 from ictcli.recipe import Recipe
 from ictcli.settings import UpdateSettings
-from ictcli.step import Batch, fork_mask, sample_batch, select, task_of
+from ictcli.step import Batch, fork_mask, sample_batch, select
+from ictcli.tasks.prepare import prepare
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 PROBLEMS = 64
@@ -40,7 +42,8 @@ def common_rollouts(variants: Sequence[tuple[Variant, Recipe]], engine: Engine) 
     ask each variant for its choice behind any dense warm-up."""
     recipes = {variant.label: recipe for variant, recipe in variants}
     base = next(iter(recipes.values())).model_copy(update={"prompts": PROBLEMS})
-    task = task_of(base)
+    base, task = prepare(base)
+    task = fitted(engine, task, base.prompt, 1)
     wanted = dict.fromkeys((*ROW_STATS, "uniqueness"))
     wanted |= dict.fromkeys(name for recipe in recipes.values() for name in recipe.rule.wants)
     batch = sample_batch(base, engine, task, 1, tuple(wanted))

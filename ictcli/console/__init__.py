@@ -16,11 +16,14 @@ from ictcli.console.live import LiveWatcher
 from ictcli.console.plain import PlainWatcher, RunWatcher, narrate
 from ictcli.console.results import EvalProgress, evaluations
 from ictcli.console.table import rows, table
+from ictcli.errors import UserError
 from ictcli.evaluation.tables import interval
 from ictcli.planning.advice import Outlook
 from ictcli.recipe import Recipe
 from ictcli.step import mini_batches
 from ictcli.tasks import BENCHMARKS
+from ictcli.tasks.own import is_own
+from ictcli.tasks.prepare import prepare
 
 __all__ = [
     "EvalProgress",
@@ -28,6 +31,7 @@ __all__ = [
     "RunWatcher",
     "comparison",
     "evaluations",
+    "examples",
     "narrate",
     "plan",
     "report",
@@ -73,6 +77,19 @@ def plan(recipe: Recipe, outlook: Outlook | None = None) -> None:
     narrate(f"\n{outlook.sentence}")
 
 
+def examples(recipe: Recipe) -> None:
+    """The examples that prompt.shots draws, on stderr; a sentence where the data is not here."""
+    if not recipe.prompt.shots:
+        return
+    try:
+        drawn = prepare(recipe)[0].prompt.examples
+    except UserError as error:
+        narrate(f"\nexamples: they cannot be shown. {error.message} ({error.hint})")
+        return
+    for number, example in enumerate(drawn, 1):
+        narrate(f"\nexample {number}: {example.prompt}\n{example.response}")
+
+
 def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
     """Before against after, where the model lies, and the next command."""
     if as_json:
@@ -104,7 +121,7 @@ def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
 
 def benchmark_of(task: str) -> str | None:
     """What to evaluate a model on that was trained on `task`, where there is something."""
-    if task.endswith(".jsonl"):
+    if is_own(task):
         return None  # its held-out part was evaluated; the rest was trained on
     return ",".join([task, *(name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-"))])
 

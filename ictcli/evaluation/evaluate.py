@@ -137,7 +137,7 @@ def evaluate(
         if samples is not None:
             files.append(samples, lines)
         progress(min(first + chunk, len(problems)), len(problems))
-    about = {**asdict(sampling), "prompt": settings.model_dump(), "seed": seed}
+    about = {**asdict(sampling), "prompt": settings.model_dump(mode="json"), "seed": seed}
     seconds = time.perf_counter() - started + written
     return score(name, found, len(problems), domain, about, n=n, ks=ks, seed=seed, seconds=seconds)
 

@@ -18,6 +18,7 @@ from ictcli.evaluation.request import Asked, Contender, Request
 from ictcli.launch import versions
 from ictcli.models import fingerprint
 from ictcli.rewards import Verifier
+from ictcli.settings import PromptSettings
 
 FORMAT = 1
 
@@ -34,12 +35,20 @@ def model_settings(contender: Contender, engine: Engine, asked: Sequence[Asked])
         "top_p": contender.top_p,
         "top_k": contender.top_k,
         "stop": stop_tokens(engine),
-        "prompt": contender.prompt.model_dump(),
+        "prompt": prompt_settings(contender.prompt),
         "template": {
             one.name: prompts.template_of(engine.tokenizer, one.benchmark.domain, contender.prompt)
             for one in asked
         },
     }
+
+
+def prompt_settings(prompt: PromptSettings) -> dict[str, Any]:
+    """How questions are asked; each example as one text."""
+    found = prompt.model_dump(include={"template", "system", "suffix"})
+    if prompt.examples:
+        found["examples"] = [json.dumps([one.prompt, one.response]) for one in prompt.examples]
+    return found
 
 
 def stop_tokens(engine: Engine) -> dict[str, str]:

@@ -16,8 +16,14 @@ from ictcli.evaluation.trained import Trained, as_trained
 from ictcli.models import Source, locate
 from ictcli.rewards.answers import compiled
 from ictcli.runs import is_run
-from ictcli.settings import QUESTION, TEMPLATES, EngineSettings, PromptSettings
+from ictcli.settings import (
+    ColumnSettings,
+    EngineSettings,
+    HubSettings,
+    PromptSettings,
+)
 from ictcli.tasks import Benchmark, find_benchmark
+from ictcli.tasks.own import HUB, is_own
 from ictcli.types import Problem, Sampling
 
 RESERVED = ("settings", "timings", "results")
@@ -39,6 +45,9 @@ class Request:
     """Engine settings that were asked for."""
     prompt: dict[str, Any] = field(default_factory=dict[str, Any])
     """Prompt settings that were asked for."""
+    columns: ColumnSettings = field(default_factory=ColumnSettings)
+    """Of the benchmarks that are data sets of one's own, as `hub` is."""
+    hub: HubSettings = field(default_factory=HubSettings)
     pattern: str | None = None
     timeout: float | None = None
     show_private: bool = False
@@ -115,9 +124,15 @@ def find_benchmarks(names: str, data: Sequence[str], request: Request) -> list[A
     if not wanted:
         raise UserError("--bench names no benchmark.", "--bench math500,gsm8k")
     files = _files(wanted, data)
+    if request.columns != ColumnSettings() and not any(map(is_own, wanted)):
+        raise UserError(f"--columns is of data sets of one's own, not of {names}.", "leave it out")
+    if request.hub != HubSettings() and not any(name.startswith(HUB) for name in wanted):
+        raise UserError(f"--hub is of hub:owner/name, not of {names}.", "leave it out")
     found: list[Asked] = []
     for name in wanted:
-        benchmark = find_benchmark(name, files.get(name))
+        columns = request.columns if is_own(name) else None
+        hub = request.hub if name.startswith(HUB) else None
+        benchmark = find_benchmark(name, files.get(name), columns, hub)
         domain = benchmark.domain
         if request.pattern is not None:
             domain = replace(domain, pattern=request.pattern)
@@ -176,26 +191,6 @@ def _files(names: Sequence[str], data: Sequence[str]) -> dict[str, str]:
             raise UserError(f"--data names two files for {name}.", "one file each")
         files[name] = file
     return files
-
-
-def template_text(given: str) -> str:
-    """A template as it was typed: auto, chat, none, a text with {question}, or the path of a file
-    that holds one (its last line end left out)."""
-    if given in TEMPLATES or QUESTION in given:
-        return given
-    path = Path(given)
-    if not path.is_file():
-        raise UserError(
-            f"The template {given!r} is no template and no file.",
-            f"auto, chat, none, a text with {QUESTION} in it, or the path of a file with one",
-        )
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{given} is not UTF-8: {error}.", "save it as UTF-8") from error
-    if QUESTION not in text:
-        raise UserError(f"{given} has no {QUESTION} in it.", "put it where the question goes")
-    return text.replace("\r\n", "\n").removesuffix("\n")
 
 
 def find_contenders(
@@ -260,5 +255,8 @@ def unlike(contenders: Sequence[Contender]) -> str | None:
             hint = f"; --{option} makes them one" if option else ""
             return f"The models differ in {what}: {given}{hint}."
     if any(contender.prompt != contenders[0].prompt for contender in contenders):
-        return "The models' runs ask in different ways; --template, --system, --suffix make it one."
+        return (
+            "The models' runs ask in different ways; --template, --system, --suffix, "
+            "--examples make it one."
+        )
     return None

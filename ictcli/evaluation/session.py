@@ -19,6 +19,7 @@ from ictcli.evaluation.report import entry, with_differences
 from ictcli.evaluation.request import Asked, Contender, Request, unlike
 from ictcli.evaluation.tables import markdown
 from ictcli.files import write_json, write_text
+from ictcli.tasks.split import key_of
 
 Progress = Callable[[int, int], None]
 Bar = Callable[[str, int], Progress]
@@ -122,9 +123,16 @@ def _place(samples: Path, *, resumed: bool) -> Path:
 
 
 def _looked_at(engine: Engine, contender: Contender, asked: Sequence[Asked]) -> dict[str, Any]:
-    """What a loaded model is; UserError where a prompt does not fit."""
+    """What a loaded model is; UserError where a prompt does not fit, or shows its own answer."""
+    shown = {key_of(example.prompt) for example in contender.prompt.examples}
     for one in asked:
         domain = one.benchmark.domain
+        if given := [problem for problem in one.problems if key_of(problem.prompt) in shown]:
+            raise UserError(
+                f"The prompt shows the answer of {len(given)} of the problems of {one.name} as "
+                f"an example: {given[0].id}.",
+                "--examples OTHER, or none",
+            )
         prompts.encode(engine, one.problems, domain, contender.prompt, one.max_tokens)
     return model_settings(contender, engine, asked)
 

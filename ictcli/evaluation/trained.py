@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 
 from ictcli import plugins
 from ictcli.errors import UserError
-from ictcli.settings import EngineSettings, PromptSettings, SamplingSettings
+from ictcli.settings import EngineSettings, Example, PromptSettings, SamplingSettings
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,28 @@ def _read(file: Path) -> Trained:
     temperature = data.get("eval", {}).get("temperature", data["temperature"])
     return Trained(
         EngineSettings.model_validate(data.get("engine", {})),
-        PromptSettings.model_validate(data.get("prompt", {})),
+        _prompt(file, data.get("prompt", {})),
         SamplingSettings.model_validate(data.get("sampling", {})),
         float(temperature),
         cast(dict[str, Any], reward).get("pattern") if isinstance(reward, dict) else None,
         tuple(missing),
         tuple(loaded),
     )
+
+
+def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
+    """How a run asked. The examples that were drawn for it stand beside its recipe, as the data
+    they were drawn from need not; which problems were too long is a matter of training."""
+    prompt = PromptSettings.model_validate(table)
+    examples = prompt.examples
+    if prompt.shots:
+        place = file.parent / "environment.json"
+        try:
+            drawn = json.loads(place.read_text(encoding="utf-8"))["data"]["examples"]
+            examples = tuple(Example.model_validate(one) for one in drawn)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{place} does not have the examples that were drawn for the run.",
+                "put it back, or evaluate the model alone: its folder in the run",
+            ) from error
+    return prompt.model_copy(update={"examples": examples, "shots": 0, "max_tokens": 0})

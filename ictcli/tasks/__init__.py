@@ -8,13 +8,15 @@ your own".
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ictcli.errors import UserError, nearest
 from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, find_verifier, grade
 from ictcli.seeds import generator
+from ictcli.settings import ColumnSettings, HubSettings
 from ictcli.types import Problem
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
@@ -69,6 +71,16 @@ class Task:
     """Sentences for the user: problems left out, a revision other than the pinned one."""
     examined: tuple[str, Domain] | None = None
     """Name and domain of the held-out problems, where they are not of this task."""
+    train: tuple[Problem, ...] = ()
+    """Those that `batch` gives, each once an epoch (`with_train`); empty: it makes its own."""
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many problems were left out of training, by reason."""
+    solutions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Worked responses by problem id, to show as examples."""
+    difficulty: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By problem id, where that is known."""
+    rank: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By problem id, of a curriculum; empty: none."""
 
 
 @dataclass(frozen=True)
@@ -113,48 +125,65 @@ def register_benchmark(
     return add
 
 
-def find_task(name: str, reward: str | None = None, data: str | None = None) -> Task:
-    """A task by name, or of the problems in a JSONL file (see `tasks.data.jsonl_task`). `reward`
-    names a verifier to judge it by instead of its own, `data` a JSONL file with the same columns
-    as the task's own data, instead of that. UserError where the problems cannot be had."""
+def find_task(
+    name: str,
+    reward: str | None = None,
+    data: str | None = None,
+    columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
+) -> Task:
+    """A task by name, or of a data set of one's own (see `tasks.own.read_own`), of which `columns`
+    and `hub` say more. `reward` names a verifier to judge it by instead of its own, `data` a file
+    with the same columns as the task's own data, instead of that. UserError where the problems
+    cannot be had."""
     verify = None if reward is None else find_verifier(reward)
-    if name.endswith(".jsonl"):
-        _refuse_data(f"The task {name} is a file", data)
-        return own.jsonl_task(name, verify)
+    columns, hub = columns or ColumnSettings(), hub or HubSettings()
+    if own.is_own(name):
+        _refuse_data(f"The task {name} is a data set", data)
+        return own.own_task(name, verify, columns, hub)
     if name not in TASKS:
         raise UserError(
             f"There is no task {name!r}{nearest(name, sorted(TASKS))}.",
-            "the tasks are: " + ", ".join(sorted(TASKS)) + ", or the path of a .jsonl file",
+            "the tasks are: " + ", ".join(sorted(TASKS)) + _OWN,
         )
+    _refuse_tables(f"the task {name}", columns, hub)
     task = _build("task", name, TASKS[name], data=data, verify=verify)
     return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
 
 
-def find_benchmark(name: str, data: str | None = None) -> Benchmark:
-    """A benchmark by name, a task's held-out part by the task's, or a JSONL file's problems.
-    `data` is a JSONL file with the same columns as the benchmark's own data, instead of that.
-    UserError where the problems cannot be had."""
-    if name.endswith(".jsonl"):
-        _refuse_data(f"The benchmark {name} is a file", data)
-        return own.jsonl_benchmark(name)
-    if name in TASKS and name not in BENCHMARKS:
-        task = find_task(name, data=data)
-        whole = len(task.finite) or 512
-        return Benchmark(
-            name,
-            task.domain,
-            lambda n: task.heldout(n or whole),
-            source=task.source,
-            notes=task.notes,
-        )
-    if name not in BENCHMARKS:
+def find_benchmark(
+    name: str,
+    data: str | None = None,
+    columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
+) -> Benchmark:
+    """A benchmark by name, a task's held-out part by the task's, or a data set of one's own, of
+    which `columns` and `hub` say more. `data` is a file with the same columns as the benchmark's
+    own data, instead of that. UserError where the problems cannot be had."""
+    columns, hub = columns or ColumnSettings(), hub or HubSettings()
+    if own.is_own(name):
+        _refuse_data(f"The benchmark {name} is a data set", data)
+        return own.own_benchmark(name, columns, hub)
+    if name not in TASKS and name not in BENCHMARKS:
         raise UserError(
             f"There is no benchmark {name!r}{nearest(name, sorted(BENCHMARKS))}.",
-            "the benchmarks are: "
-            + ", ".join(sorted(BENCHMARKS))
-            + ", or the path of a .jsonl file",
+            "the benchmarks are: " + ", ".join(sorted(BENCHMARKS)) + _OWN,
         )
-    return _build("benchmark", name, BENCHMARKS[name], data=data)
+    _refuse_tables(f"the benchmark {name}", columns, hub)
+    if name in BENCHMARKS:
+        return _build("benchmark", name, BENCHMARKS[name], data=data)
+    task = find_task(name, data=data)
+    whole = len(task.finite) or 512
+    return Benchmark(
+        name,
+        task.domain,
+        lambda n: task.heldout(n or whole),
+        source=task.source,
+        notes=task.notes,
+    )
+
+
+_OWN = ", the path of a .jsonl, .csv or .parquet file, or hub:owner/name"
 
 
 def _build(kind: str, name: str, build: Callable[..., Any], **given: Any) -> Any:
@@ -170,19 +199,54 @@ def _refuse_data(why: str, data: str | None) -> None:
         raise UserError(f"{why}; {data} cannot stand in for it.", "leave the data file out")
 
 
-def shuffled_batch(problems: Sequence[Problem], seed: int, step: int, n: int) -> list[Problem]:
-    """The n problems of a step (1, 2, ...) over a finite set: each epoch a new permutation."""
+def _refuse_tables(what: str, columns: ColumnSettings, hub: HubSettings) -> None:
+    for table, given in (("columns", columns), ("hub", hub)):
+        keys = list(given.model_dump(exclude_none=True))
+        if keys:
+            raise UserError(
+                f"{table}.{keys[0]} is of data sets of one's own, and {what} knows its own.",
+                "name a file or hub:owner/name, or leave the key out",
+            )
+
+
+def shuffled_batch(
+    problems: Sequence[Problem],
+    seed: int,
+    step: int,
+    n: int,
+    rank: Sequence[float] | None = None,
+) -> list[Problem]:
+    """The n problems of a step (1, 2, ...) over a finite set: each epoch a new permutation. With
+    `rank`, one number a problem, the first epoch goes from the least to the greatest, equals in
+    the order of the permutation (ours: a curriculum of one epoch, after which all is mixed)."""
     N, first = len(problems), (step - 1) * n
+    orders: dict[int, list[int]] = {}
     chosen: list[Problem] = []
     for place in range(first, first + n):
-        order = generator(seed, "order", place // N).permutation(N)
-        chosen.append(problems[int(order[place % N])])
+        epoch = place // N
+        if epoch not in orders:
+            orders[epoch] = generator(seed, "order", epoch).permutation(N).tolist()
+            if rank is not None and epoch == 0:
+                orders[epoch].sort(key=rank.__getitem__)
+        chosen.append(problems[orders[epoch][place % N]])
     return chosen
+
+
+def with_train(task: Task, train: Sequence[Problem]) -> Task:
+    """The task over these problems to train on, in the order of `shuffled_batch`; those without a
+    rank come last."""
+    train = tuple(train)
+    rank = [task.rank.get(problem.id, math.inf) for problem in train] if task.rank else None
+
+    def batch(seed: int, step: int, n: int) -> list[Problem]:
+        return shuffled_batch(train, seed, step, n, rank)
+
+    return replace(task, train=train, batch=batch)
 
 
 # These modules register what they build, and need the names above.
 from ictcli.tasks import (  # noqa: E402
     benchmarks,  # noqa: F401  # pyright: ignore[reportUnusedImport]
     builtin,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    own,
 )
-from ictcli.tasks import data as own  # noqa: E402

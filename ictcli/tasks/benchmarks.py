@@ -11,7 +11,8 @@ from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BOXED, Benchmark, Domain, register_benchmark
 from ictcli.tasks.data import behind, choices_of, letter_of, listed, text, with_choices
-from ictcli.tasks.hub import Row, rows_of
+from ictcli.tasks.hub import rows_of
+from ictcli.tasks.rows import Row
 from ictcli.tasks.sources import SOURCES
 from ictcli.types import Problem
 

@@ -1,41 +1,22 @@
-"""Where rows come from: data sets of the Hugging Face hub at pinned revisions, or a local file."""
+"""Rows of the data sets of the Hugging Face hub, at pinned revisions."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import re
 import sys
 import warnings
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError
+from ictcli.tasks.rows import Row, Rows, read_file
 from ictcli.tasks.sources import SOURCES, Source
 
+COMMIT = re.compile("[0-9a-f]{40}")
 _OFFLINE = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-
-
-@dataclass(frozen=True)
-class Row:
-    where: str
-    """For an error: `data.jsonl, line 3`."""
-    number: int
-    """The line of a file, from 1; the place in a config, from 0."""
-    columns: dict[str, Any]
-    config: str = ""
-
-
-@dataclass(frozen=True)
-class Rows:
-    rows: list[Row]
-    source: dict[str, Any]
-    """For a result: file and sha256, or path, config, split and the revision that was used."""
-    notes: tuple[str, ...] = ()
 
 
 def rows_of(name: str, data: str | None) -> Rows:
@@ -43,45 +24,17 @@ def rows_of(name: str, data: str | None) -> Rows:
     return load(SOURCES[name]) if data is None else read_file(data)
 
 
-def read_file(name: str) -> Rows:
-    """A file with one JSON object a line; blank lines are passed over. UserError with the line
-    where one is not JSON."""
-    path = Path(name)
-    if not path.is_file():
-        raise UserError(f"There is no data file {name}.", "give the path of a .jsonl file")
-    try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{name} cannot be read: {error.strerror}.", "check the file") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{name} is not UTF-8: {error}.", "save it as UTF-8") from error
-    rows: list[Row] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        where = f"{name}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{where} is not JSON: {error}.", "one object a line") from error
-        columns = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
-        rows.append(Row(where, number, columns))
-    if not rows:
-        raise UserError(f"The data set {name} is empty.", "give it one problem a line at least")
-    return Rows(rows, {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()})
-
-
 def load(source: Source) -> Rows:
     """Rows of the hub, through `datasets`: from its cache where the pinned commit is there, else
-    from the network. Where the hub no longer has that commit, the newest, and a note says so."""
+    from the network. Where the hub no longer has that commit, the newest, and a note says so;
+    for a data set of one's own an error does."""
     notes: list[str] = []
     asked = source.revision
     with _quiet():
         try:
             parts = [_config(source, config, asked) for config in source.configs]
         except Exception as error:
-            if asked is None or not _is_without_revision(error):
+            if asked is None or source.rows is None or not _is_without_revision(error):
                 raise _refusal(source, error) from error
             asked = None
             try:
@@ -91,22 +44,27 @@ def load(source: Source) -> Rows:
     used = sorted({revision or "unknown" for _, revision in parts})
     revision = ", ".join(used)
     if source.revision is None:
-        notes.append(f"No revision of {source.path} is pinned: the newest was used, {revision}.")
+        notes.append(
+            f"No revision of {source.path} is pinned: the newest was used, {revision} "
+            "(hub.revision pins it)."
+        )
     elif asked is None:
         notes.append(
             f"{source.path} no longer has the revision {source.revision}: "
             f"the newest was used, {revision}."
         )
-    elif used != [asked]:
+    elif used != [asked] and (source.rows is not None or COMMIT.fullmatch(asked)):
         notes.append(f"{source.path} is of revision {revision}, not of {asked} as asked for.")
     rows = [
-        Row(f"{source.path}, {config}, row {number}", number, columns, config)
+        Row(f"{source.path}, {config or source.split}, row {number}", number, columns, config)
         for config, (data, _) in zip(source.configs, parts, strict=True)
         for number, columns in enumerate(data)
     ]
-    if len(rows) != source.rows:
+    if source.rows is not None and len(rows) != source.rows:
         notes.append(f"{source.path} gave {len(rows)} rows, not {source.rows}.")
-    config = source.configs[0] if len(source.configs) == 1 else list(source.configs)
+    if not rows:
+        raise UserError(f"The data set {source.path} is empty.", f"look at {source.page}")
+    config = source.configs[0] or "default" if len(source.configs) == 1 else list(source.configs)
     where = {"path": source.path, "config": config, "split": source.split, "revision": revision}
     return Rows(rows, where, tuple(notes))
 
@@ -122,7 +80,7 @@ def _config(
         cached = _cached(source, config, revision)
         if cached is not None:
             return cached, revision
-    data = library.load_dataset(source.path, config, split=source.split, revision=revision)
+    data = library.load_dataset(source.path, config or None, split=source.split, revision=revision)
     return data, _commit(data) or _resolved(source.path, revision)
 
 
@@ -135,7 +93,8 @@ def _cached(source: Source, config: str, revision: str) -> Iterable[dict[str, An
     library = cast(Any, datasets)
     owner, _, name = source.path.partition("/")
     folder = Path(library.config.HF_DATASETS_CACHE).expanduser()
-    folder = folder / f"{owner}___{camelcase_to_snakecase(name)}" / config / "0.0.0" / revision
+    folder = folder / f"{owner}___{camelcase_to_snakecase(name)}"
+    folder = folder / (config or "default") / "0.0.0" / revision
     if not (folder / "dataset_info.json").is_file():
         return None
     ending = re.compile(rf"-{source.split}(-\d+-of-\d+)?\.arrow")
@@ -214,6 +173,11 @@ def _refusal(source: Source, error: Exception) -> UserError:
         return UserError(
             f"The hub does not answer, and the data set {path} is not in the cache.",
             f"check the network, or {instead}",
+        )
+    if _is_without_revision(error):
+        return UserError(
+            f"The data set {path} has no revision {source.revision}.",
+            f"hub.revision is a commit of {source.page}/commits, a branch or a tag",
         )
     if "DatasetNotFoundError" in kinds or "RepositoryNotFoundError" in kinds:
         if source.gated:

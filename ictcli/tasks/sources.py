@@ -11,11 +11,12 @@ class Source:
 
     path: str
     configs: tuple[str, ...]
+    """The empty name is that of the only one."""
     split: str
     revision: str | None
     """The commit that is asked for; None: the newest."""
-    rows: int
-    """How many there are at that commit, all configs together."""
+    rows: int | None
+    """How many there are at that commit, all configs together; None: a data set of one's own."""
     gated: bool = False
     """Its terms are accepted once, on its page, before it can be loaded."""
 

@@ -88,3 +88,31 @@ def test_a_jsonl_task_trains_and_is_evaluated_on_its_held_out_part(
         for line in (tmp_path / "run" / "eval" / "after.jsonl").read_text().splitlines()
     }
     assert 0 < len(held) < 20 and held < {row["prompt"] for row in ROWS}
+
+
+def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examples(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.csv"
+    data.write_text("frage,antwort\n" + "".join(f"{i}+1=,{i + 1}\n" for i in range(60)))
+    args = ("train", "quickstart", f"model={tiny_model}", "task=data.csv", "max_tokens=8")
+    more = (
+        "columns.prompt=frage",
+        "columns.gold=antwort",
+        "prompt.shots=1",
+        "prompt.max_tokens=64",
+    )
+    sizes = ("prompts=8", "group=2", "steps=2", "--run", "run")
+    shown = ictcli.run(*args, *more, "--dry-run", folder=tmp_path)
+    assert shown.code == 0 and "\nexample 1: " in shown.err
+    ended = ictcli.run(*args, *more, *sizes, "--json", folder=tmp_path)
+    assert ended.code == 0 and "left out of training" in ended.err
+    bench = ("--bench", "data.csv", "--columns", "prompt=frage", "--columns", "gold=antwort")
+    asked = ("eval", "run", *bench, "--max-tokens", "8", "--n", "1", "--k", "1", "--out", "out")
+    told = refusal(ictcli.run(*asked, folder=tmp_path), 2)
+    assert "shows the answer of 1 of the problems of data.csv" in told
+    assert ictcli.run(*asked, "--examples", "none", folder=tmp_path).code == 0
+    (tmp_path / "run" / "summary.json").unlink()
+    data.write_text(data.read_text().replace("7+1=", "7+2="))
+    ended = ictcli.run("resume", "run", folder=tmp_path)
+    assert " changed since run began" in refusal(ended, 2)

@@ -74,3 +74,12 @@ def test_the_doctor_says_which_engines_run(ictcli: Processes, tmp_path: Path) ->
     assert states <= {"ok", "missing", "failed"}
     assert ended.code == (0 if "ok" in states else 3)
     assert found["hub"]["finding"] == "offline by environment"
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_every_recipe_can_be_looked_at_without_a_network(
+    ictcli: Processes, tmp_path: Path, name: str
+) -> None:
+    ended = ictcli.run("train", name, "--dry-run", folder=tmp_path)
+    assert ended.code == 0 and "\nplan: " in f"\n{ended.err}"
+    assert not list(tmp_path.iterdir())

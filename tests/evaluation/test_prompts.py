@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ictcli.evaluation.identity import difference_of, prompt_settings
 from ictcli.models import stop_ids
 from ictcli.prompts import render, template_of
-from ictcli.settings import PromptSettings
+from ictcli.settings import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.chain.tokenizer import EOS_ID, make_tokenizer
 from ictcli.types import Problem
@@ -54,6 +55,38 @@ def test_the_other_templates_are_as_they_were() -> None:
 def test_a_template_without_a_place_for_the_question_is_refused(template: str) -> None:
     with pytest.raises(ValidationError, match="question"):
         PromptSettings(template=template)
+
+
+EXAMPLES = (Example(prompt="a?", response="A."), Example(prompt="b?", response="B."))
+
+
+def test_examples_are_turns_of_a_chat_and_asked_as_the_question_is() -> None:
+    shown = PromptSettings(examples=EXAMPLES, system="Be brief.")
+    text, special = render(Chatty(), PROBLEM, WORDS, shown)
+    assert not special and text == (
+        "<system>Be brief.<user>a?\nIn a box.<assistant>A.<user>b?\nIn a box.<assistant>B."
+        f"<user>{PROBLEM.prompt}\nIn a box."
+    )
+
+
+def test_examples_are_text_before_the_question_where_there_is_no_chat() -> None:
+    shown = PromptSettings(examples=EXAMPLES, template="none", system="Be brief.")
+    assert render(Chatty(), PROBLEM, WORDS, shown)[0] == (
+        f"Be brief.\na?\nIn a box.\nA.\n\nb?\nIn a box.\nB.\n\n{PROBLEM.prompt}\nIn a box."
+    )
+    own = PromptSettings(examples=EXAMPLES, template="<s>Q: {question}\nA:")
+    text, special = render(Chatty(), PROBLEM, WORDS, own)
+    assert text == f"<s>Q: a?\nA: A.\n\nQ: b?\nA: B.\n\nQ: {PROBLEM.prompt}\nA:" and not special
+
+
+def test_each_example_decides_what_an_evaluation_is() -> None:
+    plain = prompt_settings(PromptSettings())
+    assert plain == {"template": "auto", "system": "", "suffix": None}
+    shown = prompt_settings(PromptSettings(examples=EXAMPLES))
+    other = prompt_settings(PromptSettings(examples=EXAMPLES[::-1]))
+    assert difference_of({"prompt": plain}, {"prompt": shown}) is not None
+    assert difference_of({"prompt": shown}, {"prompt": other}) is not None
+    assert prompt_settings(PromptSettings(shots=2, max_tokens=9)) == plain  # matters of training
 
 
 FIRST = len(make_tokenizer())

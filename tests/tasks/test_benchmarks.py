@@ -13,8 +13,8 @@ import pytest
 from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BOXED, find_benchmark, find_task
-from ictcli.tasks.data import is_heldout
 from ictcli.tasks.sources import MMLU_STEM
+from ictcli.tasks.split import is_heldout
 from ictcli.types import Problem
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data"

@@ -1,0 +1,213 @@
+"""What a recipe trains on: nothing it is evaluated on, and nothing its prompt shows."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ictcli.errors import UserError
+from ictcli.prompts import fitted
+from ictcli.recipe import Recipe, load_recipe, to_toml
+from ictcli.settings import PromptSettings
+from ictcli.tasks import Task
+from ictcli.tasks.chain.tokenizer import make_tokenizer
+from ictcli.tasks.prepare import check_unchanged, described, prepare, task_of
+from ictcli.tasks.split import digest_of, is_heldout, key_of
+from ictcli.types import Problem
+
+N = 80
+
+
+def write(path: Path, prompts: list[str], **more: Any) -> str:
+    rows = [{"question": p, "answer": f"so <<1+1=2>>\n#### {i}"} for i, p in enumerate(prompts)]
+    for name, values in more.items():
+        for row, value in zip(rows, values, strict=True):
+            row[name] = value
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def recipe_of(folder: Path, *overrides: str) -> Recipe:
+    (folder / "recipe.toml").write_text(
+        'model = "builtin:chain"\ntask = "rows.jsonl"\nmethod = "grpo"\nsteps = 2\n'
+    )
+    return load_recipe(folder / "recipe.toml", overrides)
+
+
+def numbered(n: int = N) -> list[str]:
+    """Questions of 2 to 40 characters in a random order."""
+    rng = random.Random(0)
+    return [f"{i:03}" + "+1" * rng.randrange(20) for i in rng.sample(range(n), n)]
+
+
+def epoch(task: Task, seed: int = 0, number: int = 0) -> list[Problem]:
+    size = len(task.train)
+    return task.batch(seed, number + 1, size)
+
+
+WORDS = st.text(st.sampled_from("aAbB \t\nÀàß"), min_size=1, max_size=12)
+
+
+@given(WORDS)
+def test_copies_of_a_problem_have_one_key_and_are_on_one_side(text: str) -> None:
+    copies = [text.upper(), text.lower(), f" {text}\n", "  ".join(text.split(" "))]
+    assert {key_of(copy) for copy in copies} == {key_of(text)}
+    assert {is_heldout(copy) for copy in copies} == {is_heldout(text)}
+    assert key_of(text + "c") != key_of(text)
+
+
+@settings(max_examples=30)
+@given(st.sets(st.integers(0, N - 1), max_size=N // 2), st.sampled_from([str.upper, str.title]))
+def test_no_problem_of_the_benchmark_is_trained_on(
+    tmp_path_factory: pytest.TempPathFactory, shared: set[int], changed: Any
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    prompts = [f"problem {i} of them" for i in range(N)]
+    write(folder / "rows.jsonl", prompts)
+    write(folder / "bench.jsonl", [f"{changed(prompts[i])} \n" for i in shared] + ["another"])
+    task = task_of(recipe_of(folder, "eval.bench=bench.jsonl"))
+    own = [p for p in prompts if not is_heldout(p)]
+    left = [p for p in own if p not in {prompts[i] for i in shared}]
+    assert sorted(p.prompt for p in epoch(task)) == sorted(left)
+    assert len(task.heldout(N)) == len(shared) + 1
+    out = len(own) - len(left)
+    assert task.left_out == ({"held_out": out} if out else {})
+    assert [n for n in task.notes if "left out of training" in n] == [
+        n for n in task.notes if n.startswith(f"{out} of {len(own)} problems")
+    ]
+
+
+def test_a_benchmark_of_all_there_is_leaves_nothing_to_train_on(tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", numbered())
+    with pytest.raises(UserError, match="none is left to train on"):
+        task_of(recipe_of(tmp_path, "eval.bench=rows.jsonl"))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_shots_are_drawn_from_the_problems_to_train_on_and_then_not_trained_on(
+    tmp_path: Path, seed: int
+) -> None:
+    prompts = numbered()
+    write(tmp_path / "rows.jsonl", prompts)
+    overrides = ("prompt.shots=3", f"seed={seed}")
+    recipe, task = prepare(recipe_of(tmp_path, *overrides))
+    shown = [example.prompt for example in recipe.prompt.examples]
+    assert len(set(shown)) == 3 and not any(map(is_heldout, shown))
+    rest = {p for p in prompts if not is_heldout(p)} - set(shown)
+    assert {p.prompt for p in epoch(task)} == rest and task.left_out == {"examples": 3}
+    for example in recipe.prompt.examples:
+        gold = prompts.index(example.prompt)
+        assert example.response == f"so\nThe answer is \\boxed{{{gold}}}."
+    assert prepare(recipe_of(tmp_path, *overrides))[0] == recipe
+    other = prepare(recipe_of(tmp_path, "prompt.shots=3", f"seed={seed + 2}"))[0]
+    assert other.prompt.examples != recipe.prompt.examples
+
+
+def test_examples_of_a_file_stand_in_the_recipe_and_are_not_trained_on(tmp_path: Path) -> None:
+    prompts = numbered()
+    write(tmp_path / "rows.jsonl", prompts)
+    trained = next(p for p in prompts if not is_heldout(p))
+    held = next(p for p in prompts if is_heldout(p))
+    write(tmp_path / "mine.jsonl", [f" {trained}"], response=["so"])
+    recipe = recipe_of(tmp_path, "prompt.examples=mine.jsonl")
+    (tmp_path / "mine.jsonl").unlink()
+    (tmp_path / "again.toml").write_text(to_toml(recipe))
+    assert load_recipe(tmp_path / "again.toml") == recipe
+    assert [(e.prompt, e.response) for e in recipe.prompt.examples] == [(f" {trained}", "so")]
+    assert trained not in {p.prompt for p in epoch(task_of(recipe))}
+    write(tmp_path / "mine.jsonl", [held], response=["so"])
+    with pytest.raises(UserError, match=r"Example 1 of prompt\.examples is a held-out problem"):
+        task_of(recipe_of(tmp_path, "prompt.examples=mine.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["prompt.shots=2", 'prompt.examples=[{prompt="a", response="b"}]'], "take one"),
+        (["prompt.shots=2", "reward.pattern=A: (.*)"], "answer in a box"),
+        (["prompt.shots=80"], "would take them all"),
+        (["prompt.shots=1", "task=chain"], "no worked responses"),
+        (["curriculum=length", "task=chain"], "has no order for"),
+        (["curriculum=difficulty"], "have no difficulty"),
+        (["eval.columns.gold=x"], "eval.bench, which is not there"),
+        (["hub.split=x"], r"rows\.jsonl is a file"),
+    ],
+)
+def test_what_cannot_be_prepared_is_refused(
+    tmp_path: Path, overrides: list[str], words: str
+) -> None:
+    write(tmp_path / "rows.jsonl", numbered())
+    with pytest.raises(UserError, match=words):
+        task_of(recipe_of(tmp_path, *overrides))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("by", ["length", "difficulty"])
+def test_a_curriculum_orders_the_first_epoch_alone(tmp_path: Path, by: str, seed: int) -> None:
+    prompts = numbered()
+    write(tmp_path / "rows.jsonl", prompts, level=[int(p[:3]) % 7 for p in prompts])
+    columns = ["columns.difficulty=level"] * (by == "difficulty")
+    plain = task_of(recipe_of(tmp_path))
+    task = task_of(recipe_of(tmp_path, f"curriculum={by}", *columns))
+    rank = [len(p.prompt) if by == "length" else int(p.prompt[:3]) % 7 for p in epoch(task, seed)]
+    assert rank == sorted(rank)
+    assert {p.prompt for p in epoch(task, seed)} == {p.prompt for p in epoch(plain, seed)}
+    assert epoch(task, seed, 1) == epoch(plain, seed, 1)
+    assert epoch(task, seed) != epoch(task, seed + 1)
+
+
+ENGINE: Any = SimpleNamespace(tokenizer=make_tokenizer(), context=10_000)
+"""One token a character; a line feed is none."""
+
+
+@pytest.mark.parametrize("bench", [False, True])
+@pytest.mark.parametrize("by", ["none", "length"])
+def test_problems_with_a_longer_prompt_are_left_out_and_counted(
+    tmp_path: Path, by: str, bench: bool
+) -> None:
+    prompts = numbered()
+    write(tmp_path / "rows.jsonl", prompts)
+    write(tmp_path / "bench.jsonl", [p.replace("+", "*") for p in prompts if "+" in p])
+    overrides = ["eval.bench=bench.jsonl"] * bench
+    task = task_of(recipe_of(tmp_path, f"curriculum={by}", *overrides))
+    prompt = PromptSettings(max_tokens=20, suffix="1+1")
+    found = fitted(ENGINE, task, prompt, 1000)
+    whole = [p.prompt for p in task.heldout(1000)]
+    held = [p for p in whole if len(p) + 3 <= 20]
+    left = [p.prompt for p in task.train if len(p.prompt) + 3 <= 20]
+    assert [p.prompt for p in found.train] == left and 0 < len(left) < len(task.train)
+    assert [p.prompt for p in found.heldout(1000)] == held and held != whole
+    assert [p.prompt for p in found.heldout(2)] == held[:2]
+    out = (len(task.train) - len(left), len(whole) - len(held))
+    assert found.notes[-2:] == (
+        f"{out[0]} of {len(task.train)} problems left out: prompts longer than 20 tokens.",
+        f"{out[1]} of {len(whole)} held-out problems left out: prompts longer than 20 tokens.",
+    )
+    assert found.left_out == {"too_long": out[0], "heldout_too_long": out[1]}
+    drawn = [len(p.prompt) for p in epoch(found)]
+    assert sorted(drawn) == sorted(map(len, left)) and (by == "none") != (drawn == sorted(drawn))
+    with pytest.raises(UserError, match=r"Every prompt of .* is longer than"):
+        fitted(ENGINE, task, prompt.model_copy(update={"max_tokens": 2}), 1000)
+
+
+def test_a_run_knows_its_problems_again(tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", numbered())
+    recipe, task = prepare(recipe_of(tmp_path, "prompt.shots=1"))
+    known = json.loads(json.dumps(described(recipe, task, task.heldout(9))))
+    assert known["train"] == {"problems": len(task.train), "sha256": digest_of(task.train)}
+    assert known["file"] == "rows.jsonl" and len(known["examples"]) == 1
+    check_unchanged(known, described(recipe, task, task.heldout(9)), "run")
+    check_unchanged({"file": "of a run of before"}, known, "run")
+    for part, words in (("train", "train on"), ("heldout", "evaluate on")):
+        now = {**known, part: {**known[part], "sha256": "0" * 64}}
+        with pytest.raises(UserError, match=f"problems to {words} changed since run began"):
+            check_unchanged(known, now, "run")
+    one, other = task.train[0], task.train[1]
+    assert digest_of([one, other]) != digest_of([other, one])
