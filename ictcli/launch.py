@@ -12,10 +12,13 @@ from typing import Any
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine
+from ictcli.errors import RunFailedError, UserError
+from ictcli.files import encodable, write_json
 from ictcli.prompts import encode
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
 from ictcli.step import task_of
+from ictcli.tracking.watch import tracked
 from ictcli.trainer import Watcher, train
 
 LIBRARIES = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
@@ -65,6 +68,25 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def told_failures(run: Run) -> Generator[None]:
+    """What ends the run within, other than its end or Ctrl-C, is in its failure.json afterwards."""
+    path = run.folder / "failure.json"
+    path.unlink(missing_ok=True)
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, UserError) or isinstance(error, RunFailedError):
+            told = (
+                error.message
+                if isinstance(error, UserError)
+                else f"{type(error).__name__}: {error}"
+            )
+            with contextlib.suppress(OSError):
+                write_json(path, {"error": encodable(told)[:1000]})
+        raise
+
+
 def launch(
     run: Run, recipe: Recipe, watch: Watcher, attach: Callable[[Engine], None] = lambda engine: None
 ) -> dict[str, Any]:
@@ -72,7 +94,7 @@ def launch(
 
     `attach` is given the engine before the first step (the live view decodes tokens with it).
     """
-    with finish_step_on_interrupt(watch.warned) as interrupted:
+    with finish_step_on_interrupt(watch.warned) as interrupted, told_failures(run):
         task = task_of(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)
@@ -81,4 +103,5 @@ def launch(
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
         if run.read("environment.json") is None:  # a resumed run keeps the first one's
             run.write("environment.json", {**environment(engine, recipe), "data": task.source})
-        return train(run, recipe, task, engine, watch, interrupted)
+        with tracked(run, recipe, watch) as telling:
+            return train(run, recipe, task, engine, telling, interrupted)

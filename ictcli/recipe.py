@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -67,6 +67,8 @@ class Recipe(Table):
     checkpoint: CheckpointSettings = CheckpointSettings()
     record: RecordSettings = RecordSettings()
     alarms: AlarmSettings = AlarmSettings()
+    log: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field(default=(), strict=False)
+    """Trackers that get the figures too (`ictcli.tracking`); metrics.jsonl is always written."""
     adapter: AdapterSettings = AdapterSettings()
     engine: EngineSettings = EngineSettings()
 

@@ -198,3 +198,5 @@ class RecordSettings(Table):
 class AlarmSettings(Table):
     collapse: Literal["warn", "stop", "off"] = "warn"
     explosion: Literal["warn", "stop", "off"] = "warn"
+    nonfinite: Literal["warn", "stop", "off"] = "warn"
+    """Of a loss or gradient; such a step moves nothing, and the third in a row always stops."""
