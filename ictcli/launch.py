@@ -13,11 +13,14 @@ from typing import Any
 from ictcli import __version__
 from ictcli.checkpoints import begun_with, identity_of
 from ictcli.engine import Engine, build_engine
+from ictcli.errors import RunFailedError, UserError
+from ictcli.files import encodable, write_json
 from ictcli.prompts import encode, fitted
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
 from ictcli.summary import heldout
 from ictcli.tasks.prepare import check_unchanged, described, prepare
+from ictcli.tracking.watch import tracked
 from ictcli.trainer import Watcher, train
 
 LIBRARIES = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
@@ -68,6 +71,25 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def told_failures(run: Run) -> Generator[None]:
+    """What ends the run within, other than its end or Ctrl-C, is in its failure.json afterwards."""
+    path = run.folder / "failure.json"
+    path.unlink(missing_ok=True)
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, UserError) or isinstance(error, RunFailedError):
+            told = (
+                error.message
+                if isinstance(error, UserError)
+                else f"{type(error).__name__}: {error}"
+            )
+            with contextlib.suppress(OSError):
+                write_json(path, {"error": encodable(told)[:1000]})
+        raise
+
+
 def launch(
     run: Run, recipe: Recipe, watch: Watcher, attach: Callable[[Engine], None] = lambda engine: None
 ) -> dict[str, Any]:
@@ -75,7 +97,7 @@ def launch(
 
     `attach` is given the engine before the first step (the live view decodes tokens with it).
     """
-    with finish_step_on_interrupt(watch.warned) as interrupted:
+    with finish_step_on_interrupt(watch.warned) as interrupted, told_failures(run):
         recipe, task = prepare(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)
@@ -95,4 +117,5 @@ def launch(
         else:
             check_unchanged(recorded.get("data", {}), data, str(run.folder))
         begun_with(run.folder, model)
-        return train(run, recipe, task, engine, watch, interrupted)
+        with tracked(run, recipe, watch) as telling:
+            return train(run, recipe, task, engine, telling, interrupted)

@@ -15,7 +15,9 @@ from ictcli.errors import UserError, nearest
 
 BUILTIN = {"chain": Path(__file__).parent / "tasks" / "chain" / "model"}
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
-ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapters.safetensors"
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS, PEFT_WEIGHTS = "adapters.safetensors", "adapter_model.safetensors"
+"""Adapters in mlx-lm's layout, and in peft's (`ictcli.adapters`)."""
 
 END_TOKENS = frozenset(
     (
@@ -45,7 +47,7 @@ class Source:
     path: str
     """A checked folder, or a hub id."""
     adapter: Path | None = None
-    """A folder of adapters in mlx-lm's layout, that go on top."""
+    """A folder of adapters, in mlx-lm's layout or peft's, that go on top."""
 
 
 def locate(model: str) -> Source:
@@ -90,11 +92,13 @@ def locate(model: str) -> Source:
 
 def _with_adapter(folder: Path) -> Source:
     """Adapters and the model they were trained on, which their settings name."""
-    base = _read_object(folder / ADAPTER_CONFIG).get("model")
+    about = _read_object(folder / ADAPTER_CONFIG)
+    key = "base_model_name_or_path" if "peft_type" in about else "model"
+    base = about.get(key)
     if not isinstance(base, str):
         raise UserError(
             f"{folder / ADAPTER_CONFIG} does not say which model its adapters belong to.",
-            'add "model": a folder or hub id',
+            f'add "{key}": a folder or hub id',
         )
     _check_weights(folder)
     if (Path(base) / ADAPTER_CONFIG).is_file():
@@ -157,6 +161,19 @@ def identity(source: Source) -> str:
         if file.is_file():
             found.update(f"{file.stat().st_size}\n".encode())
             _update(found, file)
+    return found.hexdigest()
+
+
+def weights_fingerprint(folder: Path) -> str:
+    """Of a model's weights alone: their headers, sizes, and a megabyte at each end of a file."""
+    found = hashlib.sha256()
+    for file in sorted(folder.glob("model*.safetensors")):
+        size, edge = file.stat().st_size, 1 << 20
+        found.update(str(size).encode())
+        with file.open("rb") as opened:
+            found.update(opened.read(edge))
+            opened.seek(max(size - edge, 0))
+            found.update(opened.read(edge))
     return found.hexdigest()
 
 

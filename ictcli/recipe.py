@@ -78,6 +78,8 @@ class Recipe(Table):
     checkpoint: CheckpointSettings = CheckpointSettings()
     record: RecordSettings = RecordSettings()
     alarms: AlarmSettings = AlarmSettings()
+    log: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field(default=(), strict=False)
+    """Trackers that get the figures too (`ictcli.tracking`); metrics.jsonl is always written."""
     adapter: AdapterSettings = AdapterSettings()
     engine: EngineSettings = EngineSettings()
 

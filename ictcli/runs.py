@@ -11,6 +11,8 @@
 | checkpoints/ | what it goes on from: `ictcli.checkpoints` |
 | model/ | the final model in Hugging Face layout |
 | summary.json | before, after, and the totals |
+| failure.json | why the last sitting failed, where it did |
+| tracking/, tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
 """
 
 from __future__ import annotations
@@ -159,7 +161,7 @@ class Run:
         """Of what decides a run's numbers: where its files lie, what holds them and who is warned
         may change between two sittings."""
         data = tomllib.loads((self.folder / "recipe.toml").read_text(encoding="utf-8"))
-        for key in ("model", "plugins", "engine", "checkpoint", "alarms"):
+        for key in ("model", "plugins", "engine", "checkpoint", "alarms", "log"):
             data.pop(key, None)
         if str(data["task"]).endswith(".jsonl"):
             del data["task"]

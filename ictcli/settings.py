@@ -37,6 +37,9 @@ class EngineSettings(Table):
     recommends, where it says."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Fuse the device's kernels; auto: on a GPU."""
+    load_in_4bit: bool = False
+    """Round the model's weights to 4 bits while it is loaded, to train adapters on top: NF4 by
+    bitsandbytes on a CUDA GPU, mlx-lm's own packing on a Mac."""
     trust_remote_code: bool = False
 
 
@@ -59,6 +62,8 @@ class AdapterSettings(Table):
 class OptimizerSettings(Table):
     """AdamW, gradient clipping and the schedule of the learning rate."""
 
+    kind: Literal["adamw", "adamw8bit"] = "adamw"
+    """adamw8bit: moments of 8 bits (arXiv 2110.02861) by bitsandbytes, on a CUDA GPU."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.999, ge=0, lt=1)
     eps: float = Field(default=1e-8, gt=0)
@@ -247,3 +252,5 @@ class RecordSettings(Table):
 class AlarmSettings(Table):
     collapse: Literal["warn", "stop", "off"] = "warn"
     explosion: Literal["warn", "stop", "off"] = "warn"
+    nonfinite: Literal["warn", "stop", "off"] = "warn"
+    """Of a loss or gradient; such a step moves nothing, and the third in a row always stops."""

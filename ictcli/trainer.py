@@ -187,11 +187,13 @@ def sound_alarms(
     saved = run.checkpoints()
     good = f"The last good checkpoint is {saved[-1]}" if saved else "No checkpoint was saved yet"
     if state.nonfinite:
-        watch.warned(f"Step {state.step} was skipped: its loss or gradient is not finite.")
-        if state.nonfinite >= NONFINITE_LIMIT:
+        reaction = recipe.alarms.nonfinite
+        if reaction != "off":
+            watch.warned(f"Step {state.step} was skipped: its loss or gradient is not finite.")
+        if reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT:
+            rows = "A step" if reaction == "stop" else f"{NONFINITE_LIMIT} steps in a row"
             raise RunFailedError(
-                f"{NONFINITE_LIMIT} steps in a row had a loss or gradient that is not finite. "
-                f"{good}.",
+                f"{rows} had a loss or gradient that is not finite. {good}.",
                 f"train again with a smaller learning rate than lr={recipe.lr:g}",
             )
         return  # nothing moved, and nothing of a skipped step is saved

@@ -250,6 +250,20 @@ def test_an_evaluation_at_either_end_is_interrupted_without_a_loss(
     assert resumed["after"] == whole()["after"]
 
 
+@pytest.mark.parametrize(("reaction", "skipped"), [("stop", 1), ("warn", 3), ("off", 3)])
+def test_a_step_that_is_not_finite_is_met_as_the_recipe_says(
+    make: Make, tmp_path: Path, reaction: str, skipped: int
+) -> None:
+    overrides = ("steps=9", "lr=1e30", f"alarms.nonfinite={reaction}")
+    notes, go = start(make, tmp_path / "run", *overrides)
+    with pytest.raises(RunFailedError, match="not finite"):
+        go()
+    finite = [step.metrics["finite"] for step in notes.steps]
+    assert finite.count(False) == skipped
+    told = [warning for warning in notes.warnings if "was skipped" in warning]
+    assert len(told) == (0 if reaction == "off" else skipped)
+
+
 @pytest.mark.parametrize("reaction", ["warn", "stop", "off"])
 def test_a_collapse_is_met_as_the_recipe_says(make: Make, tmp_path: Path, reaction: str) -> None:
     overrides = ("steps=3", "lr=1", "checkpoint.every=1", f"alarms.collapse={reaction}")

@@ -14,6 +14,7 @@ from mlx.utils import tree_unflatten
 from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
 from mlx_lm.utils import dequantize_model
 
+from ictcli.adapters import base_of, first_values, in_layout, read_config
 from ictcli.errors import UserError, nearest
 from ictcli.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.settings import AdapterSettings
@@ -50,8 +51,18 @@ def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
             f"The last {config['num_layers']} blocks have no layer that adapter.targets names.",
             "adapter.layers=0 takes all blocks",
         )
+    _draw(model, settings.seed or 0)
     mx.eval(model.parameters())  # the draw is of this seed, not of a later one
     return config
+
+
+def _draw(model: Any, seed: int) -> None:
+    """The first values of A that every engine draws; those of experts are mlx-lm's own."""
+    for block, layer in enumerate(model.layers):
+        for name, module in layer.named_modules():
+            if "lora_a" in module and module.lora_a.ndim == 2:
+                inputs, rank = module.lora_a.shape
+                module.lora_a = mx.array(first_values(seed, f"{block}.{name}", inputs, rank))
 
 
 def _targets(model: Any, settings: AdapterSettings) -> set[str]:
@@ -81,19 +92,13 @@ def _is_switch(module: nn.Module) -> bool:
     return isinstance(module, SwitchLinear | QuantizedSwitchLinear)
 
 
-def read(model: nn.Module, folder: Path, base: str) -> None:
+def read(model: Any, folder: Path, base: str) -> None:
     """Put the adapters of a folder on a model that has none, of the fingerprint `base`."""
     try:
-        about = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
-        kind = about["fine_tune_type"]
-        if kind not in ("lora", "dora"):
-            raise ValueError(f"fine_tune_type is {kind!r}, neither lora nor dora")
-        if about.get("base", base) != base:
+        if base_of(folder) not in ("", base):
             raise ValueError("they were trained on other weights")
-        load_adapters(model, str(folder))
-        own = {name for name in flat(model.parameters()) if name.rsplit(".", 1)[-1] in ADAPTED}
-        if missing := sorted(own - set(read_arrays(folder / ADAPTER_WEIGHTS))):
-            raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
+        with in_layout(folder, "mlx", len(model.layers)) as own_layout:
+            _load(model, own_layout)
     except Exception as error:  # whatever a broken folder makes the library raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
         raise UserError(
@@ -101,6 +106,18 @@ def read(model: nn.Module, folder: Path, base: str) -> None:
             f"{ADAPTER_CONFIG} says which model they were trained on",
         ) from error
     model.eval()
+
+
+def _load(model: Any, folder: Path) -> None:
+    kind = read_config(folder)["fine_tune_type"]
+    if kind not in ("lora", "dora"):
+        raise ValueError(f"fine_tune_type is {kind!r}, neither lora nor dora")
+    load_adapters(model, str(folder))
+    given = read_arrays(folder / ADAPTER_WEIGHTS)
+    mx.eval(given)
+    own = {name for name in flat(model.parameters()) if name.rsplit(".", 1)[-1] in ADAPTED}
+    if missing := sorted(own - set(given)):
+        raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
     mx.eval(model.parameters())  # the files are read here, not in the first step
 
 

@@ -17,7 +17,7 @@ from mlx_lm.utils import get_total_parameters, save_config, save_model
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import launched
 from ictcli.errors import UserError
-from ictcli.models import locate
+from ictcli.models import locate, weights_fingerprint
 from ictcli.packing import Tally
 from ictcli.seeds import uniforms
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
@@ -29,7 +29,6 @@ from .memory import Memory
 from .model import (
     choose_device,
     find_heads,
-    fingerprint,
     is_quantised,
     load,
     model_dtype,
@@ -90,10 +89,10 @@ class MlxEngine:
                     f"{self.source.adapter} holds adapters, and training begins with a model.",
                     "ictcli export RUN makes a whole model of a run",
                 )
-            adapter.read(self.model, self.source.adapter, fingerprint(self.loaded.folder))
+            adapter.read(self.model, self.source.adapter, weights_fingerprint(self.loaded.folder))
         elif new and adapters is not None:
             made = adapter.put_on(self.model, adapters)
-            base = fingerprint(self.loaded.folder)
+            base = weights_fingerprint(self.loaded.folder)
             self.adapter = {"model": self.source.path, "base": base, **made}
         elif trains and is_quantised(self.model):
             raise UserError(

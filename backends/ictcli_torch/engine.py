@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError
 from ictcli.memory import peak_rss
-from ictcli.models import rope_settings
+from ictcli.models import locate, rope_settings, snapshot, weights_fingerprint
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import sample, update
-from .model import choose_device, load, stop_ids, text_config
+from .device import check_device, choose_device, limit_memory
+from .model import load, recomputing, stop_ids, text_config
 from .optimizer import Optimizer
 
 SMALL_PARAMETERS = 5_000_000
@@ -38,20 +42,48 @@ class TorchEngine:
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
     def __init__(
-        self, model: str, settings: EngineSettings, optimizer: OptimizerSettings | None = None
+        self,
+        model: str,
+        settings: EngineSettings,
+        optimizer: OptimizerSettings | None = None,
+        adapters: AdapterSettings | None = None,
     ) -> None:
         self.device = choose_device(settings.device)
         self.settings = settings
-        self.model, self.tokenizer = load(model, settings, self.device)
+        new = adapters is not None and adapters.kind != "none"
+        check_device(self.device, settings, optimizer, adapted=new)
+        limit_memory(self.device, settings.memory_limit)
+        self.source = locate(model)
+        if self.source.adapter is not None and optimizer is not None:
+            raise UserError(
+                f"{self.source.adapter} holds adapters, and training begins with a model.",
+                "ictcli export RUN makes a whole model of a run",
+            )
+        self.model, self.tokenizer = load(self.source, settings, self.device)
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
         if settings.threads or (small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
         self.context = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_ids = stop_ids(self.model, self.tokenizer)
+        self.adapted: Any | None = None
+        self.base = ""
         self._check_sampling(model)
+        if self.source.adapter is not None or (new and optimizer is not None):
+            self._adapt(adapters)
         self.reference: Any | None = None
         self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
+
+    def _adapt(self, adapters: AdapterSettings | None) -> None:
+        """Put on the adapters that are there already, or new ones to train."""
+        from . import adapter  # and peft, which takes seconds
+
+        below = snapshot(self.source.path)
+        self.base = weights_fingerprint(below) if below else ""
+        if self.source.adapter is not None:
+            self.adapted = adapter.read(self.model, self.source.adapter, self.base)
+        elif adapters is not None:
+            self.adapted = adapter.put_on(self.model, adapters, self.source.path)
 
     def _check_sampling(self, model: str) -> None:
         """Refuse a model that samples from another distribution than it evaluates: some do not know
@@ -83,7 +115,9 @@ class TorchEngine:
             "device_name": name,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
-            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "bits": [4] if self.settings.load_in_4bit else [],
+            "parameters": self.model.num_parameters(),
+            "trained": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
             "vocabulary": int(text_config(self.model).vocab_size),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
@@ -97,22 +131,46 @@ class TorchEngine:
         seed: int,
         wanted: Sequence[str] = (),
     ) -> Rollouts:
-        return sample.generate(
-            self.model, prompts, group, sampling, seed, wanted, self.settings.rows
-        )
+        with self._for_sampling():
+            return sample.generate(
+                self.model, prompts, group, sampling, seed, wanted, self.settings.rows
+            )
+
+    def _for_sampling(self) -> AbstractContextManager[None]:
+        if self.adapted is None:
+            return contextlib.nullcontext()
+        from . import adapter
+
+        return adapter.sampling(self.model)
 
     def logprobs(
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
     ) -> FloatArray:
-        model = self.reference if reference else self.model
-        budget = self.settings.micro_tokens
-        return update.logprobs(model, rollouts, temperature, budget, rollouts.valid)
+        with self._as_reference() if reference else contextlib.nullcontext(self.model) as model:
+            budget = self.settings.micro_tokens
+            return update.logprobs(model, rollouts, temperature, budget, rollouts.valid)
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
         return update.logits_at(self.model, rollouts, where, self.settings.micro_tokens)
 
     def keep_reference(self) -> None:
-        self.reference = copy.deepcopy(self.model).requires_grad_(False)
+        """With adapters it is the model without them: no second copy."""
+        if self.adapted is not None:
+            self.reference = self.model
+        else:
+            self.reference = copy.deepcopy(self.model).requires_grad_(False)
+
+    @contextlib.contextmanager
+    def _as_reference(self) -> Generator[Any]:
+        """Within, the model that it gives is the reference policy."""
+        assert self.reference is not None, "a reference needs keep_reference"
+        if self.adapted is None:
+            yield self.reference
+            return
+        from . import adapter
+
+        with adapter.taken_off(self.model):
+            yield self.model
 
     def update(
         self,
@@ -127,46 +185,66 @@ class TorchEngine:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
         self.optimizer.drop_gradient()  # of a pass that was broken off
-        tally = update.backward(
-            self.model,
-            self.reference,
-            rollouts,
-            weights,
-            advantage,
-            objective,
-            self.settings.micro_tokens,
-            old_logp,
-            kl_old,
-        )
+        with recomputing(self.model, self.settings.gradient_checkpointing):
+            tally = update.backward(
+                self.model,
+                self._as_reference if objective.kl > 0 else None,
+                rollouts,
+                weights,
+                advantage,
+                objective,
+                self.settings.micro_tokens,
+                old_logp,
+                kl_old,
+            )
         return update.step(self.optimizer, lr, tally)
+
+    def _own(self) -> dict[str, torch.Tensor]:
+        """The weights that a run changes, each stored tensor once."""
+        if self.adapted is not None:
+            return {name: p.data for name, p in self.model.named_parameters() if p.requires_grad}
+        return _once(self.model.state_dict())
 
     def save(self, folder: Path) -> None:
         assert self.optimizer is not None
-        save_file(_own(self.model.state_dict()), folder / WEIGHTS)
+        about = {"base": self.base} if self.base else None  # one entry: their order is not fixed
+        save_file(self._own(), folder / WEIGHTS, metadata=about)
         save_file(self.optimizer.state(), folder / OPTIMIZER)
 
     def restore(self, folder: Path) -> None:
         assert self.optimizer is not None
         weights = load_file(folder / WEIGHTS)
-        own = _own(self.model.state_dict())
-        if _shapes(weights) != _shapes(own):
+        other = _base_of(folder / WEIGHTS) not in ("", self.base)
+        if other or _shapes(weights) != _shapes(self._own()):
             raise UserError(
                 f"{folder} holds the weights of another model.",
                 "resume with the model it began with",
             )
         state = load_file(folder / OPTIMIZER)
+        self.optimizer.check(state)
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
         self.optimizer.load(state)
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
-        self.model.save_pretrained(folder)
+        with self._whole():
+            self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         path = folder / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps(config | rope_settings(config), indent=2) + "\n", "utf-8")
 
+    def _whole(self) -> AbstractContextManager[None]:
+        if self.adapted is None and not self.settings.load_in_4bit:
+            return contextlib.nullcontext()
+        from . import adapter
+
+        return adapter.merged(self.model)
+
     def export_adapter(self, folder: Path) -> None:
-        raise UserError("The torch engine has no adapters to write.", "export writes the model")
+        assert self.adapted is not None, "no adapters were asked for"
+        from . import adapter
+
+        adapter.write(folder, self.adapted, self.base)
 
     def peak_memory(self) -> int:
         if self.device.type == "cuda":
@@ -174,7 +252,7 @@ class TorchEngine:
         return peak_rss()
 
 
-def _own(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _once(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Each stored tensor once: tied weights share one, and safetensors refuses shared memory."""
     seen: set[int] = set()
     own: dict[str, torch.Tensor] = {}
@@ -189,19 +267,17 @@ def _shapes(weights: dict[str, torch.Tensor]) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in weights.items()}
 
 
+def _base_of(file: Path) -> str:
+    """The fingerprint of the weights below saved adapters; empty where all weights were saved."""
+    with safe_open(file, "pt") as opened:
+        return (opened.metadata() or {}).get("base", "")
+
+
 def build(
     model: str,
     settings: EngineSettings,
     optimizer: OptimizerSettings | None = None,
-    adapter: AdapterSettings | None = None,
+    adapters: AdapterSettings | None = None,
 ) -> TorchEngine:
     """Entry point `ictcli.engines`: the engine with `model` loaded."""
-    for key in ("gradient_checkpointing", "memory_limit"):
-        if getattr(settings, key):
-            raise UserError(f"The torch engine has no engine.{key}.", "--backend mlx has one")
-    if adapter is not None and adapter.kind != "none":
-        raise UserError(
-            "The torch engine trains all weights; adapters are trained by the mlx engine.",
-            "--backend mlx, or adapter.kind=none",
-        )
-    return TorchEngine(model, settings, optimizer)
+    return TorchEngine(model, settings, optimizer, adapters)

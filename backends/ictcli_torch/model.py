@@ -4,47 +4,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from ictcli import models
-from ictcli.errors import EngineMissingError, UserError
-from ictcli.models import locate
+from ictcli.errors import UserError
+from ictcli.models import Source
 from ictcli.settings import EngineSettings
 
 
-def choose_device(name: str) -> torch.device:
-    """`auto`: CUDA, else MPS, else CPU."""
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        if device.type not in ("cuda", "mps", "cpu"):
-            raise RuntimeError("it is neither cuda, mps nor cpu")
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].rstrip(".!")
-        raise EngineMissingError(
-            f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
-        ) from error
-    return device
-
-
-def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[Any, Any]:
-    """The model on its device, ready to train, and its tokenizer. Safetensors only."""
-    source = locate(model)
-    if source.adapter is not None:
-        raise UserError(
-            f"The torch engine does not read the adapters in {source.adapter}.",
-            "--backend mlx does; ictcli export RUN --backend mlx makes a whole model of a run",
-        )
-    path = source.path
+def load(source: Source, settings: EngineSettings, device: torch.device) -> tuple[Any, Any]:
+    """The model on its device, without adapters, and its tokenizer. Safetensors only."""
+    model = path = source.path
     bfloat16 = settings.dtype == "bfloat16" or (
         settings.dtype == "auto" and device.type in ("cuda", "mps")
     )
@@ -58,6 +35,7 @@ def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[An
             use_safetensors=True,
             output_loading_info=True,
             **remote,
+            **(in_4_bits(device) if settings.load_in_4bit else {}),
         )
     except Exception as error:  # whatever a broken folder makes the library raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".!")
@@ -74,9 +52,52 @@ def load(model: str, settings: EngineSettings, device: torch.device) -> tuple[An
     for module in loaded.modules():  # a pad token that is an input is a token like any other
         if isinstance(module, nn.Embedding):
             module.padding_idx = None
-    loaded.to(device)
+    if not settings.load_in_4bit:  # bitsandbytes packed them on the device
+        loaded.to(device)
     loaded.eval()  # dropout would make the ratio of pi to pi_old noise
     return loaded, tokenizer
+
+
+def in_4_bits(device: torch.device) -> dict[str, Any]:
+    """What makes transformers round the weights of linear layers but the head to NF4
+    (arXiv 2305.14314), their scales rounded too, computing in bfloat16."""
+    from transformers import BitsAndBytesConfig
+
+    packed = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    return {"quantization_config": packed, "device_map": {"": device}}
+
+
+def blocks(model: Any) -> nn.ModuleList:
+    """The transformer blocks of the language model, from the first to the last."""
+    count = text_config(model).num_hidden_layers
+    for part in (model.get_decoder(), model):
+        for module in part.modules():
+            if isinstance(module, nn.ModuleList) and len(module) == count:
+                return module
+    raise UserError("The torch engine does not find this model's blocks.", "--backend mlx may")
+
+
+@contextlib.contextmanager
+def recomputing(model: Any, active: bool) -> Generator[None]:
+    """Within, the backward pass computes each block's activations again from its input.
+
+    transformers does so only while it trains, with dropout.
+    """
+    plain = list(blocks(model)) if active else []
+    for block in plain:
+        block.forward = partial(
+            checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False
+        )
+    try:
+        yield
+    finally:
+        for block in plain:
+            del block.forward
 
 
 def stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -11,8 +11,12 @@ from torch import Tensor, nn
 from ictcli.errors import UserError
 from ictcli.settings import OptimizerSettings
 
-MOMENTS = ("exp_avg", "exp_avg_sq", "step")
-"""What torch.optim.AdamW holds for a weight."""
+MOMENTS = {
+    "adamw": ("exp_avg", "exp_avg_sq", "step"),
+    "adamw8bit": ("state1", "state2", "absmax1", "absmax2", "step"),
+}
+"""What torch.optim.AdamW and bitsandbytes' hold for a weight; the latter's code tables are the same
+for every weight, and are not saved."""
 
 
 class Optimizer:
@@ -26,7 +30,7 @@ class Optimizer:
 
     def __init__(self, model: nn.Module, settings: OptimizerSettings) -> None:
         self.clip_norm = settings.clip_norm
-        self.weights = dict(model.named_parameters())
+        self.weights = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.masters: dict[str, Tensor] = {}
         for name, weight in self.weights.items():
             if weight.dtype == torch.float32:
@@ -34,13 +38,8 @@ class Optimizer:
             else:
                 self.masters[name] = weight.detach().float()
                 weight.register_post_accumulate_grad_hook(partial(_hand_over, self.masters[name]))
-        self.adamw = torch.optim.AdamW(
-            self.masters.values(),
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-            fused=True,  # in place: the other variants allocate copies of the largest weights
-        )
+        self.adamw = _adamw(list(self.masters.values()), settings)
+        self.moments = MOMENTS[settings.kind]
 
     def clip(self) -> float:
         """Scale the accumulated gradient to a norm of at most `clip_norm`; its norm before."""
@@ -69,17 +68,23 @@ class Optimizer:
             if master is not self.weights[name]:
                 found[f"master/{name}"] = master
             for kind, value in self.adamw.state.get(master, {}).items():
-                found[f"{kind}/{name}"] = value
+                if kind in self.moments:
+                    found[f"{kind}/{name}"] = torch.as_tensor(value)
         return found
+
+    def check(self, state: dict[str, Tensor]) -> None:
+        """Refuse what `load` cannot take."""
+        if foreign := {entry.split("/")[0] for entry in state} - {"master", *self.moments}:
+            raise UserError(
+                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine, or "
+                "another optimizer.kind.",
+                "resume with those the run began with",
+            )
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor]) -> None:
         """Take back what `state` gave, of a model with the same weights."""
-        if foreign := {entry.split("/")[0] for entry in state} - {"master", *MOMENTS}:
-            raise UserError(
-                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine.",
-                "resume with the engine the run began with",
-            )
+        self.check(state)
         self.adamw.state.clear()
         for entry, value in state.items():
             kind, name = entry.split("/", 1)
@@ -87,8 +92,34 @@ class Optimizer:
             if kind == "master":
                 master.copy_(value)
             else:
-                self.adamw.state[master][kind] = value.to(master.device)
+                self._take(master, kind, value)
         self._round()
+
+    def _take(self, master: Tensor, kind: str, value: Tensor) -> None:
+        held = self.adamw.state[master]
+        if self.moments is MOMENTS["adamw8bit"] and kind == "step":
+            held[kind] = int(value)
+            return
+        held[kind] = value.to(master.device)
+        if value.dtype == torch.uint8:  # numbers of a code table, of which there is one a moment
+            table, codes = ("qmap1", "dynamic") if kind == "state1" else ("qmap2", "udynamic")
+            tables: Any = self.adamw
+            tables.name2qmap[codes] = tables.name2qmap[codes].to(master.device)
+            held[table] = tables.name2qmap[codes]
+
+
+def _adamw(masters: list[Tensor], settings: OptimizerSettings) -> torch.optim.Optimizer:
+    given: dict[str, Any] = {
+        "betas": (settings.beta1, settings.beta2),
+        "eps": settings.eps,
+        "weight_decay": settings.weight_decay,
+    }
+    if settings.kind == "adamw8bit":
+        from bitsandbytes.optim import AdamW8bit  # pyright: ignore[reportMissingImports]
+
+        return AdamW8bit(masters, **given)
+    # fused is in place: the other variants allocate copies of the largest weights
+    return torch.optim.AdamW(masters, **given, fused=True)
 
 
 def _hand_over(master: Tensor, weight: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +83,7 @@ def logits_at(model: Any, rollouts: Rollouts, where: BoolArray, budget: int) -> 
 
 def backward(
     model: Any,
-    reference: Any | None,
+    reference: Callable[[], AbstractContextManager[Any]] | None,
     rollouts: Rollouts,
     weights: FloatArray,
     advantage: FloatArray,
@@ -91,22 +92,20 @@ def backward(
     old_logp: FloatArray | None,
     kl_old: FloatArray | None,
 ) -> packing.Tally:
-    """Add the gradient of the whole batch to the parameters' `.grad`."""
+    """Add the gradient of the whole batch to the parameters' `.grad`. Within `reference()` is the
+    reference policy, for kl > 0."""
     wanted = packing.trained(weights, advantage, objective, kl_old)
     tally = packing.Tally(np.zeros(rollouts.tokens.shape, dtype=np.float32))
     A_BT = np.broadcast_to(advantage[:, None], wanted.shape)
     for batch in micro_batches(model, rollouts, wanted, budget):
+        anchor = _reference_logp(reference, batch, objective) if reference else None
         logits = head_logits(model, batch)
         logp = token_logp(logits, batch.targets, objective.temperature)
         old = logp.detach() if old_logp is None else batch.take(old_logp)
         A, w = batch.take(A_BT), batch.take(weights)
         psi, kl = surrogate(torch, logp, old, A, objective), 0.0
-        if objective.kl > 0:
-            with torch.inference_mode():
-                reference_logits = head_logits(reference, batch)
-                reference_logp = token_logp(reference_logits, batch.targets, objective.temperature)
-                del reference_logits
-            divergence = k3(torch, logp, reference_logp.clone())
+        if anchor is not None:
+            divergence = k3(torch, logp, anchor)
             psi = psi - objective.kl * divergence
             kl = float(divergence.detach().sum())
         if objective.entropy != 0:
@@ -118,6 +117,15 @@ def backward(
         seen = (x.detach().cpu().numpy() for x in (logp, old, A))
         tally.add(batch.packed, objective, float(loss.detach()), kl, *seen)
     return tally
+
+
+def _reference_logp(
+    reference: Callable[[], AbstractContextManager[Any]], batch: Pass, objective: Objective
+) -> Tensor:
+    """(N,) at the wanted tokens; its logits are gone before the policy's are made."""
+    with torch.inference_mode(), reference() as model:
+        found = token_logp(head_logits(model, batch), batch.targets, objective.temperature)
+    return found.clone()  # one that may meet autograd
 
 
 def step(optimizer: Optimizer, lr: float, tally: packing.Tally) -> UpdateReport:

@@ -24,6 +24,7 @@ COMMANDS = (
     "compare",
     "inspect",
     "export",
+    "runs",
     "recipes",
     "methods",
     "doctor",

@@ -11,6 +11,10 @@ from processes import Processes
 
 from ictcli.cli import COMMANDS
 
+GROUPED = (
+    *("recipes ls", "recipes show", "recipes cp"),
+    *("runs ls", "runs show", "runs diff"),
+)
 HEAVY = {"torch", "mlx", "transformers", "numpy", "scipy", "datasets", "pydantic", "rich"}
 
 
@@ -32,7 +36,9 @@ def test_help_loads_nothing_heavy(args: list[str]) -> None:
     assert loaded_by(*args) == set()
 
 
-@pytest.mark.parametrize("args", [["train", "quickstart", "--dry-run"], ["recipes", "ls"]])
+@pytest.mark.parametrize(
+    "args", [["train", "quickstart", "--dry-run"], ["recipes", "ls"], ["runs", "ls", "recipes"]]
+)
 def test_reading_recipes_loads_no_machine_learning(args: list[str]) -> None:
     assert not loaded_by(*args) & {"torch", "mlx", "transformers", "datasets"}
 
@@ -55,7 +61,7 @@ def test_help_names_every_command(ictcli: Processes, tmp_path: Path) -> None:
     assert listed == list(COMMANDS)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "recipes ls", "recipes show", "recipes cp"])
+@pytest.mark.parametrize("command", [*COMMANDS, *GROUPED])
 def test_every_command_has_a_help(ictcli: Processes, tmp_path: Path, command: str) -> None:
     ended = ictcli.run(*command.split(), "--help", folder=tmp_path)
     assert ended.code == 0 and ended.err == ""
@@ -63,7 +69,7 @@ def test_every_command_has_a_help(ictcli: Processes, tmp_path: Path, command: st
     assert len(ended.out.splitlines()[2].split()) > 2
 
 
-@pytest.mark.parametrize("group", [[], ["recipes"]])
+@pytest.mark.parametrize("group", [[], ["recipes"], ["runs"]])
 def test_a_group_without_a_command_shows_its_help(
     ictcli: Processes, tmp_path: Path, group: list[str]
 ) -> None:

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from ictcli.engine import Engine, build_engine, installed_engines
-from ictcli.settings import EngineSettings, OptimizerSettings
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import GROUP_STATS, ROW_STATS, Rollouts, Sampling
 
+from .lowrank import LORA
 from .models import make_hybrid, make_narrow, make_sliding
 from .oracle import Oracle
+from .training import SMOOTH
 
 ENGINES = ("torch", "mlx")
 IMPLEMENTED = ("torch", "mlx")
@@ -64,12 +66,39 @@ def make_engine(engine_name: str, device: str) -> MakeEngine:
     if device == "cuda" and engine_name != "torch":
         pytest.skip(f"the {engine_name} engine has no CUDA")
 
-    def make(folder: Path, optimizer: OptimizerSettings | None = None, **settings: Any) -> Engine:
+    def make(
+        folder: Path,
+        optimizer: OptimizerSettings | None = None,
+        adapter: AdapterSettings | None = None,
+        **settings: Any,
+    ) -> Engine:
         given = {"device": device, "dtype": "float32", "threads": 1, **settings}
         chosen = EngineSettings(backend=engine_name, **given)
-        return build_engine(str(folder), chosen, optimizer or OptimizerSettings())
+        return build_engine(str(folder), chosen, optimizer or OptimizerSettings(), adapter)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_adapted(make_engine: MakeEngine) -> MakeEngine:
+    """Build an engine that trains adapters: `make_adapted(folder, optimizer, adapter, ...)`."""
+
+    def build(
+        folder: Path,
+        optimizer: OptimizerSettings = SMOOTH,
+        adapter: AdapterSettings = LORA,
+        **settings: Any,
+    ) -> Any:
+        return make_engine(folder, optimizer, adapter, **settings)
+
+    return build
+
+
+def reader(name: str, folder: Path, **settings: Any) -> Any:
+    """An engine that samples and evaluates only, on the CPU."""
+    require(name)
+    given = {"device": "cpu", "dtype": "float32", "threads": 1, **settings}
+    return build_engine(str(folder), EngineSettings(backend=name, **given))
 
 
 @pytest.fixture(scope="session")

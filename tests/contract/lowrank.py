@@ -13,11 +13,66 @@ from safetensors.numpy import load_file
 from torch import Tensor
 from torch.nn.utils import parametrize
 
-from ictcli.settings import OptimizerSettings
+from ictcli.settings import AdapterSettings, OptimizerSettings
+from ictcli.types import FloatArray
 
 from .dense import DenseTrainer
 
-ADAPTERS = "adapters.safetensors"
+CONFIG = "adapter_config.json"
+ADAPTERS = {"mlx": "adapters.safetensors", "torch": "adapter_model.safetensors"}
+"""Where each engine's library has adapters."""
+
+LORA = AdapterSettings(kind="lora", rank=4, alpha=8, seed=3)
+DORA = LORA.model_copy(update={"kind": "dora"})
+
+
+def files_of(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The weights and the settings of exported adapters."""
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    return folder / ADAPTERS["torch" if "peft_type" in config else "mlx"], config
+
+
+def named_alike(values: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """Adapters by NAME.lora_a (in, rank), NAME.lora_b (rank, out) and NAME.m, whatever engine or
+    library they are of."""
+    found: dict[str, FloatArray] = {}
+    for name, value in values.items():
+        if ".lora_" not in name or name.endswith(("lora_a", "lora_b")):
+            found[name] = value
+            continue
+        layer, kind = name.removeprefix("base_model.model.").split(".lora_")
+        key = {"A": "lora_a", "B": "lora_b", "magnitude_vector": "m"}[kind.split(".")[0]]
+        found[f"{layer}.{key}"] = value.T
+    return found
+
+
+def adapters_of(engine: Any, folder: Path) -> dict[str, FloatArray]:
+    """A and B (and m) by name, read from an export of the adapters."""
+    folder.mkdir(parents=True, exist_ok=True)
+    engine.export_adapter(folder)
+    return named_alike(load_file(files_of(folder)[0]))
+
+
+def scale_of(folder: Path) -> float:
+    config = files_of(folder)[1]
+    if "peft_type" in config:
+        return config["lora_alpha"] / config["r"]
+    return config["lora_parameters"]["scale"]
+
+
+def frozen_weights(engine: Any) -> dict[str, bytes]:
+    """Every weight that is not trained, to the bit."""
+    if engine.describe()["engine"] == "torch":
+        return {
+            name: p.detach().view(torch.uint8).numpy().tobytes()
+            for name, p in engine.model.named_parameters()
+            if not p.requires_grad
+        }
+    from mlx.utils import tree_flatten
+
+    trained = {name for name, _ in tree_flatten(engine.model.trainable_parameters())}
+    weights = dict(tree_flatten(engine.model.parameters()))
+    return {name: bytes(memoryview(w)) for name, w in weights.items() if name not in trained}
 
 
 class LowRank(torch.nn.Module):
@@ -25,8 +80,8 @@ class LowRank(torch.nn.Module):
 
     def __init__(self, A: np.ndarray, B: np.ndarray, scale: float) -> None:
         super().__init__()
-        self.lora_a = torch.nn.Parameter(torch.from_numpy(A).double())
-        self.lora_b = torch.nn.Parameter(torch.from_numpy(B).double())
+        self.lora_a = torch.nn.Parameter(torch.from_numpy(A.copy()).double())
+        self.lora_b = torch.nn.Parameter(torch.from_numpy(B.copy()).double())
         self.scale = scale
 
     def forward(self, W: Tensor) -> Tensor:
@@ -40,10 +95,9 @@ class LowRankTrainer(DenseTrainer):
     def __init__(self, folder: Path, settings: OptimizerSettings, exported: Path) -> None:
         super().__init__(folder, settings)
         self.model.requires_grad_(False)
-        config = json.loads((exported / "adapter_config.json").read_text(encoding="utf-8"))
-        scale = config["lora_parameters"]["scale"]
+        scale = scale_of(exported)
         self.adapters: dict[str, LowRank] = {}
-        values = load_file(exported / ADAPTERS)
+        values = named_alike(load_file(files_of(exported)[0]))
         for name in sorted({key.rsplit(".", 1)[0] for key in values}):
             added = LowRank(values[f"{name}.lora_a"], values[f"{name}.lora_b"], scale)
             parametrize.register_parametrization(self.model.get_submodule(name), "weight", added)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +10,20 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ictcli.engine import build_engine
 from ictcli.errors import UserError
 from ictcli.models import BUILTIN
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.settings import AdapterSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
-from .lowrank import ADAPTERS
-from .test_adapters import BOTH, LORA, adapters_of, make
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, reader
+from .lowrank import CONFIG, LORA, adapters_of, files_of, scale_of
+from .test_adapters import BOTH
 from .test_generate import same
-from .test_mlx import make_mlx
 from .training import SMOOTH, state, train
 
-CONFIG = "adapter_config.json"
 LAYERS = {
     *(f"self_attn.{x}_proj" for x in "qkvo"),
     *(f"mlp.{x}_proj" for x in ("gate", "up", "down")),
 }
-
-
-def reader(folder: Path) -> Any:
-    """An engine that samples and evaluates only."""
-    require("mlx")
-    return build_engine(str(folder), EngineSettings(backend="mlx", device="cpu", dtype="float32"))
 
 
 def with_(**changed: Any) -> AdapterSettings:
@@ -43,9 +31,9 @@ def with_(**changed: Any) -> AdapterSettings:
 
 
 @pytest.fixture
-def exported(tiny_model: Path, tmp_path: Path) -> tuple[Any, Path]:
+def exported(make_adapted: MakeEngine, tiny_model: Path, tmp_path: Path) -> tuple[Any, Path]:
     """A trained engine, and the folder its adapters were written to."""
-    engine = make(tiny_model)
+    engine = make_adapted(tiny_model)
     train(engine, made_up(), 2)
     adapters_of(engine, tmp_path / "adapter")
     return engine, tmp_path / "adapter"
@@ -71,40 +59,51 @@ def adapted(engine: Any, folder: Path) -> set[tuple[int, str]]:
     ids=["all", "last block", "more than there are", "by name", "by place", "dora"],
 )
 def test_only_the_layers_asked_for_are_adapted(
-    tiny_model: Path, tmp_path: Path, changed: dict[str, Any], blocks: set[int], layers: set[str]
+    make_adapted: MakeEngine,
+    tiny_model: Path,
+    tmp_path: Path,
+    changed: dict[str, Any],
+    blocks: set[int],
+    layers: set[str],
 ) -> None:
-    engine = make(tiny_model, adapter=with_(**changed))
+    engine = make_adapted(tiny_model, adapter=with_(**changed))
     assert adapted(engine, tmp_path) == {(block, name) for block in blocks for name in layers}
     assert train(engine, made_up(), 1)[0].stepped
 
 
-def test_rank_and_alpha_are_what_was_asked_for(tiny_model: Path, tmp_path: Path) -> None:
-    found = adapters_of(make(tiny_model, adapter=with_(rank=3, alpha=12)), tmp_path)
+def test_rank_and_alpha_are_what_was_asked_for(
+    make_adapted: MakeEngine, tiny_model: Path, tmp_path: Path
+) -> None:
+    found = adapters_of(make_adapted(tiny_model, adapter=with_(rank=3, alpha=12)), tmp_path)
     shapes = {name.rsplit(".", 1)[1]: w.shape for name, w in found.items() if "q_proj" in name}
     assert shapes == {"lora_a": (32, 3), "lora_b": (3, 32)}
-    config = json.loads((tmp_path / CONFIG).read_text(encoding="utf-8"))
-    assert config["lora_parameters"]["scale"] == 4
-    assert config["lora_parameters"]["dropout"] == 0
+    assert scale_of(tmp_path) == 4
 
 
-def test_an_unknown_target_is_refused_with_a_near_one(tiny_model: Path) -> None:
+def test_an_unknown_target_is_refused_with_a_near_one(
+    make_adapted: MakeEngine, tiny_model: Path
+) -> None:
     with pytest.raises(UserError) as caught:
-        make(tiny_model, adapter=with_(targets=("q_proj", "qproj")))
+        make_adapted(tiny_model, adapter=with_(targets=("q_proj", "qproj")))
     assert "'qproj' (did you mean q_proj?)" in caught.value.message
     assert "adapter.targets" in caught.value.message
     assert "down_proj" in caught.value.hint
 
 
-def test_targets_that_no_chosen_block_has_are_refused(hybrid_model: Path) -> None:
+def test_targets_that_no_chosen_block_has_are_refused(
+    make_adapted: MakeEngine, hybrid_model: Path
+) -> None:
     """The convolution is in the first block; a run without a single adapter would train nothing."""
     with pytest.raises(UserError) as caught:
-        make(hybrid_model, adapter=with_(targets=("in_proj",), layers=1))
+        make_adapted(hybrid_model, adapter=with_(targets=("in_proj",), layers=1))
     assert caught.value.hint
 
 
-def test_the_seed_decides_the_first_values(tiny_model: Path, tmp_path: Path) -> None:
+def test_the_seed_decides_the_first_values(
+    make_adapted: MakeEngine, tiny_model: Path, tmp_path: Path
+) -> None:
     one, again, other = (
-        adapters_of(make(tiny_model, adapter=with_(seed=seed)), tmp_path / str(n))
+        adapters_of(make_adapted(tiny_model, adapter=with_(seed=seed)), tmp_path / str(n))
         for n, seed in enumerate((3, 3, 4))
     )
     for name, values in one.items():
@@ -115,59 +114,21 @@ def test_the_seed_decides_the_first_values(tiny_model: Path, tmp_path: Path) -> 
 
 
 @BOTH
-def test_mlx_lm_reads_what_is_exported(
-    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings
-) -> None:
-    import mlx.core as mx
-    from mlx_lm.utils import load
-
-    base, folder, rollouts = tmp_path / "base", tmp_path / "adapter", made_up()
-    base.mkdir()
-    make_mlx(tiny_model).export(base)  # mlx-lm alone does not see the theta that transformers saved
-    engine = make(base, adapter=adapter)
-    train(engine, rollouts, 2)
-    adapters_of(engine, folder)
-    assert {path.name for path in folder.iterdir()} == {ADAPTERS, CONFIG}
-    model: Any = load(str(base), adapter_path=str(folder))[0]
-    wanted = engine.logits(rollouts, rollouts.valid)
-    first = 0
-    for row, length in enumerate(rollouts.lengths):
-        prompt = rollouts.prompt_of(row)
-        ids = [*prompt, *rollouts.tokens[row, :length].tolist()]
-        logits = np.array(model(mx.array([ids]))[0, len(prompt) - 1 : -1])
-        np.testing.assert_allclose(logits, wanted[first : first + length], atol=1e-5, rtol=1e-5)
-        first += length
-
-
-def test_mlx_lm_generate_runs_with_exported_adapters(tmp_path: Path) -> None:
-    """The command as a user types it, on the built-in model."""
-    engine = make(BUILTIN["chain"])
-    train(engine, made_up(), 1)
-    adapters_of(engine, tmp_path)
-    command = [sys.executable, "-m", "mlx_lm", "generate", "--model", str(BUILTIN["chain"])]
-    command += ["--adapter-path", str(tmp_path), "--prompt", "1+2*3=", "--max-tokens", "4"]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "MLX_DISABLE_COMPILE": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Generation: " in done.stdout
-
-
-@BOTH
 @pytest.mark.parametrize("where", ["adapter folder", "run folder"])
 def test_adapters_are_a_model_to_sample_from(
-    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings, where: str
+    make_adapted: MakeEngine,
+    make_engine: MakeEngine,
+    engine_name: str,
+    tiny_model: Path,
+    tmp_path: Path,
+    adapter: AdapterSettings,
+    where: str,
 ) -> None:
-    engine, rollouts = make(tiny_model, adapter=adapter), made_up()
+    engine, rollouts = make_adapted(tiny_model, adapter=adapter), made_up()
     train(engine, rollouts, 2)
     adapters_of(engine, tmp_path / "adapter")
     (tmp_path / "recipe.toml").write_text("", encoding="utf-8")
-    again = reader(tmp_path / "adapter" if where == "adapter folder" else tmp_path)
+    again = reader(engine_name, tmp_path / "adapter" if where == "adapter folder" else tmp_path)
     np.testing.assert_array_equal(again.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0))
     found, wanted = (e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (again, engine))
     same(found, wanted)
@@ -176,61 +137,51 @@ def test_adapters_are_a_model_to_sample_from(
     whole.mkdir()
     again.export(whole)
     np.testing.assert_allclose(
-        make_mlx(whole).logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0), atol=2e-5
+        make_engine(whole).logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0), atol=2e-5
     )
 
 
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
 def test_training_does_not_begin_with_adapters(
-    exported: tuple[Any, Path], adapter: AdapterSettings | None
+    make_engine: MakeEngine, exported: tuple[Any, Path], adapter: AdapterSettings | None
 ) -> None:
     with pytest.raises(UserError) as caught:
-        make_mlx(exported[1], SMOOTH, adapter)
+        make_engine(exported[1], SMOOTH, adapter)
     assert str(exported[1]) in caught.value.message
     assert "ictcli export" in caught.value.hint
 
 
-def test_the_torch_engine_refuses_adapters(tiny_model: Path) -> None:
-    require("torch")
-    settings = EngineSettings(backend="torch", device="cpu", dtype="float32", threads=1)
-    with pytest.raises(UserError) as caught:
-        build_engine(str(tiny_model), settings, OptimizerSettings(), LORA)
-    assert "mlx" in caught.value.hint
-
-
-@pytest.mark.parametrize("backend", ["torch", "mlx"])
-def test_adapters_of_kind_none_are_none(tiny_model: Path, backend: str) -> None:
-    require(backend)
-    settings = EngineSettings(backend=backend, device="cpu", dtype="float32", threads=1)
-    engine = build_engine(str(tiny_model), settings, SMOOTH, AdapterSettings())
+def test_adapters_of_kind_none_are_none(make_engine: MakeEngine, tiny_model: Path) -> None:
+    engine = make_engine(tiny_model, SMOOTH, AdapterSettings())
     assert train(engine, made_up(), 1)[0].stepped
 
 
 def spoil(folder: Path, how: str) -> None:
     """Make a folder of adapters one that fits no model, or not the one it names."""
-    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    weights = load_file(folder / ADAPTERS)
+    file, config = files_of(folder)
+    weights, peft = load_file(file), "peft_type" in config
+    model = "base_model_name_or_path" if peft else "model"
     if how == "another model":
-        config["model"] = str(BUILTIN["chain"])
+        config[model] = str(BUILTIN["chain"])
     elif how == "another rank":
-        config["lora_parameters"]["rank"] = 7
+        (config if peft else config["lora_parameters"])["r" if peft else "rank"] = 7
     elif how == "unknown names":
         weights = {f"other.{name}": values for name, values in weights.items()}
     elif how == "some are missing":
         weights = {name: values for name, values in weights.items() if "layers.0" in name}
     elif how == "settings are missing":
-        del config["lora_parameters"]
+        del config["target_modules" if peft else "lora_parameters"]
     elif how == "settings of another type":
-        config["num_layers"] = "all"
+        config["r" if peft else "num_layers"] = "all"
     elif how == "no model":
-        del config["model"]
+        del config[model]
     elif how == "itself":
-        config["model"] = str(folder)
-    save_file(weights, folder / ADAPTERS, metadata={"format": "mlx"})
+        config[model] = str(folder)
+    save_file(weights, file, metadata={"format": "pt" if peft else "mlx"})
     (folder / CONFIG).write_text("[" if how == "no JSON" else json.dumps(config), encoding="utf-8")
     if how == "cut short":
-        content = (folder / ADAPTERS).read_bytes()
-        (folder / ADAPTERS).write_bytes(content[: len(content) // 2])
+        content = file.read_bytes()
+        file.write_bytes(content[: len(content) // 2])
 
 
 @pytest.mark.parametrize(
@@ -248,31 +199,35 @@ def spoil(folder: Path, how: str) -> None:
         "cut short",
     ],
 )
-def test_adapters_that_do_not_fit_are_refused(exported: tuple[Any, Path], how: str) -> None:
+def test_adapters_that_do_not_fit_are_refused(
+    engine_name: str, exported: tuple[Any, Path], how: str
+) -> None:
     folder = exported[1]
-    assert reader(folder)
+    assert reader(engine_name, folder)
     spoil(folder, how)
     with pytest.raises(UserError) as caught:
-        reader(folder)
+        reader(engine_name, folder)
     assert str(folder) in caught.value.message
     assert "\n" not in caught.value.message
     assert caught.value.hint
 
 
-def test_adapters_without_weights_are_refused(exported: tuple[Any, Path]) -> None:
-    (exported[1] / ADAPTERS).unlink()
+def test_adapters_without_weights_are_refused(engine_name: str, exported: tuple[Any, Path]) -> None:
+    files_of(exported[1])[0].unlink()
     with pytest.raises(UserError) as caught:
-        reader(exported[1])
+        reader(engine_name, exported[1])
     assert caught.value.hint
 
 
-def test_other_adapters_are_not_restored(tiny_model: Path, tmp_path: Path) -> None:
+def test_other_adapters_are_not_restored(
+    make_adapted: MakeEngine, make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
+) -> None:
     """Of another rank, of other layers, or of a run that trained all weights."""
-    engine = make(tiny_model)
+    engine = make_adapted(tiny_model)
     before = state(engine, tmp_path / "before")
     others = {"rank": with_(rank=2), "layers": with_(layers=1), "all weights": None}
     for name, adapter in others.items():
-        state(make_mlx(tiny_model, SMOOTH, adapter), tmp_path / name)
+        state(make_engine(tiny_model, SMOOTH, adapter), tmp_path / name)
         with pytest.raises(UserError) as caught:
             engine.restore(tmp_path / name)
         assert caught.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,16 +14,16 @@ from safetensors.numpy import load_file
 from ictcli.errors import UserError
 from ictcli.settings import AdapterSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up
-from .lowrank import make_quantised
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, reader
+from .lowrank import LORA, adapters_of, frozen_weights, make_quantised
 from .oracle import Oracle
-from .test_adapter_files import reader
-from .test_adapters import BOTH, LORA, adapters_of, base_weights, make
+from .test_adapters import BOTH
 from .test_generate import same
 from .test_mlx import make_mlx
-from .training import state, train
+from .training import SMOOTH, state, train
 
 WEIGHTS = "model.safetensors"
+make = partial(make_mlx, optimizer=SMOOTH, adapter=LORA)
 
 
 @pytest.fixture(scope="module", params=["tied", "untied"])
@@ -65,7 +66,7 @@ def test_all_weights_of_a_packed_model_are_not_trained(packed_model: Path) -> No
 def test_a_packed_model_is_sampled_from(packed_model: Path, tmp_path: Path) -> None:
     """It is what its weights unpacked are."""
     assert not unpacked(packed_model)
-    engine = reader(packed_model)
+    engine = reader("mlx", packed_model)
     assert engine.describe()["bits"] == [4]
     plain = make_mlx(written(engine, tmp_path / "plain"))
     assert plain.describe()["bits"] == []
@@ -79,13 +80,13 @@ def test_adapters_train_on_packed_weights(
     packed_model: Path, tmp_path: Path, adapter: AdapterSettings
 ) -> None:
     engine, rollouts = make(packed_model, adapter=adapter), made_up()
-    before = base_weights(engine)
+    before = frozen_weights(engine)
     first = engine.logits(rollouts, rollouts.valid)
-    plain = reader(packed_model).logits(rollouts, rollouts.valid)
+    plain = reader("mlx", packed_model).logits(rollouts, rollouts.valid)
     np.testing.assert_allclose(first, plain, atol=0 if adapter is LORA else 1e-4)
     assert set(adapters_of(engine, tmp_path)) == set(state_names(engine))
     assert all(report.stepped for report in train(engine, rollouts, 2))
-    assert base_weights(engine) == before
+    assert frozen_weights(engine) == before
     moved = np.abs(engine.logits(rollouts, rollouts.valid) - first).max()
     assert moved > 1e-2
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
@@ -119,7 +120,7 @@ def test_the_reference_is_the_packed_model(packed_model: Path) -> None:
     engine.keep_reference()
     train(engine, rollouts, 2)
     found = engine.logprobs(rollouts, 1.0, reference=True)
-    np.testing.assert_array_equal(found, reader(packed_model).logprobs(rollouts, 1.0))
+    np.testing.assert_array_equal(found, reader("mlx", packed_model).logprobs(rollouts, 1.0))
 
 
 @BOTH
@@ -157,7 +158,7 @@ def test_packed_again_it_is_a_packed_model(
     gaps = rounding(folder, plain)
     assert len(gaps) > 14
     assert max(gaps.values()) < 1
-    again = reader(folder)
+    again = reader("mlx", folder)
     assert again.describe()["bits"] == [4]
     np.testing.assert_allclose(again.logits(rollouts, rollouts.valid), wanted, atol=2)
     assert train(make(folder, adapter=adapter), rollouts, 1)[0].stepped
@@ -183,7 +184,7 @@ def test_adapters_on_a_packed_model_are_a_model(packed_model: Path, tmp_path: Pa
     engine, rollouts = make(packed_model), made_up()
     train(engine, rollouts, 2)
     adapters_of(engine, tmp_path)
-    again = reader(tmp_path)
+    again = reader("mlx", tmp_path)
     np.testing.assert_array_equal(again.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0))
 
 

@@ -13,7 +13,7 @@ import pytest
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
 from ictcli.errors import UserError
-from ictcli.settings import EngineSettings, OptimizerSettings
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .models import make_capped, make_multimodal, make_recurrent
@@ -23,10 +23,16 @@ from .test_update_dense import against_dense
 from .training import PLAIN, advantages, sparse_weights, train
 
 
-def make_torch(folder: Path, optimizer: OptimizerSettings | None = None, **settings: Any) -> Any:
+def make_torch(
+    folder: Path,
+    optimizer: OptimizerSettings | None = None,
+    adapter: AdapterSettings | None = None,
+    **settings: Any,
+) -> Any:
     require("torch")
     given = {"backend": "torch", "device": "cpu", "dtype": "float32", "threads": 1, **settings}
-    return build_engine(str(folder), EngineSettings(**given), optimizer or OptimizerSettings())
+    chosen = EngineSettings(**given)
+    return build_engine(str(folder), chosen, optimizer or OptimizerSettings(), adapter)
 
 
 @pytest.fixture

@@ -1,0 +1,221 @@
+"""Low-rank adapters by peft: put on, taken off, written, merged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from peft.helpers import DoraCaching
+from peft.tuners.lora import LoraLayer
+from peft.utils.integrations import dequantize_module_weight
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from ictcli.adapters import base_of, first_values, in_layout
+from ictcli.errors import UserError, nearest
+from ictcli.models import ADAPTER_CONFIG, PEFT_WEIGHTS
+from ictcli.settings import AdapterSettings
+
+from .model import blocks
+
+NAME = "default"
+"""What peft calls an adapter that was given no name."""
+
+
+def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
+    """Freeze the model, read from `path`, and give it new adapters, in float32 whatever its own
+    type. peft's object shares the model, whose linear layers it exchanges for its own."""
+    wanted = _targets(model, settings)
+    config = LoraConfig(
+        task_type="CAUSAL_LM",
+        base_model_name_or_path=str(Path(path).resolve()) if Path(path).is_dir() else path,
+        r=settings.rank,
+        lora_alpha=_plain(settings.alpha),
+        lora_dropout=0.0,  # it would make the ratio of pi to pi_old noise
+        target_modules=sorted(wanted),
+        use_dora=settings.kind == "dora",
+        inference_mode=False,
+    )
+    with _quiet():
+        adapted = get_peft_model(model, config)
+    for name, place in wanted.items():
+        A: Tensor = model.get_submodule(name).lora_A[NAME].weight
+        values = first_values(settings.seed or 0, place, A.shape[1], A.shape[0])
+        A.data.copy_(torch.from_numpy(values.T.copy()))
+    model.eval()
+    return adapted
+
+
+@contextlib.contextmanager
+def _quiet() -> Generator[None]:
+    """Without warnings of what peft uses of transformers; missing weights are looked for here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _plain(alpha: float) -> Any:
+    """An integer where it is one, as peft writes it."""
+    return int(alpha) if alpha == int(alpha) else alpha
+
+
+def _targets(model: Any, settings: AdapterSettings) -> dict[str, str]:
+    """Name in the model of each linear layer to adapt, and its place: block and name within."""
+    names = {id(module): name for name, module in model.named_modules()}
+    layers = [
+        (block, name, names[id(module)])
+        for block, layer in enumerate(blocks(model))
+        for name, module in layer.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    known = {name for _, name, _ in layers}
+    short = {name.rsplit(".", 1)[-1] for name in known}
+    for target in settings.targets:
+        if target not in short | known:
+            raise UserError(
+                f"adapter.targets: the model has no linear layer {target!r}"
+                f"{nearest(target, sorted(short))}.",
+                f"it has {', '.join(sorted(short))}",
+            )
+    wanted = set(settings.targets)
+    first = len(blocks(model)) - (settings.layers or len(blocks(model)))
+    found = {
+        whole: f"{block}.{name}"
+        for block, name, whole in layers
+        if block >= first and (not wanted or name in wanted or name.rsplit(".", 1)[-1] in wanted)
+    }
+    if not found:
+        raise UserError(
+            f"The last {settings.layers} blocks have no layer that adapter.targets names.",
+            "adapter.layers=0 takes all blocks",
+        )
+    return found
+
+
+def read(model: Any, folder: Path, base: str) -> PeftModel:
+    """Put the adapters of a folder, in peft's layout or mlx-lm's, on a model that has none, of the
+    fingerprint `base`."""
+    try:
+        if base_of(folder) not in ("", base):
+            raise ValueError("they were trained on other weights")
+        with in_layout(folder, "peft", len(blocks(model))) as own_layout, _quiet():
+            adapted = PeftModel.from_pretrained(model, str(own_layout))
+            _check_names(adapted, own_layout / PEFT_WEIGHTS)
+    except Exception as error:  # whatever a broken folder makes the library raise
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
+        raise UserError(
+            f"The adapters in {folder} do not fit the model: {reason}.",
+            f"{ADAPTER_CONFIG} says which model they were trained on",
+        ) from error
+    model.eval()
+    return adapted
+
+
+def _check_names(adapted: PeftModel, file: Path) -> None:
+    """peft fills what a file lacks with new values, and passes over what it has no place for."""
+    own = set(_weights(adapted))
+    with safe_open(file, "pt") as opened:
+        given = set(opened.keys())
+    if missing := sorted(own - given):
+        raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
+    if unknown := sorted(given - own):
+        raise ValueError(f"the model has no place for {unknown[0]}")
+
+
+def _weights(adapted: PeftModel) -> dict[str, Tensor]:
+    """By peft's names in files."""
+    return get_peft_model_state_dict(adapted, save_embedding_layers=False)
+
+
+def write(folder: Path, adapted: PeftModel, base: str) -> None:
+    """Write adapters where `peft.PeftModel.from_pretrained` finds them."""
+    weights = {name: tensor.contiguous() for name, tensor in _weights(adapted).items()}
+    save_file(weights, folder / PEFT_WEIGHTS, metadata={"format": "pt", "base": base})
+    config = adapted.peft_config[NAME].to_dict()
+    config |= {"inference_mode": True, "target_modules": sorted(config["target_modules"])}
+    text = json.dumps(config, indent=2, sort_keys=True, default=str)
+    (folder / ADAPTER_CONFIG).write_text(text + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def taken_off(model: nn.Module) -> Generator[None]:
+    """Within, the model is what it was before its adapters: the reference policy of their run,
+    without a second copy of the weights."""
+    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+
+
+@contextlib.contextmanager
+def merged(model: Any) -> Generator[None]:
+    """Within, the model has no adapters, no weights of 4 bits, and computes the same. Its own
+    layers come back untouched: what is merged are copies."""
+    exchanged = dict(_outermost(model))
+    try:
+        for name, module in exchanged.items():
+            model.set_submodule(name, _plain_linear(module, model.dtype))
+        yield
+    finally:
+        for name, module in exchanged.items():
+            model.set_submodule(name, module)
+
+
+def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
+    """Layers with adapters, and packed ones without."""
+    below: set[int] = set()
+    for name, module in model.named_modules():  # a layer comes before what it holds
+        if isinstance(module, LoraLayer):
+            below.add(id(module.get_base_layer()))
+            yield name, module
+        elif _is_packed(module) and id(module) not in below:
+            yield name, module
+
+
+@torch.no_grad()
+def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
+    """A layer with its adapter in it, as a plain one; the sum is made in float32."""
+    base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
+    weight: Tensor = dequantize_module_weight(base)
+    if isinstance(module, LoraLayer):
+        weight = _with_adapter(module, weight)
+    out, inputs = weight.shape
+    made = nn.Linear(inputs, out, bias=False, device="meta")
+    made.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
+    made.bias = base.bias
+    return made
+
+
+def _with_adapter(layer: Any, weight: Tensor) -> Tensor:
+    """W + scale B A; with DoRA, its rows scaled to the magnitudes."""
+    A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
+    whole = torch.addmm(weight.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
+    if layer.use_dora[NAME]:
+        magnitude = layer.lora_magnitude_vector[NAME].weight
+        whole *= (magnitude / torch.linalg.norm(whole, dim=1))[:, None]
+    return whole
+
+
+def _is_packed(module: nn.Module) -> bool:
+    return type(module).__name__ == "Linear4bit" and isinstance(module, nn.Linear)
+
+
+def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
+    """Within, the model decodes as fast as it can: DoRA's layers, which peft computes anew for
+    every token, are merged, or where that would round what was trained, their norms kept."""
+    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
+    if not any(layer.use_dora[NAME] for layer in layers):
+        return contextlib.nullcontext()
+    exact = model.dtype == torch.float32 and not any(_is_packed(m) for m in model.modules())
+    return merged(model) if exact else DoraCaching()

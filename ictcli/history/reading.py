@@ -1,0 +1,137 @@
+"""Files of a run that may be missing, torn or half made, read as far as they go."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, cast
+
+Table = dict[str, Any]
+TAIL = 1 << 16
+"""Bytes at a file's end that its last line is looked for in."""
+
+
+def table(path: Path) -> Table | None:
+    """The object in a JSON or TOML file, or None where there is none that can be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError):
+        return None
+    return cast(Table, data) if isinstance(data, dict) else None
+
+
+def within(data: object, *keys: str) -> Any:
+    """data[key][key]..., or None where it ends before."""
+    for key in keys:
+        if not isinstance(data, dict):
+            return None
+        data = cast(Table, data).get(key)
+    return data
+
+
+def lines(path: Path) -> list[Table]:
+    """The lines of a JSONL file that are objects; others are left out."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    found = [_object(line) for line in text.splitlines()]
+    return [line for line in found if line is not None]
+
+
+def last_line(path: Path) -> Table | None:
+    """The last whole line of a JSONL file, without reading the rest."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    whole = text[: text.rfind("\n") + 1].splitlines()
+    return next((found for line in reversed(whole) if (found := _object(line))), None)
+
+
+def _object(line: str) -> Table | None:
+    try:
+        data = json.loads(line)
+    except ValueError:
+        return None
+    return cast(Table, data) if isinstance(data, dict) else None
+
+
+def number(value: object) -> float | None:
+    """A number that is one, and finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < float("inf") else None
+
+
+def count(value: object) -> int | None:
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def changed(*paths: Path) -> float | None:
+    """When the newest of these was changed, in seconds since 1970; None where none is there."""
+    found: list[float] = []
+    for path in paths:
+        try:
+            found.append(path.stat().st_mtime)
+        except OSError:
+            continue
+    return max(found, default=None)
+
+
+def size(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    try:
+        if not path.is_dir():
+            return path.lstat().st_size
+        with os.scandir(path) as found:
+            return sum(size(Path(one.path)) for one in found if not one.is_symlink())
+    except OSError:
+        return 0
+
+
+def in_use(run: Path) -> bool:
+    """Whether a process holds the run's lock. Asking never takes the lock from one that wants it
+    for longer than an instant, nor makes a file."""
+    path = run / ".lock"
+    if not path.exists():
+        return False
+    if sys.platform == "win32":
+        return _in_use_there(path)
+    import fcntl
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _in_use_there(path: Path) -> bool:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except OSError:
+        return False
+    lock.release()
+    return False

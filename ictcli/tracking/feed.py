@@ -1,0 +1,125 @@
+"""The run's end of a tracker's pipe: no step waits for it, the end of a run a few seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+QUEUE = 1000
+"""Lines that wait for a slow tracker; more are dropped, and counted."""
+PATIENCE = 15.0
+"""Seconds a tracker has at the end of a run."""
+
+
+class Feed:
+    """One tracker's process. `troubles` are sentences nobody has read yet."""
+
+    def __init__(self, name: str, folder: Path, run: dict[str, Any]) -> None:
+        self.name = name
+        self.folder = folder
+        self.troubles: list[str] = []
+        self._dropped = 0
+        self._failed = False
+        self._lines: queue.Queue[str | None] = queue.Queue(QUEUE)
+        self._process: subprocess.Popen[str] | None = None
+        self._threads: list[threading.Thread] = []
+        try:
+            self._start(run)
+        except Exception as error:
+            self._fail(str(error))
+
+    def _start(self, run: dict[str, Any]) -> None:
+        log = self.folder / "tracking" / f"{self.name}.log"
+        log.parent.mkdir(exist_ok=True)
+        with log.open("ab") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ictcli.tracking.client", self.name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,  # Ctrl-C is not for it, and it is ended with its children
+            )
+        self._lines.put(json.dumps(run))
+        for work in (self._write, self._read):
+            self._threads.append(threading.Thread(target=work, daemon=True))
+            self._threads[-1].start()
+
+    def put(self, entry: dict[str, Any]) -> None:
+        """Hand an entry over, or drop it where the tracker is behind by `QUEUE`."""
+        if self._process is None or self._failed:
+            return
+        try:
+            self._lines.put_nowait(json.dumps(entry))
+        except queue.Full:
+            self._dropped += 1
+
+    def finish(self) -> None:
+        """Tell the tracker that this was all."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(None)
+
+    def close(self, until: float) -> None:
+        """Let the tracker finish until this `time.monotonic`, then end it."""
+        if (process := self._process) is None:
+            return
+        try:
+            process.wait(0.5 if self._failed else max(until - time.monotonic(), 0.0))
+        except subprocess.TimeoutExpired:
+            self._fail(f"it did not finish within {PATIENCE:g} s and was ended")
+            self._end(process)
+        for thread in self._threads:
+            thread.join(1.0)
+        if self._dropped:
+            self.troubles.append(
+                f"{self.name} was too slow for {self._dropped} entries, which it lacks; "
+                "metrics.jsonl has them."
+            )
+
+    def _write(self) -> None:
+        """Carry lines to the process, in a thread that may wait."""
+        assert self._process is not None and self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            while (line := self._lines.get()) is not None:
+                self._process.stdin.write(line + "\n")
+                self._process.stdin.flush()
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def _read(self) -> None:
+        """Hear of a failure, in a thread that may wait."""
+        assert self._process is not None and self._process.stdout is not None
+        said: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            said = json.loads(self._process.stdout.readline())
+        if "done" not in said:
+            self._fail(said.get("failed", "its process ended"))
+
+    def _fail(self, reason: str) -> None:
+        """Once: what comes later is not what went wrong."""
+        if not self._failed:
+            self._failed = True
+            self.troubles.append(
+                f"{self.name} does not log this run ({reason.rstrip('.')}); training goes on, and "
+                "metrics.jsonl has all figures."
+            )
+
+    @staticmethod
+    def _end(process: subprocess.Popen[str]) -> None:
+        with contextlib.suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)

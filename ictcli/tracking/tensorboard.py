@@ -1,0 +1,48 @@
+"""TensorBoard's event files in RUN/tensorboard, by tensorboardX, which needs no PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ictcli.tracking import About
+
+
+def writer() -> Any:
+    """tensorboardX's SummaryWriter, without the PyTorch that it loads where there is one, for what
+    is not needed here: seconds and memory of a process that writes numbers."""
+    if "torch" not in sys.modules:
+        cast(dict[str, Any], sys.modules)["torch"] = None
+    return importlib.import_module("tensorboardX").SummaryWriter
+
+
+class TensorBoard:
+    rewinds = True
+
+    def __init__(self, about: About) -> None:
+        # what lies behind purge_step in older files of the folder is not shown any more
+        first = about.done + 1 if about.done else 0
+        folder = about.folder / "tensorboard"
+        nth = len(list(folder.iterdir())) if folder.is_dir() else 0
+        suffix = f".{nth:04d}"  # of two files of one second too, TensorBoard reads the older first
+        self._writer: Any = writer()(
+            str(folder), purge_step=first, flush_secs=10, filename_suffix=suffix
+        )
+        for name in ("recipe", "environment"):
+            text = json.dumps(getattr(about, name), indent=2, ensure_ascii=False)
+            indented = "".join(f"    {line}\n" for line in text.splitlines())
+            self._writer.add_text(name, indented, about.done)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name.replace("@", "_at_"), value, step)  # @ is no sign of its
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def open_tracker(about: About) -> TensorBoard:
+    return TensorBoard(about)

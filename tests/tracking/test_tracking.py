@@ -1,0 +1,208 @@
+"""Trackers, as processes: what they hold of a stopped run, and what they cannot do to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ictcli.recipe import load_recipe
+from ictcli.runs import Run
+from ictcli.tracking import feed, figures
+from ictcli.tracking.watch import Tracked
+
+FAKE = """
+import json, os, time
+import os.path as path
+kind = os.environ["FAKE_WANDB"]
+if kind == "import":
+    raise ImportError("no module of that name")
+print("a library that prints")
+
+class Settings:
+    def __init__(self, **given):
+        assert given["console"] == "off" and given["disable_git"] and given["x_disable_meta"]
+
+class init:
+    def __init__(self, **given):
+        if kind == "init":
+            raise OSError("no server")
+        self.out = open(path.join(given["dir"], "fake.jsonl"), "a")
+        self.write({"id": given["id"], "mode": given["mode"], "resume": given["resume"]})
+    def write(self, data):
+        self.out.write(json.dumps(data) + "\\n")
+        self.out.flush()
+    def log(self, values, step):
+        if kind == "log" and step == 2:
+            raise ValueError("not this step")
+        if kind == "hang":
+            time.sleep(600)
+        self.write({"step": step, **values})
+    def finish(self):
+        if kind == "finish":
+            time.sleep(600)
+"""
+
+
+class Watch:
+    """Hears what is told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warned(self, message: str) -> None:
+        self.warnings.append(message)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: None
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A module `wandb` of our own, before any other; `FAKE_WANDB` says what goes wrong."""
+    (tmp_path / "fakes").mkdir()
+    (tmp_path / "fakes" / "wandb.py").write_text(FAKE)
+    paths = [str(tmp_path / "fakes"), *(path for path in sys.path if path)]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    monkeypatch.setenv("FAKE_WANDB", "")
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    return monkeypatch
+
+
+def sitting(folder: Path, log: str, steps: range, *, after: bool = False) -> list[str]:
+    """One sitting of a run of 6 steps; gives the warnings. What stands in metrics.jsonl from the
+    first of `steps` on is cut, as a resumed run does it."""
+    recipe = load_recipe("quickstart", [f'log=["{log}"]', "steps=6"])
+    run = Run.open(folder)[0] if folder.exists() else Run.create(folder, recipe)
+    watch = Watch()
+    with run:
+        for name in ("metrics.jsonl", "timings.jsonl"):
+            kept = [line for line in run.lines(name) if line["step"] < steps.start]
+            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in kept))
+        tracked = Tracked(run, recipe, cast(Any, watch))
+        interval = {"value": 0.5, "low": 0.25, "high": 0.75}
+        tracked.evaluated("before", {"pass@1": interval})
+        for step in steps:
+            metrics = {"step": step, "reward": step / 8, "loss": None, "text": "a model's"}
+            timing = {"step": step, "sample_s": step * 2.0}
+            run.append("metrics.jsonl", metrics)
+            run.append("timings.jsonl", timing)
+            tracked.stepped(cast(Any, SimpleNamespace(number=step, metrics=metrics, timing=timing)))
+        if after:
+            tracked.evaluated("after", {"pass@1": interval})
+        tracked.close()
+    return watch.warnings
+
+
+def shown(folder: Path) -> Iterator[tuple[str, int, float]]:
+    """What TensorBoard shows of a folder: scalars of its files in order, less those that a later
+    file's beginning purges. Records are length, checksum, data, checksum."""
+    from tensorboardX.proto import event_pb2  # pyright: ignore[reportMissingImports]
+
+    found: list[tuple[str, int, float]] = []
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        while data:
+            (length,) = struct.unpack("<Q", data[:8])
+            event: Any = cast(Any, event_pb2).Event.FromString(data[12 : 12 + length])
+            data = data[16 + length :]
+            if event.session_log.status == 1:  # START
+                found = [one for one in found if one[1] < event.step]
+            for value in event.summary.value:
+                if value.HasField("simple_value"):
+                    found.append((value.tag, event.step, value.simple_value))
+    yield from found
+
+
+def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> None:
+    """Killed behind step 5, resumed from the checkpoint of step 3."""
+    run = tmp_path / "run"
+    assert sitting(run, "tensorboard", range(1, 6)) == []
+    assert sitting(run, "tensorboard", range(4, 7), after=True) == []
+    expected = [("train/reward", step, step / 8) for step in range(1, 7)]
+    expected += [("time/sample_s", step, step * 2.0) for step in range(1, 7)]
+    names = {"eval/pass_at_1": 0.5, "eval/pass_at_1_low": 0.25, "eval/pass_at_1_high": 0.75}
+    expected += [(name, step, value) for name, value in names.items() for step in (0, 6)]
+    assert Counter(shown(run / "tensorboard")) == Counter(expected)
+
+
+def test_a_tracker_that_cannot_rewind_is_told_each_step_once(
+    tmp_path: Path, fake: pytest.MonkeyPatch
+) -> None:
+    """Also steps from before there was a `log`; and it is one run for it."""
+    run = tmp_path / "run"
+    assert sitting(run, "tensorboard", range(1, 3)) == []
+    assert sitting(run, "wandb", range(3, 6)) == []
+    assert sitting(run, "wandb", range(4, 7), after=True) == []
+    lines = [json.loads(line) for line in (run / "fake.jsonl").read_text().splitlines()]
+    opened = [line for line in lines if "id" in line]
+    assert len(opened) == 2 and opened[0] == opened[1]
+    assert (opened[0]["mode"], opened[0]["resume"]) == ("offline", "allow")  # there is no key
+    told = [line for line in lines if "step" in line]
+    assert [line["step"] for line in told] == [0, 1, 2, 3, 4, 5, 6, 6]
+    rewards = [line["train/reward"] for line in told[1:-1]]
+    assert rewards == [step / 8 for step in range(1, 7)]
+    assert all(isinstance(value, int | float) for line in told for value in line.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("import", 'no module of that name; pip install "ictcli[wandb]"'),
+        ("init", "OSError: no server"),
+        ("log", "ValueError: not this step"),
+        ("hang", "it did not finish within 1 s and was ended"),
+        ("finish", "it did not finish within 1 s and was ended"),
+    ],
+)
+def test_a_tracker_that_fails_or_hangs_costs_a_warning(
+    tmp_path: Path, fake: pytest.MonkeyPatch, kind: str, reason: str
+) -> None:
+    fake.setenv("FAKE_WANDB", kind)
+    if "within 1 s" in reason:
+        fake.setattr(feed, "PATIENCE", 1.0)
+        fake.setattr("ictcli.tracking.watch.PATIENCE", 1.0)
+    (warning,) = sitting(tmp_path / "run", "wandb", range(1, 7), after=True)
+    assert warning.startswith(f"wandb does not log this run ({reason})")
+
+
+def test_a_tracker_that_hangs_never_blocks_a_step(tmp_path: Path, fake: pytest.MonkeyPatch) -> None:
+    """Not when pipe and queue are full either; what it misses is counted."""
+    fake.setenv("FAKE_WANDB", "hang")
+    (tmp_path / "run").mkdir()
+    run = {"folder": str(tmp_path / "run"), "done": 0, "steps": 9, "recipe": {}, "environment": {}}
+    one = feed.Feed("wandb", tmp_path / "run", run)
+    entries = feed.QUEUE + 500
+    values = {f"train/figure-{number}": 0.0 for number in range(100)}
+    slowest = 0.0
+    for place in range(entries):
+        began = time.perf_counter()
+        one.put({"place": place, "step": place, "values": values})
+        slowest = max(slowest, time.perf_counter() - began)
+    assert slowest < 0.5
+    one.finish()
+    began = time.perf_counter()
+    one.close(time.monotonic() + 0.2)
+    assert time.perf_counter() - began < 8
+    assert [trouble.split(" (")[0] for trouble in one.troubles] == [
+        "wandb does not log this run",
+        one.troubles[1],
+    ]
+    assert "was too slow for " in one.troubles[1]
+
+
+def test_only_numbers_are_figures() -> None:
+    metrics = {"step": 3, "reward": 0.5, "loss": None, "finite": True, "words": "x", "eval/a": 1}
+    told = figures(metrics, {"step": 3, "sample_s": 2})
+    assert told == {"train/reward": 0.5, "train/finite": 1.0, "eval/a": 1.0, "time/sample_s": 2.0}
