@@ -5,10 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ictcli.cli.train import BACKENDS
+
+if TYPE_CHECKING:
+    from ictcli.compare.plan import Grid, Plan
+    from ictcli.recipe import Recipe
 
 
 @click.command("compare")
@@ -28,7 +33,12 @@ from ictcli.cli.train import BACKENDS
 @click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
 @click.option("--dry-run", is_flag=True, help="Print the runs, their time and disk; stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the comparison, or with --dry-run the plan, as JSON.",
+)
 def command(
     recipe: str,
     overrides: tuple[str, ...],
@@ -52,16 +62,14 @@ def command(
     ictcli compare chain-compare --sweep method.keep=0.05,0.1,0.2 --jobs 2 --dry-run
     ictcli compare chain-compare --tune lr=1e-4,2e-4,4e-4 --methods ict,grpo,random --seeds 5
     """
-    from ictcli.compare.outlook import look_ahead, measure
+    from ictcli.compare.folder import opened
+    from ictcli.compare.outlook import look_ahead, measure_all
     from ictcli.compare.plan import Plan, members, read_grid, tuning_members, variants_of
-    from ictcli.compare.runs import train_all
-    from ictcli.compare.tuning import best, reached
-    from ictcli.console import RunWatcher, comparison, narrate, watcher
-    from ictcli.console.compared import planned, tuned_to
-    from ictcli.engine import build_engine
+    from ictcli.compare.tuning import check_problems
+    from ictcli.console import narrate
+    from ictcli.console.compared import planned
     from ictcli.errors import UserError
-    from ictcli.files import write_json
-    from ictcli.recipe import Recipe, find_recipe, load_recipe
+    from ictcli.recipe import find_recipe, load_recipe
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
@@ -75,38 +83,61 @@ def command(
     plan = Plan(recipe, (*overrides, *extra), variants, seeds, folder)
     grid = read_grid(tune, "--tune") if tune else None
     tries = tuning_members(plan, grid) if grid else []
-    trials = [member for member, _ in tries]
+    final = members(plan, final=grid is None)
+    for note in check_problems(tries):
+        narrate(f"note: {note}")
     if dry_run:
-        wanted = [*trials, *members(plan, final=grid is None)]
-        planned(wanted, look_ahead(wanted, measure(wanted[0].recipe), jobs), jobs)
+        wanted = [*(member for member, _ in tries), *final]
+        outlook = look_ahead(wanted, measure_all(wanted, narrate), jobs)
+        planned(outlook, jobs, as_json=as_json)
         return 0
+    with opened(folder):
+        return _compare(plan, grid, baseline, jobs, as_json=as_json)
 
-    def live(run_recipe: Recipe, path: Path) -> RunWatcher:
-        return watcher(run_recipe, path, live=not as_json)
+
+def _compare(plan: Plan, grid: Grid | None, baseline: str, jobs: int, *, as_json: bool) -> int:
+    """Tune, train, gather and print; 1 where any run failed."""
+    from ictcli.compare.plan import members, tuning_members
+    from ictcli.compare.record import read_all
+    from ictcli.compare.runs import train_all
+    from ictcli.compare.tuning import best, reached
+    from ictcli.console import RunWatcher, comparison, narrate, watcher
+    from ictcli.console.compared import tuned_to
+    from ictcli.engine import build_engine
+    from ictcli.files import write_json
+
+    def live(recipe: Recipe, path: Path) -> RunWatcher:
+        return watcher(recipe, path, live=not as_json)
 
     failed: list[str] = []
     chosen, tuned = None, None
     if grid:
-        summaries, failed = train_all(trials, live, narrate, jobs=jobs)
+        tries = tuning_members(plan, grid)
+        summaries, failed = train_all([one for one, _ in tries], live, narrate, jobs=jobs)
         tuned = reached(tries, summaries)
-        chosen = best(tuned, variants)
-        tuned_to(chosen)
+        chosen = best(tuned, plan.variants)
+        tuned_to(chosen, [one.label for one in plan.variants if one.label not in chosen])
     runs = members(plan, chosen)
     summaries, missed = train_all(runs, live, narrate, jobs=jobs)
+    done, damaged = read_all(runs, summaries)
+    for line in damaged:
+        narrate(f"failed: {line}")
+    failed = [*failed, *missed, *damaged]
     from ictcli.compare.report import write_report
     from ictcli.compare.result import gather
 
     result = gather(
         plan,
         runs,
-        summaries,
+        done,
         build_engine(runs[0].recipe.model, runs[0].recipe.engine),
         baseline=baseline,
         command="ictcli " + shlex.join(sys.argv[1:]),
         tuned=tuned,
-        failed=[*failed, *missed],
+        tuning=grid,
+        failed=failed,
     )
-    write_json(folder / "comparison.json", result)
-    write_report(result, folder)
-    comparison(result, folder, as_json=as_json)
-    return 1 if failed or missed else 0
+    write_json(plan.folder / "comparison.json", result)
+    write_report(result, plan.folder)
+    comparison(result, plan.folder, as_json=as_json)
+    return 1 if failed else 0

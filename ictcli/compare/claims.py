@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ictcli.compare.crossed import LEVEL
-from ictcli.compare.statistics import BEFORE, Difference, Scores, corrected, difference
+from ictcli.compare.statistics import BEFORE, Difference, Scores, corrected, difference, paired
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
@@ -85,21 +85,22 @@ def fork_claims(
     recall: Mapping[str, Sequence[float]], kept: Mapping[str, float] | None = None
 ) -> list[Claim]:
     """Whether unique tokens are the forks: recall of the true forks while training, a figure a
-    seed, each method on its own rollouts, against random tokens and the highest entropy. `kept`:
-    the share of tokens each keeps, which the sentence names, since recall grows with it."""
+    seed (NaN where that run is missing), each method on its own rollouts, against random tokens
+    and the highest entropy. `kept`: the share of tokens each keeps, which the sentence names,
+    since recall grows with it."""
     if SUBJECT not in recall:
         return []
     mine = np.asarray(recall[SUBJECT], dtype=np.float64)[:, None]
     tests = [
         _Test(
             f"unique tokens are forks, more than those of {rival}",
-            f"ict's recall of the true forks while training ({_percent(float(mine.mean()))})",
+            f"ict's recall of the true forks while training ({_percent(float(np.nanmean(mine)))})",
             rival,
             difference(mine, np.asarray(recall[rival], dtype=np.float64)[:, None]),
             _shares(kept, rival),
         )
         for rival in ("random", "entropy20")
-        if rival in recall
+        if rival in recall and paired(mine, np.asarray(recall[rival], dtype=np.float64)[:, None])
     ]
     return _judged(tests)
 
@@ -144,6 +145,7 @@ def _better(scores: Scores, variant: str, rival: str, note: str) -> list[_Test]:
             note,
         )
         for metric, mine in scores.items()
+        if paired(mine[variant], mine[rival])
     ]
 
 
@@ -153,6 +155,8 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
     if 1 not in ks or len(ks) < 2:
         return []
     one, many = scores["pass@1"], scores[metric := "pass@4" if 4 in ks else f"pass@{ks[-1]}"]
+    if not paired(one[variant], one[rival]):
+        return []
     room = [100 * (1 - float(np.nanmean(mine[rival]))) for mine in (one, many)]
     return [
         _Test(

@@ -1,20 +1,24 @@
-"""The time and the disk that a comparison will take, from two measured steps of one run."""
+"""The time and the disk that a comparison will take, from measured steps of each kind of run."""
 
 from __future__ import annotations
 
+import heapq
 import json
+import os
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ictcli.compare.plan import Member
+from ictcli.compare.runs import told
 from ictcli.console.plain import RunWatcher
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.launch import launch
 from ictcli.recipe import Recipe
-from ictcli.runs import Run, is_run
+from ictcli.runs import Run, is_run, numbered
 
 PROBLEMS = 32
 """Evaluated at most, to measure what a problem takes."""
@@ -25,18 +29,25 @@ class Measured:
     """Seconds and bytes of one run's parts."""
 
     load: float
+    """To load the model and the libraries, which only the first run of a process does."""
     step: float
+    dense: float
+    """A step of the warm-up, in which every token is trained."""
     problem: float
     model: int
     checkpoint: int
     rollouts: int
 
-    def seconds(self, recipe: Recipe) -> float:
-        """Of a whole run: its steps, and its evaluations before, after and between."""
+    def seconds(self, recipe: Recipe, done: int = 0) -> float:
+        """Of a run with that many steps behind it and its model loaded: the steps that are left,
+        and its evaluations before, after and between."""
+        warm = min(warmup_of(recipe), recipe.steps)
+        dense = max(warm - done, 0)
         every = recipe.eval.every
-        between = (recipe.steps - 1) // every if every else 0
-        asked = (2 + between) * recipe.eval.problems * self.problem
-        return self.load + recipe.steps * self.step + asked
+        between = (recipe.steps - 1) // every - done // every if every else 0
+        asked = (2 - (done > 0) + max(between, 0)) * recipe.eval.problems * self.problem
+        steps = dense * self.dense + (recipe.steps - max(warm, done)) * self.step
+        return steps + asked
 
     def bytes(self, recipe: Recipe) -> int:
         every = recipe.record.rollouts_every
@@ -45,16 +56,58 @@ class Measured:
         return self.model + kept * self.checkpoint + recorded * self.rollouts
 
 
+def warmup_of(recipe: Recipe) -> int:
+    """Dense steps at first."""
+    return recipe.warmup if recipe.rule.dense_warmup else 0
+
+
+def kind(recipe: Recipe) -> str:
+    """What decides the time of a step: recipes of one kind are timed once."""
+    free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
+    return repr((recipe.model_dump(exclude=free | {"warmup"}), warmup_of(recipe) > 0))
+
+
+def measure_all(
+    runs: Sequence[Member], say: Callable[[str], None] = lambda text: None
+) -> dict[str, Measured]:
+    """By kind of run, what one was measured to take. Raises InterruptedRunError at Ctrl-C, and
+    RunFailedError, naming the run, where one cannot be timed."""
+    first: dict[str, Member] = {}
+    for member in runs:
+        first.setdefault(kind(member.recipe), member)
+    found: dict[str, Measured] = {}
+    for number, (what, member) in enumerate(first.items(), 1):
+        say(f"timing {number}/{len(first)}: {member.variant.label}")
+        try:
+            found[what] = measure(member.recipe)
+        except (InterruptedRunError, KeyboardInterrupt):
+            raise InterruptedRunError(
+                "Interrupted while timing; nothing of it is kept.",
+                "the same command times again; without --dry-run it trains",
+            ) from None
+        except Exception as error:  # a model's, a method's, a verifier's
+            if isinstance(error, UserError) and not isinstance(error, RunFailedError):
+                raise  # its hint is of the recipe, not of the folder
+            why = error.message if isinstance(error, UserError) else told(error)
+            hint = "without --dry-run it would be reported, and the other runs go on"
+            if isinstance(error, OSError):
+                hint = "TMPDIR=FOLDER has the steps to be timed written elsewhere"
+            raise RunFailedError(f"{member.name} cannot be timed: {why}", hint) from error
+    return found
+
+
 def measure(recipe: Recipe) -> Measured:
     """Two steps and two short evaluations in a folder that is thrown away; the second step counts,
-    since the first compiles and warms up."""
+    since the first compiles and warms up. Two more where there are dense steps at first."""
+    warm = 2 if warmup_of(recipe) else 0
     problems = min(PROBLEMS, recipe.eval.problems)
     short = recipe.model_copy(
         update={
-            "steps": 2,
+            "steps": warm + 2,
+            "warmup": warm,
             "eval": recipe.eval.model_copy(update={"problems": problems, "every": 0}),
-            "checkpoint": recipe.checkpoint.model_copy(update={"every": 2, "last": 1}),
-            "record": recipe.record.model_copy(update={"rollouts_every": 2}),
+            "checkpoint": recipe.checkpoint.model_copy(update={"every": warm + 2, "last": 1}),
+            "record": recipe.record.model_copy(update={"rollouts_every": warm + 2}),
         }
     )
     with tempfile.TemporaryDirectory(prefix="ictcli-") as name:
@@ -71,6 +124,7 @@ def measure(recipe: Recipe) -> Measured:
         return Measured(
             load=max(whole - sum(steps) - evaluated, 0.0),
             step=steps[-1],
+            dense=steps[1] if warm else steps[-1],
             problem=asked[-1]["seconds"] / asked[-1]["problems"],
             model=_size(made),
             checkpoint=_size(folder / "checkpoints"),
@@ -83,18 +137,99 @@ def _size(folder: Path) -> int:
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What is left to do."""
+class Planned:
+    """What one run will take: 0 of one that is finished."""
 
-    runs: int
+    member: Member
+    steps_done: int
+    finished: bool
     seconds: float
     bytes: int
 
+    def json(self) -> dict[str, Any]:
+        one = self.member
+        return {
+            "folder": str(one.folder),
+            "label": one.variant.label,
+            "method": one.recipe.rule.name,
+            "seed": one.seed,
+            "trying": one.trying or None,
+            "steps": one.recipe.steps,
+            "steps_done": self.steps_done,
+            "lr": one.recipe.lr,
+            "finished": self.finished,
+            "seconds": self.seconds,
+            "bytes": self.bytes,
+        }
 
-def look_ahead(runs: Sequence[Member], measured: Measured, jobs: int) -> Outlook:
-    """Of the runs that are not finished; `jobs` at a time share the machine, so that their time
-    is divided only as far as it has cores for them."""
-    left = [one for one in runs if not (one.folder / "summary.json").is_file()]
-    seconds = sum(measured.seconds(one.recipe) for one in left) / min(jobs, max(len(left), 1))
-    new = [one for one in left if not is_run(one.folder)]
-    return Outlook(len(left), seconds, sum(measured.bytes(one.recipe) for one in new))
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is left to do."""
+
+    planned: list[Planned]
+    at_once: int
+    """Runs that the machine can work on side by side, at most `jobs`."""
+    seconds: float
+    bytes: int
+    measured: dict[str, Measured]
+
+    @property
+    def left(self) -> int:
+        return sum(not one.finished for one in self.planned)
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "runs": [one.json() for one in self.planned],
+            "left": self.left,
+            "at_once": self.at_once,
+            "seconds": self.seconds,
+            "bytes": self.bytes,
+            "measured": [asdict(one) for one in self.measured.values()],
+        }
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+def look_ahead(
+    runs: Sequence[Member], measured: Mapping[str, Measured], jobs: int, have: int | None = None
+) -> Outlook:
+    """What the runs that are not finished will take. `jobs` at a time share the machine: what was
+    timed alone is divided only as far as there are cores (`have`) for all of them. Tuning runs end
+    before the others begin. With several jobs each run is a process that loads its libraries."""
+    have = cores() if have is None else have
+    loads = [one.load for one in measured.values()]
+    load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
+    threads = max((one.recipe.engine.threads or have for one in runs), default=1)
+    at_once = max(1, min(jobs, have // threads))
+    planned = [_planned(one, measured[kind(one.recipe)], load) for one in runs]
+    seconds = sum(
+        _makespan([one.seconds for one in planned if bool(one.member.trying) is trying], at_once)
+        for trying in (True, False)
+    )
+    seconds += loads[0] - load if seconds else 0
+    size = sum(one.bytes for one in planned)
+    return Outlook(planned, at_once, seconds, size, dict(measured))
+
+
+def _planned(member: Member, measured: Measured, load: float) -> Planned:
+    steps = member.recipe.steps
+    if (member.folder / "summary.json").is_file():
+        return Planned(member, steps, True, 0.0, 0)
+    saved = numbered(member.folder / "checkpoints", r"step-(\d+)")
+    done = min(saved[-1][0], steps) if saved else 0
+    size = 0 if is_run(member.folder) and done else measured.bytes(member.recipe)
+    return Planned(member, done, False, load + measured.seconds(member.recipe, done), size)
+
+
+def _makespan(times: Sequence[float], lanes: int) -> float:
+    """When the last of runs ends that begin in order, each in the lane that is free first."""
+    ends = [0.0] * lanes
+    for seconds in times:
+        heapq.heapreplace(ends, ends[0] + seconds)
+    return max(ends)

@@ -38,6 +38,8 @@ class Member:
     recipe: Recipe
     trying: str = ""
     """The override that a tuning run tries."""
+    chosen: str = ""
+    """The override that tuning chose for a final run."""
 
     @property
     def name(self) -> str:
@@ -70,6 +72,12 @@ class Plan:
         named = [] if variant.method == base.rule.name else [f'method="{variant.method}"']
         changes = [*self.overrides, *named, *variant.overrides, f"seed={seed}", *extra]
         return load_recipe(self.source, changes)
+
+    @property
+    def swept(self) -> list[str]:
+        """Keys that differ between variants by --sweep."""
+        pairs = (one for variant in self.variants for one in variant.overrides)
+        return list(dict.fromkeys(one.partition("=")[0] for one in pairs))
 
     @property
     def first_seed(self) -> int:
@@ -126,15 +134,19 @@ def heeds(method: Method, key: str) -> bool:
 
 def members(plan: Plan, tuned: dict[str, str] | None = None, *, final: bool = True) -> list[Member]:
     """Every run of a comparison, seeds first, so that one that is stopped has whole columns.
-    `tuned` is an override for each variant's label. UserError where the folder holds runs of
-    another recipe, unless the recipes are not `final`: a setting is still to be tuned."""
+    `tuned` is an override for each variant's label; those it lacks are left out. UserError where
+    the folder holds runs of another recipe, unless the recipes are not `final`: a setting is still
+    to be tuned."""
     found: list[Member] = []
     for seed in range(plan.first_seed, plan.first_seed + plan.seeds):
         for variant in plan.variants:
-            extra = [tuned[variant.label]] if tuned else []
-            recipe = plan.recipe(variant, seed, *extra)
+            if tuned is not None and variant.label not in tuned:
+                continue
+            chosen = tuned[variant.label] if tuned else ""
+            recipe = plan.recipe(variant, seed, *([chosen] if chosen else []))
             name = f"{slug(variant.label)}-s{seed}"
-            found.append(_member(plan, variant, seed, name, recipe, check=final))
+            member = _member(plan, variant, seed, name, recipe, check=final)
+            found.append(replace(member, chosen=chosen))
     return found
 
 

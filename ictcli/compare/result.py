@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ictcli.compare import claims, common, course
 from ictcli.compare.forks import compare_forks
+from ictcli.compare.notes import notes_of
+from ictcli.compare.outlook import warmup_of
 from ictcli.compare.paper import paper_table
-from ictcli.compare.plan import Member, Plan
-from ictcli.compare.runs import Summaries
+from ictcli.compare.plan import Grid, Member, Plan, Variant
+from ictcli.compare.record import Finished
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.compare.table import rows_of
 from ictcli.engine import Engine
 from ictcli.errors import RunFailedError
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.launch import environment
-from ictcli.recipe import to_toml
+from ictcli.recipe import Recipe, to_toml
 from ictcli.types import FloatArray, IntArray
 
 FORMAT = 2
@@ -32,30 +32,31 @@ FORK_METHODS = ("ict", "random", "entropy20")
 def gather(
     plan: Plan,
     runs: Sequence[Member],
-    summaries: Summaries,
+    done: Sequence[Finished],
     engine: Engine,
     *,
     baseline: str,
     command: str,
     tuned: Mapping[str, Any] | None = None,
+    tuning: Grid | None = None,
     failed: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The dict of comparison.json. `tuned`: by label, each override with what it reached. Variants
-    without a finished run are left out. RunFailedError where none finished."""
-    done = [one for one in runs if one.folder in summaries]
+    """The dict of comparison.json of `plan` as it was asked for, from the runs that are `done` of
+    those that were meant to be. `tuned`: by label, each override of the grid `tuning` with what it
+    reached. Variants without a finished run are left out, with a note. RunFailedError where none
+    finished."""
     if not done:
         raise RunFailedError("Every run of the comparison failed.", f"see {plan.folder}")
-    labels = list(dict.fromkeys(one.variant.label for one in done))
-    first = done[0].recipe
+    labels = list(dict.fromkeys(one.label for one in done))
+    first = done[0].member.recipe
     seeds = list(dict.fromkeys(one.seed for one in runs))
     correct, n = _counts(done, labels, seeds)
     scores = scores_of(correct, n, first.eval.k)
     base = next(
         (one for one in labels if one == baseline or claims.method_of(one) == baseline), labels[0]
     )
-    steps = {label: _read(done, label, "metrics.jsonl") for label in labels}
-    chosen = [(one.variant, one.recipe) for one in done if one.seed == done[0].seed]
-    shared = common.common_rollouts(chosen, engine)
+    steps = {label: [one.metrics for one in done if one.label == label] for label in labels}
+    shared = common.common_rollouts(_one_each(done), engine)
     forks = compare_forks(shared)
     probes = {label: [_probe(run) for run in steps[label]] for label in labels}
     estimates = {
@@ -64,7 +65,7 @@ def gather(
     }
     found = [
         *claims.accuracy_claims(scores, {f.method: f.own.share for f in forks} or None),
-        *claims.fork_claims(_recalls(steps, done), {f.method: f.own.share for f in forks}),
+        *claims.fork_claims(_recalls(done, seeds), {f.method: f.own.share for f in forks}),
         *course.entropy_claims(
             {label: [_series(run, "entropy") for run in steps[label]] for label in labels}
         ),
@@ -85,7 +86,10 @@ def gather(
         "n": n,
         "ks": list(first.eval.k),
         "baseline": base,
-        "variants": [_variant(runs, summaries, label, tuned) for label in labels],
+        "baseline_asked": baseline,
+        "swept": plan.swept,
+        "tuned_key": tuning.key if tuning else None,
+        "variants": [_variant(runs, done, label, tuned, tuning) for label in labels],
         "estimates": estimates,
         "differences": {
             metric: {label: one.json() for label, one in mine.items()}
@@ -95,19 +99,23 @@ def gather(
         "passk": {label: _pass_curve(counts, n) for label, counts in correct.items()},
         "curves": {name: {label: _band(steps[label], name) for label in labels} for name in CURVES},
         "probe": {label: _probed(steps[label]) for label in labels if any(probes[label])},
-        "places": common.places(shared),
+        "places": {
+            label: {**one, "high_low": _high_low(done, label)}
+            for label, one in common.places(shared).items()
+        },
         "overlap": common.overlap(shared),
         "forks": [row.json() for row in forks],
         "uniqueness": common.uniqueness(shared),
-        "cost": {label: _cost(done, label, summaries) for label in labels},
+        "cost": {label: _cost([one for one in done if one.label == label]) for label in labels},
         "paper": paper_table(first),
         "failed": list(failed),
+        "notes": notes_of(plan, done, scores, base, baseline, tuned),
         "rows": [
             {
                 **row,
                 **{metric: _interval(mine[row["method"]]) for metric, mine in estimates.items()},
             }
-            for row in rows_of({(m.variant.label, m.seed): summaries[m.folder] for m in done})
+            for row in rows_of({(one.label, one.member.seed): one.summary for one in done})
         ],
     }
 
@@ -116,50 +124,42 @@ def _interval(found: dict[str, Any]) -> dict[str, Any]:
     return {key: found[key] for key in ("value", "low", "high")}
 
 
-def _about(engine: Engine, done: Sequence[Member]) -> dict[str, Any]:
-    about = environment(engine, done[0].recipe)
+def _about(engine: Engine, done: Sequence[Finished]) -> dict[str, Any]:
+    about = environment(engine, done[0].member.recipe)
     named = {"ictcli": about["ictcli"], "python": about["python"], **about["libraries"]}
     system = f"{platform.system()} {platform.machine()}"
     return {"versions": {**named, "system": system}, "device": engine.describe()}
 
 
 def _counts(
-    done: Sequence[Member], labels: Sequence[str], seeds: Sequence[int]
+    done: Sequence[Finished], labels: Sequence[str], seeds: Sequence[int]
 ) -> tuple[dict[str, IntArray], int]:
     """Correct samples by label, (seeds, problems) each, -1 where a run is missing; and of n."""
-    asked = {one.folder: _evaluation(one.folder, "after") for one in done}
-    n = next(iter(asked.values()))["n"]
-    N = next(iter(asked.values()))["problems"]
-
-    def table(of: Callable[[int], dict[str, Any] | None]) -> IntArray:
-        found = [of(seed) for seed in seeds]
-        return np.array([[-1] * N if one is None else one["correct"] for one in found])
-
-    def after(label: str, seed: int) -> dict[str, Any] | None:
-        mine = (m for m in done if m.variant.label == label and m.seed == seed)
-        return next((asked[one.folder] for one in mine), None)
-
-    def before(seed: int) -> dict[str, Any] | None:
-        mine = (m for m in done if m.seed == seed)
-        return next((_evaluation(one.folder, "before") for one in mine), None)
-
-    counts = {BEFORE: table(before)}
-    for label in labels:
-        counts[label] = table(lambda seed, label=label: after(label, seed))
+    n, N = done[0].after["n"], done[0].after["problems"]
+    place = {seed: row for row, seed in enumerate(seeds)}
+    counts = {label: np.full((len(seeds), N), -1) for label in (BEFORE, *labels)}
+    for one in reversed(done):
+        counts[one.label][place[one.member.seed]] = one.after["correct"]
+        counts[BEFORE][place[one.member.seed]] = one.before["correct"]
     return counts, n
 
 
-def _evaluation(folder: Path, label: str) -> dict[str, Any]:
-    return json.loads((folder / "eval" / f"{label}.json").read_text(encoding="utf-8"))
+def _one_each(done: Sequence[Finished]) -> list[tuple[Variant, Recipe]]:
+    """Each variant's recipe, of the first seed that any finished."""
+    seed = done[0].member.seed
+    found: dict[str, tuple[Variant, Recipe]] = {}
+    for one in done:
+        recipe = one.member.recipe.model_copy(update={"seed": seed})
+        found.setdefault(one.label, (one.member.variant, recipe))
+    return list(found.values())
 
 
-def _read(done: Sequence[Member], label: str, name: str) -> list[list[dict[str, Any]]]:
-    """The lines of that file of each of a variant's runs."""
-    return [
-        [json.loads(line) for line in (one.folder / name).read_text(encoding="utf-8").splitlines()]
-        for one in done
-        if one.variant.label == label
-    ]
+def _high_low(done: Sequence[Finished], label: str) -> dict[str, Any]:
+    """The high:low entropy ratio of the tokens trained behind any dense warm-up, a mean over the
+    steps for each seed; None where no token of low entropy was ever kept, as entropy20 does."""
+    mine = [one.summary["kept_tokens"].get("high_low_ratio") for one in done if one.label == label]
+    known = [ratio for ratio in mine if ratio is not None]
+    return {"mean": float(np.mean(known)) if known else None, "per_seed": mine}
 
 
 def _series(run: Sequence[Mapping[str, Any]], name: str) -> FloatArray:
@@ -220,17 +220,16 @@ def _probed(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, list[Any]]
     return {"step": steps, "pearson": mean("probe_pearson"), "error": mean("probe_error")}
 
 
-def _recalls(
-    steps: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], done: Sequence[Member]
-) -> dict[str, list[float]]:
-    """Recall of the true forks while training, behind any dense warm-up, a mean a seed, of the
-    methods the claim is about."""
-    warmup = max((m.recipe.warmup for m in done if m.recipe.rule.dense_warmup), default=0)
+def _recalls(done: Sequence[Finished], seeds: Sequence[int]) -> dict[str, list[float]]:
+    """Recall of the true forks while training, behind any dense warm-up, a mean a seed (NaN where
+    that run is missing), of the methods the claim is about."""
+    warmup = max(warmup_of(one.member.recipe) for one in done)
     found: dict[str, list[float]] = {}
-    for label in (one for one in FORK_METHODS if one in steps):
-        curves = [_series(run[warmup:], "fork_recall") for run in steps[label]]
-        if all((~np.isnan(curve)).any() for curve in curves):
-            found[label] = [float(np.nanmean(np.asarray(curve, np.float64))) for curve in curves]
+    for one in done:
+        curve = _series(one.metrics[warmup:], "fork_recall")
+        if one.label in FORK_METHODS and (~np.isnan(curve)).any():
+            mine = found.setdefault(one.label, [np.nan] * len(seeds))
+            mine[seeds.index(one.member.seed)] = float(np.nanmean(curve))
     return found
 
 
@@ -240,30 +239,39 @@ def _pass_curve(counts: IntArray, n: int) -> dict[str, float]:
     return {str(k): float(pass_at_k(n, flat, k).mean()) for k in range(1, n + 1)}
 
 
-def _cost(done: Sequence[Member], label: str, summaries: Summaries) -> dict[str, float | None]:
-    timings = [line for run in _read(done, label, "timings.jsonl") for line in (run[1:] or run)]
-    mine = [summaries[one.folder] for one in done if one.variant.label == label]
+def _cost(mine: Sequence[Finished]) -> dict[str, float | None]:
+    timings = [line for one in mine for line in (one.timings[1:] or one.timings)]
+    summaries = [one.summary for one in mine]
     return {
-        "seconds_per_step": float(np.mean([one["train_s"] / one["steps"] for one in mine])),
+        "seconds_per_step": float(np.mean([one["train_s"] / one["steps"] for one in summaries])),
         "sample_s": float(np.mean([line["sample_s"] for line in timings])),
         "update_s": float(np.mean([line["update_s"] for line in timings])),
-        "peak_bytes": max(one["peak_bytes"] or 0 for one in mine) or None,
+        "peak_bytes": max(one["peak_bytes"] or 0 for one in summaries) or None,
     }
 
 
 def _variant(
-    runs: Sequence[Member], summaries: Summaries, label: str, tuned: Mapping[str, Any] | None
+    runs: Sequence[Member],
+    done: Sequence[Finished],
+    label: str,
+    tuned: Mapping[str, Any] | None,
+    tuning: Grid | None,
 ) -> dict[str, Any]:
     mine = [one for one in runs if one.variant.label == label]
-    rule = mine[0].recipe.rule
+    finished = sum(one.label == label for one in done)
+    recipe, rule = mine[0].recipe, mine[0].recipe.rule
+    swept = dict(override.split("=", 1) for override in mine[0].variant.overrides)
     return {
         "label": label,
         "method": rule.name,
         "source": rule.source,
         "summary": rule.summary,
         "overrides": list(mine[0].variant.overrides),
-        "lr": mine[0].recipe.lr,
+        "lr": recipe.lr,
+        "swept": swept,
         "tuned": (tuned or {}).get(label),
-        "runs": sum(one.folder in summaries for one in mine),
-        "failed": sum(one.folder not in summaries for one in mine),
+        "tuned_key": tuning.key if tuning else None,
+        "chosen": mine[0].chosen or None,
+        "runs": finished,
+        "failed": len(mine) - finished,
     }

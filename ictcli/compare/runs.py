@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
+from ictcli.compare.folder import FULL, GOES_ON, full
 from ictcli.compare.plan import Member
 from ictcli.console.plain import RunWatcher, duration
 from ictcli.errors import InterruptedRunError, UserError
@@ -19,7 +26,9 @@ from ictcli.runs import Run, is_run
 
 Summaries = dict[Path, dict[str, Any]]
 Watch = Callable[[Recipe, Path], AbstractContextManager[RunWatcher]]
-GOES_ON = "the same command goes on from there"
+Result = dict[str, Any] | str
+"""A summary, or why there is none."""
+NO_SPACE = "No space is left on the disk"
 
 
 def train_all(
@@ -29,105 +38,197 @@ def train_all(
     InterruptedRunError at Ctrl-C, with every run saved."""
     summaries: Summaries = {}
     failed: list[str] = []
-    todo: list[tuple[str, Member]] = []
-    for number, member in enumerate(runs, 1):
-        place = f"run {number}/{len(runs)}: {member.name}"
-        fresh = not is_run(member.folder)
-        run = Run.create(member.folder, member.recipe) if fresh else Run.open(member.folder)[0]
-        with run:
-            summary = run.read("summary.json")
-        if summary is not None:
-            say(place + ", finished before")
-            summaries[member.folder] = summary
-        else:
-            todo.append((place + ("" if fresh else ", continued"), member))
-    train = _side_by_side(todo, say, jobs) if jobs > 1 else _in_turn(todo, watcher, say)
-    for place, member, result in train:
+
+    def done(place: str, member: Member, result: Result) -> None:
         if isinstance(result, str):
             failed.append(f"{place}: {result}")
             say(f"failed: {failed[-1]}")
         else:
             summaries[member.folder] = result
+
+    todo: list[tuple[str, Member]] = []
+    for number, member in enumerate(runs, 1):
+        place = f"run {number}/{len(runs)}: {member.name}"
+        known = _begin(member, say)
+        if known is None:
+            todo.append((place, member))
+        elif known == {}:
+            todo.append((place + ", continued", member))
+        else:
+            if not isinstance(known, str):
+                say(place + ", finished before")
+            done(place, member, known)
+    train = _side_by_side(todo, say, jobs) if jobs > 1 else _in_turn(todo, watcher, say)
+    for place, member, result in train:
+        done(place, member, result)
     return summaries, failed
+
+
+def _begin(member: Member, say: Callable[[str], None]) -> Result | None:
+    """What an earlier command left of a run: its summary, {} where it is unfinished, a sentence
+    where the summary is damaged; None of a run that is made now."""
+    if not is_run(member.folder):
+        try:
+            with Run.create(member.folder, member.recipe):
+                return None
+        except UserError as error:
+            raise UserError(error.message, "--out OTHER takes another folder") from None
+    lock = FileLock(member.folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:  # the child of a comparison that was killed, say
+        say(f"waiting for the process that trains {member.folder} to save its step")
+        lock.acquire(poll_interval=0.2)
+    try:
+        return _summary(member.folder) or {}
+    finally:
+        lock.release()
+
+
+def _summary(folder: Path) -> Result | None:
+    """The summary of a run; None where there is none yet."""
+    path = folder / "summary.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and found:
+            return found  # pyright: ignore[reportUnknownVariableType]
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError):
+        pass
+    return f"{path} is damaged; rm {path} makes it again"
 
 
 def _in_turn(
     todo: Sequence[tuple[str, Member]], watcher: Watch, say: Callable[[str], None]
-) -> Iterator[tuple[str, Member, dict[str, Any] | str]]:
+) -> Iterator[tuple[str, Member, Result]]:
     for place, member in todo:
         say(place)
         run, _ = Run.open(member.folder)
         with run, watcher(member.recipe, member.folder) as watch:
             try:
-                result: dict[str, Any] | str = launch(run, member.recipe, watch, watch.attach)
+                result: Result = launch(run, member.recipe, watch, watch.attach)
             except InterruptedRunError as error:
                 raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
             except UserError as error:
                 result = error.message
             except Exception as error:  # a method's, a verifier's: the other runs go on
-                result = f"{type(error).__name__}: {error}"
+                if isinstance(error, OSError) and error.errno in FULL:
+                    raise full(error.filename or member.folder) from error
+                result = told(error)
         yield place, member, result
+
+
+def told(error: Exception) -> str:
+    """An exception that is none of ours, in a line, as the end of a traceback has it."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+@dataclass(frozen=True)
+class _Child:
+    """A run in a process of its own; what it says goes to the end of its log."""
+
+    place: str
+    member: Member
+    process: subprocess.Popen[bytes]
+    started: float
+    heard: int
+    """Bytes of the log from before."""
 
 
 def _side_by_side(
     todo: Sequence[tuple[str, Member]], say: Callable[[str], None], jobs: int
-) -> Iterator[tuple[str, Member, dict[str, Any] | str]]:
-    """Each run in a process of its own, `jobs` of them at a time; what it says goes to its log."""
+) -> Iterator[tuple[str, Member, Result]]:
+    """Each run in a process of its own, `jobs` of them at a time."""
     waiting = list(todo)
-    running: list[tuple[str, Member, subprocess.Popen[bytes], float]] = []
+    running: list[_Child] = []
     with finish_step_on_interrupt(say) as interrupted:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs and not interrupted():
                     place, member = waiting.pop(0)
                     say(place)
-                    running.append((place, member, _start(member), time.monotonic()))
+                    running.append(_start(place, member))
                 if interrupted():
                     _stop(running)
                     raise InterruptedRunError(
                         "Interrupted: every run finished and saved the step in flight.", GOES_ON
                     )
                 time.sleep(0.2)
-                for one in [one for one in running if one[2].poll() is not None]:
-                    running.remove(one)
-                    place, member, process, started = one
-                    result = _result(member, process.returncode)
+                for child in [child for child in running if child.process.poll() is not None]:
+                    running.remove(child)
+                    result = _result(child)
                     if not isinstance(result, str):
-                        say(f"{place}: finished in {duration(time.monotonic() - started)}")
-                    yield place, member, result
+                        took = duration(time.monotonic() - child.started)
+                        say(f"{child.place}: finished in {took}")
+                    elif result.startswith(NO_SPACE):
+                        raise full(child.member.folder)
+                    yield child.place, child.member, result
         finally:
             _stop(running)
 
 
-def _start(member: Member) -> subprocess.Popen[bytes]:
-    """`ictcli resume` of the run in a session of its own: Ctrl-C reaches it through this process
-    alone."""
+def _start(place: str, member: Member) -> _Child:
+    """In a session of its own: Ctrl-C reaches it through this process alone. Its stdin is a pipe
+    that ends with this process, and it with that."""
     with (member.folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "ictcli", "resume", str(member.folder), "--json"],
-            stdin=subprocess.DEVNULL,
+        heard = log.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ictcli.compare.child", str(member.folder)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=log,
             start_new_session=True,
         )
+    return _Child(place, member, process, time.monotonic(), heard)
 
 
-def _stop(running: list[tuple[str, Member, subprocess.Popen[bytes], float]]) -> None:
+def _stop(running: list[_Child]) -> None:
     """Have every process save its step and end."""
-    for _, _, process, _ in running:
-        if process.poll() is None:
-            process.terminate()  # a shell's background jobs ignore SIGINT
-    for _, _, process, _ in running:
-        process.wait()
+    for child in running:
+        if child.process.poll() is None:
+            child.process.terminate()  # a shell's background jobs ignore SIGINT
+    for child in running:
+        child.process.wait()
+        _close(child)
     running.clear()
 
 
-def _result(member: Member, code: int) -> dict[str, Any] | str:
-    run, _ = Run.open(member.folder)
-    with run:
-        summary = run.read("summary.json")
-    if summary is not None:
-        return summary
-    log = (member.folder / "log.txt").read_text(encoding="utf-8", errors="replace")
-    errors = [line for line in log.splitlines() if line.startswith("error: ")]
-    return errors[-1].removeprefix("error: ") if errors else f"it ended with code {code}"
+def _close(child: _Child) -> None:
+    if child.process.stdin:
+        child.process.stdin.close()
+
+
+def _result(child: _Child) -> Result:
+    _close(child)
+    known = _summary(child.member.folder)
+    if known is not None:
+        return known
+    with (child.member.folder / "log.txt").open("rb") as log:
+        log.seek(child.heard)
+        said = log.read().decode(errors="replace")
+    return reason(said, child.process.returncode)
+
+
+def reason(said: str, code: int) -> str:
+    """Why a process ended, from what it wrote to stderr and its exit code: its own sentence, the
+    last line of its traceback, or the signal that killed it."""
+    told = [match.end() for match in re.finditer(r"^error: ", said, re.M)][-1:]
+    traced = [match.end() for match in re.finditer(r"^Traceback .*:\n", said, re.M)][-1:]
+    if told > traced:
+        return said[told[0] :].partition("\n\n")[0].strip()
+    if traced:
+        lines = said[traced[0] :].splitlines()
+        if ends := [line for line in lines if line and not line.startswith(" ")]:
+            return ends[0]
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"it was killed ({name})" + (
+            ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        )
+    lines = [line for line in said.splitlines() if line.strip()]
+    return f"it ended with code {code}" + (f": {lines[-1].strip()}" if lines else "")

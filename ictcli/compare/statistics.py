@@ -136,10 +136,16 @@ def difference(values: FloatArray, baseline: FloatArray) -> Difference:
     )
 
 
+def paired(values: FloatArray, baseline: FloatArray) -> bool:
+    """Whether two (S, N) tables have a seed that neither misses: `difference` is defined."""
+    return bool((~np.isnan(values + baseline).any(axis=1)).any())
+
+
 def differences(
     scores: Scores, baseline: str, variants: Sequence[str] | None = None
 ) -> dict[str, dict[str, Difference]]:
     """By metric and variant: its difference from `baseline`, all of them one family of Holm's.
+    A variant that shares no seed with the baseline is left out.
 
     `variants`: all but the baseline and the model before training.
     """
@@ -148,6 +154,7 @@ def differences(
         for metric, mine in scores.items()
         for variant, values in mine.items()
         if variant != baseline and (variant in variants if variants else variant != BEFORE)
+        if paired(values, mine[baseline])
     }
     family = dict(zip(found, corrected(list(found.values())), strict=True))
     return {metric: {v: family[m, v] for m, v in family if m == metric} for metric in scores}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ictcli.compare.claims import counted
 from ictcli.compare.plan import Member, Variant
 from ictcli.compare.runs import Summaries
-from ictcli.errors import RunFailedError
+from ictcli.errors import RunFailedError, UserError
+from ictcli.recipe import Recipe
+from ictcli.step import task_of
 
 METRIC = "pass@1"
 
@@ -28,16 +31,47 @@ def best(
     tuned: Mapping[str, Mapping[str, Mapping[str, Any]]], variants: Sequence[Variant]
 ) -> dict[str, str]:
     """By variant the override of highest pass@1 (the first k, where 1 is not among them), the
-    earlier of equals. RunFailedError where none of a variant's runs finished."""
+    earlier of equals. Variants without a finished run are left out; RunFailedError where none has
+    one."""
     found: dict[str, str] = {}
     for variant in variants:
-        values = tuned.get(variant.label) or {}
-        if not values:
-            raise RunFailedError(
-                f"Every tuning run of {variant.label} failed.", "leave it out of --methods"
-            )
-        first = next(iter(values.values()))
-        metric = METRIC if METRIC in first else next(iter(first))
-        reach = [values[override][metric] for override in values]
-        found[variant.label] = list(values)[reach.index(max(reach))]
+        if values := tuned.get(variant.label):
+            first = next(iter(values.values()))
+            metric = METRIC if METRIC in first else next(iter(first))
+            reach = [values[override][metric] for override in values]
+            found[variant.label] = list(values)[reach.index(max(reach))]
+    if not found:
+        raise RunFailedError(
+            "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
+        )
     return found
+
+
+def check_problems(tries: Sequence[tuple[Member, str]]) -> list[str]:
+    """That problems are left to tune on, behind those of the final runs, before anything is
+    trained; a note where they are fewer. UserError where there are none."""
+    notes: list[str] = []
+    asked: dict[str, Recipe] = {}
+    for member, _ in tries:
+        decides = member.recipe.model_dump(include={"task", "data", "eval", "reward", "plugins"})
+        asked.setdefault(repr(decides), member.recipe)
+    for recipe in asked.values():
+        skip, wanted = recipe.eval.skip, recipe.eval.problems
+        there = len(task_of(recipe).heldout(skip + wanted)) - (skip - wanted)
+        held = f"{recipe.eval.bench or recipe.task} holds out {counted(max(there, 0), 'problem')}"
+        if there < 2:
+            raise UserError(
+                f"{held}: too few to tune on some and be judged by others.",
+                "leave --tune out, or take a larger data set",
+            )
+        if there <= wanted:
+            raise UserError(
+                f"{held}, and the final runs ask for {wanted}: none is left to tune on.",
+                f"eval.problems={there // 2} leaves as many for tuning",
+            )
+        if there < 2 * wanted:
+            notes.append(
+                f"{held}: tuning is judged by {counted(there - wanted, 'problem')}, "
+                f"the final runs by {wanted}"
+            )
+    return list(dict.fromkeys(notes))

@@ -180,4 +180,6 @@ def comparison(result: dict[str, Any], folder: Path, *, as_json: bool) -> None:
         narrate("\ntrue forks kept, on the same rollouts of the model before training\n")
     for line in result["failed"]:
         narrate(f"failed: {line}")
+    for line in result["notes"]:
+        narrate(f"note: {line}")
     narrate(f"runs: {folder}\nreport: {folder / 'report.html'}")

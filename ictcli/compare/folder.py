@@ -1,0 +1,78 @@
+"""The folder of a comparison: that no other process works in it, and what to do when it ends early.
+
+| path | is |
+|---|---|
+| LABEL-sSEED/ | a run (see `ictcli.runs`); with --jobs log.txt is what it said |
+| tune/LABEL-KEYVALUE/ | a tuning run |
+| comparison.json | what was found; see `ictcli.compare.result` |
+| report.html, .md, .json | the same to read; see `ictcli.compare.report` |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Generator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.files import is_leftover
+from ictcli.runs import is_run
+
+GOES_ON = "the same command goes on from there"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Generator[None]:
+    """The folder, made where it is missing, and locked; taken away again if nothing was done there.
+    UserError where another process compares there, or where it is a run's or a file. Within, a full
+    disk and Ctrl-C end with what to do next."""
+    if is_run(folder):
+        raise UserError(
+            f"{folder} is the folder of a run, not of a comparison.",
+            "--out OTHER takes another folder",
+        )
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file.", "--out OTHER takes another folder")
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(
+                f"Another process is comparing in {folder}.",
+                "wait for it, stop it with Ctrl-C, or take another folder with --out",
+            ) from None
+        try:
+            yield
+        finally:
+            if all(path.name == ".lock" or is_leftover(path) for path in folder.iterdir()):
+                (folder / ".lock").unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            lock.release()
+
+
+@contextlib.contextmanager
+def _told(folder: Path) -> Generator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            "Interrupted: what came after the last checkpoint of a run will be done again.", GOES_ON
+        ) from None
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise full(error.filename or folder) from error
+
+
+def full(where: Path | str) -> RunFailedError:
+    """What ends a comparison on a disk that is full."""
+    return RunFailedError(
+        f"No space is left on the disk ({where}).", f"free some: {GOES_ON}; --dry-run says how much"
+    )

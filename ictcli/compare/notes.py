@@ -1,0 +1,46 @@
+"""Sentences on what a comparison was asked for and cannot say, since runs of it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ictcli.compare.claims import SUBJECT, counted, method_of
+from ictcli.compare.plan import Plan
+from ictcli.compare.record import Finished
+from ictcli.compare.statistics import Scores, paired
+
+
+def notes_of(
+    plan: Plan,
+    done: Sequence[Finished],
+    scores: Scores,
+    base: str,
+    asked: str,
+    tuned: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Of the baseline that was `asked` for and is not there, of variants without a finished run
+    (or, where they were `tuned`, without a tuning run), and of pairs of variants that share no
+    seed: such a pair has no difference and no verdict."""
+    labels = list(dict.fromkeys(one.label for one in done))
+    notes: list[str] = []
+    meant = {name for one in plan.variants for name in (one.label, one.method)}
+    if asked not in (base, method_of(base)):
+        why = "has no finished run" if asked in meant else "is not among the methods"
+        notes.append(f"The baseline {asked} {why}: differences are from {base}.")
+    for variant in plan.variants:
+        if variant.label not in labels:
+            runs = counted(plan.seeds, "run")
+            if tuned is not None and not tuned.get(variant.label):
+                runs = "tuning runs"
+            notes.append(f"{variant.label} is left out: none of its {runs} finished.")
+    one_metric = next(iter(scores.values()))
+    for place, one in enumerate(labels):
+        for other in labels[place + 1 :]:
+            named = base in (one, other) or SUBJECT in (method_of(one), method_of(other))
+            if named and not paired(one_metric[one], one_metric[other]):
+                notes.append(
+                    f"{one} and {other} have no seed that both finished: nothing is said of their "
+                    "difference."
+                )
+    return notes
