@@ -22,7 +22,8 @@ def notes_of(
     """Of the baseline that was `asked` for and is not there, of variants without a finished run
     (or, where they were `tuned`, without a tuning run), and of pairs of variants that share no
     seed: such a pair has no difference and no verdict."""
-    labels = list(dict.fromkeys(one.label for one in done))
+    finished = {one.label for one in done}
+    labels = [one.label for one in plan.variants if one.label in finished]
     notes: list[str] = []
     meant = {name for one in plan.variants for name in (one.label, one.method)}
     if asked not in (base, method_of(base)):

@@ -47,7 +47,8 @@ def gather(
     finished."""
     if not done:
         raise RunFailedError("Every run of the comparison failed.", f"see {plan.folder}")
-    labels = list(dict.fromkeys(one.label for one in done))
+    finished = {one.label for one in done}
+    labels = [one.label for one in plan.variants if one.label in finished]
     first = done[0].member.recipe
     seeds = list(dict.fromkeys(one.seed for one in runs))
     correct, n = _counts(done, labels, seeds)
@@ -56,7 +57,7 @@ def gather(
         (one for one in labels if one == baseline or claims.method_of(one) == baseline), labels[0]
     )
     steps = {label: [one.metrics for one in done if one.label == label] for label in labels}
-    shared = common.common_rollouts(_one_each(done), engine)
+    shared = common.common_rollouts(_one_each(done, labels), engine)
     forks = compare_forks(shared)
     probes = {label: [_probe(run) for run in steps[label]] for label in labels}
     estimates = {
@@ -115,7 +116,14 @@ def gather(
                 **row,
                 **{metric: _interval(mine[row["method"]]) for metric, mine in estimates.items()},
             }
-            for row in rows_of({(one.label, one.member.seed): one.summary for one in done})
+            for row in rows_of(
+                {
+                    (one.label, one.member.seed): one.summary
+                    for label in labels
+                    for one in done
+                    if one.label == label
+                }
+            )
         ],
     }
 
@@ -144,14 +152,13 @@ def _counts(
     return counts, n
 
 
-def _one_each(done: Sequence[Finished]) -> list[tuple[Variant, Recipe]]:
-    """Each variant's recipe, of the first seed that any finished."""
-    seed = done[0].member.seed
-    found: dict[str, tuple[Variant, Recipe]] = {}
-    for one in done:
-        recipe = one.member.recipe.model_copy(update={"seed": seed})
-        found.setdefault(one.label, (one.member.variant, recipe))
-    return list(found.values())
+def _one_each(done: Sequence[Finished], labels: Sequence[str]) -> list[tuple[Variant, Recipe]]:
+    """Each variant's recipe, of one seed."""
+    members = {one.label: one.member for one in reversed(done)}
+    seed = {"seed": done[0].member.seed}
+    return [
+        (members[label].variant, members[label].recipe.model_copy(update=seed)) for label in labels
+    ]
 
 
 def _high_low(done: Sequence[Finished], label: str) -> dict[str, Any]:

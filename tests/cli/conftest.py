@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from comparing import Comparison
 from processes import Ended, Processes
 
 PARITY = Path(__file__).with_name("parity.py")
@@ -46,3 +48,17 @@ def trained(
     )
     assert ended.code == 0, ended.err
     return folder / "run", ended
+
+
+@pytest.fixture(scope="session")
+def whole(
+    ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Comparison:
+    """A comparison that was not stopped, in `whole`."""
+    made = Comparison(ictcli, tiny_model, tmp_path_factory.mktemp("compare"))
+    ended = ictcli.run(*made.args, "whole", folder=made.folder)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out) == json.loads(
+        (made.folder / "whole" / "comparison.json").read_text()
+    )
+    return made

@@ -107,6 +107,7 @@ class Running:
     err: Path
 
     def send(self, number: signal.Signals) -> None:
+        assert self.pid > 1  # anything else is many processes, or an exit code read out of turn
         os.kill(self.pid, number)
 
     def wait(self) -> Ended:

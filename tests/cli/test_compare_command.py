@@ -6,53 +6,10 @@ import json
 import random
 import signal
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
-from processes import Processes, refusal
-
-METHODS = ("ict", "grpo")
-SEEDS = (0, 1)
-
-
-class Comparison:
-    """One `ictcli compare` command, in a folder of its own."""
-
-    def __init__(self, ictcli: Processes, tiny_model: Path, folder: Path) -> None:
-        self.ictcli, self.folder = ictcli, folder
-        self.args = (
-            *("compare", "chain-compare", f"model={tiny_model}", "steps=4", "checkpoint.every=2"),
-            *("prompts=8", "lr=0.003", "max_tokens=40", "eval.problems=8"),
-            *("--methods", ",".join(METHODS), "--seeds", "2", "--json", "--out"),
-        )
-
-    def numbers(self, out: str) -> dict[str, Any]:
-        """comparison.json without what a clock measured."""
-        found = json.loads((self.folder / out / "comparison.json").read_text())
-        del found["cost"], found["command"]
-        for row in found["rows"]:
-            row.pop("seconds_per_step", None)
-        return found
-
-    def steps(self, out: str) -> int:
-        """Steps done of all runs together."""
-        metrics = (self.folder / out).glob("*/metrics.jsonl")
-        return sum(path.read_bytes().count(b"\n") for path in metrics)
-
-
-@pytest.fixture(scope="module")
-def whole(
-    ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Comparison:
-    """A comparison that was not stopped, in `whole`."""
-    made = Comparison(ictcli, tiny_model, tmp_path_factory.mktemp("compare"))
-    ended = ictcli.run(*made.args, "whole", folder=made.folder)
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out) == json.loads(
-        (made.folder / "whole" / "comparison.json").read_text()
-    )
-    return made
+from comparing import METHODS, SEEDS, Comparison
+from processes import refusal
 
 
 def test_every_method_is_trained_with_every_seed(whole: Comparison) -> None:
@@ -158,12 +115,19 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> Non
 
 
 def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> None:
-    args = ("--sweep", "keep=0.1,0.2", "--tune", "lr=1e-3,2e-3", "--dry-run")
-    ended = whole.ictcli.run(*whole.args, "dry", *args, folder=whole.folder)
+    args = ("dry", "--sweep", "keep=0.1,0.2", "--tune", "lr=1e-3,2e-3", "--dry-run")
+    ended = whole.ictcli.run(*whole.args, *args, folder=whole.folder)
     assert ended.code == 0, ended.err
     assert not (whole.folder / "dry").exists()
-    assert ended.out.count("ict keep=0.2") == 2 + 2 and "trying" not in ended.out
-    assert "12 runs, 12 of them to do: about" in ended.err and "MiB of disk" in ended.err
+    found = json.loads(ended.out)
+    labels = [one["label"] for one in found["runs"]]
+    assert labels.count("ict keep=0.2") == 2 + 2 and len(labels) == found["left"] == 12
+    assert len(found["measured"]) == 3  # two shares of ict, and grpo
+    assert found["bytes"] == sum(one["bytes"] for one in found["runs"]) > 0
+    assert 0 < found["seconds"] <= sum(one["seconds"] for one in found["runs"]) + 60
+    bare = [arg for arg in whole.args if arg != "--json"]
+    ended = whole.ictcli.run(*bare, *args[:1], "--dry-run", "--jobs", "64", folder=whole.folder)
+    assert "4 runs, 4 of them to do: about" in ended.err and "more than there are" in ended.err
 
 
 def test_what_was_found_is_written_down(whole: Comparison) -> None:

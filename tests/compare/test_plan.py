@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ictcli.compare.outlook import Measured, look_ahead
-from ictcli.compare.plan import Plan, members, read_grid, slug, tuning_members, variants_of
-from ictcli.compare.tuning import best, reached
+from ictcli.compare.outlook import Measured, kind, look_ahead
+from ictcli.compare.plan import Member, Plan, members, read_grid, slug, tuning_members, variants_of
+from ictcli.compare.tuning import best, check_problems, reached
 from ictcli.errors import RunFailedError, UserError
 from ictcli.step import task_of
 from ictcli.summary import heldout
+from ictcli.tasks.data import is_heldout
 
 METHODS = ("ict", "grpo", "random")
 
@@ -85,21 +87,83 @@ def test_the_best_value_is_that_of_highest_pass_at_1(tmp_path: Path) -> None:
     chosen = best(tuned, plan.variants)
     assert chosen == {"ict": "lr=3e-4", "grpo": "lr=2e-4", "random": "lr=2e-4"}
     assert [m.recipe.lr for m in members(plan, chosen)][:3] == [3e-4, 2e-4, 2e-4]
-    with pytest.raises(RunFailedError, match="Every tuning run of ict failed"):
-        best({**tuned, "ict": {}}, plan.variants)
+    left = best({**tuned, "ict": {}}, plan.variants)
+    assert left == {"grpo": "lr=2e-4", "random": "lr=2e-4"}
+    assert {m.variant.label for m in members(plan, left)} == {"grpo", "random"}
+    with pytest.raises(RunFailedError, match="Every tuning run failed"):
+        best({label: {} for label in tuned}, plan.variants)
 
 
-def test_the_outlook_adds_up_what_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("problems", [4, 5, 6])
+def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path, problems: int) -> None:
+    asked = (f"question {number}" for number in range(1000))
+    held = [one for one in asked if is_heldout(one)][:7]
+    rest = [one for one in (f"other {number}" for number in range(40)) if not is_heldout(one)]
+    lines = [json.dumps({"prompt": one, "gold": "1"}) for one in (*held, *rest)]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    own = f"task={tmp_path / 'own.jsonl'}"
+
+    def tries(problems: int) -> list[tuple[Member, str]]:
+        plan = Plan(
+            "chain-compare",
+            (own, f"eval.problems={problems}"),
+            variants_of(METHODS, []),
+            2,
+            tmp_path,
+        )
+        return tuning_members(plan, read_grid("lr=1e-4,2e-4", "--tune"))
+
+    found = check_problems(tries(problems))
+    assert len(found) == 1 and f"by {7 - problems} problem" in found[0]
+    for one, _ in tries(problems):
+        assert len(heldout(one.recipe, task_of(one.recipe))) == 7 - problems
+    assert check_problems(tries(3)) == []
+    with pytest.raises(UserError, match="none is left to tune on") as refused:
+        check_problems(tries(problems + 3))
+    assert check_problems(tries(int(refused.value.hint.split("=")[1].split()[0]))) == []
+
+
+def timed(step: float, load: float = 1.0) -> Measured:
+    return Measured(load, step, 10 * step, problem=0.01, model=100, checkpoint=10, rollouts=1)
+
+
+def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: Path) -> None:
     runs = members(plan_of(tmp_path))
-    measured = Measured(load=1.0, step=2.0, problem=0.01, model=100, checkpoint=10, rollouts=1)
-    one = 1.0 + 4 * 2.0 + 2 * 512 * 0.01
-    whole = look_ahead(runs, measured, 1)
-    assert (whole.runs, whole.bytes) == (6, 6 * 110)
-    assert whole.seconds == pytest.approx(6 * one)
+    steps = {"ict": 2.0, "grpo": 3.0, "random": 5.0}
+    measured = {kind(one.recipe): timed(steps[one.variant.label]) for one in runs}
+    assert len(measured) == 3  # seeds are of one kind
+    asked = 2 * 512 * 0.01
+    alone = {label: 1.0 + 4 * step + asked for label, step in steps.items()}
+    whole = look_ahead(runs, measured, 1, have=8)
+    assert (whole.left, whole.bytes, whole.at_once) == (6, 6 * 110, 1)
+    assert whole.seconds == pytest.approx(2 * sum(alone.values()))
     runs[0].folder.mkdir()
     (runs[0].folder / "summary.json").write_text("{}")
-    left = look_ahead(runs, measured, 2)
-    assert left.runs == 5 and left.seconds == pytest.approx(5 * one / 2)
+    left = look_ahead(runs, measured, 1, have=8)
+    assert left.left == 5 and left.seconds == pytest.approx(whole.seconds - alone["ict"])
+    (runs[1].folder / "checkpoints" / "step-000003").mkdir(parents=True)
+    continued = look_ahead(runs, measured, 1, have=8)
+    assert continued.seconds == pytest.approx(left.seconds - 3 * 3.0 - asked / 2)
+
+
+@pytest.mark.parametrize(("jobs", "have", "at_once"), [(3, 2, 2), (2, 8, 2), (64, 1, 1)])
+def test_no_more_runs_at_once_than_cores(
+    tmp_path: Path, jobs: int, have: int, at_once: int
+) -> None:
+    runs = members(plan_of(tmp_path, seeds=4))
+    measured = {kind(one.recipe): timed(1.0) for one in runs}
+    found = look_ahead(runs, measured, jobs, have=have)
+    assert found.at_once == at_once
+    assert found.seconds == pytest.approx(len(runs) * (1.0 + 4.0 + 10.24) / at_once)
+    assert json.loads(json.dumps(found.json()))["left"] == len(runs)
+
+
+def test_a_dense_warmup_is_planned_as_dense(tmp_path: Path) -> None:
+    plan = Plan("chain-compare", ("steps=4", "warmup=3"), variants_of(METHODS, []), 1, tmp_path)
+    runs = members(plan)
+    found = look_ahead(runs, {kind(one.recipe): timed(1.0) for one in runs}, 1, have=1)
+    ict, grpo, _ = (one.seconds for one in found.planned)
+    assert ict - grpo == pytest.approx(3 * 9.0)
 
 
 def test_labels_make_folders() -> None:

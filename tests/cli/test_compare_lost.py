@@ -1,0 +1,119 @@
+"""`ictcli compare` when something is killed, lost or broken: it says so, and the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+
+import pytest
+from comparing import SEEDS, Comparison
+from filelock import FileLock
+from processes import refusal
+
+
+def test_a_dry_run_that_is_stopped_names_no_folder_of_its_own(whole: Comparison) -> None:
+    args = [arg for arg in whole.args if not arg.startswith("eval.")]
+    args[2:2] = ["eval.problems=512", "eval.n=64"]
+    running = whole.ictcli.start(*args, "dry", "--dry-run", folder=whole.folder)
+    limit = time.monotonic() + 60
+    while "timing 1/2" not in running.err.read_text():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+    time.sleep(0.3)
+    running.send(signal.SIGINT)
+    told = refusal(running.wait(), 130)
+    assert "Interrupted while timing" in told and "ictcli-" not in told
+
+
+def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> None:
+    """They end behind the step in flight, which they save, and the folder is free again."""
+    args = [arg for arg in whole.args if not arg.startswith(("steps=", "checkpoint."))]
+    args[2:2] = ["steps=5000", "checkpoint.every=5000"]
+    args += ["orphans", "--methods", "grpo", "--seeds", "1", "--jobs", "2"]
+    running = whole.ictcli.start(*args, folder=whole.folder)
+    limit = time.monotonic() + 120
+    while whole.steps("orphans") < 2:
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+    running.send(signal.SIGKILL)
+    assert running.wait().code == -signal.SIGKILL
+    run = whole.folder / "orphans" / "grpo-s0"
+    with FileLock(run / ".lock", timeout=60):
+        done = whole.steps("orphans")
+        saved = [path.name for path in (run / "checkpoints").iterdir()]
+        assert saved == [f"step-{done:06d}"] and done < 5000
+        time.sleep(0.2)
+        assert whole.steps("orphans") == done
+
+
+def test_what_is_lost_of_a_finished_comparison_is_told(whole: Comparison) -> None:
+    """Without a run's metrics its figures come from the other seed; where no seed is left that both
+    methods finished, nothing is said of their difference."""
+    shutil.copytree(whole.folder / "whole", whole.folder / "lost")
+    (whole.folder / "lost" / "ict-s0" / "metrics.jsonl").unlink()
+    ended = whole.ictcli.run(*whole.args, "lost", folder=whole.folder)
+    assert ended.code == 1 and "Traceback" not in ended.err
+    found = whole.numbers("lost")
+    assert len(found["failed"]) == 1 and "ict-s0/metrics.jsonl is missing" in found["failed"][0]
+    assert found["notes"] == [] and found["failed"][0] in ended.err
+    assert {row["method"]: row["seeds"] for row in found["rows"]} == {
+        "(before)": 2,
+        "ict": 1,
+        "grpo": 2,
+    }
+    assert found["differences"]["pass@1"]["ict"]["seeds"] == 1
+    (whole.folder / "lost" / "grpo-s1" / "eval" / "after.json").write_text("{")
+    bare = [arg for arg in whole.args if arg != "--json"]
+    ended = whole.ictcli.run(*bare, "lost", folder=whole.folder)
+    found = whole.numbers("lost")
+    assert ended.code == 1 and len(found["failed"]) == 2
+    assert found["differences"] == {"pass@1": {}, "pass@4": {}}
+    note = "ict and grpo have no seed that both finished: nothing is said of their difference."
+    assert found["notes"] == [note] and f"note: {note}" in ended.err
+
+
+BROKEN = """
+from ictcli.algorithm.methods import Choice, Options, Scored, register
+
+@register("ours: a test")
+def broken(batch: Scored, options: Options) -> Choice:
+    raise ValueError("broken by design")
+"""
+
+
+def test_a_baseline_that_tuning_lost_is_said_and_the_rest_goes_on(whole: Comparison) -> None:
+    (whole.folder / "broken.py").write_text(BROKEN)
+    args = [*whole.args[:2], "plugins=['broken.py']", *whole.args[2:], "tuned"]
+    args += ["--methods", "broken,ict", "--baseline", "broken", "--seeds", "1"]
+    args += ["--tune", "kl=0,0.001", "--sweep", "lr=1e-3,2e-3"]
+    small = {"steps=4": "steps=1", "eval.problems=8": "eval.problems=2"}
+    args = [small.get(arg, arg) for arg in args]
+    ended = whole.ictcli.run(*args, folder=whole.folder)
+    assert ended.code == 1 and "Traceback" not in ended.err
+    found = whole.numbers("tuned")
+    assert len(found["failed"]) == 4
+    assert all("ValueError: broken by design" in line for line in found["failed"])
+    assert found["notes"][0] == (
+        "The baseline broken has no finished run: differences are from ict lr=1e-3."
+    )
+    assert found["notes"][1:] == [
+        f"broken lr={lr} is left out: none of its tuning runs finished." for lr in ("1e-3", "2e-3")
+    ]
+    assert (found["swept"], found["tuned_key"]) == (["lr"], "kl")
+    for one in found["variants"]:
+        assert one["swept"] == {"lr": one["label"].split("=")[1]}
+        assert one["lr"] == float(one["swept"]["lr"])
+        assert one["chosen"] in one["tuned"] and set(one["tuned"]) == {"kl=0", "kl=0.001"}
+
+
+def test_the_ratio_of_high_to_low_entropy_is_that_of_the_metrics(whole: Comparison) -> None:
+    for label, one in whole.numbers("whole")["places"].items():
+        means = []
+        for seed in SEEDS:
+            path = whole.folder / "whole" / f"{label}-s{seed}" / "metrics.jsonl"
+            lines = [json.loads(line)["high_low_ratio"] for line in path.open()]
+            means.append(sum(lines) / len(lines))
+        assert one["high_low"]["per_seed"] == pytest.approx(means)
+        assert one["high_low"]["mean"] == pytest.approx(sum(means) / 2)

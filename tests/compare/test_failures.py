@@ -1,0 +1,277 @@
+"""What becomes of a comparison of which a part is lost, damaged, or in use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from ictcli.compare.claims import accuracy_claims, fork_claims
+from ictcli.compare.folder import opened
+from ictcli.compare.notes import notes_of
+from ictcli.compare.plan import Member, Plan, Variant, members, variants_of
+from ictcli.compare.record import Finished, read_all
+from ictcli.compare.runs import Summaries, reason, train_all
+from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
+from ictcli.console import RunWatcher
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.recipe import to_toml
+
+
+def small_plan(folder: Path, *overrides: str) -> Plan:
+    variants = variants_of(("ict", "grpo", "random"), [])
+    return Plan("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
+
+
+def finish(member: Member) -> dict[str, Any]:
+    """The files of a finished run, as small as they can be; gives the summary."""
+    passes = {"pass@1": {"value": 0.5}, "pass@4": {"value": 0.5}}
+    summary = {
+        "after": passes,
+        "kept_tokens": {"share_kept": 0.1},
+        "tokens_kept_share": 0.1,
+        "train_s": 1.0,
+        "steps": 3,
+        "peak_bytes": 1,
+    }
+    evaluation = json.dumps({"n": 4, "problems": 2, "correct": [0, 4]})
+    lines = [{"step": s, "sample_s": 1.0, "update_s": 1.0, "entropy": 1.0} for s in (1, 2, 3)]
+    steps = "".join(json.dumps(line) + "\n" for line in lines)
+    files = {
+        "summary.json": json.dumps(summary),
+        "eval/before.json": evaluation,
+        "eval/after.json": evaluation,
+        "metrics.jsonl": steps,
+        "timings.jsonl": steps,
+    }
+    for name, text in files.items():
+        path = member.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return summary
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> tuple[list[Member], Summaries]:
+    runs = members(small_plan(tmp_path))
+    return runs, {member.folder: finish(member) for member in runs}
+
+
+FILES = ("metrics.jsonl", "timings.jsonl", "eval/after.json", "eval/before.json")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_finished_run_without_one_of_its_files_is_told_and_the_rest_goes_on(
+    finished: tuple[list[Member], Summaries], name: str
+) -> None:
+    runs, summaries = finished
+    whole, none = read_all(runs, summaries)
+    assert [one.member for one in whole] == runs and none == []
+    path = runs[2].folder / name
+    text = path.read_text()
+    torn = [text[: len(text) * place // 8] for place in range(8)]
+    for damaged in (None, *torn, "[]", "null\n", "1\n2\n3\n", '{"step": 1}', "\x00" * 9):
+        if damaged is None:
+            path.unlink()
+        else:
+            path.write_text(damaged)
+        done, told = read_all(runs, summaries)
+        assert [one.member for one in done] == [*runs[:2], *runs[3:]], damaged
+        assert len(told) == 1 and str(path) in told[0] and "random, seed 0" in told[0]
+
+
+def test_a_run_judged_by_other_problems_is_not_paired(
+    finished: tuple[list[Member], Summaries],
+) -> None:
+    runs, summaries = finished
+    other = json.dumps({"n": 4, "problems": 3, "correct": [0, 4, 4]})
+    (runs[4].folder / "eval" / "after.json").write_text(other)
+    done, told = read_all(runs, summaries)
+    assert len(done) == 5 and "is of 3 problems" in told[0]
+
+
+def test_methods_without_a_common_seed_have_no_difference_and_the_rest_has() -> None:
+    counts = np.random.default_rng(0).integers(0, 5, (4, 3, 32))
+    counts[1, :2] = counts[2, 2] = -1  # ict has seed 2, grpo has 0 and 1, random has all
+    labels = (BEFORE, "ict", "grpo", "random")
+    scores = scores_of(dict(zip(labels, counts, strict=True)), 4, [1, 4])
+    found = differences(scores, "grpo")
+    assert all(set(mine) == {"random"} for mine in found.values())
+    assert found["pass@1"]["random"].seeds == 2
+    assert estimate(scores["pass@1"]["ict"]).seeds == 1
+    names = [claim.name for claim in accuracy_claims(scores)]
+    assert names and not any("grpo" in name for name in names)
+    assert any("better than random" in name for name in names)
+    recall = {"ict": [np.nan, 0.2], "random": [0.1, np.nan], "entropy20": [0.5, 0.6]}
+    claims = fork_claims(recall)
+    assert len(claims) == 1 and claims[0].numbers["value"] == pytest.approx(0.2 - 0.6)
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    plan = small_plan(tmp_path)
+    runs = members(plan)  # ict, grpo and random of seed 0, then of seed 1
+    done = [Finished(runs[place], {}, {}, {}, [], []) for place in (0, 5)]
+    counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
+    scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
+    notes = notes_of(plan, done, scores, "ict", "grpo")
+    assert notes[0] == "The baseline grpo has no finished run: differences are from ict."
+    assert notes[1] == "grpo is left out: none of its 2 runs finished."
+    assert notes[2].startswith("ict and random have no seed that both finished")
+    tuned = {"ict": {"lr=1": {}}, "random": {"lr=1": {}}, "grpo": {}}
+    assert "none of its tuning runs" in notes_of(plan, done, scores, "ict", "grpo", tuned)[1]
+    other = notes_of(plan, done, scores, "ict", "dapo")
+    assert other[0].startswith("The baseline dapo is not among the methods")
+    one = Plan(plan.source, plan.overrides, (Variant("ict", "ict"),), 2, tmp_path)
+    assert notes_of(one, done[:1], scores, "ict", "ict") == []
+
+
+def test_two_comparisons_never_share_a_folder(tmp_path: Path) -> None:
+    place = tmp_path / "one"
+    with opened(place):
+        taken = f"Another process is comparing in {place}"
+        with pytest.raises(UserError, match=taken) as refused, opened(place):
+            pass
+        assert "--out" in refused.value.hint
+        (place / "run").mkdir()
+    with opened(place):
+        pass
+    assert place.is_dir()
+    with pytest.raises(UserError, match="no such method"), opened(tmp_path / "two"):
+        raise UserError("There is no such method.")
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_file_or_a_run_is_no_folder_of_a_comparison(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").write_text("")
+    for name in ("file", "run"):
+        with pytest.raises(UserError, match=r"is a file|of a run"), opened(tmp_path / name):
+            pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_full_disk_and_a_key_say_what_goes_on(tmp_path: Path) -> None:
+    with pytest.raises(RunFailedError, match="No space is left") as told, opened(tmp_path / "a"):
+        raise OSError(28, "No space left on device", "x")
+    assert "the same command goes on" in told.value.hint
+    with pytest.raises(InterruptedRunError, match="Interrupted"), opened(tmp_path / "b"):
+        raise KeyboardInterrupt
+
+
+ERROR = "error: The disk is gone.\nIt was here before.\n\nhint: look for it\n"
+TRACEBACK = """Traceback (most recent call last):
+  File "x.py", line 1, in <module>
+    boom()
+ValueError: it is 3
+and that is too many
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "told"),
+    [
+        ("step 1\n" + ERROR, 1, "The disk is gone.\nIt was here before."),
+        ("error: of a verifier\n" + TRACEBACK, 1, "ValueError: it is 3"),
+        (TRACEBACK + ERROR, 1, "The disk is gone.\nIt was here before."),
+        (TRACEBACK + "\nDuring handling, another:\n\n" + TRACEBACK, 1, "ValueError: it is 3"),
+        ("step 1\n", -9, "it was killed (SIGKILL), perhaps for want of memory"),
+        ("step 1\n", -11, "it was killed (SIGSEGV)"),
+        ("usage\nlast words\n\n", 2, "it ended with code 2: last words"),
+        ("", 7, "it ended with code 7"),
+    ],
+)
+def test_why_a_process_ended(said: str, code: int, told: str) -> None:
+    assert reason(said, code) == told
+
+
+def test_a_failed_process_is_told_in_its_own_words_not_in_old_ones(tmp_path: Path) -> None:
+    runs = members(small_plan(tmp_path, f"task={tmp_path / 'gone.jsonl'}"))[:2]
+    for member in runs:
+        member.folder.mkdir()
+        (member.folder / "recipe.toml").write_text(to_toml(member.recipe))
+        (member.folder / "log.txt").write_text("error: an older failure.\n\nhint: none\n")
+    said: list[str] = []
+    summaries, failed = train_all(runs, RunWatcher, said.append, jobs=2)
+    assert summaries == {} and len(failed) == 2 and [f"failed: {one}" for one in failed] == said[2:]
+    assert all("gone.jsonl" in line and "older" not in line for line in failed), failed
+
+
+def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
+    finished: tuple[list[Member], Summaries],
+) -> None:
+    runs = finished[0]
+    for member in runs:
+        (member.folder / "recipe.toml").write_text("")
+    (runs[1].folder / "summary.json").write_text("{")
+    waited, held = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with FileLock(runs[3].folder / ".lock"):
+            held.set()
+            waited.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(60)
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if text.startswith("waiting"):
+            waited.set()
+
+    summaries, failed = train_all(runs, RunWatcher, say)
+    holder.join()
+    assert len(summaries) == 5 and len(failed) == 1
+    assert str(runs[1].folder / "summary.json") in failed[0]
+    assert sum(str(runs[3].folder) in line for line in said if line.startswith("waiting")) == 1
+
+
+PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]], stdin=subprocess.PIPE)
+time.sleep(60)
+"""
+CHILD = """
+import sys, time
+from pathlib import Path
+from ictcli.compare.child import end_with
+from ictcli.launch import finish_step_on_interrupt
+end_with(0)
+out = Path(sys.argv[1])
+with finish_step_on_interrupt(lambda text: None) as interrupted:
+    out.write_text("0")
+    for step in range(1, 1200):
+        time.sleep(0.05)
+        if interrupted():
+            break
+    out.with_name("saved").write_text(str(step))
+"""
+
+
+def test_a_child_saves_its_step_and_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, CHILD, out])
+    wait_for(out.exists)
+    parent.kill()
+    parent.wait()
+    killed = time.monotonic()
+    wait_for((tmp_path / "saved").exists)
+    assert time.monotonic() - killed < 5
+
+
+def wait_for(done: Callable[[], bool], seconds: float = 60.0) -> None:
+    limit = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < limit
+        time.sleep(0.02)
