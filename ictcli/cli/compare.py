@@ -64,7 +64,14 @@ def command(
     """
     from ictcli.compare.folder import opened
     from ictcli.compare.outlook import look_ahead, measure_all
-    from ictcli.compare.plan import Plan, members, read_grid, tuning_members, variants_of
+    from ictcli.compare.plan import (
+        Plan,
+        check_keys,
+        members,
+        read_grid,
+        tuning_members,
+        variants_of,
+    )
     from ictcli.compare.tuning import check_problems
     from ictcli.console import narrate
     from ictcli.console.compared import planned
@@ -78,12 +85,14 @@ def command(
     extra = (f"engine.backend={backend}",) if backend else ()
     load_recipe(recipe, [*overrides, *extra])  # plugins add methods
     variants = variants_of(names, [read_grid(text, "--sweep") for text in sweeps])
-    if baseline not in {one for variant in variants for one in (variant.label, variant.method)}:
-        narrate(f"note: the baseline {baseline} is not among the methods: {variants[0].label} is")
     plan = Plan(recipe, (*overrides, *extra), variants, seeds, folder)
     grid = read_grid(tune, "--tune") if tune else None
+    if grid:
+        check_keys([*plan.swept, grid.key], "--sweep and --tune")
     tries = tuning_members(plan, grid) if grid else []
     final = members(plan, final=grid is None)
+    if baseline not in {one for variant in variants for one in (variant.label, variant.method)}:
+        narrate(f"note: the baseline {baseline} is not among the methods: {variants[0].label} is")
     for note in check_problems(tries):
         narrate(f"note: {note}")
     if dry_run:
@@ -97,6 +106,7 @@ def command(
 
 def _compare(plan: Plan, grid: Grid | None, baseline: str, jobs: int, *, as_json: bool) -> int:
     """Tune, train, gather and print; 1 where any run failed."""
+    from ictcli.compare.folder import GOES_ON
     from ictcli.compare.plan import members, tuning_members
     from ictcli.compare.record import read_all
     from ictcli.compare.runs import train_all
@@ -104,6 +114,7 @@ def _compare(plan: Plan, grid: Grid | None, baseline: str, jobs: int, *, as_json
     from ictcli.console import RunWatcher, comparison, narrate, watcher
     from ictcli.console.compared import tuned_to
     from ictcli.engine import build_engine
+    from ictcli.errors import RunFailedError
     from ictcli.files import write_json
 
     def live(recipe: Recipe, path: Path) -> RunWatcher:
@@ -123,6 +134,8 @@ def _compare(plan: Plan, grid: Grid | None, baseline: str, jobs: int, *, as_json
     for line in damaged:
         narrate(f"failed: {line}")
     failed = [*failed, *missed, *damaged]
+    if not done:
+        raise RunFailedError("Every run of the comparison failed.", f"mend that: {GOES_ON}")
     from ictcli.compare.report import write_report
     from ictcli.compare.result import gather
 

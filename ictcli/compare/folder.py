@@ -38,15 +38,22 @@ def opened(folder: Path) -> Generator[None]:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", "--out OTHER takes another folder")
     with _told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=0)
         except Timeout:
             raise UserError(
                 f"Another process is comparing in {folder}.",
                 "wait for it, stop it with Ctrl-C, or take another folder with --out",
             ) from None
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            raise RunFailedError(
+                f"The folder {folder} cannot be written: {error.strerror or error}.",
+                "--out OTHER takes another folder",
+            ) from error
         try:
             yield
         finally:

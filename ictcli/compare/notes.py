@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ictcli.compare.claims import SUBJECT, counted, method_of
+from ictcli.compare.claims import SUBJECT, method_of
 from ictcli.compare.plan import Plan
 from ictcli.compare.record import Finished
 from ictcli.compare.statistics import Scores, paired
@@ -31,9 +31,8 @@ def notes_of(
         notes.append(f"The baseline {asked} {why}: differences are from {base}.")
     for variant in plan.variants:
         if variant.label not in labels:
-            runs = counted(plan.seeds, "run")
-            if tuned is not None and not tuned.get(variant.label):
-                runs = "tuning runs"
+            lost = tuned is not None and not tuned.get(variant.label)
+            runs = "tuning runs" if lost else "runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
     one_metric = next(iter(scores.values()))
     for place, one in enumerate(labels):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -104,6 +105,7 @@ def read_grid(text: str, option: str) -> Grid:
 def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
     """Every method with every combination of the swept settings that it looks at: a method that
     has no such option stands in the table once. UserError where none looks at a key."""
+    check_keys([sweep.key for sweep in sweeps], "--sweep")
     found: list[Variant] = []
     for name in dict.fromkeys(methods):
         heeded = [sweep for sweep in sweeps if heeds(find_method(name), sweep.key)]
@@ -119,6 +121,16 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
                 "ictcli methods lists each method's options",
             )
     return tuple(found)
+
+
+def check_keys(keys: Sequence[str], option: str) -> None:
+    """UserError where two grids set the same thing: the runs would not be what their labels say."""
+    plain = [key.removeprefix("method.") for key in keys]
+    for key in plain:
+        if plain.count(key) > 1:
+            raise UserError(
+                f"{key} is varied twice, by {option}.", "name each key once, with all its values"
+            )
 
 
 def heeds(method: Method, key: str) -> bool:
@@ -147,6 +159,13 @@ def members(plan: Plan, tuned: dict[str, str] | None = None, *, final: bool = Tr
             name = f"{slug(variant.label)}-s{seed}"
             member = _member(plan, variant, seed, name, recipe, check=final)
             found.append(replace(member, chosen=chosen))
+    taken = Counter(str(one.folder) for one in found)
+    for folder, runs in taken.items():
+        if runs > 1:
+            raise UserError(
+                f"{runs} runs would go by the name {folder}.",
+                "leave out swept values that differ in signs alone",
+            )
     return found
 
 
@@ -171,12 +190,18 @@ def _member(
     plan: Plan, variant: Variant, seed: int, name: str, recipe: Recipe, *, check: bool = True
 ) -> Member:
     folder = plan.folder / name
-    if check and is_run(folder) and load_recipe(folder / "recipe.toml") != recipe:
+    if check and not is_unused(folder) and load_recipe(folder / "recipe.toml") != recipe:
         raise UserError(
             f"{folder} was trained with another recipe.",
             f"--out OTHER takes another folder; rm -r {folder} trains that run again",
         )
     return Member(variant, seed, folder, recipe)
+
+
+def is_unused(folder: Path) -> bool:
+    """Whether nothing was done in a folder, as a run: it failed before its first evaluation."""
+    before = {"recipe.toml", "environment.json", ".lock", "log.txt"}
+    return not is_run(folder) or {path.name for path in folder.iterdir()} <= before
 
 
 def slug(label: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -17,11 +18,12 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ictcli.compare.folder import FULL, GOES_ON, full
-from ictcli.compare.plan import Member
+from ictcli.compare.plan import Member, is_unused
 from ictcli.console.plain import RunWatcher, duration
 from ictcli.errors import InterruptedRunError, UserError
+from ictcli.files import write_text
 from ictcli.launch import finish_step_on_interrupt, launch
-from ictcli.recipe import Recipe
+from ictcli.recipe import Recipe, to_toml
 from ictcli.runs import Run, is_run
 
 Summaries = dict[Path, dict[str, Any]]
@@ -80,7 +82,11 @@ def _begin(member: Member, say: Callable[[str], None]) -> Result | None:
         say(f"waiting for the process that trains {member.folder} to save its step")
         lock.acquire(poll_interval=0.2)
     try:
-        return _summary(member.folder) or {}
+        if is_unused(member.folder):  # the command may have been mended since
+            (member.folder / "environment.json").unlink(missing_ok=True)
+            write_text(member.folder / "recipe.toml", to_toml(member.recipe))
+            return None
+        return _summary(member.folder) or _damage(member.folder) or {}
     finally:
         lock.release()
 
@@ -96,7 +102,23 @@ def _summary(folder: Path) -> Result | None:
         return None
     except (ValueError, OSError):
         pass
-    return f"{path} is damaged; rm {path} makes it again"
+    return f"{path} is damaged; rm {path} has it made again"
+
+
+def _damage(folder: Path) -> str | None:
+    """What is wrong with the files that an unfinished run goes on from, beside its checkpoints."""
+    for name in ("eval/before.json", "metrics.jsonl", "timings.jsonl"):
+        path = folder / name
+        try:
+            text = path.read_text(encoding="utf-8")
+            whole = text[: text.rfind("\n") + 1]  # a kill may tear the last line
+            for part in whole.splitlines() if path.suffix == ".jsonl" else [text]:
+                json.loads(part)
+        except FileNotFoundError:
+            continue
+        except ValueError:
+            return f"{path} is damaged; rm -r {folder} trains it again"
+    return None
 
 
 def _in_turn(
@@ -205,10 +227,11 @@ def _result(child: _Child) -> Result:
     known = _summary(child.member.folder)
     if known is not None:
         return known
-    with (child.member.folder / "log.txt").open("rb") as log:
+    said = b""
+    with contextlib.suppress(OSError), (child.member.folder / "log.txt").open("rb") as log:
         log.seek(child.heard)
-        said = log.read().decode(errors="replace")
-    return reason(said, child.process.returncode)
+        said = log.read()
+    return reason(said.decode(errors="replace"), child.process.returncode)
 
 
 def reason(said: str, code: int) -> str:

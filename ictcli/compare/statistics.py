@@ -138,7 +138,7 @@ def difference(values: FloatArray, baseline: FloatArray) -> Difference:
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
     """Whether two (S, N) tables have a seed that neither misses: `difference` is defined."""
-    return bool((~np.isnan(values + baseline).any(axis=1)).any())
+    return values.shape == baseline.shape and bool((~np.isnan(values + baseline).any(axis=1)).any())
 
 
 def differences(

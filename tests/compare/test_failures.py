@@ -124,7 +124,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
     notes = notes_of(plan, done, scores, "ict", "grpo")
     assert notes[0] == "The baseline grpo has no finished run: differences are from ict."
-    assert notes[1] == "grpo is left out: none of its 2 runs finished."
+    assert notes[1] == "grpo is left out: none of its runs finished."
     assert notes[2].startswith("ict and random have no seed that both finished")
     tuned = {"ict": {"lr=1": {}}, "random": {"lr=1": {}}, "grpo": {}}
     assert "none of its tuning runs" in notes_of(plan, done, scores, "ict", "grpo", tuned)[1]
@@ -199,6 +199,7 @@ def test_a_failed_process_is_told_in_its_own_words_not_in_old_ones(tmp_path: Pat
     for member in runs:
         member.folder.mkdir()
         (member.folder / "recipe.toml").write_text(to_toml(member.recipe))
+        (member.folder / "checkpoints").mkdir()
         (member.folder / "log.txt").write_text("error: an older failure.\n\nhint: none\n")
     said: list[str] = []
     summaries, failed = train_all(runs, RunWatcher, said.append, jobs=2)

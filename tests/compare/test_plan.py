@@ -9,9 +9,19 @@ from typing import Any
 import pytest
 
 from ictcli.compare.outlook import Measured, kind, look_ahead
-from ictcli.compare.plan import Member, Plan, members, read_grid, slug, tuning_members, variants_of
+from ictcli.compare.plan import (
+    Member,
+    Plan,
+    Variant,
+    members,
+    read_grid,
+    slug,
+    tuning_members,
+    variants_of,
+)
 from ictcli.compare.tuning import best, check_problems, reached
 from ictcli.errors import RunFailedError, UserError
+from ictcli.recipe import load_recipe, to_toml
 from ictcli.step import task_of
 from ictcli.summary import heldout
 from ictcli.tasks.data import is_heldout
@@ -62,6 +72,26 @@ def test_a_grid_that_is_none_is_refused(text: str) -> None:
 def test_a_setting_that_no_method_has_is_refused() -> None:
     with pytest.raises(UserError, match=r"None of grpo, dapo looks at method\.keep"):
         variants_of(("grpo", "dapo"), [read_grid("method.keep=0.1", "--sweep")])
+
+
+def test_no_key_is_varied_twice_and_no_two_runs_share_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="keep is varied twice"):
+        plan_of(tmp_path, "keep=0.1,0.2", "method.keep=0.3")
+    plan = plan_of(tmp_path)
+    alike = (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))
+    with pytest.raises(UserError, match="go by the name"):
+        members(Plan(plan.source, plan.overrides, alike, 1, tmp_path))
+
+
+def test_a_run_of_another_recipe_is_in_the_way_only_if_it_did_something(tmp_path: Path) -> None:
+    folder = members(plan_of(tmp_path))[0].folder
+    folder.mkdir()
+    (folder / "recipe.toml").write_text(to_toml(load_recipe("quickstart")))
+    (folder / "log.txt").write_text("error: The model is not there.")
+    assert len(members(plan_of(tmp_path))) == 6
+    (folder / "eval").mkdir()
+    with pytest.raises(UserError, match="another recipe"):
+        members(plan_of(tmp_path))
 
 
 def test_tuning_sees_no_problem_of_the_final_runs(tmp_path: Path) -> None:
