@@ -12,8 +12,9 @@ decides nothing. Source of the claims: arXiv 2606.19771; where it leaves a term 
   problems are hard pass@4 gains more by arithmetic, where most are easy less; the room that was
   left stands in the sentence.
 
-The tests against grpo and random, and of the gains, are one family of Holm's; those against every
-other method, and against larger shares, are a second one; those of the forks a third.
+The tests against grpo and random, and of the gains, are one family of Holm's (`main`); those against
+every other method, and against larger shares, are a second one (`others`); those of the forks a
+third (`forks`). None of them is the family of the differences from the baseline.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ import numpy as np
 
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.statistics import BEFORE, Difference, Scores, corrected, difference
+from ictcli.types import FloatArray
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
+FAMILIES = ("main", "others", "forks")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class _Test:
     what: str
     """The start of the sentence, up to the number of points."""
     rival: str
-    found: Difference
+    found: Difference | None
+    """None where no seed finished both."""
     note: str = ""
 
 
@@ -78,37 +82,36 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> 
                 first.extend(_gain(scores, variant, against))
         for larger in [v for v in variants if _is_larger_share(variant, v)]:
             second.extend(_better(scores, variant, larger, ""))
-    return [*_judged(first), *_judged(second)]
+    return [*_judged(first, "main"), *_judged(second, "others")]
 
 
 def fork_claims(
     recall: Mapping[str, Sequence[float]], kept: Mapping[str, float] | None = None
 ) -> list[Claim]:
     """Whether unique tokens are the forks: recall of the true forks while training, a figure a
-    seed, each method on its own rollouts, against random tokens and the highest entropy. `kept`:
-    the share of tokens each keeps, which the sentence names, since recall grows with it."""
+    seed (NaN where its run is missing), each method on its own rollouts and at its own share,
+    against random tokens and the highest entropy. `kept`: the share of tokens each keeps, which
+    the sentence names, since recall grows with it. At an equal share: `ictcli.compare.forks`."""
     if SUBJECT not in recall:
         return []
-    mine = np.asarray(recall[SUBJECT], dtype=np.float64)[:, None]
-    tests = [
-        _Test(
-            f"unique tokens are forks, more than those of {rival}",
-            f"ict's recall of the true forks while training ({_percent(float(mine.mean()))})",
-            rival,
-            difference(mine, np.asarray(recall[rival], dtype=np.float64)[:, None]),
-            _shares(kept, rival),
-        )
-        for rival in ("random", "entropy20")
-        if rival in recall
-    ]
-    return _judged(tests)
+    mine = np.asarray(recall[SUBJECT], dtype=np.float64)
+    tests: list[_Test] = []
+    for rival in (name for name in ("random", "entropy20") if name in recall):
+        other = np.asarray(recall[rival], dtype=np.float64)
+        paired = mine.shape == other.shape
+        found = _paired(mine[:, None], other[:, None]) if paired else None
+        what = f"{SUBJECT}'s recall of the true forks while training"
+        mean = f" ({_percent(float(np.nanmean(mine)))})" if not np.isnan(mine).all() else ""
+        name = f"unique tokens are forks, more than those of {rival}"
+        tests.append(_Test(name, what + mean, rival, found, _shares(kept, rival)))
+    return _judged(tests, "forks")
 
 
 def _shares(kept: Mapping[str, float] | None, rival: str) -> str:
     if not kept or SUBJECT not in kept or rival not in kept:
         return ""
     mine, other = _percent(kept[SUBJECT]), _percent(kept[rival])
-    return f"{SUBJECT} keeps {mine} of the tokens, {rival} {other}."
+    return f" Each keeps its own share: {SUBJECT} {mine} of the tokens, {rival} {other}."
 
 
 def method_of(variant: str) -> str:
@@ -140,7 +143,7 @@ def _better(scores: Scores, variant: str, rival: str, note: str) -> list[_Test]:
             f"{variant} is better than {rival}: {metric}",
             f"{variant}'s {metric}",
             rival,
-            difference(mine[variant], mine[rival]),
+            _paired(mine[variant], mine[rival]),
             note,
         )
         for metric, mine in scores.items()
@@ -159,36 +162,49 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
             f"{variant} gains more in {metric} than in pass@1 over {_plain(rival)}",
             f"{variant}'s gain in {metric} over {_plain(rival)}",
             "its gain in pass@1",
-            difference(many[variant] - one[variant], many[rival] - one[rival]),
+            _paired(many[variant] - one[variant], many[rival] - one[rival]),
             f" {_capital(_plain(rival))} left {room[0]:.1f} points to gain in pass@1 and "
             f"{room[1]:.1f} in {metric}.",
         )
     ]
 
 
-def _judged(tests: Sequence[_Test]) -> list[Claim]:
-    """One family of tests, corrected together."""
-    found = corrected([test.found for test in tests])
-    size = sum(each.p is not None for each in found)
+def _paired(mine: FloatArray, other: FloatArray) -> Difference | None:
+    """`difference`; None where no seed has both."""
+    both = ~(np.isnan(mine) | np.isnan(other)).any(axis=1)
+    return difference(mine, other) if both.any() else None
+
+
+def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
+    """One family of tests, corrected together; pairs that share no seed stay out of it."""
+    known = [test.found for test in tests if test.found is not None]
+    told = iter(corrected(known))
+    size = sum(each.p is not None for each in known)
     claims: list[Claim] = []
-    for test, each in zip(tests, found, strict=True):
+    for test in tests:
+        about = {"rival": test.rival, "family": family, "tests": size}
+        if test.found is None:
+            sentence = f"No seed finished both {_plain(test.rival)} and what it is set against."
+            claims.append(Claim(test.name, "undecided", sentence, {**about, "seeds": 0}))
+            continue
+        each = next(told)
         verdict: Verdict = "undecided"
         if each.differs:
             verdict = "supported" if each.value > 0 else "contradicted"
-        numbers = {"rival": test.rival, **each.json(), "tests": size}
-        claims.append(Claim(test.name, verdict, _sentence(test, each, size), numbers))
+        sentence = _sentence(test, each, size, family)
+        claims.append(Claim(test.name, verdict, sentence, {**each.json(), **about}))
     return claims
 
 
-def _sentence(test: _Test, found: Difference, size: int) -> str:
+def _sentence(test: _Test, found: Difference, size: int, family: str) -> str:
     rival = test.rival if test.rival.startswith("its") else f"{_plain(test.rival)}'s"
     side = "above" if found.value >= 0 else "below"
     told = [f"{_capital(test.what)} is {abs(100 * found.value):.1f} points {side} {rival}"]
     if found.low is not None and found.high is not None and found.p is not None:
         p = "p " + ("< 0.001" if found.p < 0.001 else f"= {_p(found.p)}")
         if size > 1 and found.p_holm is not None:
-            p += f", {_p(found.p_holm)} after Holm's correction over {size} tests"
-        told.append(f"(95 % interval {100 * found.low:+.1f} to {100 * found.high:+.1f}; {p})")
+            p += f", {_p(found.p_holm)} after Holm's correction over {size} tests, family {family}"
+        told.append(f"(95 % interval {_signed(found.low)} to {_signed(found.high)}; {p})")
     size_told = f"over {counted(found.seeds, 'seed')}"
     size_told += f" and {counted(found.problems, 'problem')}" if found.problems > 1 else ""
     told.append(size_told)
@@ -202,6 +218,11 @@ def _sentence(test: _Test, found: Difference, size: int) -> str:
     elif found.detectable:
         told[-1] += f", where {seen} before correction"
     return " ".join(told) + "." + test.note
+
+
+def _signed(share: float) -> str:
+    """Points, with a minus that is no hyphen."""
+    return f"{100 * share:+.1f}".replace("-", "\u2212")
 
 
 def _p(p: float) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+import numpy as np
 
 from ictcli.algorithm.selection import random_share
 from ictcli.compare.common import Common
 from ictcli.seeds import generator
-from ictcli.types import BoolArray
+from ictcli.types import BoolArray, FloatArray
 
 EQUAL_SHARE = 0.10
+RESAMPLES = 4999
+LEAST_PROBLEMS = 10
+"""With forks, for an interval over problems to mean anything."""
 
 
 @dataclass(frozen=True)
@@ -19,17 +25,40 @@ class ForkFigures:
     share: float
     recall: float
     precision: float
+    kept: int
+    """Tokens kept."""
+    hits: int
+    """Forks among them."""
+    recall_interval: tuple[float, float] | None = None
+    """95 %, over problems (see `over_problems`); None where it was not asked for."""
+    precision_interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """By how much the recall at the equal share differs from another choice of as many tokens, on
+    the same rollouts, with its 95 % interval over problems."""
+
+    value: float
+    interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class ForkComparison:
     """One variant on the common rollouts, beside as many random tokens of the batch; `equal` is at
-    10 %, None where it has no share to set."""
+    10 %, None where it has no share to set. tokens, forks, problems: of the batch."""
 
     method: str
     own: ForkFigures
     random_at_own: ForkFigures
     equal: ForkFigures | None
+    tokens: int
+    forks: int
+    problems: int
+    above_random: Gap | None = None
+    """Against what as many random tokens keep on average, which is their share of the tokens."""
+    above_entropy: Gap | None = None
+    """Against as many tokens of the highest H1 of the batch."""
 
     def json(self) -> dict[str, object]:
         return asdict(self)
@@ -37,26 +66,81 @@ class ForkComparison:
 
 def compare_forks(common: Common) -> list[ForkComparison]:
     """Each variant at its own share and at 10 %. Empty where the task does not know its forks."""
-    true_forks, valid = common.forks, common.batch.rollouts.valid
-    if true_forks is None:
+    rollouts = common.batch.rollouts
+    forks, valid = common.forks, rollouts.valid
+    if forks is None:
         return []
+    tokens, group = int(valid.sum()), rollouts.group
+    per_problem = _per_problem(forks, group)
+    ranked = np.argsort(-rollouts.stats["entropy"][valid], kind="stable")
 
-    def figures(kept: BoolArray) -> ForkFigures:
-        both = int((kept & true_forks).sum())
+    def figures(kept: BoolArray, *, bounded: bool = False) -> ForkFigures:
+        hits, size = _per_problem(kept & forks, group), _per_problem(kept, group)
         return ForkFigures(
-            share=int(kept.sum()) / int(valid.sum()),
-            recall=both / max(int(true_forks.sum()), 1),
-            precision=both / max(int(kept.sum()), 1),
+            share=float(size.sum()) / tokens,
+            recall=float(hits.sum()) / max(float(per_problem.sum()), 1.0),
+            precision=float(hits.sum()) / max(float(size.sum()), 1.0),
+            kept=int(size.sum()),
+            hits=int(hits.sum()),
+            recall_interval=over_problems(hits, per_problem) if bounded else None,
+            precision_interval=over_problems(hits, size) if bounded else None,
         )
+
+    def gap(kept: BoolArray, other: FloatArray) -> Gap:
+        """`other`: forks that the other choice keeps of each problem."""
+        more = _per_problem(kept & forks, group) - other
+        value = float(more.sum()) / max(float(per_problem.sum()), 1.0)
+        return Gap(value, over_problems(more, per_problem))
 
     found: list[ForkComparison] = []
     for label, recipe in common.recipes.items():
         own = figures(common.kept[label])
         rng = generator(recipe.seed, "forks")
         blind = figures(random_share(valid, own.share, rng, scope="batch"))
-        equal = None
-        if "keep" in recipe.rule.options.model_fields:
-            keep = 1 - EQUAL_SHARE if recipe.rule.name == "frequent" else EQUAL_SHARE
-            equal = figures(common.kept_at(label, keep=keep))
-        found.append(ForkComparison(label, own, blind, equal))
+        size = tokens, int(per_problem.sum()), len(per_problem)
+        if "keep" not in recipe.rule.options.model_fields:
+            found.append(ForkComparison(label, own, blind, None, *size))
+            continue
+        keep = 1 - EQUAL_SHARE if recipe.rule.name == "frequent" else EQUAL_SHARE
+        kept = common.kept_at(label, keep=keep)
+        equal = figures(kept, bounded=True)
+        highest = np.zeros(tokens, dtype=bool)
+        highest[ranked[: equal.kept]] = True
+        entropy = np.zeros_like(valid)
+        entropy[valid] = highest
+        gaps = (
+            gap(kept, equal.share * per_problem),
+            gap(kept, _per_problem(entropy & forks, group)),
+        )
+        found.append(ForkComparison(label, own, blind, equal, *size, *gaps))
     return found
+
+
+def over_problems(part: FloatArray, whole: FloatArray) -> tuple[float, float] | None:
+    """95 % interval of sum(part) / sum(whole), (N,) each, for other problems of the kind:
+    percentile bootstrap that draws whole problems, since the tokens of one are alike. None where
+    fewer than LEAST_PROBLEMS count. It is of this model and this seed's samples alone."""
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
+    if int((whole > 0).sum()) < LEAST_PROBLEMS:
+        return None
+
+    def ratio(a: Any, b: Any, axis: int) -> Any:
+        return a.sum(axis=axis) / np.maximum(b.sum(axis=axis), 1e-12)
+
+    found = cast(Any, stats).bootstrap(
+        (part, whole),
+        ratio,
+        paired=True,
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    )
+    low, high = found.confidence_interval
+    return float(low), float(high)
+
+
+def _per_problem(marked: BoolArray, group: int) -> FloatArray:
+    """(B, T) marks as counts of each problem, (B / group,)."""
+    return marked.reshape(-1, group * marked.shape[1]).sum(axis=1).astype(np.float64)
