@@ -12,9 +12,9 @@ decides nothing. Source of the claims: arXiv 2606.19771; where it leaves a term 
   problems are hard pass@4 gains more by arithmetic, where most are easy less; the room that was
   left stands in the sentence.
 
-The tests against grpo and random, and of the gains, are one family of Holm's (`main`); those against
-every other method, and against larger shares, are a second one (`others`); those of the forks a
-third (`forks`). None of them is the family of the differences from the baseline.
+The tests against grpo and random, and of the gains, are one family of Holm's (`main`); those
+against every other method, and larger shares, are a second one (`second`); those of the forks a
+third (`fork`). None of them is the family of the differences from the baseline.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from ictcli.types import FloatArray
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
-FAMILIES = ("main", "others", "forks")
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> 
                 first.extend(_gain(scores, variant, against))
         for larger in [v for v in variants if _is_larger_share(variant, v)]:
             second.extend(_better(scores, variant, larger, ""))
-    return [*_judged(first, "main"), *_judged(second, "others")]
+    return [*_judged(first, "main"), *_judged(second, "second")]
 
 
 def fork_claims(
@@ -104,7 +103,7 @@ def fork_claims(
         mean = f" ({_percent(float(np.nanmean(mine)))})" if not np.isnan(mine).all() else ""
         name = f"unique tokens are forks, more than those of {rival}"
         tests.append(_Test(name, what + mean, rival, found, _shares(kept, rival)))
-    return _judged(tests, "forks")
+    return _judged(tests, "fork")
 
 
 def _shares(kept: Mapping[str, float] | None, rival: str) -> str:
@@ -203,7 +202,8 @@ def _sentence(test: _Test, found: Difference, size: int, family: str) -> str:
     if found.low is not None and found.high is not None and found.p is not None:
         p = "p " + ("< 0.001" if found.p < 0.001 else f"= {_p(found.p)}")
         if size > 1 and found.p_holm is not None:
-            p += f", {_p(found.p_holm)} after Holm's correction over {size} tests, family {family}"
+            over = f"{size} tests of the {family} family"
+            p += f", {_p(found.p_holm)} after Holm's correction over {over}"
         told.append(f"(95 % interval {_signed(found.low)} to {_signed(found.high)}; {p})")
     size_told = f"over {counted(found.seeds, 'seed')}"
     size_told += f" and {counted(found.problems, 'problem')}" if found.problems > 1 else ""

@@ -21,6 +21,10 @@ METHODS = {
 N, SAMPLES, STEPS, BINS = 128, 8, 60, 20
 
 
+def _fork(recall: float) -> dict[str, Any]:
+    return {"share": 0.1, "recall": recall, "precision": 0.21, "kept": 1702, "hits": 311}
+
+
 def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
     """The dict of comparison.json, format 2, of six variants."""
     rng = np.random.default_rng(0)
@@ -134,6 +138,7 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
                 "entropy": rng.dirichlet(np.linspace(1, 90, BINS)).tolist(),
                 "regime_high": 0.41,
                 "regime_low": 0.57,
+                **({"high_low": {"mean": 1.21, "per_seed": [1.1, 1.3]}} if v == "ict" else {}),
             }
             for v in labels
         },
@@ -144,11 +149,22 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
         "forks": [
             {
                 "method": v,
-                "own": {"share": 0.1, "recall": 0.15 + 0.1 * at, "precision": 0.21},
-                "random_at_own": {"share": 0.1, "recall": 0.1, "precision": 0.14},
+                "own": _fork(0.15 + 0.1 * at),
+                "random_at_own": _fork(0.1),
                 "equal": None
                 if v in ("grpo", "stapo")
-                else {"share": 0.1, "recall": 0.16 + 0.1 * at, "precision": 0.2},
+                else {
+                    **_fork(0.16 + 0.1 * at),
+                    "recall_interval": [0.1, 0.3 + 0.1 * at],
+                    "precision_interval": [0.15, 0.25],
+                },
+                "tokens": 17023,
+                "forks": 2074,
+                "problems": 64,
+                "above_random": None
+                if v in ("grpo", "stapo")
+                else {"value": 0.014, "interval": [-0.006, 0.035]},
+                "above_entropy": None,
             }
             for at, v in enumerate(labels)
         ],

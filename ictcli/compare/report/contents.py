@@ -6,7 +6,7 @@ from typing import Any
 
 from ictcli.compare.report import choices, outcome, provenance, training
 from ictcli.compare.report.document import Document, mapping
-from ictcli.compare.report.numbers import counted, listed
+from ictcli.compare.report.numbers import counted, listed, percent
 from ictcli.compare.report.palette import looks
 from ictcli.compare.statistics import BEFORE
 from ictcli.inspect.pieces import visible
@@ -53,7 +53,17 @@ def _lead(result: Result) -> str:
     counts = {v: sum(c["verdict"] == v for c in claims) for v in outcome.VERDICTS}
     told = listed([f"{count or 'none'} {verdict}" for verdict, count in counts.items()])
     size = f"{counted(len(result['seeds']), 'seed')} and {counted(result['problems'], 'problem')}"
-    return f"Of {counted(len(claims), 'claim')} of the paper, {told} at {size}."
+    return f"Of {counted(len(claims), 'claim')} of the paper, {told} at {size}.{_reached(result)}"
+
+
+def _reached(result: Result) -> str:
+    """What training brought, where it fits a sentence."""
+    found = mapping(mapping(result["estimates"]).get("pass@1"))
+    methods = {label: one for label, one in found.items() if label != BEFORE}
+    if not methods or len(methods) > 6 or BEFORE not in found:
+        return ""
+    told = [f"{visible(label)} {percent(one['value'])}" for label, one in methods.items()]
+    return f" From {percent(found[BEFORE]['value'])} % pass@1 before training: {listed(told)} %."
 
 
 def _facts(result: Result) -> list[tuple[str, str]]:

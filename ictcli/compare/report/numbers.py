@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ictcli.compare.report.document import Cell
@@ -11,7 +12,7 @@ ABSENT = "\u2013"
 MINUS = "\u2212"
 
 
-def lines(text: Any) -> str:
+def several_lines(text: Any) -> str:
     """Text of several lines, in which nothing can hide."""
     return "\n".join(visible(line) for line in str(text).split("\n"))
 
@@ -24,6 +25,11 @@ def points(difference: float) -> str:
     """A difference of shares in percentage points, with its sign."""
     text = f"{100 * difference:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
+
+
+def sentence(text: Any) -> str:
+    """A claim's words: nothing hides in them, and the sign of a number is no hyphen."""
+    return re.sub(r"(?<![^\s(])-(?=\.?\d)", MINUS, visible(str(text)))
 
 
 def p_value(p: float) -> str:
@@ -68,6 +74,12 @@ def size(count: float) -> str:
 
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def counts_told(counts: list[int]) -> str:
+    """`5`, or `3 to 5` where they differ."""
+    low, high = min(counts, default=0), max(counts, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def listed(words: list[str]) -> str:

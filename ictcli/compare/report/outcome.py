@@ -10,6 +10,7 @@ from ictcli.compare.report.document import (
     Claims,
     Column,
     Figure,
+    Items,
     Section,
     Table,
     Text,
@@ -19,24 +20,35 @@ from ictcli.compare.report.document import (
 from ictcli.compare.report.numbers import (
     ABSENT,
     counted,
+    counts_told,
     interval,
+    listed,
     number,
     of,
     p_value,
     percent,
     points,
+    sentence,
 )
 from ictcli.compare.report.palette import Looks, variant
 from ictcli.inspect.pieces import visible
 
 VERDICTS = ("supported", "contradicted", "undecided")
+FAMILIES = {
+    "main": "Main family: ict against grpo and random tokens, and what it gains",
+    "second": "Second family: ict against the other methods and larger shares",
+    "fork": "Fork family: unique tokens and forks, while training, each method at its own share",
+    None: "Judged seed by seed against bounds, without a p",
+}
+"""The groups of verdicts: the families of `ictcli.compare.claims`, and what has no test."""
 Result = dict[str, Any]
 
 
 def sizes(result: Result) -> str:
     """From how much a figure is: for captions."""
-    runs = sum(one["runs"] for one in result["variants"])
-    of_runs = f"{counted(runs, 'run')} ({counted(len(result['seeds']), 'seed')} a method)"
+    runs = [one["runs"] for one in result["variants"]]
+    noun = "seed" if max(runs, default=0) == 1 else "seeds"
+    of_runs = f"{counted(sum(runs), 'run')} ({counts_told(runs)} {noun} a method)"
     problems, samples = counted(result["problems"], "problem"), counted(result["n"], "sample")
     return f"{of_runs}, {problems}, {samples} each"
 
@@ -52,8 +64,27 @@ def verdicts(result: Result) -> Section:
         "told, and is the other way. Undecided: neither; that is no evidence that there is no "
         "difference."
     )
-    shown = [(c["verdict"], visible(c["name"]), visible(c["sentence"])) for c in claims]
-    return Section("verdicts", "Verdicts", [Claims(shown), Text(meaning, "note")])
+    blocks: list[Block] = []
+    for family, title in FAMILIES.items():
+        mine = [c for c in claims if _family(c) == family]
+        if mine:
+            shown = [(c["verdict"], visible(c["name"]), sentence(c["sentence"])) for c in mine]
+            blocks += [Text(_titled(title, mine), "family"), Claims(shown)]
+    return Section("verdicts", "Verdicts", [*blocks, Text(meaning, "note")])
+
+
+def _family(claim: dict[str, Any]) -> str | None:
+    family = mapping(claim.get("numbers")).get("family")
+    return family if family in FAMILIES else None
+
+
+def _titled(title: str, claims: list[dict[str, Any]]) -> str:
+    """What a group of verdicts is about, and over how many tests it is corrected."""
+    tests = mapping(claims[0].get("numbers")).get("tests")
+    if not tests:
+        return title
+    together = f"{tests} tests corrected together" if tests > 1 else "one test"
+    return f"{title} ({together})"
 
 
 def accuracy(result: Result, looks: Looks) -> Section:
@@ -87,17 +118,31 @@ def accuracy(result: Result, looks: Looks) -> Section:
         "Share of problems solved: pass@k is the chance that at least one of k samples is correct. "
         f"From {sizes(result)}."
     )
-    note = (
-        "The intervals are over seeds and problems together: they say where the figure would lie "
-        "with other seeds and other problems of the same kind. The standard deviation over seeds, "
-        f"in points, is of {next(iter(found))} with the luck of problems and samples taken out. "
-        f"{ABSENT} stands for what is not known."
+    note = " ".join(
+        [
+            *_generality({one.get("over") for mine in found.values() for one in mine.values()}),
+            "The standard deviation over seeds, in points, is of "
+            f"{next(iter(found))} with the luck of problems and samples taken out. "
+            f"{ABSENT} stands for what is not known.",
+        ]
     )
     return Section(
         "accuracy",
         "Accuracy after training",
         [Table("accuracy", caption, columns, rows, note)],
     )
+
+
+def _generality(over: set[Any]) -> list[str]:
+    """For what the intervals hold, where they are over that."""
+    told = {
+        "seeds and problems": "The intervals are over seeds and problems together: they say where "
+        "the figure would lie with other seeds and other problems of the same kind.",
+        "problems": "Where there is one seed the interval is over problems alone: it says nothing "
+        "of how another seed would have turned out.",
+        "seeds": "With one problem the interval is over seeds alone.",
+    }
+    return [text for name, text in told.items() if name in over]
 
 
 def differences(result: Result, looks: Looks) -> Section:
@@ -108,12 +153,15 @@ def differences(result: Result, looks: Looks) -> Section:
     baseline = looks[result["baseline"]].label
     if not found:
         absent = f"Nothing was run beside the baseline, {baseline}."
+        if len(result["variants"]) > 1:
+            absent = f"No seed finished both the baseline, {baseline}, and another method."
         return Section("differences", title, [Text(absent, "absent")])
     every = [one for mine in found.values() for one in mine.values()]
     family = sum(one["p_holm"] is not None for one in every)
     caption = (
         f"Differences from {baseline} in points, paired by seed and problem, with 95 % intervals; "
-        "a filled mark is told from 0 after Holm's correction, a hollow one is not. "
+        f"a filled mark is told from 0 after Holm's correction over the {family} differences of "
+        "this section, a hollow one is not. "
         f"From {sizes(result)}."
     )
     panels = [
@@ -135,28 +183,63 @@ def differences(result: Result, looks: Looks) -> Section:
             ]
             for label, one in mine.items()
         ]
-        caption = f"{metric}: differences from {baseline}, in points. From {sizes(result)}."
-        blocks.append(Table(f"differences-{metric}", caption, _columns(metric), rows))
+        caption = (
+            f"{metric}: differences from {baseline}, in points; p, Holm, is corrected over "
+            f"{counted(family, 'difference')} from {baseline}, not as the verdicts are. "
+            f"From {sizes(result)}."
+        )
+        blocks.append(Table(f"differences-{metric}", caption, _columns(metric, family), rows))
+    others = "seeds and problems" if any(one["seeds"] > 1 for one in every) else "problems"
     note = (
-        "p is two-sided, of no difference over other seeds and problems; it takes the luck of runs "
-        f"to be about normal. p after Holm is corrected over {counted(family, 'test')}. p by swaps "
+        f"p is two-sided, of no difference over other {others}; it takes the luck of runs to be "
+        f"about normal. p, Holm, is corrected over this section's {counted(family, 'test')}, "
+        "every method and k; a verdict only over the claims of the group it stands in, fewer tests "
+        "or others, so that its p can be smaller or larger. p by swaps "
         "is an exact permutation test that takes nothing for granted: the two runs of each seed "
         "swap their labels. With so few seeds it cannot go below its floor, whatever the data. "
         "Detectable is the true difference that 4 of 5 comparisons of this size would tell from 0 "
-        "at 5 %, before correction: smaller ones are likely to be missed here. The verdicts are "
-        "corrected over families of their own, the paper's claims, so their p can differ."
+        "at 5 %, before correction: smaller ones are likely to be missed here."
     )
     blocks.append(Text(note, "note"))
+    compared = {label for mine in found.values() for label in mine} | {result["baseline"]}
+    absent = [one["label"] for one in result["variants"] if one["label"] not in compared]
+    if absent:
+        names = listed([looks[one].label for one in absent])
+        told = f"Left out, since no seed finished both them and {baseline}: {names}."
+        blocks.append(Text(told, "absent"))
+    if apart := _apart(result, found):
+        told = "Told from 0 in a verdict and not in these tables, or the other way:"
+        blocks += [Text(told, "note"), Items(apart)]
     return Section("differences", title, blocks)
 
 
-def _columns(metric: str) -> list[Column]:
+def _apart(result: Result, found: dict[str, Any]) -> list[str]:
+    """The differences that a verdict and a row of the tables judge apart, in a sentence each."""
+    judged: list[dict[str, Any]] = result["claims"] or []
+    claims = {claim["name"]: mapping(claim.get("numbers")) for claim in judged}
+    apart: list[str] = []
+    for metric, mine in found.items():
+        for label, one in mine.items():
+            verdict = claims.get(f"{label} is better than {result['baseline']}: {metric}")
+            if not verdict or verdict.get("p_holm") is None or one["p_holm"] is None:
+                continue
+            if figures.told(verdict) != figures.told(one):
+                apart.append(
+                    f"{visible(label)}, {metric}: p {p_value(verdict['p_holm'])} over the "
+                    f"{verdict['tests']} tests of its verdict's group, {p_value(one['p_holm'])} "
+                    "over those of this section. The verdict is of the paper's claim; the table "
+                    "asks which of all methods differ from the baseline."
+                )
+    return apart
+
+
+def _columns(metric: str, family: int) -> list[Column]:
     return [
         text_column("method"),
         Column("difference", (f"{metric} difference",)),
         Column("95 % interval", ("low", "high")),
         Column("p", ("p",)),
-        Column("p after Holm", ("p_holm",)),
+        Column(f"p, Holm over {family}", ("p_holm",)),
         Column("p by swaps", ("p_swap",)),
         Column("its floor", ("p_swap_least",)),
         Column("detectable", ("detectable",)),

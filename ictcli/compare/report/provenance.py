@@ -18,15 +18,17 @@ from ictcli.compare.report.document import (
 from ictcli.compare.report.numbers import (
     ABSENT,
     counted,
-    lines,
+    listed,
     mixed,
     number,
     of,
     p_value,
     percent,
     setting,
+    several_lines,
     word,
 )
+from ictcli.compare.report.training import tunes_rate
 from ictcli.inspect.pieces import visible
 
 Result = dict[str, Any]
@@ -67,15 +69,18 @@ def paper(result: Result) -> Section:
 
 def failed(result: Result) -> Section:
     found: Any = result["failed"] or []
+    noted: list[Any] = result.get("notes") or []
+    notes = [Items([visible(str(note)) for note in noted])] if noted else []
     if not found:
-        return Section("failed", "Failed runs", [Text("No run failed.", "absent")])
+        return Section("failed", "Failed runs", [Text("No run failed.", "absent"), *notes])
     are = "is" if len(found) == 1 else "are"
     told = f"{counted(len(found), 'run')} failed and {are} in no figure or table:"
     left = (
         "Differences are over the seeds that both methods finished; which runs fail may not be "
         "chance."
     )
-    blocks: list[Block] = [Text(told), Items([visible(line) for line in found]), Text(left, "note")]
+    lines = Items([visible(line) for line in found])
+    blocks: list[Block] = [Text(told), lines, *notes, Text(left, "note")]
     return Section("failed", "Failed runs", blocks)
 
 
@@ -108,14 +113,15 @@ def limits(result: Result) -> Section:
             f"{percent(min(seen))} to {percent(max(seen))} points (by method and k) are likely to "
             "be missed. Undecided is not the same as equal."
         )
-    if not any(one["tuned"] for one in result["variants"]):
+    if not tunes_rate(result):
         items.append(
-            "One learning rate for all: methods of different normalisation do not take steps of "
-            "the same size at it."
+            "The learning rate was not chosen for each method: methods of different normalisation "
+            "do not take steps of the same size at one."
         )
     items.append(
-        "Choices, overlap, forks and uniqueness are of one batch of the model before training; "
-        "they have no interval, and may differ later in training."
+        "Choices, overlap, forks and uniqueness are of one batch of one seed of the model before "
+        "training. Intervals, where they have any, are for other problems alone, not for other "
+        "seeds; later in training the choices may differ."
     )
     items.append(
         "The methods differ in which tokens they train and how those are weighed; all else is the "
@@ -151,7 +157,7 @@ def made(result: Result) -> Section:
     ]
     blocks: list[Block] = [
         Table("methods", "The methods that were compared.", columns, rows),
-        Code("The command", lines(result["command"])),
+        Code("The command", several_lines(result["command"])),
     ]
     versions = {**mapping(result["versions"])}
     device: Any = {
@@ -161,11 +167,22 @@ def made(result: Result) -> Section:
     if about:
         columns = [text_column("name"), text_column("value")]
         blocks.append(Table("versions", "Versions and device.", columns, about))
-    seeds = ", ".join(map(str, result["seeds"]))
-    blocks.append(Text(f"Seeds: {seeds}. Every method ran with each of them.", "note"))
+    blocks.append(Text(_seeds(result), "note"))
     if result["recipe_toml"]:
-        blocks.append(Code("The recipe of the first method", lines(result["recipe_toml"])))
+        blocks.append(Code("The recipe of the first method", several_lines(result["recipe_toml"])))
     return Section("made", "How this was made", blocks)
+
+
+def _seeds(result: Result) -> str:
+    seeds = ", ".join(map(str, result["seeds"]))
+    short = [
+        f"{visible(one['label'])} finished {one['runs']} of {one['runs'] + one['failed']}"
+        for one in result["variants"]
+        if one["failed"]
+    ]
+    ran = f"Not every method finished each: {listed(short)}." if short else ""
+    ran = ran or "Every method of the tables ran with each of them."
+    return f"Seeds: {seeds}. {ran}"
 
 
 def _plain(value: Any) -> str:

@@ -17,8 +17,10 @@ from ictcli.compare.report.document import (
     text_column,
 )
 from ictcli.compare.report.numbers import (
+    ABSENT,
     Cell,
     counted,
+    counts_told,
     figure,
     interval,
     listed,
@@ -56,9 +58,12 @@ def curves(result: Result, looks: Looks) -> Section:
     runs = {one["label"]: one["runs"] for one in result["variants"]}
     total = counted(sum(runs.get(label, 0) for label in labels), "run")
     stride = max(figures.stride(mine) for mine in found.values())
+    lines = "Lines are means over seeds, bands run from the smallest to the largest seed."
+    if max((runs.get(label, 0) for label in labels), default=0) < 2:
+        lines = "Lines are of one seed each, without a band."
     caption = (
-        f"Lines are means over seeds, bands run from the smallest to the largest seed. From {total}"
-        f", {counted(result['steps'], 'step')} each, by the sampled rollouts of each step."
+        f"{lines} From {total}, {counted(result['steps'], 'step')} each, by the sampled rollouts "
+        "of each step."
     )
     if stride > 1:
         caption += (
@@ -89,8 +94,11 @@ def _last(result: Result, found: dict[str, dict[str, Any]], looks: Looks) -> Tab
             told = interval(low, high, form).text
             cells.append(replace(of(mean, form), values=(mean, low, high), under=told))
         rows.append(cells)
-    seeds = counted(len(result["seeds"]), "seed")
+    runs = [one["runs"] for one in result["variants"]]
+    seeds = f"{counts_told(runs)} {'seed' if max(runs, default=0) == 1 else 'seeds'}"
     caption = f"The last step of training: the mean and the smallest to the largest of {seeds}."
+    if max(runs, default=0) < 2:
+        caption = "The last step of training, of one seed."
     return Table("last-step", caption, columns, rows)
 
 
@@ -136,18 +144,8 @@ def tuning(result: Result, looks: Looks) -> Section:
     tuned: dict[str, Any] = {
         one["label"]: one["tuned"] for one in result["variants"] if one["tuned"]
     }
-    rates = sorted({one["lr"] for one in result["variants"] if one["lr"] is not None})
     if not tuned:
-        told = listed([setting(rate) for rate in rates])
-        absent = (
-            f"Nothing was tuned: every method trained at the recipe's learning rate ({told}). "
-            "Methods weigh their tokens differently (a mean over each sequence, over all kept "
-            "tokens, over a constant length), so the same rate is a larger step for some than for "
-            "others, and one rate is not fair to all of them. A difference between methods of "
-            "different normalisation can come from that alone; --tune lr=... chooses a rate for "
-            "each."
-        )
-        return Section("tuning", title, [Text(absent, "absent")])
+        return Section("tuning", title, [Text(f"Nothing was tuned. {_rates(result)}", "absent")])
     settings = list(dict.fromkeys(tried for tries in tuned.values() for tried in tries))
     metrics = list(
         dict.fromkeys(m for tries in tuned.values() for reached in tries.values() for m in reached)
@@ -177,10 +175,43 @@ def tuning(result: Result, looks: Looks) -> Section:
     grid = listed([visible(tried) for tried in settings])
     caption = (
         f"What each method reached at each setting of the same grid ({grid}): one run each, "
-        " on other problems and another seed than the final runs."
+        "on other problems and another seed than the final runs."
     )
+    first = "pass@1" if "pass@1" in metrics else next(iter(metrics), "accuracy")
     note = (
-        "The setting of the highest pass@1 is that of the final runs. One run each is a coarse "
-        "guide."
+        f"The setting of the highest {visible(first)} is that of the final runs. One run each is a "
+        f"coarse guide. {ABSENT} stands for a tuning run that failed."
     )
-    return Section("tuning", title, [Table("tuning", caption, columns, rows, note)])
+    blocks: list[Block] = [Table("tuning", caption, columns, rows, note)]
+    if not tunes_rate(result):
+        blocks.append(Text(f"The learning rate was not tuned. {_rates(result)}", "absent"))
+    return Section("tuning", title, blocks)
+
+
+def tunes_rate(result: Result) -> bool:
+    """Whether the learning rate was chosen for each method by itself."""
+    grid = [tried for one in result["variants"] for tried in mapping(one["tuned"])]
+    return any(tried.partition("=")[0].strip() == "lr" for tried in grid)
+
+
+def _rates(result: Result) -> str:
+    """At which learning rates the methods trained, and why that matters."""
+    variants: list[dict[str, Any]] = [one for one in result["variants"] if one["lr"] is not None]
+    rates = listed([setting(rate) for rate in sorted({one["lr"] for one in variants})])
+    swept = any(o.partition("=")[0].strip() == "lr" for v in variants for o in v["overrides"])
+    if swept:
+        trained = (
+            f"The learning rate was swept: every method stands here at each of {rates}. To set a "
+            "method's best of these against another's favours the one that varies more; a rate "
+            "that is chosen for each has to be chosen on other problems, as --tune lr=... does. At "
+            "one rate for all, methods"
+        )
+    else:
+        trained = f"Every method trained at the same learning rate ({rates}). Methods"
+    return (
+        f"{trained} weigh their tokens differently (a mean over each sequence, over all kept "
+        "tokens, over a constant length), so the same rate is a larger step for some than for "
+        "others, and one rate is not fair to all of them. A difference between methods of "
+        "different normalisation can come from that alone"
+        + ("." if swept else "; --tune lr=... chooses a rate for each.")
+    )

@@ -1,0 +1,29 @@
+"""Intervals of fork figures, against the textbook's ratio estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ictcli.compare.forks import LEAST_PROBLEMS, over_problems
+
+
+def test_the_interval_is_that_of_the_ratio_estimator() -> None:
+    """Cochran 1977, 6.4: the variance of R = sum h / sum f is sum (h - R f)^2 / (sum f)^2, up to
+    n / (n - 1). Problems whose tokens are alike widen it, which a binomial would not see."""
+    rng = np.random.default_rng(0)
+    forks = rng.integers(5, 60, 400).astype(float)
+    hits = rng.binomial(forks.astype(int), rng.beta(2, 6, 400)).astype(float)
+    R = hits.sum() / forks.sum()
+    half = 1.96 * np.sqrt(((hits - R * forks) ** 2).sum() * 400 / 399) / forks.sum()
+    found = over_problems(hits, forks)
+    assert found == pytest.approx((R - half, R + half), rel=0.03)
+    binomial = 1.96 * np.sqrt(R * (1 - R) / forks.sum())
+    assert found is not None and found[1] - found[0] > 3 * binomial
+
+
+def test_few_problems_have_no_interval_and_a_sure_figure_no_width() -> None:
+    forks = np.full(LEAST_PROBLEMS, 4.0)
+    assert over_problems(forks, forks) == (1.0, 1.0)
+    forks[0] = 0
+    assert over_problems(forks, forks) is None
