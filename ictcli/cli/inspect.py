@@ -26,7 +26,7 @@ from ictcli.cli.train import BACKENDS
 @click.option("--plain", is_flag=True, help="Print the group, also on a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
 @click.option(
-    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained page."
+    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a self-contained page."
 )
 def command(
     source: Path,
@@ -56,12 +56,15 @@ def command(
     from ictcli.console.inspect import can_move, printed
     from ictcli.errors import UserError
     from ictcli.inspect.request import Session, places
+    from ictcli.inspect.target import check_target
 
     if as_json and html:
         raise UserError("--json and --html are two ways to look.", "take one of them")
     names = [name.strip() for name in (methods or "").split(",") if name.strip()]
     if methods is not None and not names:
         raise UserError("--method names no method.", "ictcli methods lists them")
+    if html:
+        check_target(html)
     session = Session(source, names, by, model, backend)
     view, number = session.open(step, prompt)
     asked = places(view, number, at)
@@ -74,9 +77,12 @@ def command(
     data = session.data(view, number, asked)
     if html:
         from ictcli.files import write_text
+        from ictcli.inspect.bundle import bundle
         from ictcli.inspect.page import page
 
-        write_text(html, page(data))
+        held = bundle(session, view, data)
+        write_text(html, page(data, held))
+        narrate(" ".join(held["told"]))
         click.echo(html)
     else:
         printed(data, as_json=as_json)

@@ -1,46 +1,143 @@
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const method = document.getElementById("method");
-  const by = document.getElementById("by");
-  const group = document.getElementById("group");
-  const panel = document.getElementById("token");
-  const rows = [...document.querySelectorAll(".text")].map((p) => [...p.querySelectorAll(".t")]);
-  const counts = [...document.querySelectorAll(".count")];
+  const bundle = JSON.parse(document.getElementById("data").textContent);
+  const [stepPick, promptPick, method, by, group, panel] =
+    ["step", "prompt", "method", "by", "group", "token"].map((id) => document.getElementById(id));
+  const text = (id, words) => { document.getElementById(id).textContent = words; };
+  const KINDS = { correct: "✓", wrong: "✗" };
+  const hint = panel.firstElementChild;
+  let step, data; // the step and the group on the screen
+  let rows = [], counts = [];
   let at = null; // [row, position], both from 0
+  let held = false; // a token that was clicked stays
 
-  const values = (r) => {
-    const rollout = data.rollouts[r];
-    return by.value === "weight" ? rollout.weights[method.value] : rollout.stats[by.value];
-  };
-  const top = () => by.value === "weight"
-    ? data.methods.find((m) => m.name === method.value).weight_top : data.tops[by.value];
-
-  function paint() {
-    const most = top();
-    rows.forEach((tokens, r) => {
-      const shade = values(r), kept = data.rollouts[r].kept[method.value];
-      tokens.forEach((token, t) => {
-        token.style.setProperty("--a", Math.min(1, Math.max(0, (shade[t] || 0) / most)).toFixed(3));
-        token.classList.toggle("k", kept[t]);
-      });
-      counts[r].textContent = kept.filter(Boolean).length;
-    });
-    document.getElementById("top").textContent = Number(most.toPrecision(3));
-    if (at) show(...at);
-  }
-
-  const element = (name, text, kind) => {
+  const element = (name, words, kind) => {
     const made = document.createElement(name);
-    if (text !== undefined) made.textContent = text;
+    if (words !== undefined) made.textContent = words;
     if (kind) made.className = kind;
     return made;
   };
   const figure = (v, digits = 3) => v === null || v === undefined ? "-"
     : v === 0 ? "0"
-    : Math.abs(v) < 0.0005 && v !== 0 ? v.toExponential(1) : v.toFixed(digits);
+    : Math.abs(v) < 0.0005 ? v.toExponential(1) : v.toFixed(digits);
+  const short = (v) => v === null ? "-" : String(Number(v.toPrecision(6)));
+  const signed = (v) => v === null ? "-" : (v < 0 ? "-" : "+") + Math.abs(v).toFixed(2);
+  const sign = (piece) => /^ +$/.test(piece) ? "␣".repeat(piece.length) : piece;
 
-  function table(caption, head, body, here) {
+  const keeps = (rollout, name, t) => rollout.kept[name][t] === "1";
+  const weight = (rollout, name, t) => {
+    const all = rollout.weights[name];
+    return Array.isArray(all) ? all[t] : keeps(rollout, name, t) ? all : 0;
+  };
+  const value = (r, t) => by.value === "weight" ? weight(data.rollouts[r], method.value, t)
+    : data.rollouts[r].stats[by.value][t];
+  const top = () => by.value === "weight"
+    ? step.methods.find((m) => m.name === method.value).weight_top : step.tops[by.value];
+
+  // A group on the screen
+
+  function article(rollout, r) {
+    const made = element("article", undefined, rollout.verdict);
+    const head = element("h2");
+    const read = rollout.extracted ? ` (${rollout.extracted})` : "";
+    const count = element("span", `${rollout.tokens.length} tokens${rollout.finished ? "" : ", cut off"}, `);
+    count.append(element("span", "", "count"), " kept");
+    head.append(element("span", String(rollout.row), "n"), " ",
+      element("span", `${KINDS[rollout.verdict] || "?"} ${rollout.verdict}${read}`, "verdict"), " ",
+      element("span", `reward ${short(rollout.reward)}`), " ",
+      element("span", `advantage ${signed(rollout.advantage)}`), " ", count);
+    const line = element("p", undefined, "text");
+    line.dataset.row = r;
+    rollout.pieces.forEach((piece, t) => {
+      const token = element("span", piece, "t");
+      token.dataset.t = t;
+      line.append(token);
+      if (piece.endsWith("⏎")) line.append(element("br"));
+    });
+    made.append(head);
+    if (rollout.reason) made.append(element("p", rollout.reason, "note"));
+    made.append(line);
+    return made;
+  }
+
+  function fill(select, options, chosen) {
+    select.replaceChildren(...options.map(([name, words]) => {
+      const made = element("option", words);
+      made.value = name;
+      return made;
+    }));
+    select.value = options.some(([name]) => name === chosen) ? chosen : options[0][0];
+    select.disabled = options.length < 2;
+  }
+
+  function label(found) {
+    const right = found.rollouts.filter((o) => o.verdict === "correct").length;
+    return `${found.prompt}: ${right} of ${found.rollouts.length} right`;
+  }
+
+  function table(body, lines) {
+    body.replaceChildren(...lines.map((cells) => {
+      const row = element("tr");
+      row.append(...cells.map((cell) => element("td", cell)));
+      return row;
+    }));
+  }
+
+  function about() {
+    table(document.getElementById("methods"), step.methods.map((m) => [m.name, m.about,
+      String(data.rollouts.reduce((sum, o) => sum + o.kept[m.name].split("1").length - 1, 0)),
+      `${(100 * m.share).toFixed(1)}%`,
+      m.overlap_with_trained === null ? "-" : m.overlap_with_trained.toFixed(2)]));
+    for (const [id, lines] of [["missing", step.missing], ["notes", step.notes]])
+      document.getElementById(id).replaceChildren(...lines.map((line) => element("p", line, "note")));
+  }
+
+  function open(newStep, prompt, fresh = true) {
+    if (step !== newStep) {
+      step = newStep;
+      fill(method, step.methods.map((m) => [m.name, m.name]), method.value);
+      const shadings = Object.keys(bundle.titles).filter((n) => n === "weight" || n in step.tops);
+      fill(by, shadings.map((name) => [name, bundle.titles[name]]), by.value);
+      fill(promptPick, step.groups.map((g) => [String(g.prompt), label(g)]), String(prompt));
+      stepPick.value = String(step.step);
+    }
+    data = step.groups.find((g) => g.prompt === prompt) || step.groups[0];
+    promptPick.value = String(data.prompt);
+    const title = `Step ${step.step}, prompt ${data.prompt} of ${step.prompts}`;
+    if (fresh) { // at first the group stands in the page
+      text("title", title);
+      document.title = `${title} - ictcli inspect`;
+      group.setAttribute("aria-label", `Rollouts of ${title}`);
+      text("question", data.question);
+      text("gold", data.gold);
+      group.replaceChildren(...data.rollouts.map(article));
+      panel.replaceChildren(hint);
+      about();
+    }
+    at = null;
+    held = false;
+    rows = [...group.querySelectorAll(".text")].map((p) => [...p.querySelectorAll(".t")]);
+    counts = [...group.querySelectorAll(".count")];
+    paint();
+  }
+
+  function paint() {
+    const most = top();
+    rows.forEach((tokens, r) => {
+      const kept = data.rollouts[r].kept[method.value];
+      tokens.forEach((token, t) => {
+        token.style.setProperty("--a", Math.min(1, Math.max(0, (value(r, t) || 0) / most)).toFixed(3));
+        token.classList.toggle("k", kept[t] === "1");
+      });
+      counts[r].textContent = kept.split("1").length - 1;
+    });
+    text("top", Number(most.toPrecision(3)));
+    if (at) show(...at);
+  }
+
+  // The token that is pointed at
+
+  function figures(caption, head, body, here) {
     const made = element("table");
     made.append(element("caption", caption));
     const line = (cells, kind) => {
@@ -66,57 +163,62 @@
 
     const facts = element("div");
     const name = element("p");
-    name.append(element("span", data.signs[r][t], "cell"),
+    name.append(element("span", sign(rollout.pieces[t]), "cell"),
       ` rollout ${rollout.row}, token ${t + 1} of ${rollout.tokens.length}, id ${rollout.tokens[t]}`);
-    const figures = element("p", undefined, "figures");
+    const line = element("p", undefined, "figures");
     const fact = (name, value) => {
       const made = element("span", `${name} `);
       made.append(element("b", value));
-      figures.append(made);
+      line.append(made);
     };
     [["u", "uniqueness"], ["H1", "entropy"], ["β", "purity"], ["p", "prob"]].forEach(([sign, key]) => {
       if (key in stats) fact(sign, figure(stats[key][t]));
     });
     const regime = rollout.regime[t];
-    if (regime) fact(regime, regime === "R_H" ? "p > β" : "p < β");
-    fact("weight", figure(rollout.weights[method.value][t], 5));
+    if (regime === "H") fact("R_H", "p > β");
+    if (regime === "L") fact("R_L", "p < β");
+    fact("weight", figure(weight(rollout, method.value, t), 5));
     const kept = element("p", "kept by ");
-    data.methods.forEach((m) => {
-      const yes = rollout.kept[m.name][t];
+    step.methods.forEach((m) => {
+      const yes = keeps(rollout, m.name, t);
       kept.append(element("span", `${yes ? "■" : "·"} ${m.name}`, yes ? "yes" : "no"));
     });
-    facts.append(name, figures, kept);
+    facts.append(name, line, kept);
     panel.replaceChildren(facts);
-
-    const found = data.candidates && data.candidates.positions.find((p) => p.position === t + 1);
-    if (found) {
-      const gap = found.recorded_gap === null ? "" :
-        ` Its p differs from the recorded by at most ${figure(found.recorded_gap)} here.`;
-      facts.append(element("p", data.candidates.weights + gap, "note"));
-      const own = found.rows[String(rollout.row)].candidates;
-      const likeliest = (list, columns) => list.map((c, i) =>
-        [String(i + 1), c.text, ...columns.map((k) => figure(c[k]))]);
-      panel.append(
-        table("likeliest of p", ["", "token", "p", "P_avg"], likeliest(own, ["p", "mean"]),
-          own.findIndex((c) => c.token === rollout.tokens[t])),
-        table("likeliest of P_avg", ["", "token", "P_avg"], likeliest(found.mean, ["mean"]),
-          found.mean.findIndex((c) => c.token === rollout.tokens[t])));
-    }
+    candidates(facts, rollout, t);
     const others = data.rollouts.filter((o) => o.tokens.length > t);
-    panel.append(table(`the group at position ${t + 1}`,
+    panel.append(figures(`the group at position ${t + 1}`,
       ["", "token", ...("uniqueness" in stats ? ["u"] : []), "H1", "p", "kept"],
-      others.map((o) => [String(o.row), data.signs[o.row - 1][t],
+      others.map((o) => [String(o.row), sign(o.pieces[t]),
         ...("uniqueness" in stats ? [figure(o.stats.uniqueness[t])] : []),
         figure(o.stats.entropy && o.stats.entropy[t]), figure(o.stats.prob && o.stats.prob[t]),
-        o.kept[method.value][t] ? "■" : "·"]),
+        keeps(o, method.value, t) ? "■" : "·"]),
       others.indexOf(rollout)));
   }
+
+  function candidates(facts, rollout, t) {
+    const here = step.step === bundle.start.step && data.prompt === bundle.start.prompt;
+    const found = here && bundle.candidates && bundle.candidates.positions.find((p) => p.position === t + 1);
+    if (!found) return;
+    const gap = found.recorded_gap === null ? "" :
+      ` Its p differs from the recorded by at most ${figure(found.recorded_gap)} here.`;
+    facts.append(element("p", bundle.candidates.weights + gap, "note"));
+    const own = found.rows[String(rollout.row)].candidates;
+    const likeliest = (list, columns) => list.map((c, i) =>
+      [String(i + 1), c.text, ...columns.map((k) => figure(c[k]))]);
+    panel.append(
+      figures("likeliest of p", ["", "token", "p", "P_avg"], likeliest(own, ["p", "mean"]),
+        own.findIndex((c) => c.token === rollout.tokens[t])),
+      figures("likeliest of P_avg", ["", "token", "P_avg"], likeliest(found.mean, ["mean"]),
+        found.mean.findIndex((c) => c.token === rollout.tokens[t])));
+  }
+
+  // Pointer, keys and switches
 
   const place = (target) => {
     const token = target.closest && target.closest(".text .t");
     return token ? [Number(token.parentElement.dataset.row), Number(token.dataset.t)] : null;
   };
-  let held = false; // a token that was clicked stays
   group.addEventListener("pointerover", (e) => {
     const found = place(e.target);
     if (found && !held && e.pointerType === "mouse") show(...found);
@@ -127,33 +229,55 @@
     if (found) show(...found);
     group.focus({ preventScroll: true });
   });
-  const turn = (select, step) => {
-    select.selectedIndex = (select.selectedIndex + step + select.length) % select.length;
+  const turn = (select, by) => {
+    select.selectedIndex = (select.selectedIndex + by + select.length) % select.length;
     paint();
+  };
+  const turnPrompt = (by) => {
+    const place = step.groups.indexOf(data) + by + step.groups.length;
+    open(step, step.groups[place % step.groups.length].prompt);
+  };
+  const turnStep = (by) => {
+    const next = bundle.steps[bundle.steps.indexOf(step) + by];
+    if (next) open(next, data.prompt);
+  };
+  const move = (dr, dt) => {
+    const r = at ? (at[0] + dr + rows.length) % rows.length : 0;
+    if (!rows[r].length) return;
+    const t = at ? Math.min(rows[r].length - 1, Math.max(0, at[1] + dt)) : 0;
+    held = true;
+    show(r, t);
+    rows[r][t].scrollIntoView({ block: "nearest" });
+  };
+  const keys = {
+    m: () => turn(method, 1), M: () => turn(method, -1), s: () => turn(by, 1), S: () => turn(by, -1),
+    n: () => turnPrompt(1), p: () => turnPrompt(-1), "]": () => turnStep(1), "[": () => turnStep(-1),
+    ArrowLeft: () => move(0, -1), ArrowRight: () => move(0, 1),
+    ArrowUp: () => move(-1, 0), ArrowDown: () => move(1, 0), Escape: () => { held = false; },
   };
   document.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.tagName === "SELECT") return;
-    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-    if (e.key === "m" || e.key === "M") turn(method, e.key === "m" ? 1 : -1);
-    else if (e.key === "s" || e.key === "S") turn(by, e.key === "s" ? 1 : -1);
-    else if (e.key === "Escape") held = false;
-    else if (moves[e.key]) {
-      const [dr, dt] = moves[e.key];
-      const r = at ? (at[0] + dr + rows.length) % rows.length : 0;
-      const t = at ? Math.min(rows[r].length - 1, Math.max(0, at[1] + dt)) : 0;
-      held = true;
-      show(r, t);
-      rows[r][t].scrollIntoView({ block: "nearest" });
-    } else return;
+    if (!Object.hasOwn(keys, e.key)) return;
+    keys[e.key]();
     e.preventDefault();
   });
   method.addEventListener("change", paint);
   by.addEventListener("change", paint);
-  paint();
-  if (data.at.length === 1) show(data.at[0][0] - 1, data.at[0][1] - 1);
-  else if (data.at.length) { // the deepest shade of those asked for
-    const [r, t] = data.at.reduce((a, b) =>
-      (values(b[0] - 1)[b[1] - 1] || 0) > (values(a[0] - 1)[a[1] - 1] || 0) ? b : a);
+  promptPick.addEventListener("change", () => open(step, Number(promptPick.value)));
+  stepPick.addEventListener("change", () =>
+    open(bundle.steps[stepPick.selectedIndex], data.prompt));
+  document.getElementById("before").addEventListener("click", () => turnPrompt(-1));
+  document.getElementById("after").addEventListener("click", () => turnPrompt(1));
+
+  fill(stepPick, bundle.steps.map((one) => [String(one.step), String(one.step)]),
+    String(bundle.start.step));
+  open(bundle.steps.find((one) => one.step === bundle.start.step), bundle.start.prompt, false);
+  for (const id of ["before", "after"])
+    document.getElementById(id).disabled = bundle.steps.every((one) => one.groups.length < 2);
+  if (bundle.at.length === 1) show(bundle.at[0][0] - 1, bundle.at[0][1] - 1);
+  else if (bundle.at.length) { // the deepest shade of those asked for
+    const [r, t] = bundle.at.reduce((a, b) =>
+      (value(b[0] - 1, b[1] - 1) || 0) > (value(a[0] - 1, a[1] - 1) || 0) ? b : a);
     show(r - 1, t - 1);
   }
 })();

@@ -1,17 +1,21 @@
-"""One group as a self-contained page: no network, no other file, model text escaped.
+"""Recorded groups as a self-contained page: no network, no other file, model text escaped.
 
-Everything can be read without scripts: the tokens stand in the page, shaded and marked. `page.js`
-switches method and shading, and shows the token that is pointed at, from the data in the page.
+The group it opens at can be read without scripts: its tokens stand in the page, shaded and marked.
+`page.js` switches step, prompt, method and shading, and shows the token that is pointed at, from
+the data in the page.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from ictcli.inspect.pieces import sign, visible
+from ictcli.inspect.bundle import question, shown
+from ictcli.inspect.pieces import visible
+from ictcli.inspect.target import MARK
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 TITLES = {
@@ -21,11 +25,16 @@ TITLES = {
     "weight": "weight in the loss",
     "prob": "probability p",
 }
+HINT = (
+    "Point at a token, or move with the arrow keys: its statistics, who keeps it, and the group at "
+    "its position."
+)
 KINDS = {"correct": "✓", "wrong": "✗"}
 
 
-def page(data: dict[str, Any]) -> str:
-    """The page of one group, from the data of `Session.data`."""
+def page(data: dict[str, Any], held: dict[str, Any]) -> str:
+    """The page that opens at one group, from the data of `Session.data`; `held`: what `bundle`
+    gives, the groups that one can switch to."""
     here = Path(__file__)
     title = f"Step {data['step']}, prompt {data['prompt']} of {data['prompts']}"
     source = visible(data["run"] or data["file"])
@@ -34,6 +43,7 @@ def page(data: dict[str, Any]) -> str:
         '<html lang="en">',
         "<head>",
         '<meta charset="utf-8">',
+        MARK,
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark">',
@@ -41,16 +51,15 @@ def page(data: dict[str, Any]) -> str:
         f"<style>\n{here.with_name('page.css').read_text(encoding='utf-8')}</style>",
         "</head>",
         "<body>",
-        f"<header><h1>{escape(title)}</h1><p class=from>{escape(source)}</p></header>",
+        f"<header><h1 id=title>{escape(title)}</h1><p class=from>{escape(source)}</p></header>",
         _question(data),
-        _controls(data),
+        _controls(data, held),
         f'<main id=group tabindex=0 aria-label="Rollouts of {escape(title)}">',
         *(_rollout(data, rollout) for rollout in data["rollouts"]),
         "</main>",
-        '<aside id=token aria-live="polite"><p class=hint>Point at a token, or move with the arrow '
-        "keys: its statistics, who keeps it, and the group at its position.</p></aside>",
-        _methods(data),
-        f'<script type="application/json" id=data>{_embedded(data)}</script>',
+        f'<aside id=token aria-live="polite"><p class=hint>{HINT}</p></aside>',
+        _methods(data, held),
+        f'<script type="application/json" id=data>{_embedded(data, held)}</script>',
         f"<script>\n{here.with_name('page.js').read_text(encoding='utf-8')}</script>",
         "</body>",
         "</html>",
@@ -58,11 +67,10 @@ def page(data: dict[str, Any]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _embedded(data: dict[str, Any]) -> str:
+def _embedded(data: dict[str, Any], held: dict[str, Any]) -> str:
     """JSON that no parser of HTML or script takes for anything else: pure ASCII, no < > &."""
-    signs = [[sign(piece) for piece in rollout["pieces"]] for rollout in data["rollouts"]]
-    shown = {**data, "titles": {name: TITLES[name] for name in _shadings(data)}, "signs": signs}
-    text = json.dumps(shown, allow_nan=False, separators=(",", ":"))
+    titles = {name: TITLES[name] for name in _shadings(data)}
+    text = json.dumps({**held, "titles": titles}, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -72,15 +80,20 @@ def _shadings(data: dict[str, Any]) -> list[str]:
 
 def _question(data: dict[str, Any]) -> str:
     problem = data["problem"]
-    prompt = "\n".join(visible(line) for line in problem["prompt"].split("\n"))
-    notes = "".join(f"<p class=note>{escape(visible(note))}</p>" for note in data["notes"])
+    prompt = question(problem["prompt"])
+    notes = _notes(data["notes"])
     return (
-        f"<section class=question><pre>{escape(prompt)}</pre>"
-        f"<p>gold <b>{escape(visible(problem['gold']))}</b></p>{notes}</section>"
+        f"<section class=question><pre id=question>{escape(prompt)}</pre>"
+        f"<p>gold <b id=gold>{escape(visible(problem['gold']))}</b></p>"
+        f"<div id=notes>{notes}</div></section>"
     )
 
 
-def _controls(data: dict[str, Any]) -> str:
+def _notes(sentences: Sequence[str]) -> str:
+    return "".join(f"<p class=note>{escape(visible(sentence))}</p>" for sentence in sentences)
+
+
+def _controls(data: dict[str, Any], held: dict[str, Any]) -> str:
     methods = "".join(
         f"<option{' selected' if m['name'] == data['shown'] else ''}>{escape(m['name'])}</option>"
         for m in data["methods"]
@@ -91,13 +104,22 @@ def _controls(data: dict[str, Any]) -> str:
         for name in _shadings(data)
     )
     return (
-        "<nav><label>kept by <select id=method>"
-        f"{methods}</select></label><label>shaded by <select id=by>{shadings}</select></label>"
+        "<nav><span class=pick><label>step <select id=step>"
+        f"<option>{data['step']}</option></select></label></span>"
+        "<span class=pick>"
+        "<button type=button id=before aria-label='prompt before'>&lsaquo;</button>"
+        f"<label>prompt <select id=prompt><option>{data['prompt']}</option></select></label>"
+        "<button type=button id=after aria-label='next prompt'>&rsaquo;</button></span>"
+        f"<label>kept by <select id=method>{methods}</select></label>"
+        f"<label>shaded by <select id=by>{shadings}</select></label>"
         "<span class=legend>0 <i></i> <span id=top>"
         f"{_top(data, data['by'], data['shown']):.3g}</span></span>"
         "<span class=legend><span class='t k'>kept</span></span>"
         "<span class=keys><kbd>←</kbd><kbd>→</kbd> token <kbd>↑</kbd><kbd>↓</kbd> rollout "
-        "<kbd>m</kbd> method <kbd>s</kbd> shading</span></nav>"
+        "<kbd>m</kbd> method <kbd>s</kbd> shading <kbd>n</kbd><kbd>p</kbd> prompt "
+        "<kbd>[</kbd><kbd>]</kbd> step</span>"
+        "<noscript>Without scripts nothing can be switched.</noscript>"
+        "</nav>"
     )
 
 
@@ -132,28 +154,29 @@ def _rollout(data: dict[str, Any], rollout: dict[str, Any]) -> str:
 
 def _token(piece: str, share: float, *, keep: bool, t: int) -> str:
     """One token: a line break stands behind its sign, spaces stay spaces."""
-    shown = piece if piece and not piece.strip(" ") else sign(piece)
     broken = "<br>" if piece.endswith("\n") else ""
     mark = " k" if keep else ""
     shade = min(1.0, max(0.0, share))
-    return (
-        f'<span class="t{mark}" data-t={t} style="--a:{shade:.3f}">{escape(shown)}</span>{broken}'
-    )
+    text = escape(shown(piece))
+    return f'<span class="t{mark}" data-t={t} style="--a:{shade:.3f}">{text}</span>{broken}'
 
 
-def _methods(data: dict[str, Any]) -> str:
+def _methods(data: dict[str, Any], held: dict[str, Any]) -> str:
     rows = "".join(
         f"<tr><td>{escape(m['name'])}<td>{escape(m['about'])}<td>{m['kept']}<td>{m['share']:.1%}"
         f"<td>{_figure(m['overlap_with_trained'], '.2f')}</tr>"
         for m in data["methods"]
     )
-    absent = "".join(f"<p class=note>{escape(m['sentence'])}</p>" for m in data["missing"])
+    absent = _notes([m["sentence"] for m in data["missing"]])
     asked = data["candidates"]
-    weights = f"<p class=note>Candidates: {escape(visible(asked['weights']))}</p>" if asked else ""
+    weights = [f"Candidates: {asked['weights']}"] if asked else []
+    told = _notes([*weights, *held["told"]])
     return (
-        "<section><table><caption>What each method keeps of these rollouts</caption><thead><tr>"
-        "<th>method<th>which<th>kept here<th>share of the step<th>overlap with trained (Jaccard)"
-        f"</thead><tbody>{rows}</tbody></table>{absent}{weights}</section>"
+        "<section class=methods><table><caption>What each method keeps of these rollouts</caption>"
+        "<thead><tr><th>method<th>which<th>kept here<th>share of the step"
+        "<th>overlap with trained (Jaccard)"
+        f"</thead><tbody id=methods>{rows}</tbody></table><div id=missing>{absent}</div>"
+        f"{told}</section>"
     )
 
 

@@ -91,6 +91,8 @@ def test_it_looks_while_the_run_trains(ictcli: Processes, run: Path, tmp_path: P
         (["RUN", "--at=9:1"], "There is no row 9"),
         (["RUN", "--at=x"], "not ROW:POSITION"),
         (["RUN", "--json", "--html=x"], "two ways"),
+        (["RUN", "--html=RUN/recipe.toml"], "lies in the run"),
+        (["RUN", "--html=."], ". is a folder, and --html takes a file. --html ./group.html"),
         (["RUN/recipe.toml"], "no file of recorded rollouts"),
     ],
 )

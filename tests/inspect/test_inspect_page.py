@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from synthetic import HOSTILE, record
 
+from ictcli.errors import UserError
+from ictcli.inspect.bundle import bundle
 from ictcli.inspect.page import page
-from ictcli.inspect.pieces import sign
+from ictcli.inspect.pieces import sign, visible
 from ictcli.inspect.request import Session
+from ictcli.inspect.target import check_target
 
 VOID = {"meta", "br", "p", "td", "th", "tr"}  # may stay open
 
@@ -60,14 +63,25 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    session = Session(record(tmp_path_factory.mktemp("page") / "run"))
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session(record(tmp_path_factory.mktemp("page") / "run"))
+
+
+@pytest.fixture(scope="module")
+def data(session: Session) -> dict[str, Any]:
     view, number = session.open(20, 2)
     return session.data(view, number, [])
 
 
-def test_hostile_text_stays_text_and_nothing_is_fetched(data: dict[str, Any]) -> None:
-    text = page(data)
+@pytest.fixture(scope="module")
+def held(session: Session, data: dict[str, Any]) -> dict[str, Any]:
+    return bundle(session, session.open(20, 2)[0], data)
+
+
+def test_hostile_text_stays_text_and_nothing_is_fetched(
+    data: dict[str, Any], held: dict[str, Any]
+) -> None:
+    text = page(data, held)
     found = Reader(text)
     assert found.open == [] and found.fetching == []
     assert found.tags.count("script") == 2
@@ -75,15 +89,14 @@ def test_hostile_text_stays_text_and_nothing_is_fetched(data: dict[str, Any]) ->
     assert HOSTILE not in text and "\u2028" not in text and "\u202e" not in text
     assert "url(" not in text and "@import" not in text and "http:" not in text
     assert "default-src 'none'" in text
-    embedded = json.loads(found.scripts[0])
-    assert {key: embedded[key] for key in data} == data
+    assert {**json.loads(found.scripts[0]), "titles": 0} == {**held, "titles": 0}
     assert not set("<>&\u2028\u2029") & set(found.scripts[0])
 
 
 def test_tokens_are_shaded_in_the_order_of_uniqueness_and_kept_ones_marked(
-    data: dict[str, Any],
+    data: dict[str, Any], held: dict[str, Any]
 ) -> None:
-    found = iter(Reader(page(data)).tokens)
+    found = iter(Reader(page(data, held)).tokens)
     for rollout in data["rollouts"]:
         shades: list[tuple[float, float]] = []
         for t, piece in enumerate(rollout["pieces"]):
@@ -94,6 +107,66 @@ def test_tokens_are_shaded_in_the_order_of_uniqueness_and_kept_ones_marked(
             shades.append((rollout["stats"]["uniqueness"][t], shade))
         ordered = [shade for _, shade in sorted(shades)]
         assert ordered == sorted(ordered)
+
+
+def test_the_page_holds_every_group_to_four_digits(session: Session, held: dict[str, Any]) -> None:
+    assert [one["step"] for one in held["steps"]] == [10, 20]
+    for one in held["steps"]:
+        view, _ = session.open(one["step"], None)
+        assert [group["prompt"] for group in one["groups"]] == [1, 2, 3]
+        for group in one["groups"]:
+            whole = session.data(view, group["prompt"] - 1, [])
+            for mine, rollout in zip(group["rollouts"], whole["rollouts"], strict=True):
+                for name, values in rollout["stats"].items():
+                    assert mine["stats"][name] == pytest.approx(values, rel=5e-4)
+                for name, kept in rollout["kept"].items():
+                    assert mine["kept"][name] == "".join("01"[keep] for keep in kept)
+                    weights = mine["weights"][name]
+                    if not isinstance(weights, list):
+                        weights = [weights * keep for keep in kept]
+                    assert weights == pytest.approx(rollout["weights"][name], rel=5e-4)
+                assert mine["extracted"] == visible(rollout["extracted"])
+                assert mine["tokens"] == rollout["tokens"]
+
+
+def test_a_page_stays_small_and_says_what_is_not_in_it(
+    session: Session, data: dict[str, Any], held: dict[str, Any]
+) -> None:
+    view, _ = session.open(20, 2)
+    step = held["steps"][1]["bytes"]
+    one = bundle(session, view, data, limit=step + 10)
+    assert [found["step"] for found in one["steps"]] == [20]
+    assert "Step 10 would make it too large" in " ".join(one["told"])
+    few = bundle(session, view, data, limit=10)
+    assert [group["prompt"] for group in few["steps"][0]["groups"]] == [2]
+    assert few["told"][0] == "This page holds prompt 2 of 3 of step 20."
+    assert held["told"] == ["This page holds all 3 prompts of steps 10 and 20."]
+
+
+def test_only_a_page_of_its_own_is_overwritten(
+    session: Session, data: dict[str, Any], held: dict[str, Any], tmp_path: Path
+) -> None:
+    run = session.source
+    check_target(tmp_path / "deep" / "new.html")
+    check_target(run / "group.html")
+    written = tmp_path / "old.html"
+    written.write_text(page(data, held), "utf-8")
+    check_target(written)
+    (tmp_path / "other.html").write_text("<html><body>ictcli inspect</body></html>")
+    for target, words in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "other.html", "no page that inspect wrote"),
+        (written / "sub.html", "is a file, not a folder"),
+        (run / "recipe.toml", "lies in the run"),
+        (run / "rollouts" / "step-000020.safetensors", "lies in the run"),
+        (run / "summary.json", "lies in the run"),
+        (Path("/dev/null"), "no regular file"),
+    ):
+        before = target.read_bytes() if target.is_file() else None
+        with pytest.raises(UserError, match=words) as refused:
+            check_target(target)
+        assert refused.value.hint
+        assert before is None or target.read_bytes() == before
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -107,7 +180,20 @@ DRIVER = """<script>addEventListener("load", () => {
   tell(); press("ArrowRight"); press("ArrowRight"); press("ArrowDown"); tell();
   press("m"); press("s"); tell();
   document.querySelectorAll(".text .t")[5].click(); tell();
-  document.title = JSON.stringify([told, document.images.length,
+  const look = () => [document.getElementById("title").textContent,
+    document.getElementById("gold").textContent,
+    [...document.querySelectorAll(".text")].map((p) => [...p.querySelectorAll(".t")].map(
+      (t) => [t.textContent, t.classList.contains("k"), t.style.getPropertyValue("--a")])),
+    [...document.querySelectorAll("article")].map((a) => a.className),
+    document.querySelector("#methods td:nth-child(3)").textContent];
+  const looks = [look()];
+  press("M"); press("S"); press("n"); looks.push(look());
+  document.getElementById("before").click(); looks.push(look());
+  press("["); looks.push(look());
+  const pick = document.getElementById("prompt");
+  pick.value = "1"; pick.dispatchEvent(new Event("change")); looks.push(look());
+  press("["); looks.push(look());
+  document.title = JSON.stringify([told, looks, document.images.length,
     performance.getEntriesByType("resource").length,
     document.documentElement.scrollWidth <= innerWidth]);
 });</script>"""
@@ -115,9 +201,10 @@ DRIVER = """<script>addEventListener("load", () => {
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 def test_in_a_browser_keys_and_taps_work_and_the_console_is_clean(
-    data: dict[str, Any], tmp_path: Path
+    session: Session, data: dict[str, Any], held: dict[str, Any], tmp_path: Path
 ) -> None:
-    (tmp_path / "page.html").write_text(page(data).replace("</body>", DRIVER + "</body>"), "utf-8")
+    made = page(data, held).replace("</body>", DRIVER + "</body>")
+    (tmp_path / "page.html").write_text(made, "utf-8")
     ended = subprocess.run(
         [
             *(CHROMIUM or "", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
@@ -131,7 +218,7 @@ def test_in_a_browser_keys_and_taps_work_and_the_console_is_clean(
     assert "CONSOLE" not in ended.stderr
     title = ended.stdout.split("<title>")[1].split("</title>")[0].replace("&lt;", "<")
     title = title.replace("&gt;", ">").replace("&amp;", "&")
-    told, images, fetched, fits = json.loads(title)
+    told, looks, images, fetched, fits = json.loads(title)
     assert (images, fetched, fits) == (0, 0, True)
     first, moved, turned, tapped = told
     kept = {m["name"]: m["kept"] for m in data["methods"]}
@@ -139,3 +226,20 @@ def test_in_a_browser_keys_and_taps_work_and_the_console_is_clean(
     assert moved[3] == 1 and "rollout 2, token 2 of" in moved[4]
     assert turned[:3] == ["entropy20", "entropy", kept["entropy20"]]
     assert "rollout 1, token 6 of" in tapped[4] and "group at position 6" in tapped[4]
+    places = [(20, 2), (20, 3), (20, 2), (10, 2), (10, 1), (10, 1)]
+    for place, (step, prompt), (title, gold, texts, verdicts, kept_here) in zip(
+        range(6), places, looks, strict=True
+    ):
+        view, number = session.open(step, prompt)
+        whole = session.data(view, number, [])
+        assert (title, gold) == (f"Step {step}, prompt {prompt} of 3", "4")
+        assert verdicts == [rollout["verdict"] for rollout in whole["rollouts"]]
+        assert int(kept_here) == whole["methods"][0]["kept"]
+        by, method = ("entropy", "entropy20") if place == 0 else ("uniqueness", "ict")
+        top = whole["tops"][by]
+        for tokens, rollout in zip(texts, whole["rollouts"], strict=True):
+            expected = [p if p and not p.strip(" ") else sign(p) for p in rollout["pieces"]]
+            assert [text for text, _, _ in tokens] == expected
+            assert [keep for _, keep, _ in tokens] == rollout["kept"][method]
+            shades = [float(shade) for _, _, shade in tokens]
+            assert shades == pytest.approx([v / top for v in rollout["stats"][by]], abs=2e-3)
