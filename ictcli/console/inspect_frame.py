@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
+from ictcli.console.inspect_lines import cell, fit, last_cells, packed
 from ictcli.console.live import BLOCKS
 from ictcli.inspect.pieces import sign, visible
 from ictcli.inspect.record import Recorded
@@ -19,6 +20,7 @@ WIDEST = 14
 DARK = ("", "#4a3a2c", "#7a4a1e", "#a85a10", "#d97706", "#ffb020")
 LIGHT = ("", "#ffefd9", "#ffdcae", "#ffc078", "#fb9a3c", "#e8710a")
 KEYS = "←→↑↓ move  space: kept  m method  s shade  n/p prompt  [/] step  c model  q quit"
+SHORT_KEYS = "←→↑↓ space m s n p [ ] c  q quit"
 MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
 
 
@@ -68,18 +70,20 @@ class Frame:
     def lines(self, candidates: Sequence[Text], status: str) -> list[Text]:
         """The whole frame; `candidates` are lines of the model's answer, if it was asked."""
         foot = [*self._token(), *candidates]
-        spare = self.height - 4 - len(foot) - 1  # the head, and the last line
+        head = self._head()
+        spare = self.height - len(head) - len(foot) - 1  # and the last line
         told = self._told()
         grid = self._grid(max(1, min(len(self.rows), spare - (1 if told else 4))))
         left = spare - len(grid) - 1
         text = 0 if told else max(4, left // 2)
         strips = self._strips(max(0, min(len(self.view.choices) + 1, left - text)))
         flow = self._flow(max(0, left - len(strips))) if text else []
-        body = [*self._head(), *grid, *strips, self._rule(self._heading()), *flow]
+        body = [*head, *grid, *strips, self._rule(self._heading()), *flow]
         room = self.height - 1 - len(foot)
         body = body[:room] + [Text()] * (room - len(body))
-        last = Text(status or KEYS, style="bold" if status else "dim")
-        return [_fit(line, self.width) for line in [*body, *foot, last]]
+        keys = KEYS if cell_len(KEYS) <= self.width else SHORT_KEYS
+        last = Text(status or keys, style="bold" if status else "dim")
+        return [fit(line, self.width) for line in [*body, *foot, last]]
 
     def _head(self) -> list[Text]:
         view, recorded = self.view, self.view.recorded
@@ -95,16 +99,18 @@ class Frame:
         question = visible(problem.prompt)
         room = max(10, self.width - cell_len(gold))
         if cell_len(question) > room:
-            question = "…" + _last_cells(question, room - 1)
+            question = "…" + last_cells(question, room - 1)
         kept = self.choice.kept[self.rows].sum()
-        told = Text.assemble(
-            "kept by ",
-            (self.choice.name, "bold underline"),
-            f" ({kept} here, {self.choice.kept[recorded.batch.rollouts.valid].mean():.1%})",
-            f"  shaded by {self.cursor.by} ",
-        )
-        told.append_text(self._legend())
-        return [first, Text.assemble(question, (gold, "bold")), told, self._rule(Text())]
+        told = [
+            Text.assemble(
+                "kept by ",
+                (self.choice.name, "bold underline"),
+                f" ({kept} here, {self.choice.kept[recorded.batch.rollouts.valid].mean():.1%})",
+            ),
+            Text.assemble(f"shaded by {self.cursor.by} ", self._legend()),
+        ]
+        asked = Text.assemble(question, (gold, "bold"))
+        return [first, asked, *packed(told, self.width), self._rule(Text())]
 
     def _legend(self) -> Text:
         text = Text("0 ")
@@ -169,7 +175,7 @@ class Frame:
             pieces = self.view.pieces(row)
             for t, width in enumerate(widths, first):
                 if t < len(pieces):
-                    line.append(_cell(pieces[t], width), style=self._style(row, t))
+                    line.append(cell(pieces[t], width), style=self._style(row, t))
             found.append(line)
         return found
 
@@ -244,23 +250,22 @@ class Frame:
         pieces = self.view.pieces(row)
         stats = {name: v[row, t] for name, v in self.view.recorded.batch.rollouts.stats.items()}
         names = (("uniqueness", "u"), ("entropy", "H1"), ("purity", "β"), ("prob", "p"))
-        text = Text.assemble(
-            (_cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t])))), "bold reverse"),
-            f" {t + 1}/{len(pieces)}  ",
-        )
-        for name, symbol in names:
-            if name in stats:
-                text.append(f"{symbol} {stats[name]:.3f}  ")
+        shown = cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t]))))
+        told = [Text.assemble((shown, "bold reverse"), f" {t + 1}/{len(pieces)}")]
+        told += [Text(f"{symbol} {stats[name]:.3f}") for name, symbol in names if name in stats]
         if "prob" in stats and "purity" in stats:
             found = regime(float(stats["prob"]), float(stats["purity"]))
-            text.append({"R_H": "R_H: p > β", "R_L": "R_L: p < β", None: "p = β"}[found])
-        text.append(f"  weight {self.choice.weights[row, t]:.2g}")
-        kept = Text("kept by ", style="")
-        for choice in self.view.choices:
-            inside = bool(choice.kept[row, t])
-            kept.append(f"{'■' if inside else '·'} {choice.name}  ", "bold" if inside else "dim")
+            told.append(Text({"R_H": "R_H: p > β", "R_L": "R_L: p < β", None: "p = β"}[found]))
+        told.append(Text(f"weight {self.choice.weights[row, t]:.2g}"))
+        keepers = [(choice.name, bool(choice.kept[row, t])) for choice in self.view.choices]
+        kept = [
+            Text(f"{'■' if inside else '·'} {name}", "bold" if inside else "dim")
+            for name, inside in keepers
+        ]
+        kept[0] = Text.assemble("kept by ", kept[0])
         absent = [Text(missing.sentence, "dim") for missing in self.view.missing]
-        return [self._rule(Text()), text, kept, *absent[:2]]
+        lines = [*packed(told, self.width), *packed(kept, self.width)]
+        return [self._rule(Text()), *lines, *absent[:2]]
 
 
 def _near(recorded: Recorded) -> str:
@@ -270,22 +275,3 @@ def _near(recorded: Recorded) -> str:
     first, last = max(0, place - 2), min(len(steps), place + 3)
     named = [str(step) for step in steps[first:last]]
     return ", ".join([*["…"] * (first > 0), *named, *["…"] * (last < len(steps))])
-
-
-def _cell(piece: str, width: int) -> str:
-    shown = sign(piece)
-    if cell_len(shown) > width:
-        shown = set_cell_size(shown, width - 1) + "…"
-    return set_cell_size(shown, width)
-
-
-def _last_cells(text: str, cells: int) -> str:
-    while cell_len(text) > cells:
-        text = text[1:]
-    return text
-
-
-def _fit(line: Text, width: int) -> Text:
-    line.no_wrap, line.overflow = True, "crop"
-    line.truncate(width, overflow="ellipsis")
-    return line

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from ictcli.files import write_json, write_text
+from ictcli.files import encodable, write_text
 
 
 def write_report(result: dict[str, Any], folder: Path) -> list[Path]:
@@ -27,5 +28,6 @@ def write_report(result: dict[str, Any], folder: Path) -> list[Path]:
     html, text, data = (folder / f"report.{end}" for end in ("html", "md", "json"))
     write_text(html, page(made))
     write_text(text, markdown(made))
-    write_json(data, result)
+    numbers = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(data, encodable(numbers) + "\n")
     return [html, text, data]
