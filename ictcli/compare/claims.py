@@ -218,7 +218,8 @@ def _sentence(test: _Test, found: Difference, size: int, family: str) -> str:
 
 def _signed(share: float) -> str:
     """Points, with a minus that is no hyphen."""
-    return f"{100 * share:+.1f}".replace("-", "\u2212")
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "\u2212")
 
 
 def _p(p: float) -> str:
