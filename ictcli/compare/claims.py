@@ -27,7 +27,6 @@ import numpy as np
 
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.statistics import BEFORE, Difference, Scores, corrected, difference, paired
-from ictcli.types import FloatArray
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
@@ -52,15 +51,15 @@ class _Test:
     what: str
     """The start of the sentence, up to the number of points."""
     rival: str
-    found: Difference | None
-    """None where no seed finished both."""
+    found: Difference
     note: str = ""
 
 
 def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> list[Claim]:
     """Whether each variant of ict is better than grpo, than random tokens and than the others, by
     each metric, and what it gains. `kept`: the share of tokens each variant trained, to show beside
-    the comparison with random. Empty without a variant of ict; what was not run is not judged."""
+    the comparison with random. Empty without a variant of ict; what was not run, or shares
+    no seed with it, is not judged."""
     variants = list(next(iter(scores.values())))
     first: list[_Test] = []
     second: list[_Test] = []
@@ -97,10 +96,11 @@ def fork_claims(
     tests: list[_Test] = []
     for rival in (name for name in ("random", "entropy20") if name in recall):
         other = np.asarray(recall[rival], dtype=np.float64)
-        alike = mine.shape == other.shape
-        found = _paired(mine[:, None], other[:, None]) if alike else None
+        if not paired(mine[:, None], other[:, None]):
+            continue
+        found = difference(mine[:, None], other[:, None])
         what = f"{SUBJECT}'s recall of the true forks while training"
-        mean = f" ({_percent(float(np.nanmean(mine)))})" if not np.isnan(mine).all() else ""
+        mean = f" ({_percent(float(np.nanmean(mine)))})"
         name = f"unique tokens are forks, more than those of {rival}"
         tests.append(_Test(name, what + mean, rival, found, _shares(kept, rival)))
     return _judged(tests, "fork")
@@ -142,10 +142,11 @@ def _better(scores: Scores, variant: str, rival: str, note: str) -> list[_Test]:
             f"{variant} is better than {rival}: {metric}",
             f"{variant}'s {metric}",
             rival,
-            _paired(mine[variant], mine[rival]),
+            difference(mine[variant], mine[rival]),
             note,
         )
         for metric, mine in scores.items()
+        if paired(mine[variant], mine[rival])
     ]
 
 
@@ -155,42 +156,32 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
     if 1 not in ks or len(ks) < 2:
         return []
     one, many = scores["pass@1"], scores[metric := "pass@4" if 4 in ks else f"pass@{ks[-1]}"]
+    if not paired(one[variant], one[rival]):
+        return []
     room = [100 * (1 - float(np.nanmean(mine[rival]))) for mine in (one, many)]
     return [
         _Test(
             f"{variant} gains more in {metric} than in pass@1 over {_plain(rival)}",
             f"{variant}'s gain in {metric} over {_plain(rival)}",
             "its gain in pass@1",
-            _paired(many[variant] - one[variant], many[rival] - one[rival]),
+            difference(many[variant] - one[variant], many[rival] - one[rival]),
             f" {_capital(_plain(rival))} left {room[0]:.1f} points to gain in pass@1 and "
             f"{room[1]:.1f} in {metric}.",
         )
     ]
 
 
-def _paired(mine: FloatArray, other: FloatArray) -> Difference | None:
-    """`difference`; None where no seed has both."""
-    return difference(mine, other) if paired(mine, other) else None
-
-
 def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
-    """One family of tests, corrected together; pairs that share no seed stay out of it."""
-    known = [test.found for test in tests if test.found is not None]
-    told = iter(corrected(known))
-    size = sum(each.p is not None for each in known)
+    """One family of tests, corrected together."""
+    found = corrected([test.found for test in tests])
+    size = sum(each.p is not None for each in found)
     claims: list[Claim] = []
-    for test in tests:
-        about = {"rival": test.rival, "family": family, "tests": size}
-        if test.found is None:
-            sentence = f"No seed finished both {_plain(test.rival)} and what it is set against."
-            claims.append(Claim(test.name, "undecided", sentence, {**about, "seeds": 0}))
-            continue
-        each = next(told)
+    for test, each in zip(tests, found, strict=True):
         verdict: Verdict = "undecided"
         if each.differs:
             verdict = "supported" if each.value > 0 else "contradicted"
-        sentence = _sentence(test, each, size, family)
-        claims.append(Claim(test.name, verdict, sentence, {**each.json(), **about}))
+        numbers = {"rival": test.rival, **each.json(), "family": family, "tests": size}
+        claims.append(Claim(test.name, verdict, _sentence(test, each, size, family), numbers))
     return claims
 
 
@@ -221,7 +212,8 @@ def _sentence(test: _Test, found: Difference, size: int, family: str) -> str:
 
 def _signed(share: float) -> str:
     """Points, with a minus that is no hyphen."""
-    return f"{100 * share:+.1f}".replace("-", "\u2212")
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "\u2212")
 
 
 def _p(p: float) -> str:

@@ -30,7 +30,7 @@ class ForkFigures:
     hits: int
     """Forks among them."""
     recall_interval: tuple[float, float] | None = None
-    """95 %, over problems (see `over_problems`); None where it was not asked for."""
+    """95 %, over problems (see `over_problems`); None where none is known."""
     precision_interval: tuple[float, float] | None = None
 
 
@@ -94,7 +94,7 @@ def compare_forks(common: Common) -> list[ForkComparison]:
 
     found: list[ForkComparison] = []
     for label, recipe in common.recipes.items():
-        own = figures(common.kept[label])
+        own = figures(common.kept[label], bounded=True)
         rng = generator(recipe.seed, "forks")
         blind = figures(random_share(valid, own.share, rng, scope="batch"))
         size = tokens, int(per_problem.sum()), len(per_problem)

@@ -23,6 +23,8 @@ from ictcli.inspect.pieces import sign
 from ictcli.inspect.request import Session
 from ictcli.inspect.view import View, shading
 
+BESIDE = 70
+"""Cells that the two tables of candidates take beside each other."""
 QUICK = 0.3
 """Seconds that an answer of the model may take to be asked for at every move."""
 
@@ -238,7 +240,7 @@ class App:
             return []
         here = (self.view.recorded.step, self.cursor.prompt, self.cursor.position)
         if self._answer is None or self._answer[0] != here:
-            return [Text("c asks the model here", "dim")]
+            return [] if self.status else [Text("c asks the model here", "dim")]
         token = int(self.view.recorded.batch.rollouts.tokens[self.row, self.cursor.position])
         weights = self.session.model(self.view).load().sentence
         count = 3 if height < 30 else 8
@@ -250,14 +252,26 @@ class App:
 def _candidate_lines(
     position: dict[str, Any], row: int, weights: str, token: int, count: int, width: int
 ) -> list[Text]:
-    """Two tables beside each other: the likeliest tokens of p, and of P_avg."""
-    own = position["rows"][str(row + 1)]["candidates"]
-    found = [Text("likeliest of p          p   P_avg    likeliest of P_avg        P_avg", "dim")]
-    for a, b in list(zip(own, position["mean"], strict=True))[:count]:
-        text = Text()
-        text.append(set_cell_size(sign(a["text"]), 18), "bold" if a["token"] == token else "")
-        text.append(f"{figure(a['p'])}   {figure(a['mean'])}    ")
-        text.append(set_cell_size(sign(b["text"]), 26), "bold" if b["token"] == token else "")
-        text.append(figure(b["mean"]))
-        found.append(text)
+    """Two tables, beside each other where there is room: the likeliest tokens of p, and of
+    P_avg."""
+    own, mean = position["rows"][str(row + 1)]["candidates"], position["mean"]
+
+    def line(found: dict[str, Any], columns: Sequence[str], cells: int) -> Text:
+        name = set_cell_size(sign(found["text"]), cells)
+        figures = "   ".join(figure(found[column]) for column in columns)
+        return Text.assemble((name, "bold" if found["token"] == token else ""), figures)
+
+    if width >= BESIDE:
+        found = [
+            Text("likeliest of p          p   P_avg    likeliest of P_avg        P_avg", "dim")
+        ]
+        for a, b in list(zip(own, mean, strict=True))[:count]:
+            left, right = line(a, ("p", "mean"), 18), line(b, ("mean",), 26)
+            found.append(Text.assemble(left, "    ", right))
+    else:
+        fewer = max(2, count // 2)
+        found = [Text("likeliest of p          p   P_avg", "dim")]
+        found += [line(one, ("p", "mean"), 18) for one in own[:fewer]]
+        found.append(Text("likeliest of P_avg        P_avg", "dim"))
+        found += [line(one, ("mean",), 26) for one in mean[:fewer]]
     return [*found, *(Text(line, "dim") for line in wrap(weights, width))]

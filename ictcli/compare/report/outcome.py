@@ -55,16 +55,17 @@ def sizes(result: Result) -> str:
 
 def verdicts(result: Result) -> Section:
     claims = result["claims"]
+    noted: list[Any] = result.get("notes") or []
+    blocks: list[Block] = [Text(visible(str(note)), "absent") for note in noted]
     if not claims:
         none = "No claim is judged: none of the methods it takes was run to its end."
-        return Section("verdicts", "Verdicts", [Text(none, "absent")])
+        return Section("verdicts", "Verdicts", [*blocks, Text(none, "absent")])
     meaning = (
         "Supported: the difference has the sign that the paper gives it and is told from 0 at 5 % "
         "after Holm's correction, or every seed is within the bounds named. Contradicted: it is "
         "told, and is the other way. Undecided: neither; that is no evidence that there is no "
         "difference."
     )
-    blocks: list[Block] = []
     for family, title in FAMILIES.items():
         mine = [c for c in claims if _family(c) == family]
         if mine:

@@ -69,10 +69,8 @@ def paper(result: Result) -> Section:
 
 def failed(result: Result) -> Section:
     found: Any = result["failed"] or []
-    noted: list[Any] = result.get("notes") or []
-    notes = [Items([visible(str(note)) for note in noted])] if noted else []
     if not found:
-        return Section("failed", "Failed runs", [Text("No run failed.", "absent"), *notes])
+        return Section("failed", "Failed runs", [Text("No run failed.", "absent")])
     are = "is" if len(found) == 1 else "are"
     told = f"{counted(len(found), 'run')} failed and {are} in no figure or table:"
     left = (
@@ -80,7 +78,7 @@ def failed(result: Result) -> Section:
         "chance."
     )
     lines = Items([visible(line) for line in found])
-    blocks: list[Block] = [Text(told), lines, *notes, Text(left, "note")]
+    blocks: list[Block] = [Text(told), lines, Text(left, "note")]
     return Section("failed", "Failed runs", blocks)
 
 

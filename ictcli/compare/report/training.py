@@ -28,6 +28,7 @@ from ictcli.compare.report.numbers import (
     percent,
     setting,
     size,
+    word,
 )
 from ictcli.compare.report.palette import Looks, variant
 from ictcli.inspect.pieces import visible
@@ -150,6 +151,7 @@ def tuning(result: Result, looks: Looks) -> Section:
     metrics = list(
         dict.fromkeys(m for tries in tuned.values() for reached in tries.values() for m in reached)
     )
+    chosen = any(one.get("chosen") for one in result["variants"])
     columns = [
         text_column("method"),
         *(
@@ -157,7 +159,7 @@ def tuning(result: Result, looks: Looks) -> Section:
             for tried in settings
             for metric in metrics
         ),
-        Column("lr of the runs", ("lr",)),
+        text_column("chosen") if chosen else Column("lr of the runs", ("lr",)),
     ]
     rows = [
         [
@@ -167,7 +169,7 @@ def tuning(result: Result, looks: Looks) -> Section:
                 for tried in settings
                 for metric in metrics
             ),
-            of(one["lr"], setting),
+            word(one.get("chosen") or ABSENT) if chosen else of(one["lr"], setting),
         ]
         for one in result["variants"]
         if one["label"] in tuned
