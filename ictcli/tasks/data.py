@@ -110,7 +110,7 @@ def math(data: str | None = None, verify: Verifier | None = None) -> Task:
         problems.append(Problem(id_, text(row, "problem"), boxed(solution) or ""))
         solutions[id_] = solution
         level = str(row.columns.get("level")).removeprefix("Level ")
-        if level.isdigit():  # two of the rows say `Level ?`
+        if level.isdigit():  # not of every row: `Level ?`
             levels[id_] = float(level)
     unsolved = {p.id for p in problems if not p.gold}
     domain = Domain(verify or find_verifier("math"), BOXED)

@@ -85,7 +85,13 @@ def described(recipe: Recipe, task: Task, heldout: Sequence[Problem]) -> dict[st
 
 
 def check_unchanged(recorded: dict[str, Any], now: dict[str, Any], folder: str) -> None:
-    """UserError where the problems of a run are not those it began with."""
+    """UserError where the problems of a run are not those it began with, or where that cannot be
+    known because it began before they were recorded, when another rule held problems out."""
+    if recorded and "train" not in recorded:
+        raise UserError(
+            f"{folder} was begun by an earlier ictcli, which held out other problems.",
+            "finish it with that version, or train in another folder: --run OTHER",
+        )
     for part, words in (("train", "train on"), ("heldout", "evaluate on")):
         if part in recorded and recorded[part] != now[part]:
             raise UserError(

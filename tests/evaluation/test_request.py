@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from ictcli.errors import UserError
+from ictcli.evaluation.asking import table_of
 from ictcli.evaluation.identity import settings_of
 from ictcli.evaluation.request import Request, find_benchmarks, find_contenders
 from ictcli.evaluation.trained import as_trained
+from ictcli.settings import ColumnSettings, HubSettings
 
 
 def bench(folder: Path, *names: str) -> None:
@@ -90,3 +92,17 @@ def test_a_model_is_never_named_as_a_folder_above(
     found = find_contenders([".", f"../{tiny_model.name}/../{tiny_model.name}/."], Request())
     assert not any(".." in Path(one.name).parts or not one.name for one in found)
     assert not inner.exists()
+
+
+def test_columns_are_named_for_the_data_sets_they_are_of(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("frage,antwort\n1+1=,2\n")
+    columns = table_of(ColumnSettings, "--columns", ["prompt=frage", "gold=antwort"])
+    request = Request(columns=columns)
+    (mine, chain) = find_benchmarks(f"{tmp_path / 'mine.csv'},chain", (), request)
+    assert [(p.prompt, p.gold) for p in mine.problems] == [("1+1=", "2")] and chain.problems
+    with pytest.raises(UserError, match="--columns is of data sets of one's own, not of chain"):
+        find_benchmarks("chain", (), request)
+    with pytest.raises(UserError, match="--hub is of hub:owner/name, not of"):
+        find_benchmarks(str(tmp_path / "mine.csv"), (), Request(hub=HubSettings(split="x")))
+    with pytest.raises(UserError, match=r"--columns golds=x is not KEY=VALUE \(did you mean gold"):
+        table_of(ColumnSettings, "--columns", ["golds=x"])

@@ -218,6 +218,7 @@ def test_the_real_gsm8k() -> None:
     task = find_task("gsm8k", data=real("gsm8k/train.jsonl"))
     assert (len(bench.problems(None)), len(task.finite)) == (1319, 7473)
     assert not bench.notes and not task.notes
+    assert (len(task.train), len(task.heldout(10_000))) == (7034, 439)  # as the recipes say
     for p in (*bench.problems(None), *task.finite):
         int(p.gold.replace(",", ""))
     held = {p.prompt for p in task.heldout(10_000)}

@@ -204,7 +204,9 @@ def test_a_run_knows_its_problems_again(tmp_path: Path) -> None:
     assert known["train"] == {"problems": len(task.train), "sha256": digest_of(task.train)}
     assert known["file"] == "rows.jsonl" and len(known["examples"]) == 1
     check_unchanged(known, described(recipe, task, task.heldout(9)), "run")
-    check_unchanged({"file": "of a run of before"}, known, "run")
+    check_unchanged({}, described(recipe, task, []), "run")  # a task without data, of before
+    with pytest.raises(UserError, match="run was begun by an earlier ictcli"):
+        check_unchanged({"file": "rows.jsonl", "sha256": "0"}, known, "run")
     for part, words in (("train", "train on"), ("heldout", "evaluate on")):
         now = {**known, part: {**known[part], "sha256": "0" * 64}}
         with pytest.raises(UserError, match=f"problems to {words} changed since run began"):
