@@ -23,9 +23,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ictcli.runs import Run
+
 SMALL = (
-    *("model=builtin:chain", "warmup=4", "prompts=4", "group=4", "max_tokens=48", "steps=60"),
-    *("eval.problems=16", "eval.n=2", "eval.k=[1,2]", "eval.every=7", "record.rollouts_every=3"),
+    *("model=builtin:chain", "warmup=4", "prompts=4", "group=4", "max_tokens=48", "steps=90"),
+    *("eval.problems=16", "eval.n=2", "eval.k=[1,2]", "eval.every=5", "record.rollouts_every=3"),
     *("update.epochs=2", "update.minibatch=2", "kl=0.01", "checkpoint.every=2"),
     *("checkpoint.best=eval/pass@1", "lr=2e-4"),
 )
@@ -83,7 +85,7 @@ def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Callable[
         return wait(process, lambda: time.monotonic() > limit)
 
     def stepped(process: subprocess.Popen[bytes], startup: float) -> bool:
-        target = runs.steps() + chance.randrange(1, 6)
+        target = runs.steps() + chance.randrange(1, 4)
         reached = runs.saved()
         if not wait(process, lambda: runs.steps() <= reached or runs.steps() >= target):
             return False
@@ -148,7 +150,7 @@ def soak(runs: Runs, kills: int, chance: random.Random, seed: int) -> int:
         print((runs.base / "whole.log").read_text())
         return 1
     print(f"seed {seed}: uninterrupted in {time.monotonic() - begun:.1f} s, start-up {startup:.1f}")
-    kinds = moments(runs, chance)
+    kinds, steps = moments(runs, chance), len(Run(runs.base / "whole").lines("metrics.jsonl"))
     counts: collections.Counter[str] = collections.Counter()
     lost: list[int] = []
     while sum(counts.values()) < kills:
@@ -156,6 +158,8 @@ def soak(runs: Runs, kills: int, chance: random.Random, seed: int) -> int:
         kind = chance.choices(list(kinds), [share for share, _ in kinds.values()])[0]
         if left <= kills // 10:  # the last ones, since nothing comes behind
             kind = "finishing"
+        elif steps - runs.saved() < 10:
+            kind = "starting"
         process = runs.start()
         if not kinds[kind][1](process, startup):
             if process.wait():

@@ -1,5 +1,7 @@
-"""Writing so that a kill, a power cut or a full disk never leaves half a file: beside, synced,
-renamed, and the folder synced that holds the name."""
+"""Writing so that a kill, a power cut or a full disk leaves no half file: beside, synced, renamed.
+
+Then the folder is synced that holds the name.
+"""
 
 from __future__ import annotations
 
@@ -62,12 +64,12 @@ def new_folder(path: Path) -> Generator[Path]:
                 file.chmod(0o644)  # safetensors writes for its owner alone
             sync(file)
         sync(beside)
-        if path.exists():
-            path.rename(old)
         try:
+            if path.exists():
+                path.rename(old)
             beside.rename(path)
-        except OSError:
-            if old.exists():
+        except BaseException:  # Ctrl-C too
+            if old.exists() and not path.exists():
                 old.rename(path)
             raise
         sync(path.parent)

@@ -34,7 +34,16 @@ from ictcli import checkpoints
 from ictcli.checkpoints import DAMAGE, DamagedError, State
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.files import is_leftover, new_file, numbered, sweep, sync, write_json, write_text
+from ictcli.files import (
+    is_leftover,
+    make_folder,
+    new_file,
+    numbered,
+    sweep,
+    sync,
+    write_json,
+    write_text,
+)
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.step import Batch, Plan
 
@@ -58,7 +67,7 @@ class Run:
             if is_run(folder):  # never advise to delete what is not ours
                 ways = f"ictcli resume {folder} continues it; {ways}; rm -r {folder} starts over"
             raise UserError(f"The run folder {folder} exists already.", ways)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         run = Run(folder)
         run.lock()
         run._created = True
@@ -216,7 +225,7 @@ class Run:
 
         rollouts = batch.rollouts
         path = self.folder / "rollouts" / f"step-{step:06d}.safetensors"
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         arrays = {
             "tokens": rollouts.tokens.astype(np.int32),
             "lengths": rollouts.lengths.astype(np.int32),
@@ -246,11 +255,16 @@ class Run:
 
 def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and description of a recorded batch: tokens, lengths, finished, logp, advantage,
-    kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts."""
+    kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts. UserError
+    where another version of ictcli wrote it."""
     from safetensors import safe_open
 
     with cast(Any, safe_open)(path, "np") as opened:
         about = json.loads(opened.metadata()["ictcli"])
+        if about["format"] != FORMAT:
+            raise UserError(
+                f"{path} was written by another version of ictcli.", "inspect it with that version"
+            )
         return {name: opened.get_tensor(name) for name in opened.keys()}, about  # noqa: SIM118
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -140,6 +141,25 @@ def test_folders_in_a_new_folder_stay_folders(tmp_path: Path) -> None:
         (beside / "in" / "deep" / "one").write_text("1")
     assert (tmp_path / "a" / "in" / "deep" / "one").read_text() == "1"
     assert (tmp_path / "a" / "in").stat().st_mode & 0o100
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_on_macos_the_drive_is_asked_and_not_only_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Where the file system does not know how, the system is."""
+    asked: list[object] = []
+
+    def control(descriptor: int, command: object) -> None:
+        asked.append(command)
+        if not known:
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: asked.append("fsync"))
+    write_text(tmp_path / "a", "a")
+    assert asked == ([51, 51] if known else [51, "fsync"] * 2)  # the file, and its folder
 
 
 def test_sweep_takes_leftovers_and_nothing_else(tmp_path: Path) -> None:

@@ -118,7 +118,8 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
         running.send(signal.SIGKILL)
         assert running.wait().code == -signal.SIGKILL
         for path in (runs.base / "killed").rglob("*"):  # as a clock leaves it that is set back
-            os.utime(path, (chance.randrange(1 << 31),) * 2)
+            then = chance.randrange(1 << 31)
+            os.utime(path, (then, then))
         running = runs.resume("killed")
     finish(running)
     assert runs.result("killed") == runs.result("whole")
