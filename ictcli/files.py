@@ -1,9 +1,13 @@
-"""Writing so that a kill or a full disk never leaves half a file: beside, synced, renamed."""
+"""Writing so that a kill, a power cut or a full disk leaves no half file: beside, synced, renamed.
+
+Then the folder is synced that holds the name.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
@@ -15,7 +19,7 @@ from typing import Any
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file's content in one move; its folder is made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with new_file(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
@@ -34,8 +38,10 @@ def new_file(path: Path) -> Generator[Path]:
             yield beside
         sync(beside)
         beside.replace(path)
+        sync(path.parent)
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # of a disk that takes nothing: the first error counts
+            beside.unlink(missing_ok=True)
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -47,23 +53,37 @@ def write_json(path: Path, data: Any) -> None:
 def new_folder(path: Path) -> Generator[Path]:
     """A folder to fill, renamed to `path` at the end; an older `path` is replaced."""
     beside, old = _beside(path, "tmp"), _beside(path, "old")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     try:
         shutil.rmtree(beside, ignore_errors=True)  # of a killed process with the same number
         beside.mkdir()
         with _disk_faults(path):
             yield beside
-        for file in beside.iterdir():
-            file.chmod(0o644)  # safetensors writes for its owner alone
+        for file in sorted(beside.rglob("*"), reverse=True):  # what a folder holds before itself
+            if not file.is_dir():
+                file.chmod(0o644)  # safetensors writes for its owner alone
             sync(file)
         sync(beside)
-        if path.exists():
-            path.rename(old)
-        beside.rename(path)
+        try:
+            if path.exists():
+                path.rename(old)
+            beside.rename(path)
+        except BaseException:  # Ctrl-C too
+            if old.exists() and not path.exists():
+                old.rename(path)
+            raise
         sync(path.parent)
     finally:
         for leftover in (beside, old):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, so that a power cut leaves them."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
 
 
 def _beside(path: Path, kind: str) -> Path:
@@ -76,10 +96,31 @@ def is_leftover(path: Path) -> bool:
     return re.fullmatch(r"\..+\.\d+\.(tmp|old)|\.tmp\w{6}", path.name) is not None
 
 
+def drop(folder: Path) -> None:
+    """Remove a folder: it loses its name before its first file."""
+    beside = _beside(folder, "tmp")
+    shutil.rmtree(beside, ignore_errors=True)
+    folder.rename(beside)
+    sync(folder.parent)
+    shutil.rmtree(beside, ignore_errors=True)
+
+
+def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
+    """(number, path) of a folder's entries of that name, ascending; whatever else lies there is
+    somebody's own."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    found = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
+    return sorted((int(match[1]), folder / name) for match, name in found)
+
+
 def sweep(folder: Path) -> None:
-    """Remove what killed writes left in a folder that no other process writes to."""
+    """Remove what killed writes left in a folder that no other process writes to. What was moved
+    aside and not yet replaced is moved back."""
     for path in [path for path in folder.rglob(".*") if is_leftover(path)]:
-        if path.is_dir():
+        aside = re.fullmatch(r"\.(.+)\.\d+\.old", path.name)
+        if aside and not (place := path.with_name(aside[1])).exists():
+            path.rename(place)
+        elif path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
@@ -102,10 +143,28 @@ def _disk_faults(path: Path) -> Generator[None]:
         raise
 
 
+NOT_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
+"""Some network disks sync files only, and a folder may take files without showing its names."""
+
+
 def sync(path: Path) -> None:
-    """Ask the disk to hold a file or folder now."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Have the disk hold a file, or a folder's names, before this returns. macOS' fsync stops at
+    the drive's own cache: there it is F_FULLFSYNC, where the file system knows it."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            _sync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if path.is_dir() and error.errno in NOT_OF_FOLDERS:
+            return
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _sync(descriptor: int) -> None:
+    if full := getattr(fcntl, "F_FULLFSYNC", None):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, full)
+            return
+    os.fsync(descriptor)

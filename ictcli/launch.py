@@ -11,12 +11,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ictcli import __version__
+from ictcli.checkpoints import begun_with, identity_of
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import encodable, write_json
 from ictcli.prompts import encode
 from ictcli.recipe import Recipe
-from ictcli.runs import Run
+from ictcli.runs import FORMAT, Run
 from ictcli.step import task_of
 from ictcli.tracking.watch import tracked
 from ictcli.trainer import Watcher, train
@@ -36,6 +37,7 @@ def versions() -> dict[str, str]:
 def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
     """What environment.json holds."""
     return {
+        "format": FORMAT,
         "ictcli": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -101,7 +103,10 @@ def launch(
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         attach(engine)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
+        model = identity_of(recipe.model, recipe.engine)
         if run.read("environment.json") is None:  # a resumed run keeps the first one's
-            run.write("environment.json", {**environment(engine, recipe), "data": task.source})
+            about = {"data": task.source, "model": {"name": recipe.model, "sha256": model}}
+            run.write("environment.json", {**environment(engine, recipe), **about})
+        begun_with(run.folder, model)
         with tracked(run, recipe, watch) as telling:
             return train(run, recipe, task, engine, telling, interrupted)

@@ -104,7 +104,7 @@ def _with_adapter(folder: Path) -> Source:
     if (Path(base) / ADAPTER_CONFIG).is_file():
         raise UserError(
             f"{folder} holds adapters of a model that is adapters itself, {base}.",
-            "ictcli export RUN makes a whole model of a run",
+            "ictcli export RUN --merge makes a whole model of a run",
         )
     return Source(locate(base).path, folder)
 
@@ -181,6 +181,27 @@ def snapshot(path: str) -> Path | None:
 
     found = try_to_load_from_cache(path, "config.json")
     return Path(found).parent if isinstance(found, str) else None
+
+
+def identity(source: Source) -> str:
+    """A checksum of what a run begins with: config.json and the weights, as `fingerprint` reads
+    them, whatever else is put beside them. Empty where their folder is not known."""
+    folder = snapshot(source.path)
+    if folder is None:
+        return ""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(_read_object(index)["weight_map"].values()))
+    else:
+        names = sorted(path.name for path in folder.glob("*.safetensors"))
+        if "model.safetensors" in names:
+            names = ["model.safetensors"]
+    found = hashlib.sha256()
+    for file in (folder / "config.json", *(folder / name for name in names)):
+        if file.is_file():
+            found.update(f"{file.stat().st_size}\n".encode())
+            _update(found, file)
+    return found.hexdigest()
 
 
 def rope_settings(config: dict[str, Any]) -> dict[str, Any]:

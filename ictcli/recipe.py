@@ -17,6 +17,7 @@ from ictcli import plugins
 from ictcli.algorithm.methods import METHODS, Method, Options, ShareOptions, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError, nearest
+from ictcli.metrics import unrecorded
 from ictcli.rewards.answers import compiled
 from ictcli.settings import (
     AdapterSettings,
@@ -211,6 +212,9 @@ def _sound(recipe: Recipe, source: str) -> None:
         )
     if reward.pattern is not None:
         compiled(reward.pattern)
+    best = recipe.checkpoint.best
+    if best is not None and (fault := unrecorded(recipe, best)):
+        raise UserError(f"{source}: checkpoint.best = {best!r} {fault[0]}.", fault[1])
 
 
 def _find_files(data: dict[str, Any], base: Path) -> None:
@@ -283,6 +287,15 @@ def to_toml(recipe: Recipe) -> str:
     import tomli_w
 
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def with_threads(recipe: Recipe, threads: int | None) -> Recipe:
+    """The recipe, for a sitting on so many CPU threads at most; its run's own file stays."""
+    if not threads:
+        return recipe
+    return recipe.model_copy(
+        update={"engine": recipe.engine.model_copy(update={"threads": threads})}
+    )
 
 
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@
 | timings.jsonl | one line a step: seconds and memory, which no two runs share |
 | rollouts/step-*.safetensors | recorded rollouts: tokens, statistics, kept mask, texts |
 | eval/*.json, eval/*.jsonl | evaluations and their samples |
-| checkpoints/step-*/ | weights, optimiser state, state.json |
+| checkpoints/ | what it goes on from: `ictcli.checkpoints` |
 | model/ | the final model in Hugging Face layout |
 | summary.json | before, after, and the totals |
 | failure.json | why the last sitting failed, where it did |
@@ -19,46 +19,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
 import numpy as np
 from filelock import FileLock, Timeout
-from safetensors import SafetensorError
 
+from ictcli import checkpoints
+from ictcli.checkpoints import DAMAGE, DamagedError, State
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.files import is_leftover, new_file, new_folder, sweep, sync, write_json, write_text
+from ictcli.files import (
+    is_leftover,
+    make_folder,
+    new_file,
+    numbered,
+    sweep,
+    sync,
+    write_json,
+    write_text,
+)
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.step import Batch, Plan
 
 FORMAT = 1
-DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
-"""What reading a damaged checkpoint raises; a full memory or a failing disk is not that."""
-
-
-@dataclass
-class State:
-    """What a checkpoint carries besides weights and optimiser; all else follows from the step."""
-
-    step: int = 0
-    nonfinite: int = 0
-    """Steps skipped in a row for a loss, gradient or logit that was not finite."""
-    skipped: int = 0
-    """Steps skipped in all."""
-    first_entropy: float | None = None
-    tokens_sampled: int = 0
-    tokens_kept: int = 0
-    wall_s: float = 0.0
-    """Seconds of the steps, evaluations between them included."""
-    train_s: float = 0.0
-    """The same without evaluations."""
+"""Of recorded rollouts, summary.json and environment.json."""
 
 
 class Run:
@@ -77,7 +67,7 @@ class Run:
             if is_run(folder):  # never advise to delete what is not ours
                 ways = f"ictcli resume {folder} continues it; {ways}; rm -r {folder} starts over"
             raise UserError(f"The run folder {folder} exists already.", ways)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         run = Run(folder)
         run.lock()
         run._created = True
@@ -130,30 +120,23 @@ class Run:
 
     def checkpoints(self) -> list[Path]:
         """Complete checkpoints, oldest first."""
-        return [
-            path
-            for _, path in numbered(self.folder / "checkpoints", r"step-(\d+)")
-            if (path / "state.json").is_file()
-        ]
+        return checkpoints.complete(self.folder)
 
     def checkpoint(self, engine: Engine, state: State, last: int) -> Path:
-        """Save a checkpoint and drop all but the `last` newest."""
-        path = self.folder / "checkpoints" / f"step-{state.step:06d}"
+        """Save a checkpoint; drop all but the `last` newest and the best."""
         for file in self.folder.glob("*.jsonl"):
             sync(file)  # a checkpoint counts their lines
-        with new_folder(path) as folder:
-            engine.save(folder)
-            about = {"format": FORMAT, "recipe": self._recipe_hash(), **asdict(state)}
-            write_json(folder / "state.json", about)
-        for old in self.checkpoints()[:-last]:
-            shutil.rmtree(old)
+        sync(self.folder)
+        path = checkpoints.save(self.folder, engine, state, self._recipe_hash())
+        checkpoints.settle(self.folder, state, last)
         return path
 
     def restore(self, engine: Engine, say: Callable[[str], None]) -> State:
-        """Bring engine and metrics back to the newest checkpoint that can be read, or to the
-        beginning where none was ever saved. What is passed over is told to `say`."""
+        """Bring engine and metrics back to the newest checkpoint that is whole, or to the beginning
+        where none was ever saved. What is passed over is told to `say`."""
         sweep(self.folder)
         state = self._newest(engine, say)
+        checkpoints.mark(self.folder, state)
         for name in ("metrics.jsonl", "timings.jsonl"):
             kept = [line for line in self.lines(name) if line["step"] <= state.step]
             if name == "metrics.jsonl" and len(kept) != state.step:
@@ -170,32 +153,18 @@ class Run:
         return state
 
     def _newest(self, engine: Engine, say: Callable[[str], None]) -> State:
-        found = self.checkpoints()
-        for path in reversed(found):
+        found = checkpoints.found(self.folder)
+        for _, path in reversed(found):
             try:
-                return self._read(path, engine)
+                return checkpoints.read(path, engine, self._recipe_hash())
             except DAMAGE as error:
-                say(f"The checkpoint {path} is damaged ({error!r}); trying the one before.")
+                reason = error if isinstance(error, DamagedError) else repr(error)
+                say(f"The checkpoint {path} is damaged ({reason}); trying the one before.")
         if found:
             raise RunFailedError(
                 f"No checkpoint of {self.folder} can be read.", "train again in another folder"
             )
         return State()
-
-    def _read(self, path: Path, engine: Engine) -> State:
-        data = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        if data.pop("format") != FORMAT:
-            raise UserError(
-                f"{path} was written by another version of ictcli.",
-                "resume with that version, or train again",
-            )
-        if data.pop("recipe") != self._recipe_hash():
-            raise UserError(
-                f"{self.folder / 'recipe.toml'} was changed since {path} was saved.",
-                "put it back, or train the changed recipe as a run of its own",
-            )
-        engine.restore(path)
-        return State(**data)
 
     def _recipe_hash(self) -> str:
         """Of what decides a run's numbers: where its files lie, what holds them and who is warned
@@ -210,13 +179,15 @@ class Run:
     # What a step leaves
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """The complete lines of metrics.jsonl or timings.jsonl; a torn last one is left out."""
+        """The lines of metrics.jsonl or timings.jsonl, up to one that a kill or power cut tore."""
         path = self.folder / name
-        if not path.exists():
-            return []
-        text = path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        return [json.loads(line) for line in whole.splitlines()]
+        found: list[dict[str, Any]] = []
+        for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
+            try:
+                found.append(json.loads(line if line.endswith(b"\n") else b""))
+            except ValueError:
+                break
+        return found
 
     def means(self, names: Sequence[str], after: int = 0) -> dict[str, float]:
         """Means of metrics over the steps behind `after`, of those that exist."""
@@ -236,9 +207,17 @@ class Run:
         write_json(self.folder / name, data)
 
     def read(self, name: str) -> Any | None:
-        """A JSON file of the folder, or None where it is not there yet."""
+        """A JSON file of the folder, or None where it is not there yet. UserError where another
+        version of ictcli wrote it."""
         path = self.folder / name
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        if not path.is_file():
+            return None
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found.get("format", FORMAT) != FORMAT:
+            raise UserError(
+                f"{path} was written by another version of ictcli.", "read it with that version"
+            )
+        return found
 
     def record_rollouts(self, step: int, batch: Batch, plan: Plan) -> None:
         """One batch with everything its training was decided on (see `read_rollouts`)."""
@@ -246,7 +225,7 @@ class Run:
 
         rollouts = batch.rollouts
         path = self.folder / "rollouts" / f"step-{step:06d}.safetensors"
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         arrays = {
             "tokens": rollouts.tokens.astype(np.int32),
             "lengths": rollouts.lengths.astype(np.int32),
@@ -276,20 +255,17 @@ class Run:
 
 def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and description of a recorded batch: tokens, lengths, finished, logp, advantage,
-    kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts."""
+    kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts. UserError
+    where another version of ictcli wrote it."""
     from safetensors import safe_open
 
     with cast(Any, safe_open)(path, "np") as opened:
         about = json.loads(opened.metadata()["ictcli"])
+        if about["format"] != FORMAT:
+            raise UserError(
+                f"{path} was written by another version of ictcli.", "inspect it with that version"
+            )
         return {name: opened.get_tensor(name) for name in opened.keys()}, about  # noqa: SIM118
-
-
-def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
-    """(number, path) of a folder's entries of that name, ascending; whatever else lies there is
-    somebody's own."""
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    found = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
-    return sorted((int(match[1]), folder / name) for match, name in found)
 
 
 def is_run(folder: Path) -> bool:

@@ -180,7 +180,10 @@ class EvalSettings(Table):
 class CheckpointSettings(Table):
     every: int = Field(default=25, ge=1)
     last: int = Field(default=2, ge=1)
-    """How many checkpoints are kept."""
+    """How many checkpoints are kept, besides the best."""
+    best: str | None = Field(default=None, min_length=1)
+    """A number of metrics.jsonl by which the best checkpoint is kept too, like eval/pass@1;
+    -NAME: the lower, the better."""
 
 
 class RecordSettings(Table):

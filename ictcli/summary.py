@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ictcli.checkpoints import State
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import evaluate
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
-from ictcli.runs import Run, State
+from ictcli.runs import FORMAT, Run
 from ictcli.seeds import seed_of
 from ictcli.step import sampling_of
 from ictcli.tasks import Task
@@ -94,7 +95,8 @@ def finish(
             engine.export_adapter(folder)
         else:
             engine.export(folder)
-    summary = {
+    summary: dict[str, Any] = {
+        "format": FORMAT,
         "task": recipe.task,
         "method": recipe.rule.name,
         "seed": recipe.seed,
@@ -112,5 +114,11 @@ def finish(
         "peak_bytes": engine.peak_memory(),
         "model": str(made),
     }
+    if recipe.checkpoint.best:
+        summary["best"] = {
+            "metric": state.best_metric,
+            "step": state.best_step,
+            "value": state.best_value,
+        }
     run.write("summary.json", summary)
     return summary

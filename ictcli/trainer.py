@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ictcli import checkpoints
 from ictcli.algorithm.alarms import entropy_alarm
+from ictcli.checkpoints import State
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError
+from ictcli.metrics import direction, is_dense
 from ictcli.recipe import Recipe
-from ictcli.runs import Run, State
+from ictcli.runs import Run
 from ictcli.step import Batch, Plan, fork_mask, measure, optimise, sample_batch, select
 from ictcli.summary import evaluation, finish
 from ictcli.tasks import Task
@@ -103,18 +106,44 @@ def train(
             run.record_rollouts(number, batch, plan)
         watch.stepped(Step(number, batch, plan, metrics, timing))
         stop = interrupted()
-        if state.nonfinite == 0 and (
-            stop or number % recipe.checkpoint.every == 0 or number == recipe.steps
-        ):
-            run.checkpoint(engine, state, recipe.checkpoint.last)
-        sound_alarms(run, engine, recipe, state, metrics, watch)
+        if state.nonfinite == 0:
+            due = number % recipe.checkpoint.every == 0 or number == recipe.steps
+            best = is_best(recipe, state, metrics, watch, failures, due=due)
+            if stop or due or best or alarm_of(recipe, state, metrics)[0] == "stop":
+                run.checkpoint(engine, state, recipe.checkpoint.last)
+        sound_alarms(run, recipe, state, metrics, watch)
         if stop and number < recipe.steps:
             saved = "and saved" if state.nonfinite == 0 else "but not saved: it was not finite"
             raise InterruptedRunError(
                 f"Interrupted: step {number} of {recipe.steps} is finished {saved}.",
                 f"ictcli resume {run.folder}",
             )
-    return finish(run, recipe, engine, state, before, judge("after"))
+    after = judge("after")
+    if state.nonfinite == 0:  # the last step's weights are judged by it too
+        figures = {f"eval/pass@{k}": after[f"pass@{k}"]["value"] for k in recipe.eval.k}
+        if is_best(recipe, state, figures, watch, failures, due=False):
+            checkpoints.settle(run.folder, state, recipe.checkpoint.last)
+    return finish(run, recipe, engine, state, before, after)
+
+
+def is_best(
+    recipe: Recipe,
+    state: State,
+    metrics: dict[str, Any],
+    watch: Watcher,
+    known: set[str],
+    *,
+    due: bool,
+) -> bool:
+    """Whether a step is the best so far by `checkpoint.best`; a number that is not there is warned
+    of once."""
+    wanted = recipe.checkpoint.best
+    if wanted and due and is_dense(name := direction(wanted)[0]) and metrics.get(name) is None:
+        message = f"checkpoint.best: step {state.step} has no {name}, and is not judged by it."
+        if wanted not in known:
+            known.add(wanted)
+            watch.warned(message)
+    return checkpoints.judge(state, wanted, metrics, due=due)
 
 
 def report_failures(batch: Batch, known: set[str], watch: Watcher) -> None:
@@ -139,9 +168,16 @@ def count(state: State, batch: Batch, plan: Plan, metrics: dict[str, Any], secon
     state.skipped += not metrics["finite"]
 
 
+def alarm_of(recipe: Recipe, state: State, metrics: dict[str, Any]) -> tuple[str, str]:
+    """(reaction, alarm) of a finished step: off, warn or stop; collapse, explosion or none."""
+    alarm = None
+    if state.first_entropy and metrics["entropy"] is not None:
+        alarm = entropy_alarm(state.first_entropy, metrics["entropy"])
+    return (getattr(recipe.alarms, alarm), alarm) if alarm else ("off", "")
+
+
 def sound_alarms(
     run: Run,
-    engine: Engine,
     recipe: Recipe,
     state: State,
     metrics: dict[str, Any],
@@ -161,10 +197,7 @@ def sound_alarms(
                 f"train again with a smaller learning rate than lr={recipe.lr:g}",
             )
         return  # nothing moved, and nothing of a skipped step is saved
-    alarm = None
-    if state.first_entropy and metrics["entropy"] is not None:
-        alarm = entropy_alarm(state.first_entropy, metrics["entropy"])
-    reaction = getattr(recipe.alarms, alarm) if alarm else "off"
+    reaction, alarm = alarm_of(recipe, state, metrics)
     if reaction == "off":
         return
     message = (
@@ -172,9 +205,8 @@ def sound_alarms(
         f"{state.first_entropy:.3g} at the first."
     )
     if reaction == "stop":
-        path = run.checkpoint(engine, state, recipe.checkpoint.last)
         raise RunFailedError(
-            f"{message} This step is saved as {path}.",
+            f"{message} This step is saved as {saved[-1]}.",
             f"set alarms.{alarm} to warn in {run.folder / 'recipe.toml'}, then resume the run",
         )
     watch.warned(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -116,16 +117,62 @@ def test_other_errors_pass_as_they_are(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "missing")
 
 
+def test_what_was_moved_aside_and_never_replaced_is_moved_back(tmp_path: Path) -> None:
+    (tmp_path / ".model.8.old").mkdir()
+    (tmp_path / ".model.8.old" / "one").write_text("1")
+    (tmp_path / ".model.8.tmp").mkdir()
+    sweep(tmp_path)
+    assert names(tmp_path) == {"model"}
+    assert names(tmp_path / "model") == {"one"}
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one").write_text("1")
+    with pytest.raises(OSError), new_folder(tmp_path / "a") as beside:
+        (beside / "two").write_text("2")
+        beside.rename(tmp_path / "stolen")
+    assert names(tmp_path / "a") == {"one"}
+
+
+def test_folders_in_a_new_folder_stay_folders(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "a") as beside:
+        (beside / "in" / "deep").mkdir(parents=True)
+        (beside / "in" / "deep" / "one").write_text("1")
+    assert (tmp_path / "a" / "in" / "deep" / "one").read_text() == "1"
+    assert (tmp_path / "a" / "in").stat().st_mode & 0o100
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_on_macos_the_drive_is_asked_and_not_only_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Where the file system does not know how, the system is."""
+    asked: list[object] = []
+
+    def control(descriptor: int, command: object) -> None:
+        asked.append(command)
+        if not known:
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: asked.append("fsync"))
+    write_text(tmp_path / "a", "a")
+    assert asked == ([51, 51] if known else [51, "fsync"] * 2)  # the file, and its folder
+
+
 def test_sweep_takes_leftovers_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "checkpoints" / ".step-000003.77.tmp").mkdir(parents=True)
     (tmp_path / "checkpoints" / ".step-000003.77.tmp" / "weights").write_text("half")
-    (tmp_path / ".model.8.old").mkdir()
+    for name in ("model", ".model.8.old"):
+        (tmp_path / name).mkdir()
     (tmp_path / ".metrics.jsonl.123.tmp").write_text("half")
     (tmp_path / ".tmp0CrItG").write_text("half")  # of safetensors
     kept = {"notes.tmp", ".hidden", ".a.tmp", ".lock", "a.8.old"}
     for name in kept:
         (tmp_path / name).write_text("mine")
     sweep(tmp_path)
-    assert names(tmp_path) == kept | {"checkpoints"}
+    assert names(tmp_path) == kept | {"checkpoints", "model"}
     assert names(tmp_path / "checkpoints") == set()
     assert not any(is_leftover(tmp_path / name) for name in kept)

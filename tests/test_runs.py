@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ictcli.checkpoints import State
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import EngineSettings, OptimizerSettings, Recipe, load_recipe
-from ictcli.runs import Run, State, free_folder, is_run, read_rollouts
+from ictcli.runs import Run, free_folder, is_run, read_rollouts
 from ictcli.step import sample_batch, select
 from ictcli.tasks import find_task
 
@@ -125,30 +126,53 @@ def test_a_checkpoint_of_another_format_is_refused(
     tmp_path: Path, recipe: Recipe, engine: Engine
 ) -> None:
     with Run.create(tmp_path / "run", recipe) as run:
-        path = run.checkpoint(engine, State(step=1), 2) / "state.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+        fill(run, 1)
+        path = run.checkpoint(engine, State(step=1), 2) / "manifest.json"
+        whole = path.read_text()
+        path.write_text(json.dumps({**json.loads(whole), "format": 99}))
+        with pytest.raises(UserError, match="written by another version"):
+            run.restore(engine, print)
+        path.write_text(whole)
+        assert run.restore(engine, print).step == 1
+        path.unlink()  # the first format had none
+        (path.parent / "state.json").write_text('{"format": 1}')
         with pytest.raises(UserError, match="written by another version"):
             run.restore(engine, print)
 
 
-@pytest.mark.parametrize("file", ["state.json", "weights.safetensors", "optimizer.safetensors"])
-@pytest.mark.parametrize("damage", [b"", b"{", None])
+@pytest.mark.parametrize("name", ["summary.json", "environment.json"])
+def test_a_file_of_another_format_is_refused(tmp_path: Path, recipe: Recipe, name: str) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        run.write(name, {"format": 1, "steps": 3})
+        assert run.read(name) == {"format": 1, "steps": 3}
+        run.write(name, {"format": 2})
+        with pytest.raises(UserError, match="written by another version"):
+            run.read(name)
+
+
+FILES = ["state.json", "manifest.json", "weights.safetensors", "optimizer.safetensors"]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("damage", ["empty", "cut", "altered", "missing"])
 def test_a_damaged_checkpoint_is_passed_over_with_a_word(
-    tmp_path: Path, recipe: Recipe, engine: Engine, file: str, damage: bytes | None
+    tmp_path: Path, recipe: Recipe, engine: Engine, file: str, damage: str
 ) -> None:
     said: list[str] = []
     with Run.create(tmp_path / "run", recipe) as run:
         fill(run, 4)
         run.checkpoint(engine, State(step=2), 2)
         path = run.checkpoint(engine, State(step=4), 2) / file
-        if damage is not None:
-            path.write_bytes(damage)
-        elif file != "state.json":  # without that it is no checkpoint at all
+        whole = path.read_bytes()
+        place = whole.index(b"sha256") + 10 if file == "manifest.json" else len(whole) - 3
+        if damage == "missing":
             path.unlink()
         else:
-            path.write_text("{}")
+            altered = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+            path.write_bytes({"empty": b"", "cut": whole[:-9], "altered": altered}[damage])
         assert run.restore(engine, said.append).step == 2
-        assert "step-000004 is damaged" in said[0]
+        assert f"step-000004 is damaged ({file} is " in said[0] or file == "manifest.json"
+        assert "step-000004 is damaged" in said[0] and "the one before" in said[0]
         assert len(run.lines("metrics.jsonl")) == 2
         (path.parent.parent / "step-000002" / file).write_bytes(b"")
         with pytest.raises(RunFailedError, match="No checkpoint"):

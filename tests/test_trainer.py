@@ -264,6 +264,32 @@ def test_a_step_that_is_not_finite_is_met_as_the_recipe_says(
     assert len(told) == (0 if reaction == "off" else skipped)
 
 
+def test_a_step_is_saved_once_whatever_asks_for_it(make: Make, tmp_path: Path) -> None:
+    """Due, interrupted, the best so far and at an alarm."""
+    overrides = ("steps=4", "lr=1", "alarms.collapse=stop", "checkpoint.every=3")
+    recipe, engine, task = make(*overrides, "checkpoint.best=reward")
+    notes, saved = Notes(), list[str]()
+    whole = engine.save
+
+    def save(folder: Path) -> None:
+        saved.append(folder.name.split(".")[1])
+        whole(folder)
+
+    setattr(engine, "save", save)  # noqa: B010
+    with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RunFailedError, match="Entrop"):
+        train(run, recipe, task, engine, notes, lambda: len(notes.steps) == 3)
+    assert saved == ["step-000003"]
+
+
+def test_a_best_that_has_no_number_is_told_once(make: Make, tmp_path: Path) -> None:
+    overrides = ("steps=3", "lr=1e-9", "checkpoint.every=1", "checkpoint.best=share_kept_positive")
+    notes, go = start(make, tmp_path / "run", *overrides, "reward=integer")
+    assert go()["best"] == {"metric": "share_kept_positive", "step": 0, "value": None}
+    assert [w for w in notes.warnings if "checkpoint.best" in w] == [
+        "checkpoint.best: step 1 has no share_kept_positive, and is not judged by it."
+    ]
+
+
 @pytest.mark.parametrize("reaction", ["warn", "stop", "off"])
 def test_a_collapse_is_met_as_the_recipe_says(make: Make, tmp_path: Path, reaction: str) -> None:
     overrides = ("steps=3", "lr=1", "checkpoint.every=1", f"alarms.collapse={reaction}")
@@ -271,7 +297,9 @@ def test_a_collapse_is_met_as_the_recipe_says(make: Make, tmp_path: Path, reacti
     if reaction == "stop":
         with pytest.raises(RunFailedError, match=r"Entropy collapse: .* at the first") as caught:
             go()
-        assert str(Run(tmp_path / "run").checkpoints()[-1]) in caught.value.message
+        saved = Run(tmp_path / "run").checkpoints()
+        assert str(saved[-1]) in caught.value.message
+        assert saved[-1].name == f"step-{len(notes.steps):06d}"
         assert "set alarms.collapse to warn" in caught.value.hint
     else:
         assert go()["steps"] == 3

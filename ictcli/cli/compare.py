@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli.laptop import laptop
 from ictcli.cli.train import BACKENDS
 
 
@@ -29,6 +30,7 @@ from ictcli.cli.train import BACKENDS
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
 @click.option("--dry-run", is_flag=True, help="Print the runs, their time and disk; stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+@laptop
 def command(
     recipe: str,
     overrides: tuple[str, ...],
@@ -42,6 +44,7 @@ def command(
     out: Path | None,
     dry_run: bool,
     as_json: bool,
+    threads: int | None,
 ) -> int:
     """Train each method on the same problems, seeds and budget, and print them side by side.
 
@@ -87,12 +90,12 @@ def command(
     failed: list[str] = []
     chosen, tuned = None, None
     if grid:
-        summaries, failed = train_all(trials, live, narrate, jobs=jobs)
+        summaries, failed = train_all(trials, live, narrate, jobs=jobs, threads=threads)
         tuned = reached(tries, summaries)
         chosen = best(tuned, variants)
         tuned_to(chosen)
     runs = members(plan, chosen)
-    summaries, missed = train_all(runs, live, narrate, jobs=jobs)
+    summaries, missed = train_all(runs, live, narrate, jobs=jobs, threads=threads)
     from ictcli.compare.report import write_report
     from ictcli.compare.result import gather
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ictcli.cli.laptop import considerate
 from ictcli.cli.train import BACKENDS
 
 
@@ -64,11 +65,15 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> 
 @click.option("--device", help="auto, cuda, mps or cpu.")
 @click.option("--threads", type=click.IntRange(0, 1024), help="CPU threads; 0: as it likes.")
 @click.option("--rows", type=click.IntRange(1), help="Rows sampled at once; lower: less memory.")
+@click.option(
+    "--checkpoint", metavar="best|STEP", help="The runs' checkpoint, instead of the final model."
+)
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds benchmarks.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
+@considerate
 def command(
     models: tuple[str, ...],
     names: str,
@@ -90,6 +95,7 @@ def command(
     device: str | None,
     threads: int | None,
     rows: int | None,
+    checkpoint: str | None,
     plugin_files: tuple[str, ...],
     out: Path | None,
     resume: bool,
@@ -103,6 +109,7 @@ def command(
     \b
     ictcli eval builtin:chain --bench chain,chain-long
     ictcli eval runs/quickstart-ict-s0 --bench chain --n 64 --k 1,4,16
+    ictcli eval runs/quickstart-ict-s0 --bench chain --checkpoint best
     ictcli eval Qwen/Qwen2.5-0.5B runs/mine --bench math500,gsm8k --temperature 0.6
     ictcli eval MODEL --bench gpqa_diamond --data gpqa_diamond.jsonl --resume
     """
@@ -136,7 +143,7 @@ def command(
         show_private=show_private,
     )
     request.check()
-    contenders = find_contenders(models, request)
+    contenders = find_contenders(models, request, checkpoint)
     for line in dict.fromkeys(line for one in contenders for line in one.trained.missing):
         narrate(f"note: {line}")
     loaded = [plugins.load(file) for file in plugin_files]

@@ -41,6 +41,7 @@ class Measured:
     def bytes(self, recipe: Recipe) -> int:
         every = recipe.record.rollouts_every
         kept = min(recipe.checkpoint.last, -(-recipe.steps // recipe.checkpoint.every))
+        kept += recipe.checkpoint.best is not None
         recorded = recipe.steps // every if every else 0
         return self.model + kept * self.checkpoint + recorded * self.rollouts
 

@@ -14,7 +14,7 @@ from ictcli.compare.plan import Member
 from ictcli.console.plain import RunWatcher, duration
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.launch import finish_step_on_interrupt, launch
-from ictcli.recipe import Recipe
+from ictcli.recipe import Recipe, with_threads
 from ictcli.runs import Run, is_run
 
 Summaries = dict[Path, dict[str, Any]]
@@ -23,10 +23,15 @@ GOES_ON = "the same command goes on from there"
 
 
 def train_all(
-    runs: Sequence[Member], watcher: Watch, say: Callable[[str], None], *, jobs: int = 1
+    runs: Sequence[Member],
+    watcher: Watch,
+    say: Callable[[str], None],
+    *,
+    jobs: int = 1,
+    threads: int | None = None,
 ) -> tuple[Summaries, list[str]]:
-    """Summaries by folder, and a line for each run that failed; the rest goes on. Raises
-    InterruptedRunError at Ctrl-C, with every run saved."""
+    """Summaries by folder, and a line for each run that failed; the rest goes on. `threads` are
+    those of a run at most. Raises InterruptedRunError at Ctrl-C, with every run saved."""
     summaries: Summaries = {}
     failed: list[str] = []
     todo: list[tuple[str, Member]] = []
@@ -41,7 +46,10 @@ def train_all(
             summaries[member.folder] = summary
         else:
             todo.append((place + ("" if fresh else ", continued"), member))
-    train = _side_by_side(todo, say, jobs) if jobs > 1 else _in_turn(todo, watcher, say)
+    if jobs > 1:
+        train = _side_by_side(todo, say, jobs, threads)
+    else:
+        train = _in_turn(todo, watcher, say, threads)
     for place, member, result in train:
         if isinstance(result, str):
             failed.append(f"{place}: {result}")
@@ -52,14 +60,18 @@ def train_all(
 
 
 def _in_turn(
-    todo: Sequence[tuple[str, Member]], watcher: Watch, say: Callable[[str], None]
+    todo: Sequence[tuple[str, Member]],
+    watcher: Watch,
+    say: Callable[[str], None],
+    threads: int | None,
 ) -> Iterator[tuple[str, Member, dict[str, Any] | str]]:
     for place, member in todo:
         say(place)
         run, _ = Run.open(member.folder)
+        recipe = with_threads(member.recipe, threads)
         with run, watcher(member.recipe, member.folder) as watch:
             try:
-                result: dict[str, Any] | str = launch(run, member.recipe, watch, watch.attach)
+                result: dict[str, Any] | str = launch(run, recipe, watch, watch.attach)
             except InterruptedRunError as error:
                 raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
             except UserError as error:
@@ -70,7 +82,10 @@ def _in_turn(
 
 
 def _side_by_side(
-    todo: Sequence[tuple[str, Member]], say: Callable[[str], None], jobs: int
+    todo: Sequence[tuple[str, Member]],
+    say: Callable[[str], None],
+    jobs: int,
+    threads: int | None,
 ) -> Iterator[tuple[str, Member, dict[str, Any] | str]]:
     """Each run in a process of its own, `jobs` of them at a time; what it says goes to its log."""
     waiting = list(todo)
@@ -81,7 +96,7 @@ def _side_by_side(
                 while waiting and len(running) < jobs and not interrupted():
                     place, member = waiting.pop(0)
                     say(place)
-                    running.append((place, member, _start(member), time.monotonic()))
+                    running.append((place, member, _start(member, threads), time.monotonic()))
                 if interrupted():
                     _stop(running)
                     raise InterruptedRunError(
@@ -99,12 +114,13 @@ def _side_by_side(
             _stop(running)
 
 
-def _start(member: Member) -> subprocess.Popen[bytes]:
+def _start(member: Member, threads: int | None) -> subprocess.Popen[bytes]:
     """`ictcli resume` of the run in a session of its own: Ctrl-C reaches it through this process
     alone."""
+    more = ["--threads", str(threads)] if threads else []
     with (member.folder / "log.txt").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "ictcli", "resume", str(member.folder), "--json"],
+            [sys.executable, "-m", "ictcli", "resume", str(member.folder), "--json", *more],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,

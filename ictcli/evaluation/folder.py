@@ -15,6 +15,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -156,7 +157,7 @@ def _newest(
 ) -> Path | None:
     """The newest folder with these settings. Where there is none, `say` so."""
     files = [path for path in base.glob(f"*/{SETTINGS}") if path.is_file()]
-    files.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    files.sort(key=lambda file: _number(file.parent.name, name), reverse=True)
     differs: str | None = None
     for file in files:
         found = difference_of(read(file.parent) or {}, settings)
@@ -166,6 +167,13 @@ def _newest(
             differs = f"note: {file.parent} is not resumed: it has {found}"
     say(differs or f"note: nothing to resume in {base}; a new evaluation begins")
     return None
+
+
+def _number(folder: str, name: str) -> int:
+    """The number that `_make` gave a folder: no clock says what is newer; 0 where it has another
+    name."""
+    found = re.fullmatch(re.escape(name) + r"(?:-(\d+))?", folder)
+    return int(found[1] or 1) if found else 0
 
 
 def read(folder: Path) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli import __version__, prompts
+from ictcli.checkpoints import weights_of
 from ictcli.engine import Engine
 from ictcli.evaluation.evaluate import chunk_of
 from ictcli.evaluation.request import Asked, Contender, Request
@@ -23,10 +24,10 @@ FORMAT = 1
 
 def model_settings(contender: Contender, engine: Engine, asked: Sequence[Asked]) -> dict[str, Any]:
     """What a loaded model is, and how it is asked and sampled."""
-    source = contender.source
+    source, saved = contender.source, contender.checkpoint
     return {
         "name": contender.name,
-        "fingerprint": None if source is None else fingerprint(source),
+        "fingerprint": weights_of(saved) if saved else source and fingerprint(source),
         "engine": engine.describe(),
         "rows": contender.engine.rows,
         "temperature": contender.temperature,

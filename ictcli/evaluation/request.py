@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ictcli.engine import LIBRARIES, choose_backend
+from ictcli.checkpoints import engine_at, pick
+from ictcli.engine import LIBRARIES, Engine, build_engine, choose_backend
 from ictcli.errors import UserError
 from ictcli.evaluation.trained import Trained, as_trained
 from ictcli.models import Source, locate
@@ -86,6 +87,8 @@ class Contender:
     name: str
     """Short, and no other model's."""
     run: Path | None
+    checkpoint: Path | None
+    """Of the run; None: its final model."""
     source: Source | None
     """None: only its engine knows where it is."""
     trained: Trained
@@ -94,6 +97,12 @@ class Contender:
     temperature: float
     top_p: float
     top_k: int
+
+    def build(self) -> Engine:
+        """Load the model."""
+        if self.run is not None and self.checkpoint is not None:
+            return engine_at(self.run, self.checkpoint, self.engine)
+        return build_engine(self.model, self.engine)
 
     def sampling(self, max_tokens: int, stop_ids: tuple[int, ...]) -> Sampling:
         return Sampling(max_tokens, self.temperature, self.top_p, self.top_k, stop_ids)
@@ -189,11 +198,17 @@ def template_text(given: str) -> str:
     return text.replace("\r\n", "\n").removesuffix("\n")
 
 
-def find_contenders(models: Sequence[str], request: Request) -> list[Contender]:
-    """The models, their folders checked as far as that goes without loading them."""
+def find_contenders(
+    models: Sequence[str], request: Request, checkpoint: str | None = None
+) -> list[Contender]:
+    """The models, their folders checked as far as that goes without loading them. `checkpoint` is
+    the one of every run among them: best, or a step."""
     found: list[Contender] = []
+    if checkpoint is not None and not any(is_run(Path(model)) for model in models):
+        raise UserError("--checkpoint is of a run, and none is named.", "ictcli eval RUN ...")
     for model, name in zip(models, _names(models), strict=True):
         run = Path(model) if is_run(Path(model)) else None
+        saved = pick(run, checkpoint) if run and checkpoint is not None else None
         trained = as_trained(run) if run else Trained()
         engine = trained.engine.model_copy(update=request.engine)
         known = choose_backend(engine.backend) in LIBRARIES
@@ -201,9 +216,10 @@ def find_contenders(models: Sequence[str], request: Request) -> list[Contender]:
         found.append(
             Contender(
                 model=model,
-                name=name,
+                name=f"{name}-{saved.name}" if saved else name,
                 run=run,
-                source=locate(model) if known else None,
+                checkpoint=saved,
+                source=locate(model) if known and not saved else None,
                 trained=trained,
                 engine=engine,
                 prompt=trained.prompt.model_copy(update=request.prompt),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli import prompts
-from ictcli.engine import Engine, build_engine
+from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation import folder as places
 from ictcli.evaluation.evaluate import chunk_of, evaluate
@@ -35,7 +35,7 @@ class Engines:
         if self._held is None or self._held[0] != contender.name:
             self._held = None
             gc.collect()  # what the last one held in cycles
-            self._held = contender.name, build_engine(contender.model, contender.engine)
+            self._held = contender.name, contender.build()
         return self._held[1]
 
 

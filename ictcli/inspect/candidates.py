@@ -16,12 +16,13 @@ import numpy as np
 
 from ictcli.algorithm import quantities
 from ictcli.algorithm.dynamics import softmax
+from ictcli.checkpoints import DAMAGE, check
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import UserError
 from ictcli.inspect.pieces import Decode, visible
 from ictcli.inspect.record import Recorded
 from ictcli.models import locate, snapshot
-from ictcli.runs import DAMAGE, Run
+from ictcli.runs import Run
 from ictcli.types import Rollouts
 
 TOP = 8
@@ -127,6 +128,7 @@ class Model:
             settings = settings.model_copy(update={"backend": self._backend})
         if state.kind != "checkpoint":
             return build_engine(state.path, settings)
+        check(Path(state.path))
         engine = build_engine(recipe.model, settings, recipe.optimizer, recipe.adapters)
         engine.restore(Path(state.path))
         return engine

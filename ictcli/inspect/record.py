@@ -12,9 +12,10 @@ from safetensors import SafetensorError
 
 from ictcli import plugins
 from ictcli.errors import UserError
+from ictcli.files import numbered
 from ictcli.recipe import Recipe, check
 from ictcli.rewards import Verdict
-from ictcli.runs import FORMAT, is_run, numbered, read_rollouts
+from ictcli.runs import is_run, read_rollouts
 from ictcli.step import Batch
 from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
 
@@ -132,16 +133,11 @@ def _described(path: Path) -> dict[str, Any]:
     """The description in a file of rollouts; UserError where there is none that can be read."""
     try:
         _, about = read_rollouts(path)
-        number = about["format"]
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path} is no file of recorded rollouts, or a damaged one.",
             "ictcli inspect RUN/rollouts/step-....safetensors, or another step with --step",
         ) from error
-    if number != FORMAT:
-        raise UserError(
-            f"{path} was written by another version of ictcli.", "inspect it with that version"
-        )
     return about
 
 

@@ -104,7 +104,7 @@ def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
     with disk(tmp_path / "disk", 1024) as full:
         ended = ictcli.run(*args, "--run", "disk/run", folder=tmp_path)
         told = refusal(ended, 1)
-        assert "No space is left on the disk" in told and "ictcli resume RUN" in told
+        assert "No space is left on the disk" in told and "ictcli resume " in told
         saved = Run(full / "run").checkpoints()
         assert saved and not [path for path in full.rglob("*") if is_leftover(path)]
         mount("-o", "remount,size=8m", full)
@@ -174,6 +174,23 @@ def test_a_read_only_folder_is_named(
             assert "cannot be written" in told and "there/" in told
             assert "step " not in ended.err  # before any work was done
         assert [path.name for path in there.iterdir()] == ["run"]
+
+
+def test_a_disk_that_turns_read_only_costs_the_step_in_flight(
+    ictcli: Processes, small: Small, tmp_path: Path
+) -> None:
+    args = ("train", "quickstart", *small, "steps=15", "checkpoint.every=2")
+    assert ictcli.run(*args, "--run", "whole", folder=tmp_path).code == 0
+    run = tmp_path / "run"
+    running = ictcli.start(*args, "--run", "run", folder=tmp_path)
+    wait_until(lambda: bool(Run(run).checkpoints()))
+    with read_only(run / "checkpoints"):
+        told = refusal(running.wait(), 1)
+        saved = Run(run).checkpoints()
+    assert "could not be saved" in told and f"run/checkpoints/{saved[-1].name} stands" in told
+    assert "ictcli resume run" in told and len(saved) <= 2
+    assert ictcli.run("resume", "run", folder=tmp_path).code == 0
+    assert same_model(run, tmp_path / "whole")
 
 
 def test_a_read_only_working_folder_is_named(

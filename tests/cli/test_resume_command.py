@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -16,7 +18,7 @@ from ictcli.runs import Run
 
 STEPS = 10
 VARIANTS = {
-    "ict": ("eval.every=4", "record.rollouts_every=2"),
+    "ict": ("eval.every=4", "record.rollouts_every=2", "checkpoint.best=eval/pass@1"),
     "epochs": (
         *("method=kl_cov", "method.ratio=0.1", "kl=0.1", "entropy=0.01"),
         *("update.epochs=2", "update.minibatch=2", "record.rollouts_every=0"),
@@ -66,6 +68,7 @@ class Runs:
         names += [str(p.relative_to(folder)) for p in folder.glob("[am][do]*/*.safetensors")]
         names += [f"eval/{path.name}" for path in (folder / "eval").glob("*.jsonl")]
         names += [f"rollouts/{path.name}" for path in folder.glob("rollouts/*")]
+        names += [f"checkpoints/{path.name}" for path in folder.glob("checkpoints/best.json")]
         names += [f"checkpoints/{path.name}/weights.safetensors" for path in checkpoints(folder)]
         names += [f"checkpoints/{path.name}/optimizer.safetensors" for path in checkpoints(folder)]
         found = {name: (folder / name).read_bytes() for name in sorted(names)}
@@ -114,6 +117,9 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
         time.sleep(chance.uniform(0, 0.05))
         running.send(signal.SIGKILL)
         assert running.wait().code == -signal.SIGKILL
+        for path in (runs.base / "killed").rglob("*"):  # as a clock leaves it that is set back
+            then = chance.randrange(1 << 31)
+            os.utime(path, (then, then))
         running = runs.resume("killed")
     finish(running)
     assert runs.result("killed") == runs.result("whole")
@@ -160,6 +166,29 @@ def test_a_finished_run_is_shown_again_and_left_alone(runs: Runs) -> None:
     assert f"whole is finished: {STEPS} steps." in ended.err
     assert "pass@1" in ended.out
     assert runs.result("whole") == before
+
+
+def test_a_run_goes_on_with_the_model_it_began_with_wherever_that_lies_now(
+    ictcli: Processes, small: tuple[str, ...], tiny_model: Path, tmp_path: Path
+) -> None:
+    args = ("train", "quickstart", *small, "kl=0.1", "steps=3", "--run", "run")
+    assert ictcli.run(*args, folder=tmp_path).code == 0
+    run, recipe = tmp_path / "run", tmp_path / "run" / "recipe.toml"
+    whole, text = (run / "metrics.jsonl").read_bytes(), recipe.read_text()
+    (run / "summary.json").unlink()
+    shutil.rmtree(run / "checkpoints")
+    moved = shutil.copytree(tiny_model, tmp_path / "moved")
+    (moved / "notes.json").write_text("{}")
+    recipe.write_text(text.replace(str(tiny_model), str(moved)))
+    weights = moved / "model.safetensors"
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    told = refusal(ictcli.run("resume", "run", folder=tmp_path), 2)
+    assert f"not the one that the run began with, {tiny_model}" in told
+    assert (run / "metrics.jsonl").read_bytes() == whole
+    weights.write_bytes(good)
+    assert ictcli.run("resume", "run", folder=tmp_path).code == 0
+    assert (run / "metrics.jsonl").read_bytes() == whole
 
 
 def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ...], tmp_path: Path):

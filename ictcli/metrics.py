@@ -1,0 +1,68 @@
+"""The numbers of metrics.jsonl by name, and whether a recipe ever records one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ictcli.errors import nearest
+
+if TYPE_CHECKING:
+    from ictcli.recipe import Recipe
+
+EVERY_STEP = (
+    *("reward", "reward_std", "correct", "unparsed", "timed_out", "formatted", "truncated"),
+    *("length", "groups_with_signal", "entropy", "renyi2", "share_kept", "kept_prob"),
+    *("regime_high", "regime_low", "high_low_ratio", "share_kept_positive"),
+    *("share_kept_negative", "loss", "grad_norm", "clip_fraction", "updates", "lr"),
+)
+OF_FORKS = ("fork_share", "fork_recall", "fork_precision")
+"""Of tasks that know their forks."""
+OF_UNIQUENESS = ("uniqueness", "uniqueness_entropy_spearman")
+OF_PROBES = ("probe_positions", "probe_pearson", "probe_error", "probe_change")
+KNOWN = (*EVERY_STEP, *OF_FORKS, *OF_UNIQUENESS, *OF_PROBES, "kl", "sampler_gap")
+
+
+def direction(wanted: str) -> tuple[str, int]:
+    """(name, 1), or (name, -1) of `-name`: less is better."""
+    return (wanted[1:], -1) if wanted.startswith("-") else (wanted, 1)
+
+
+def is_dense(name: str) -> bool:
+    """Whether every step is meant to have it."""
+    return not name.startswith("eval/") and name not in OF_PROBES
+
+
+def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
+    """Why no checkpoint of a recipe can be judged by a metric, and what to do; None where one can,
+    as far as the recipe alone tells."""
+    name, _ = direction(wanted)
+    if name.startswith("eval/"):
+        return _unevaluated(recipe, name)
+    if name not in KNOWN:
+        names = [*KNOWN, *(f"eval/pass@{k}" for k in recipe.eval.k)]
+        return f"is no number of metrics.jsonl{nearest(name, names)}", "for example eval/pass@1"
+    if name == "kl" and recipe.kl == 0:
+        return "is recorded where kl > 0 only", "kl=0.001"
+    if name == "sampler_gap" and not 0 < recipe.update.minibatch < recipe.prompts:
+        return "is recorded with mini-batches only", "update.minibatch=4"
+    asked = recipe.record.uniqueness or "uniqueness" in recipe.rule.wants
+    if name in OF_UNIQUENESS and not asked:
+        return "is not recorded", "record.uniqueness=true"
+    if name in OF_PROBES:
+        every = recipe.record.probe_every
+        meets = every and math.lcm(every, recipe.checkpoint.every) <= recipe.steps
+        if not meets and (not every or recipe.steps % every):
+            return "is not measured at any checkpoint", (
+                f"record.probe_every={recipe.checkpoint.every}"
+            )
+    return None
+
+
+def _unevaluated(recipe: Recipe, name: str) -> tuple[str, str] | None:
+    if name not in [f"eval/pass@{k}" for k in recipe.eval.k]:
+        known = ", ".join(f"eval/pass@{k}" for k in recipe.eval.k)
+        return "is not measured by the evaluations", f"they measure {known} (eval.k)"
+    if not 0 < recipe.eval.every < recipe.steps:
+        return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
+    return None
