@@ -104,7 +104,7 @@ def _with_adapter(folder: Path) -> Source:
     if (Path(base) / ADAPTER_CONFIG).is_file():
         raise UserError(
             f"{folder} holds adapters of a model that is adapters itself, {base}.",
-            "ictcli export RUN makes a whole model of a run",
+            "ictcli export RUN --merge makes a whole model of a run",
         )
     return Source(locate(base).path, folder)
 

@@ -293,6 +293,15 @@ def to_toml(recipe: Recipe) -> str:
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
 
 
+def with_threads(recipe: Recipe, threads: int | None) -> Recipe:
+    """The recipe, for a sitting on so many CPU threads at most; its run's own file stays."""
+    if not threads:
+        return recipe
+    return recipe.model_copy(
+        update={"engine": recipe.engine.model_copy(update={"threads": threads})}
+    )
+
+
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> list[str]:
     """Of the keys that were typed, those that the chosen method does not look at."""
     method = recipe.rule

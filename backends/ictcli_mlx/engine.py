@@ -87,7 +87,7 @@ class MlxEngine:
             if trains:
                 raise UserError(
                     f"{self.source.adapter} holds adapters, and training begins with a model.",
-                    "ictcli export RUN makes a whole model of a run",
+                    "ictcli export RUN --merge makes a whole model of a run",
                 )
             adapter.read(self.model, self.source.adapter, weights_fingerprint(self.loaded.folder))
         elif new and adapters is not None:

@@ -57,7 +57,7 @@ class TorchEngine:
         if self.source.adapter is not None and optimizer is not None:
             raise UserError(
                 f"{self.source.adapter} holds adapters, and training begins with a model.",
-                "ictcli export RUN makes a whole model of a run",
+                "ictcli export RUN --merge makes a whole model of a run",
             )
         self.model, self.tokenizer = load(self.source, settings, self.device)
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ictcli.cli.laptop import laptop
 from ictcli.cli.train import BACKENDS
 
 if TYPE_CHECKING:
-    from ictcli.compare.plan import Grid, Plan
+    from collections.abc import Sequence
+
+    from ictcli.compare.plan import Grid, Member, Plan
+    from ictcli.compare.runs import Summaries
     from ictcli.recipe import Recipe
 
 
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print the comparison, or with --dry-run the plan, as JSON.",
 )
+@laptop
 def command(
     recipe: str,
     overrides: tuple[str, ...],
@@ -52,6 +57,7 @@ def command(
     out: Path | None,
     dry_run: bool,
     as_json: bool,
+    threads: int | None,
 ) -> int:
     """Train each method on the same problems, seeds and budget, and print them side by side.
 
@@ -101,10 +107,12 @@ def command(
         planned(outlook, jobs, as_json=as_json)
         return 0
     with opened(folder):
-        return _compare(plan, grid, baseline, jobs, as_json=as_json)
+        return _compare(plan, grid, baseline, jobs, threads, as_json=as_json)
 
 
-def _compare(plan: Plan, grid: Grid | None, baseline: str, jobs: int, *, as_json: bool) -> int:
+def _compare(
+    plan: Plan, grid: Grid | None, baseline: str, jobs: int, threads: int | None, *, as_json: bool
+) -> int:
     """Tune, train, gather and print; 1 where any run failed."""
     from ictcli.compare.folder import GOES_ON
     from ictcli.compare.plan import members, tuning_members
@@ -120,16 +128,21 @@ def _compare(plan: Plan, grid: Grid | None, baseline: str, jobs: int, *, as_json
     def live(recipe: Recipe, path: Path) -> RunWatcher:
         return watcher(recipe, path, live=not as_json)
 
+    def train(runs: Sequence[Member]) -> tuple[Summaries, list[str]]:
+        return train_all(runs, live, narrate, jobs=jobs, threads=threads)
+
     failed: list[str] = []
     chosen, tuned = None, None
     if grid:
         tries = tuning_members(plan, grid)
-        summaries, failed = train_all([one for one, _ in tries], live, narrate, jobs=jobs)
+        summaries, failed = train_all(
+            [one for one, _ in tries], live, narrate, jobs=jobs, threads=threads
+        )
         tuned = reached(tries, summaries)
         chosen = best(tuned, plan.variants)
         tuned_to(chosen, [one.label for one in plan.variants if one.label not in chosen])
     runs = members(plan, chosen)
-    summaries, missed = train_all(runs, live, narrate, jobs=jobs)
+    summaries, missed = train(runs)
     done, damaged = read_all(runs, summaries)
     for line in damaged:
         narrate(f"failed: {line}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ictcli.cli.laptop import considerate
 from ictcli.cli.train import BACKENDS
 
 
@@ -82,6 +83,7 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> 
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
+@considerate
 def command(
     models: tuple[str, ...],
     names: str,

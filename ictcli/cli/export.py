@@ -1,8 +1,9 @@
-"""ictcli export: a run's adapters and the model below them, as one model."""
+"""ictcli export: what a run trained as a folder for others, with a card, and onto the hub."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -11,46 +12,78 @@ from ictcli.cli.train import BACKENDS
 
 @click.command("export")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="The folder to make. [RUN/model]")
-@click.option("--packed", is_flag=True, help="Pack a quantised model's weights again, as its own.")
+@click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
+@click.option("--to", "layout", type=click.Choice(["hf", "mlx"]), help="For which library.")
+@click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
+@click.option("--packed", is_flag=True, help="--merge, its weights packed as the model's are.")
+@click.option("--push", "repo", metavar="OWNER/NAME", help="Upload it to the hub, private.")
+@click.option("--public", is_flag=True, help="Let everybody see what --push uploads.")
 @click.option("--checkpoint", metavar="best|STEP", help="Of a checkpoint, not the last weights.")
-@click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
+@click.option("--backend", type=BACKENDS, help="Which engine fuses.")
 def command(
-    run: Path, out: Path | None, packed: bool, checkpoint: str | None, backend: str | None
+    run: Path,
+    merge: bool,
+    layout: Literal["hf", "mlx"] | None,
+    out: Path | None,
+    packed: bool,
+    repo: str | None,
+    public: bool,
+    checkpoint: str | None,
+    backend: str | None,
 ) -> None:
-    """Fuse the adapters of RUN, or take a checkpoint of it: a whole model, in Hugging Face layout.
+    """Make a folder of what RUN trained, with a card that says how: its adapters, or its model.
 
-    The model computes what the run trained: weights of 4 or 8 bits are unpacked. With --packed they
-    are rounded again, which makes the file small and may round what was trained away.
+    --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
+    of the model below, which computes what the run trained: weights of 4 or 8 bits are unpacked.
+    With --packed they are rounded again, which makes the file small and may round what was trained
+    away. The folder is RUN/model for --merge, else RUN/export; for --checkpoint RUN/model-step-N or
+    RUN/export-step-N.
 
     \b
-    ictcli export runs/mine
-    ictcli export runs/mine --out mine-4bit --packed
+    ictcli export runs/mine --merge
+    ictcli export runs/mine --to hf --out mine-peft
+    ictcli export runs/mine --merge --push me/mine
     ictcli export runs/mine --checkpoint best
     """
-    from ictcli.checkpoints import engine_at, pick
+    from ictcli.checkpoints import pick
     from ictcli.console import narrate
-    from ictcli.engine import build_engine
     from ictcli.errors import UserError
-    from ictcli.files import new_folder
+    from ictcli.exporting import make
+    from ictcli.exporting.push import open_repository, push
     from ictcli.recipe import load_recipe
     from ictcli.runs import is_run
 
     if not is_run(run):
         raise UserError(f"{run} is not a run folder: it has no recipe.toml.", "ictcli export RUN")
+    if public and repo is None:
+        raise UserError("--public says who sees what --push uploads.", "--push OWNER/NAME --public")
+    recipe = load_recipe(run / "recipe.toml")
     saved = pick(run, checkpoint) if checkpoint else None
-    made = out or run / (f"model-{saved.name}" if saved else "model")
+    adapter = None if saved else make.adapters_of(run, recipe)
+    merge = merge or packed
+    whole = merge or recipe.adapters is None
+    fused = recipe.adapters is not None and merge and layout != "mlx"
+    which = "model" if fused or (saved and whole) else "export"
+    made = out or run / (f"{which}-{saved.name}" if saved else which)
     if made.exists():
         raise UserError(f"{made} exists already.", "--out OTHER makes another folder")
-    settings = load_recipe(run / "recipe.toml").engine
+    if repo and not whole:
+        make.check_public(recipe, repo)
+    hub = open_repository(repo, public=public) if repo else None
+    name = repo or made.name
+    settings = recipe.engine
     if backend:
         settings = settings.model_copy(update={"backend": backend})
-    if saved:
-        engine = engine_at(run, saved, settings)
+    if not whole:
+        with make.written(run, adapter, saved, settings) as found:
+            make.export_adapters(run, found, made, layout, name)
     else:
-        adapter = run / "adapter"  # also where a model was made of it before
-        engine = build_engine(str(adapter if adapter.is_dir() else run), settings)
-    with new_folder(made) as folder:
-        engine.export(folder, packed=packed)
+        loads = saved or adapter or packed
+        build = (lambda: make.engine_of(run, adapter, saved, settings)) if loads else None
+        make.export_model(run, made, build, layout, name, packed=packed)
     click.echo(made)
+    if not whole:
+        narrate(f"a whole model: ictcli export {run} --merge")
+    if repo:
+        narrate(f"pushed: {push(hub, made, repo, public=public)}")
     narrate(f"next: ictcli eval {made}")

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli.laptop import laptop
+
 
 @click.command("resume")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(folder: Path, as_json: bool) -> None:
+@laptop
+def command(folder: Path, as_json: bool, threads: int | None) -> None:
     """Continue RUN from its last checkpoint, exactly as if it had never stopped."""
     from ictcli.console import narrate, report, watcher
     from ictcli.launch import launch
+    from ictcli.recipe import with_threads
     from ictcli.runs import Run
 
     run, recipe = Run.open(folder)
@@ -22,6 +26,7 @@ def command(folder: Path, as_json: bool) -> None:
         if summary is not None:
             narrate(f"{folder} is finished: {summary['steps']} steps.")
         else:
+            recipe = with_threads(recipe, threads)
             with watcher(recipe, folder, live=not as_json) as watch:
                 summary = launch(run, recipe, watch, watch.attach)
     report(summary, folder, as_json=as_json)

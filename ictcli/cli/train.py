@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli.laptop import laptop
+
 BACKENDS = click.Choice(["auto", "torch", "mlx"])
 
 
@@ -16,6 +18,7 @@ BACKENDS = click.Choice(["auto", "torch", "mlx"])
 @click.option("--run", "folder", type=click.Path(path_type=Path), help="The run folder to make.")
 @click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@laptop
 def command(
     recipe: str,
     overrides: tuple[str, ...],
@@ -23,6 +26,7 @@ def command(
     folder: Path | None,
     dry_run: bool,
     as_json: bool,
+    threads: int | None,
 ) -> None:
     """Train a model as RECIPE says: a shipped recipe's name, or a .toml file.
 
@@ -38,6 +42,7 @@ def command(
     from ictcli.runs import Run, free_folder
 
     extra = [f"engine.backend={backend}"] if backend else []
+    extra += [f"engine.threads={threads}"] if threads else []
     resolved = load_recipe(recipe, [*overrides, *extra])
     for key in unused_keys(resolved, overrides):
         narrate(f"note: {key} has no effect with method={resolved.rule.name}")

@@ -1,8 +1,8 @@
 """One run of a comparison in a process of its own, which ends with the process that started it.
 
-`python -m ictcli.compare.child RUN`, with a pipe as stdin that the parent holds open and never
-writes to. Whatever ends the parent, SIGKILL too, closes the pipe; this process then ends as by
-SIGTERM, behind the step in flight, which it saves.
+`python -m ictcli.compare.child RUN [OPTION...]` is `ictcli resume`, with a pipe as stdin that the
+parent holds open and never writes to. Whatever ends the parent, SIGKILL too, closes the pipe; this
+process then ends as by SIGTERM, behind the step in flight, which it saves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def end_with(descriptor: int) -> None:
 
 def main() -> None:
     end_with(sys.stdin.fileno())
-    sys.argv = ["ictcli", "resume", sys.argv[1], "--json"]
+    sys.argv = ["ictcli", "resume", *sys.argv[1:], "--json"]
     from ictcli.cli import main as ictcli
 
     ictcli()

@@ -23,7 +23,7 @@ from ictcli.console.plain import RunWatcher, duration
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import write_text
 from ictcli.launch import finish_step_on_interrupt, launch
-from ictcli.recipe import Recipe, to_toml
+from ictcli.recipe import Recipe, to_toml, with_threads
 from ictcli.runs import Run, is_run
 
 Summaries = dict[Path, dict[str, Any]]
@@ -34,10 +34,15 @@ NO_SPACE = "No space is left on the disk"
 
 
 def train_all(
-    runs: Sequence[Member], watcher: Watch, say: Callable[[str], None], *, jobs: int = 1
+    runs: Sequence[Member],
+    watcher: Watch,
+    say: Callable[[str], None],
+    *,
+    jobs: int = 1,
+    threads: int | None = None,
 ) -> tuple[Summaries, list[str]]:
-    """Summaries by folder, and a line for each run that failed; the rest goes on. Raises
-    InterruptedRunError at Ctrl-C, with every run saved."""
+    """Summaries by folder, and a line for each run that failed; the rest goes on. `threads` are
+    those of a run at most. Raises InterruptedRunError at Ctrl-C, with every run saved."""
     summaries: Summaries = {}
     failed: list[str] = []
 
@@ -60,7 +65,10 @@ def train_all(
             if not isinstance(known, str):
                 say(place + ", finished before")
             done(place, member, known)
-    train = _side_by_side(todo, say, jobs) if jobs > 1 else _in_turn(todo, watcher, say)
+    if jobs > 1:
+        train = _side_by_side(todo, say, jobs, threads)
+    else:
+        train = _in_turn(todo, watcher, say, threads)
     for place, member, result in train:
         done(place, member, result)
     return summaries, failed
@@ -122,14 +130,18 @@ def _damage(folder: Path) -> str | None:
 
 
 def _in_turn(
-    todo: Sequence[tuple[str, Member]], watcher: Watch, say: Callable[[str], None]
+    todo: Sequence[tuple[str, Member]],
+    watcher: Watch,
+    say: Callable[[str], None],
+    threads: int | None,
 ) -> Iterator[tuple[str, Member, Result]]:
     for place, member in todo:
         say(place)
         run, _ = Run.open(member.folder)
+        recipe = with_threads(member.recipe, threads)
         with run, watcher(member.recipe, member.folder) as watch:
             try:
-                result: Result = launch(run, member.recipe, watch, watch.attach)
+                result: Result = launch(run, recipe, watch, watch.attach)
             except InterruptedRunError as error:
                 raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
             except UserError as error:
@@ -160,7 +172,10 @@ class _Child:
 
 
 def _side_by_side(
-    todo: Sequence[tuple[str, Member]], say: Callable[[str], None], jobs: int
+    todo: Sequence[tuple[str, Member]],
+    say: Callable[[str], None],
+    jobs: int,
+    threads: int | None,
 ) -> Iterator[tuple[str, Member, Result]]:
     """Each run in a process of its own, `jobs` of them at a time."""
     waiting = list(todo)
@@ -171,7 +186,7 @@ def _side_by_side(
                 while waiting and len(running) < jobs and not interrupted():
                     place, member = waiting.pop(0)
                     say(place)
-                    running.append(_start(place, member))
+                    running.append(_start(place, member, threads))
                 if interrupted():
                     _stop(running)
                     raise InterruptedRunError(
@@ -191,13 +206,14 @@ def _side_by_side(
             _stop(running)
 
 
-def _start(place: str, member: Member) -> _Child:
+def _start(place: str, member: Member, threads: int | None) -> _Child:
     """In a session of its own: Ctrl-C reaches it through this process alone. Its stdin is a pipe
     that ends with this process, and it with that."""
+    more = ["--threads", str(threads)] if threads else []
     with (member.folder / "log.txt").open("ab") as log:
         heard = log.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "ictcli.compare.child", str(member.folder)],
+            [sys.executable, "-m", "ictcli.compare.child", str(member.folder), *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=log,

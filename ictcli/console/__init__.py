@@ -111,7 +111,7 @@ def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
     made = Path(summary["model"])
     narrate(f"{made.name}: {made}")
     if made.name == "adapter":
-        narrate(f"whole: ictcli export {folder}")
+        narrate(f"whole: ictcli export {folder} --merge")
     if (best := summary.get("best", {"step": 0}))["step"]:
         told = f"step {best['step']} by {best['metric']} ({best['value']:.3f})"
         narrate(f"best:  {told}: ictcli export {folder} --checkpoint best")

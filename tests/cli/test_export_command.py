@@ -36,7 +36,7 @@ def test_a_run_of_adapters_says_where_they_are(adapted: tuple[Path, Ended]) -> N
     run, ended = adapted
     told = ended.err.splitlines()
     assert "adapter: run/adapter" in told
-    assert "whole: ictcli export run" in told
+    assert "whole: ictcli export run --merge" in told
     assert json.loads((run / "summary.json").read_text())["model"] == "run/adapter"
     assert not (run / "model").exists()
     assert {path.name for path in (run / "adapter").iterdir()} == {
@@ -45,13 +45,13 @@ def test_a_run_of_adapters_says_where_they_are(adapted: tuple[Path, Ended]) -> N
     }
 
 
-def test_export_makes_a_whole_model(
+def test_export_merges_into_a_whole_model(
     ictcli: Processes, adapted: tuple[Path, Ended], tmp_path: Path
 ) -> None:
     """Of either engine: the same samples, so the same pass@1."""
     run, _ = adapted
     before = pass_at_1(ictcli, run, folder=tmp_path)
-    ended = ictcli.run("export", run, "--out", "whole", folder=tmp_path)
+    ended = ictcli.run("export", run, "--merge", "--out", "whole", folder=tmp_path)
     assert (ended.code, ended.out) == (0, "whole\n")
     assert "next: ictcli eval whole" in ended.err
     for backend in ("mlx", "torch"):
@@ -61,14 +61,33 @@ def test_export_makes_a_whole_model(
     assert "whole exists already" in refusal(again, 2)
 
 
-def test_the_torch_engine_says_what_reads_adapters(
+def test_adapters_go_to_the_other_layout_and_compute_the_same(
     ictcli: Processes, adapted: tuple[Path, Ended], tmp_path: Path
 ) -> None:
+    """Sampled from by the engine that writes that layout itself, so to the same pass@1; and a model
+    in mlx-lm's form is the merged one."""
     run, _ = adapted
-    ended = ictcli.run("eval", run, "--bench", "chain", "--backend", "torch", folder=tmp_path)
-    told = refusal(ended, 2)
-    assert "does not read the adapters" in told
-    assert "--backend mlx" in ended.err
+    before = pass_at_1(ictcli, run, folder=tmp_path)
+    for args, engine in (
+        ((), "mlx"),
+        (("--to", "hf"), "torch"),
+        (("--merge", "--to", "mlx"), "mlx"),
+    ):
+        made = f"made-{len(list(tmp_path.iterdir()))}"
+        ended = ictcli.run("export", run, *args, "--out", made, folder=tmp_path)
+        assert (ended.code, ended.out) == (0, f"{made}\n"), ended.err
+        assert (tmp_path / made / "README.md").read_text().startswith("---\nlibrary_name: ")
+        found = pass_at_1(ictcli, Path(made), "--backend", engine, folder=tmp_path)
+        assert found == before, args
+    again = ictcli.run("export", run, "--out", made, folder=tmp_path)
+    assert f"{made} exists already" in refusal(again, 2)
+
+
+def test_adapters_of_a_model_of_one_s_own_are_not_pushed(
+    ictcli: Processes, adapted: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    ended = ictcli.run("export", adapted[0], "--push", "me/it", folder=tmp_path)
+    assert "--merge makes a whole model" in refusal(ended, 2)
 
 
 def test_what_is_no_run_is_not_exported(ictcli: Processes, tmp_path: Path) -> None:

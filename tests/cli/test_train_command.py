@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -188,3 +189,21 @@ def test_run_folders_are_numbered_and_never_reused(
     assert names == ["quickstart-ict-s7", "quickstart-ict-s7-2"]
     models = [tmp_path / "runs" / name / "model" / "model.safetensors" for name in names]
     assert models[0].read_bytes() == models[1].read_bytes()
+
+
+def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "tell.py").write_text(
+        "import os, sys\n"
+        "print('nice', os.nice(0), os.environ['OMP_NUM_THREADS'], file=sys.stderr)\n"
+    )
+    overrides = [text.replace("plugins=[", "plugins=['tell.py',") for text in small]
+    more = ("steps=1", "--run", "run", "--nice", "2", "--threads", "3")
+    ended = ictcli.run("train", "quickstart", *overrides, *more, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert f"nice {os.nice(0) + 2} 3" in ended.err
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["engine"]["threads"] == 3
+    again = ictcli.run("resume", "run", "--nice", "20", folder=tmp_path)
+    assert again.code == 2 and "--nice" in again.err

@@ -1,0 +1,107 @@
+"""An export to a repository of the hub, private unless asked otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ictcli.errors import RunFailedError, UserError
+
+LOGIN = "hf auth login, with a token that may write"
+
+
+def open_repository(repo: str, *, public: bool) -> Any:
+    """Check name, token and visibility before anything is made; gives the hub's API.
+
+    A repository that is there keeps its visibility, so one that is public takes nothing without
+    `public`. Raises UserError for what a user can mend, RunFailedError for a hub that is away.
+    """
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
+        raise UserError(f"{repo!r} is no repository of the hub.", "--push OWNER/NAME")
+    from huggingface_hub import HfApi
+
+    api: Any = HfApi()
+    _asked(repo, api.whoami)
+    known = _asked(repo, lambda: _info(api, repo))
+    if known is not None and not known.private and not public:
+        raise UserError(
+            f"{repo} is there already and public: everybody would see what is pushed.",
+            f"--push {repo} --public, or push to another name",
+        )
+    return api
+
+
+def _info(api: Any, repo: str) -> Any:
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    try:
+        return api.repo_info(repo, repo_type="model")
+    except RepositoryNotFoundError:
+        return None
+
+
+def push(api: Any, folder: Path, repo: str, *, public: bool) -> str:
+    """Upload a whole folder as one commit; gives the repository's address. The folder stands
+    whatever happens."""
+    kept = f"{folder} is whole: hf upload {repo} {folder} tries again"
+    _asked(
+        repo,
+        lambda: api.create_repo(repo, repo_type="model", private=not public, exist_ok=True),
+        kept,
+    )
+    _asked(
+        repo,
+        lambda: api.upload_folder(
+            repo_id=repo,
+            folder_path=str(folder),
+            repo_type="model",
+            commit_message="Upload by ictcli export",
+        ),
+        kept,
+    )
+    return f"https://huggingface.co/{repo}"
+
+
+def _asked(repo: str, ask: Callable[[], Any], kept: str = "") -> Any:
+    """What the hub answers, or a sentence on why it does not."""
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+
+    def hint(text: str) -> str:
+        return f"{text}; {kept}" if kept else text
+
+    try:
+        return ask()
+    except UserError:
+        raise
+    except LocalTokenNotFoundError as error:
+        raise UserError("No token for the hub is configured.", hint(LOGIN)) from error
+    except HfHubHTTPError as error:
+        code = getattr(getattr(error, "response", None), "status_code", None)
+        if code == 401:
+            raise UserError("The hub does not accept the token.", hint(LOGIN)) from error
+        if code == 403:
+            raise UserError(
+                f"The token may not write to {repo}.",
+                hint(f"{LOGIN} to {repo.split('/')[0]}, or --push to a name of your own"),
+            ) from error
+        raise RunFailedError(
+            f"The hub refuses ({code or 'no code'}): {_line(error)}.", hint("try again later")
+        ) from error
+    except OSError as error:  # connections, timeouts, and HF_HUB_OFFLINE
+        raise RunFailedError(
+            f"The hub cannot be reached: {_line(error)}.",
+            hint("check the network, and that HF_HUB_OFFLINE is not set"),
+        ) from error
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "httpcore", "requests"):
+            raise
+        raise RunFailedError(
+            f"The hub cannot be reached: {_line(error)}.", hint("check the network")
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200].rstrip(".")

@@ -1,0 +1,139 @@
+"""Pushing to the hub, by the whole command against a hub of our own making."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    LocalTokenNotFoundError,
+    RepositoryNotFoundError,
+)
+
+from ictcli.cli import cli
+from ictcli.errors import UserError
+from ictcli.files import write_text
+from ictcli.recipe import load_recipe, to_toml
+
+
+def refused(kind: type[HfHubHTTPError], code: int) -> HfHubHTTPError:
+    answer: Any = SimpleNamespace(status_code=code, headers={}, request=None)
+    return kind("no", response=answer)
+
+
+class Hub:
+    """Stands for HfApi: remembers what was asked, and what a folder held when it was pushed."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.repositories: dict[str, bool] = {}
+        self.held: set[str] = set()
+        self.faults: dict[str, Exception] = {}
+
+    def _ask(self, what: str) -> None:
+        self.asked.append(what)
+        if what in self.faults:
+            raise self.faults[what]
+
+    def whoami(self) -> dict[str, str]:
+        self._ask("whoami")
+        return {"name": "me"}
+
+    def repo_info(self, repo: str, *, repo_type: str) -> Any:
+        self._ask("repo_info")
+        if repo not in self.repositories:
+            raise refused(RepositoryNotFoundError, 404)
+        return SimpleNamespace(private=self.repositories[repo])
+
+    def create_repo(self, repo: str, *, repo_type: str, private: bool, exist_ok: bool) -> None:
+        self._ask("create_repo")
+        self.repositories.setdefault(repo, private)
+
+    def upload_folder(self, *, repo_id: str, folder_path: str, **more: Any) -> None:
+        self._ask("upload_folder")
+        self.held = {path.name for path in Path(folder_path).iterdir()}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
+    made = Hub()
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda: made)
+    return made
+
+
+@pytest.fixture
+def export(tmp_path: Path, tiny_model: Path) -> Callable[..., None]:
+    """`ictcli export` of a finished run, to tmp_path/out."""
+    recipe = load_recipe("quickstart", [f"model={tiny_model}"])
+    write_text(tmp_path / "run" / "recipe.toml", to_toml(recipe))
+    shutil.copytree(tiny_model, tmp_path / "run" / "model")
+
+    def call(*args: str) -> None:
+        where = [str(tmp_path / "run"), "--out", str(tmp_path / "out")]
+        cli.main(["export", *where, *args], standalone_mode=False)
+
+    return call
+
+
+def test_a_whole_folder_is_pushed_private(
+    hub: Hub, export: Callable[..., None], tmp_path: Path
+) -> None:
+    export("--push", "me/it")
+    assert hub.repositories == {"me/it": True}
+    assert hub.asked == ["whoami", "repo_info", "create_repo", "upload_folder"]
+    assert hub.held == {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= hub.held
+
+
+def test_public_is_asked_for_and_a_public_repository_takes_nothing_else(
+    hub: Hub, export: Callable[..., None], tmp_path: Path
+) -> None:
+    hub.repositories["me/open"] = False
+    with pytest.raises(UserError, match="public: everybody would see"):
+        export("--push", "me/open")
+    assert hub.asked == ["whoami", "repo_info"] and not (tmp_path / "out").exists()
+    export("--push", "me/it", "--public")
+    assert hub.repositories["me/it"] is False
+
+
+FAULTS: list[tuple[str, Exception, int, str]] = [
+    ("whoami", LocalTokenNotFoundError("none"), 2, "No token for the hub"),
+    ("whoami", refused(HfHubHTTPError, 401), 2, "does not accept the token"),
+    ("repo_info", ConnectionError("no route to host"), 1, "cannot be reached: no route to host"),
+    ("create_repo", refused(HfHubHTTPError, 403), 2, "may not write to me/it"),
+    ("upload_folder", refused(HfHubHTTPError, 500), 1, r"refuses \(500\)"),
+    ("upload_folder", TimeoutError("timed out"), 1, "cannot be reached: timed out"),
+]
+
+
+@pytest.mark.parametrize(("where", "fault", "code", "told"), FAULTS)
+def test_what_the_hub_refuses_is_a_sentence_and_the_folder_stands(
+    hub: Hub,
+    export: Callable[..., None],
+    tmp_path: Path,
+    where: str,
+    fault: Exception,
+    code: int,
+    told: str,
+) -> None:
+    hub.faults[where] = fault
+    with pytest.raises(UserError, match=told) as caught:
+        export("--push", "me/it")
+    assert caught.value.exit_code == code and caught.value.hint
+    begun = where in ("create_repo", "upload_folder")
+    assert (tmp_path / "out").exists() == begun
+    assert (f"hf upload me/it {tmp_path / 'out'}" in caught.value.hint) == begun
+
+
+def test_a_name_that_is_none_is_refused_before_the_hub_is_asked(
+    hub: Hub, export: Callable[..., None]
+) -> None:
+    for name in ("it", "me/it/more", "me/ it"):
+        with pytest.raises(UserError, match="is no repository"):
+            export("--push", name)
+    assert hub.asked == []
