@@ -78,7 +78,11 @@ def sampled(folder: Path) -> tuple[tuple[str, int], ...]:
 def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Callable[..., bool]]]:
     """Of each kind of moment the share of the kills, and what waits until it is there; False where
     the process ended before."""
-    saving, final = "checkpoints/.step-*.tmp", ".[am]*.tmp"
+    saving, restoring, made = (
+        "checkpoints/.step-*.tmp",
+        ".metrics*.tmp",
+        (".model.*.tmp", ".adapter.*.tmp"),
+    )
 
     def started(process: subprocess.Popen[bytes], startup: float) -> bool:
         limit = time.monotonic() + chance.uniform(0, startup)
@@ -99,9 +103,9 @@ def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Callable[
         time.sleep(chance.uniform(0, 0.05))
         return found
 
-    def wrote(pattern: str, longest: float) -> Callable[..., bool]:
+    def wrote(longest: float, *patterns: str) -> Callable[..., bool]:
         def wait_for(process: subprocess.Popen[bytes], startup: float) -> bool:
-            found = wait(process, lambda: any(runs.folder.glob(pattern)))
+            found = wait(process, lambda: any(any(runs.folder.glob(one)) for one in patterns))
             time.sleep(chance.uniform(0, longest))
             return found
 
@@ -111,8 +115,9 @@ def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Callable[
         "starting": (3, started),
         "stepping": (6, stepped),
         "evaluating": (4, evaluated),
-        "saving": (6, wrote(saving, 0.03)),
-        "finishing": (0, wrote(final, 0.03)),
+        "saving": (6, wrote(0.03, saving)),
+        "restoring": (1, wrote(0.01, restoring)),
+        "finishing": (0, wrote(0.03, *made)),
     }
 
 
@@ -156,7 +161,7 @@ def soak(runs: Runs, kills: int, chance: random.Random, seed: int) -> int:
     while sum(counts.values()) < kills:
         left = kills - sum(counts.values())
         kind = chance.choices(list(kinds), [share for share, _ in kinds.values()])[0]
-        if left <= kills // 10:  # the last ones, since nothing comes behind
+        if left <= max(2, kills // 10):  # the last ones, since nothing comes behind
             kind = "finishing"
         elif steps - runs.saved() < 10:
             kind = "starting"

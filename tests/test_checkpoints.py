@@ -20,7 +20,6 @@ from ictcli.checkpoints import State, judge
 from ictcli.errors import RunFailedError, UserError
 from ictcli.metrics import direction
 from ictcli.models import Source, identity
-from ictcli.recipe import check
 from ictcli.runs import Run
 
 
@@ -252,34 +251,14 @@ def test_a_state_of_more_or_fewer_fields_is_read(tmp_path: Path) -> None:
     assert run.restore(number(), print) == State(2)
 
 
-LEAST = {"model": "m", "task": "chain", "method": "ict", "steps": 40}
-REFUSED = {
-    "eval/pass@1": "between the steps",
-    "eval/pass@9": "eval/pass@1, eval/pass@4",
-    "rewrad": "did you mean reward",
-    "-kl": "kl > 0",
-    "sampler_gap": "update.minibatch",
-    "probe_error": "record.probe_every",
-    "": "checkpoint.best",
-}
-
-
-@pytest.mark.parametrize("best", REFUSED)
-def test_a_metric_that_is_never_recorded_is_refused(best: str) -> None:
-    with pytest.raises(UserError) as caught:
-        check({**LEAST, "checkpoint": {"best": best}}, "r.toml")
-    assert REFUSED[best] in f"{caught.value.message} {caught.value.hint}"
-
-
-def test_a_metric_that_is_recorded_is_taken() -> None:
-    more = {
-        "kl": 0.1,
-        "eval": {"every": 10},
-        "record": {"probe_every": 5},
-        "update": {"minibatch": 2},
-    }
-    for best in ("eval/pass@4", "-entropy", "kl", "sampler_gap", "probe_error", "uniqueness"):
-        assert check({**LEAST, **more, "checkpoint": {"best": best}}, "r").checkpoint.best == best
+@pytest.mark.parametrize("name", ["summary.json", "environment.json"])
+def test_a_file_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
+    run = begun(tmp_path / "run")
+    run.write(name, {"format": 1, "steps": 3})
+    assert run.read(name) == {"format": 1, "steps": 3}
+    run.write(name, {"format": 2})
+    with pytest.raises(UserError, match="written by another version"):
+        run.read(name)
 
 
 def test_a_models_identity_is_of_its_weights_wherever_they_lie(

@@ -140,16 +140,6 @@ def test_a_checkpoint_of_another_format_is_refused(
             run.restore(engine, print)
 
 
-@pytest.mark.parametrize("name", ["summary.json", "environment.json"])
-def test_a_file_of_another_format_is_refused(tmp_path: Path, recipe: Recipe, name: str) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        run.write(name, {"format": 1, "steps": 3})
-        assert run.read(name) == {"format": 1, "steps": 3}
-        run.write(name, {"format": 2})
-        with pytest.raises(UserError, match="written by another version"):
-            run.read(name)
-
-
 FILES = ["state.json", "manifest.json", "weights.safetensors", "optimizer.safetensors"]
 
 
