@@ -51,6 +51,7 @@ def test_export_makes_a_whole_model(
     """Of either engine: the same samples, so the same pass@1."""
     run, _ = adapted
     before = pass_at_1(ictcli, run, folder=tmp_path)
+    assert pass_at_1(ictcli, run, "--backend", "torch", folder=tmp_path) == before
     ended = ictcli.run("export", run, "--out", "whole", folder=tmp_path)
     assert (ended.code, ended.out) == (0, "whole\n")
     assert "next: ictcli eval whole" in ended.err
@@ -59,16 +60,6 @@ def test_export_makes_a_whole_model(
         assert pass_at_1(ictcli, made, "--backend", backend, folder=tmp_path) == before
     again = ictcli.run("export", run, "--out", "whole", folder=tmp_path)
     assert "whole exists already" in refusal(again, 2)
-
-
-def test_the_torch_engine_says_what_reads_adapters(
-    ictcli: Processes, adapted: tuple[Path, Ended], tmp_path: Path
-) -> None:
-    run, _ = adapted
-    ended = ictcli.run("eval", run, "--bench", "chain", "--backend", "torch", folder=tmp_path)
-    told = refusal(ended, 2)
-    assert "does not read the adapters" in told
-    assert "--backend mlx" in ended.err
 
 
 def test_what_is_no_run_is_not_exported(ictcli: Processes, tmp_path: Path) -> None:

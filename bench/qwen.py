@@ -1,0 +1,121 @@
+"""A model of Qwen2.5's shape with random weights, and a tokenizer of its kind, of our own making.
+
+    python bench/qwen.py FOLDER [0.5b | 1.5b | tiny]
+
+For what needs the size and the form of a real model but not its knowledge: memory, time, prompts,
+adapters, files. `tiny` has the form alone, a vocabulary of 1,024 and 2 blocks. The tokenizer is a
+byte-level BPE, trained on a few made-up sums, with Qwen's special tokens and a ChatML template; as
+with Qwen2.5, the model's vocabulary is larger than the tokenizer's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CHATML = (
+    "{% for message in messages %}"
+    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+WORDS = (
+    "Please reason step by step, and put your final answer within \\boxed{}. "
+    "Each of the friends buys some apples, sells half of them and gives the rest away. "
+    "How many apples are left in all? First we add, then we multiply, so the answer is "
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    hidden: int
+    layers: int
+    heads: int
+    intermediate: int
+    vocabulary: int
+    scale: float = 0.02
+    """Standard deviation of the weights."""
+
+
+SIZES = {
+    "tiny": Size(64, 2, 4, 128, 1024, 0.2),
+    "0.5b": Size(896, 24, 14, 4864, 151_936),
+    "1.5b": Size(1536, 28, 12, 8960, 151_936),
+}
+"""Qwen2.5's own dimensions, from its config.json; 2 key-value heads and tied embeddings in each."""
+
+
+def make_tokenizer(vocabulary: int = 600) -> Any:
+    """A byte-level BPE of `vocabulary` tokens, special ones included, at most."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([WORDS] * 3, trainer)
+    tokenizer.add_special_tokens([AddedToken(name, special=True) for name in SPECIAL])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        padding_side="left",
+    )
+    fast.chat_template = CHATML
+    return fast
+
+
+def make_qwen(folder: Path, size: str = "tiny", *, seed: int = 0, dtype: str = "float32") -> Path:
+    """Model and tokenizer in Hugging Face layout. Responses end at either special token that
+    Qwen2.5's do."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    shape, tokenizer = SIZES[size], make_tokenizer()
+    ends = [tokenizer.convert_tokens_to_ids(name) for name in ("<|im_end|>", "<|endoftext|>")]
+    config = Qwen2Config(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=2,
+        max_position_embeddings=32_768,
+        tie_word_embeddings=True,
+        initializer_range=shape.scale,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        bos_token_id=None,
+        eos_token_id=ends[0],
+        pad_token_id=ends[1],
+    )
+    torch.manual_seed(seed)
+    model = Qwen2ForCausalLM(config).to(getattr(torch, dtype))
+    model.generation_config.eos_token_id = ends
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("size", nargs="?", choices=SIZES, default="0.5b")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    given = parser.parse_args()
+    print(make_qwen(given.folder, given.size, dtype=given.dtype))
+
+
+if __name__ == "__main__":
+    main()
