@@ -275,8 +275,12 @@ def test_a_models_identity_is_of_its_weights_wherever_they_lie(
 
 
 def test_no_clock_that_can_be_set_decides_anything() -> None:
+    """`ictcli runs` shows when a run was, and does nothing by it."""
     root = Path(checkpoints.__file__).parents[1]
+    shown = (root / "ictcli" / "history", root / "ictcli" / "console" / "runs.py")
     for path in [p for top in ("ictcli", "backends") for p in (root / top).rglob("*.py")]:
+        if path in shown or path.parent in shown:
+            continue
         text = path.read_text(encoding="utf-8")
         for clock in ("time.time(", "datetime", "st_mtime", "getmtime"):
             assert clock not in text, (path, clock)

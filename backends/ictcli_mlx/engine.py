@@ -50,6 +50,11 @@ class MlxEngine:
         optimizer: OptimizerSettings | None = None,
         adapters: AdapterSettings | None = None,
     ) -> None:
+        if optimizer is not None and optimizer.kind != "adamw":
+            raise UserError(
+                f"optimizer.kind={optimizer.kind} is the torch engine's, on a CUDA GPU.",
+                "optimizer.kind=adamw",
+            )
         self.device = choose_device(settings.device)
         self.settings = settings
         self.compiled = settings.compile == "on" or (

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from peft.helpers import DoraCaching
+from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
 from peft.utils.integrations import dequantize_module_weight
 from safetensors import safe_open
@@ -23,6 +24,7 @@ from ictcli.errors import UserError, nearest
 from ictcli.models import ADAPTER_CONFIG, PEFT_WEIGHTS
 from ictcli.settings import AdapterSettings
 
+from .linear import OneDnnLinear
 from .model import blocks
 
 NAME = "default"
@@ -49,6 +51,7 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
         A: Tensor = model.get_submodule(name).lora_A[NAME].weight
         values = first_values(settings.seed or 0, place, A.shape[1], A.shape[0])
         A.data.copy_(torch.from_numpy(values.T.copy()))
+    _fuse(model)
     model.eval()
     return adapted
 
@@ -59,6 +62,30 @@ def _quiet() -> Generator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+class FusedLora(LoraLinear):
+    """peft's layer, whose scaled product is added by one call: its own forward makes two more
+    arrays of the output's size, and as many on the way back. What peft keeps of a layer, and what
+    it does with it, stays as it is."""
+
+    def forward(self, x: Tensor, *args: Any, **given: Any) -> Tensor:
+        base = self.base_layer(x)
+        if self.disable_adapters:
+            return base
+        layers: Any = self.lora_A, self.lora_B
+        A, B = (held[NAME].weight for held in layers)
+        low = nn.functional.linear(x.to(A.dtype).flatten(0, -2), A)
+        plain = base.to(B.dtype).flatten(0, -2)
+        sum_ = torch.addmm(plain, low, B.t(), alpha=self.scaling[NAME])
+        return sum_.view(base.shape).to(base.dtype)
+
+
+def _fuse(model: nn.Module) -> None:
+    """Exchange the class of peft's plain LoRA layers; those of DoRA and of 4 bits stay peft's."""
+    for module in model.modules():
+        if type(module) is LoraLinear and NAME in module.lora_A and not module.use_dora[NAME]:
+            module.__class__ = FusedLora
 
 
 def _plain(alpha: float) -> Any:
@@ -114,6 +141,7 @@ def read(model: Any, folder: Path, base: str) -> PeftModel:
             f"The adapters in {folder} do not fit the model: {reason}.",
             f"{ADAPTER_CONFIG} says which model they were trained on",
         ) from error
+    _fuse(model)
     model.eval()
     return adapted
 
@@ -192,6 +220,7 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
         weight = _with_adapter(module, weight)
     out, inputs = weight.shape
     made = nn.Linear(inputs, out, bias=False, device="meta")
+    made.__class__ = OneDnnLinear if isinstance(base, OneDnnLinear) else nn.Linear
     made.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
     made.bias = base.bias
     return made

@@ -39,12 +39,12 @@ def check_device(
     """Refuse what this device cannot do, before a model is loaded. `adapted`: adapters are trained,
     not the model's own weights."""
     if settings.load_in_4bit:
-        _needs_bitsandbytes(device, "engine.load_in_4bit=true", "engine.load_in_4bit=false")
         if optimizer is not None and not adapted:
             raise UserError(
                 "Weights of 4 bits cannot be trained, and engine.load_in_4bit makes them so.",
                 "adapter.kind=lora trains low-rank adapters on top of them",
             )
+        _needs_bitsandbytes(device, "engine.load_in_4bit=true", "engine.load_in_4bit=false")
     if optimizer is not None and optimizer.kind == "adamw8bit":
         _needs_bitsandbytes(device, "optimizer.kind=adamw8bit", "optimizer.kind=adamw")
 

@@ -231,6 +231,8 @@ class TorchEngine:
         self.tokenizer.save_pretrained(folder)
         path = folder / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
+        if self.settings.load_in_4bit:
+            config.pop("quantization_config", None)  # the weights were unpacked
         path.write_text(json.dumps(config | rope_settings(config), indent=2) + "\n", "utf-8")
 
     def _whole(self) -> AbstractContextManager[None]:

@@ -18,6 +18,8 @@ from ictcli.errors import UserError
 from ictcli.models import Source
 from ictcli.settings import EngineSettings
 
+from .linear import by_onednn
+
 
 def load(source: Source, settings: EngineSettings, device: torch.device) -> tuple[Any, Any]:
     """The model on its device, without adapters, and its tokenizer. Safetensors only."""
@@ -54,6 +56,7 @@ def load(source: Source, settings: EngineSettings, device: torch.device) -> tupl
             module.padding_idx = None
     if not settings.load_in_4bit:  # bitsandbytes packed them on the device
         loaded.to(device)
+        by_onednn(loaded, device)
     loaded.eval()  # dropout would make the ratio of pi to pi_old noise
     return loaded, tokenizer
 

@@ -51,6 +51,7 @@ def test_export_merges_into_a_whole_model(
     """Of either engine: the same samples, so the same pass@1."""
     run, _ = adapted
     before = pass_at_1(ictcli, run, folder=tmp_path)
+    assert pass_at_1(ictcli, run, "--backend", "torch", folder=tmp_path) == before
     ended = ictcli.run("export", run, "--merge", "--out", "whole", folder=tmp_path)
     assert (ended.code, ended.out) == (0, "whole\n")
     assert "next: ictcli eval whole" in ended.err

@@ -5,6 +5,12 @@ from __future__ import annotations
 import pytest
 
 # Collected here again, now with `device` = cuda.
+from .test_adapters import (  # noqa: F401
+    test_an_export_of_16_bits_has_16_bits,
+    test_an_update_is_the_plain_step_on_a_and_b,
+    test_gradient_checkpointing_changes_nothing,
+    test_the_reference_is_the_model_without_adapters,
+)
 from .test_generate import (  # noqa: F401
     test_a_row_ends_with_its_first_stop_token_and_zeros_follow,
     test_first_tokens_follow_the_models_distribution,

@@ -1,0 +1,75 @@
+"""Laws of 4-bit weights and 8-bit moments in the PyTorch engine, on a GPU: `pytest -m gpu`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ictcli.settings import AdapterSettings, OptimizerSettings
+
+from .conftest import MakeEngine, made_up, require
+from .lowrank import DORA, LORA, adapters_of
+from .test_gpu import has_cuda
+from .training import apart, state, train
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not has_cuda(), reason="there is no CUDA GPU"),
+    pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"),
+]
+EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
+
+
+@pytest.fixture
+def make(engine_name: str, make_engine: MakeEngine) -> MakeEngine:
+    if engine_name != "torch":
+        pytest.skip(f"bitsandbytes is not the {engine_name} engine's")
+    require("torch")
+    return make_engine
+
+
+@pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
+def test_adapters_train_on_4_bits(
+    make: MakeEngine, tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+) -> None:
+    """Restored to the bit, resumed, and exported whole, unpacked."""
+    engine, again = (
+        make(tiny_model, adapter=adapter, load_in_4bit=True, dtype="bfloat16") for _ in range(2)
+    )
+    rollouts = made_up()
+    assert engine.describe()["bits"] == [4]
+    train(engine, rollouts, 2)
+    saved = state(engine, tmp_path / "saved")
+    again.restore(tmp_path / "saved")
+    assert state(again, tmp_path / "restored") == saved
+    for one in (engine, again):
+        train(one, rollouts, 1, 2)
+    after = [adapters_of(one, tmp_path / str(n)) for n, one in enumerate((engine, again))]
+    assert apart(*after) < 1e-4
+    before, wanted = state(engine, tmp_path / "before"), engine.logprobs(rollouts, 1.0)
+    (tmp_path / "whole").mkdir()
+    engine.export(tmp_path / "whole")
+    assert state(engine, tmp_path / "after") == before
+    whole = make(tmp_path / "whole", dtype="bfloat16")
+    assert whole.describe()["bits"] == []
+    np.testing.assert_allclose(whole.logprobs(rollouts, 1.0), wanted, atol=0.3)
+    assert {str(w.dtype) for w in after[0].values()} == {"float32"}
+
+
+@pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
+def test_8_bit_moments_are_saved_and_restored(
+    make: MakeEngine, untied_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+) -> None:
+    engine, again = (make(untied_model, EIGHT_BITS, adapter) for _ in range(2))
+    rollouts = made_up()
+    train(engine, rollouts, 2)
+    saved = state(engine, tmp_path / "saved")
+    again.restore(tmp_path / "saved")
+    assert state(again, tmp_path / "restored") == saved
+    for one in (engine, again):
+        assert train(one, rollouts, 2, 2)[0].stepped
+    logp = [one.logprobs(rollouts, 1.0) for one in (engine, again)]
+    np.testing.assert_allclose(logp[0], logp[1], atol=1e-3)

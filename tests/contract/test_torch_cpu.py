@@ -1,0 +1,133 @@
+"""Laws of the PyTorch engine's ways with a device: large layers on a CPU, and what needs a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.algorithm.objective import Objective
+from ictcli.errors import EngineMissingError, UserError
+from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+
+from .conftest import GROUP, PROMPTS, SAMPLING, made_up, require
+from .lowrank import LORA, adapters_of
+from .oracle import Oracle
+from .test_mlx import make_mlx
+from .test_torch import make_torch
+from .test_update_dense import against_dense
+from .training import PLAIN, SMOOTH, advantages, apart, sparse_weights, train, weights_of
+
+EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
+
+
+@pytest.fixture
+def by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every linear layer by oneDNN, however small."""
+    require("torch")
+    from ictcli_torch import linear
+
+    if not linear.available():
+        pytest.skip("this PyTorch has no oneDNN for this machine")
+    monkeypatch.setattr(linear, "LARGE", 0)
+
+
+@pytest.mark.usefixtures("by_onednn")
+def test_large_layers_compute_the_model_and_its_gradient(model: Path, tmp_path: Path) -> None:
+    engine, oracle = make_torch(model), Oracle(model)
+    assert "OneDnnLinear" in {type(m).__name__ for m in engine.model.modules()}
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+    np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
+    against_dense(make_torch, model, tmp_path, Objective(kl=0.2, entropy=0.1))
+
+
+@pytest.mark.usefixtures("by_onednn")
+def test_large_layers_train_the_same_adapters(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, rollouts = make_torch(tiny_model, SMOOTH, LORA), made_up()
+    train(engine, rollouts, 3)
+    monkeypatch.setattr("ictcli_torch.linear.LARGE", 1 << 40)
+    plain = make_torch(tiny_model, SMOOTH, LORA)
+    train(plain, rollouts, 3)
+    assert apart(adapters_of(engine, tmp_path / "1"), adapters_of(plain, tmp_path / "2")) < 1e-6
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    engine.export(whole)
+    np.testing.assert_allclose(
+        make_torch(whole).logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0), atol=2e-5
+    )
+
+
+@pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
+def test_gradient_checkpointing_computes_blocks_again(
+    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+) -> None:
+    """Once more on the way back, and to the same gradient; sampling does not."""
+    rollouts, found, calls = made_up(), [], []
+    for checkpointing in (False, True):
+        engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=checkpointing)
+        count: list[int] = []
+        block = engine.model.model.layers[1]
+        block.self_attn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
+        engine.update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN, 1e-3)
+        calls.append(len(count))
+        folder = tmp_path / str(checkpointing)
+        found.append((adapters_of if adapter else weights_of)(engine, folder))
+        count.clear()
+        sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+        assert len(count) == sampled.tokens.shape[1]
+    assert calls[1] == 2 * calls[0] > 0
+    assert apart(found[0], found[1]) < 1e-6
+
+
+def refused(kind: type[UserError], about: str, *given: Any, **settings: Any) -> None:
+    with pytest.raises(kind) as caught:
+        make_torch(*given, **settings)
+    assert about in caught.value.message
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+
+
+def test_what_needs_cuda_is_refused_on_a_cpu(tiny_model: Path) -> None:
+    missing = EngineMissingError
+    assert missing.exit_code == 3
+    refused(missing, "load_in_4bit", tiny_model, SMOOTH, LORA, load_in_4bit=True)
+    refused(missing, "adamw8bit", tiny_model, EIGHT_BITS)
+    refused(UserError, "memory_limit", tiny_model, memory_limit=8.0)
+
+
+def test_weights_of_4_bits_are_not_trained(tiny_model: Path) -> None:
+    refused(UserError, "cannot be trained", tiny_model, SMOOTH, load_in_4bit=True)
+
+
+def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("torch")
+    import torch
+    from ictcli_torch import device
+
+    monkeypatch.setattr(device, "find_spec", lambda name: None)
+    for settings, optimizer in (
+        (EngineSettings(load_in_4bit=True), SMOOTH),
+        (EngineSettings(), EIGHT_BITS),
+    ):
+        with pytest.raises(EngineMissingError) as caught:
+            device.check_device(torch.device("cuda"), settings, optimizer, adapted=True)
+        assert "pip install" in caught.value.hint
+
+
+def test_mlx_packs_to_4_bits_itself_and_has_no_8_bit_moments(tiny_model: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        make_mlx(tiny_model, EIGHT_BITS)
+    assert "optimizer.kind" in caught.value.hint
+    with pytest.raises(UserError) as caught:
+        make_mlx(tiny_model, SMOOTH, load_in_4bit=True)
+    assert "adapter.kind=lora" in caught.value.hint
+    engine, rollouts = make_mlx(tiny_model, SMOOTH, LORA, load_in_4bit=True), made_up()
+    assert engine.describe()["bits"] == [4]
+    plain = make_mlx(tiny_model).logprobs(rollouts, 1.0)
+    gap = np.abs(engine.logprobs(rollouts, 1.0) - plain)
+    assert 1e-3 < gap.mean() < 0.5
+    assert train(engine, rollouts, 1)[0].stepped
