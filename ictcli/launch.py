@@ -12,6 +12,9 @@ from typing import Any
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine
+from ictcli.planning.advice import look_ahead
+from ictcli.planning.auto import choose
+from ictcli.planning.machine import Room, room
 from ictcli.prompts import encode
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
@@ -41,6 +44,14 @@ def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
         "seed": recipe.seed,
         "command": sys.argv[1:],
     }
+
+
+def warn_if_tight(recipe: Recipe, here: Room, say: Callable[[str], None]) -> None:
+    """Say so where the plan exceeds what there is: a process that the system ends for its memory
+    cannot say anything any more."""
+    outlook = look_ahead(recipe, here=here)
+    if outlook is not None and outlook.fits is False:
+        say(f"The plan of memory: {outlook.sentence}")
 
 
 @contextlib.contextmanager
@@ -76,9 +87,16 @@ def launch(
         task = task_of(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)
+        here = room(recipe.engine)  # before the model takes of it
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         attach(engine)
+        engine.budget.say = watch.warned
+        recorded: dict[str, Any] | None = run.read("environment.json")
+        chosen = choose(recipe, (recorded or {}).get("micro_tokens"), watch.warned, here)
+        engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
+        warn_if_tight(recipe, here, watch.warned)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
-        if run.read("environment.json") is None:  # a resumed run keeps the first one's
-            run.write("environment.json", {**environment(engine, recipe), "data": task.source})
+        if recorded is None:  # a resumed run keeps the first one's
+            about = {**environment(engine, recipe), **chosen, "data": task.source}
+            run.write("environment.json", about)
         return train(run, recipe, task, engine, watch, interrupted)

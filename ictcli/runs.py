@@ -21,7 +21,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -57,6 +57,8 @@ class State:
     """Seconds of the steps, evaluations between them included."""
     train_s: float = 0.0
     """The same without evaluations."""
+    budget: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the engine takes on at once, where memory ran out (`ictcli.budget`)."""
 
 
 class Run:
