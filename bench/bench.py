@@ -164,7 +164,7 @@ def measure_peak(folder: Path, keep: float) -> int:
 def peak(folder: Path, keep: float) -> None:
     engine, rollouts = build(folder), made_up()
     weights = weights_of(rollouts, keep)
-    budget = engine.settings.micro_tokens
+    budget = engine.budget
     backward(engine.model, None, rollouts, *weights, Objective(), budget, None, None)
     print(engine.peak_memory())
 

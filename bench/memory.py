@@ -1,11 +1,12 @@
-"""The memory plan of `ictcli train --dry-run` against what the MLX engine takes.
+"""The memory plan of `ictcli train --dry-run` against what the engines take.
 
-    pip install -e ".[mlx]"
-    python bench/memory.py [NAME ...]
+    pip install -e ".[mlx,torch]"
+    python bench/memory.py [--engine torch] [NAME ...]
 
-Random Qwen2 models; peaks of MLX's allocator over sampling, evaluating (other rows, no statistics)
-and one optimiser update, each behind a warm-up. What the plan's constants were set by: a ratio
-within 0.8 and 1.2 is what is aimed at.
+Random Qwen2 models; peaks over sampling, evaluating (other rows, no statistics) and one optimiser
+update, each behind a warm-up: of MLX's allocator, or of the resident set of a fresh process on
+Linux, whose mark is set back before each (torch on a CPU). What the plan's constants were set by:
+a ratio within 0.8 and 1.2 is what is aimed at.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,16 +23,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
-from ictcli_mlx.engine import MlxEngine
-from mlx.utils import tree_flatten
-from mlx_lm.models.qwen2 import Model, ModelArgs
 
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import normalise
-from ictcli.planning.parts import Plan, plan
+from ictcli.engine import build_engine
+from ictcli.planning.peaks import Plan, plan
 from ictcli.planning.shapes import read_shape
 from ictcli.recipe import Recipe, check
 from ictcli.step import wanted_stats
@@ -74,11 +73,40 @@ CASES: dict[str, tuple[Table, Table, int]] = {
 }
 """By name: sizes of a model, settings of a recipe, tokens of a prompt."""
 
+DEEP = {"hidden": 256, "layers": 12, "heads": 4, "kv": 2, "wide": 1024, "vocabulary": 256}
+HEAD = {"hidden": 64, "layers": 1, "heads": 2, "kv": 1, "wide": 128, "vocabulary": 151_936}
+QWEN = WIDE | {"layers": 24}
+ONCE = {"prompts": 2, "group": 4, "max_tokens": 64, "micro_tokens": 2048, "keep": 1.0}
+LENGTHY = {"prompts": 1, "group": 8, "max_tokens": 64, "micro_tokens": 4096}
+DENSE = {"prompts": 4, "group": 8, "max_tokens": 32, "micro_tokens": 4096, "keep": 1.0}
+TORCH_CASES: dict[str, tuple[Table, Table, int]] = {
+    "small, lora": (
+        DEEP | {"vocabulary": 32768},
+        {"prompts": 1, "group": 8, "max_tokens": 32, "micro_tokens": 2048, "keep": 1.0} | LORA,
+        64,
+    ),
+    "deep": (DEEP, LENGTHY, 448),
+    "deep, lora": (DEEP, LENGTHY | LORA, 448),
+    "deep, checkpointing": (DEEP, LENGTHY | {"gradient_checkpointing": True}, 448),
+    "deep, lora, checkpointing": (DEEP, LENGTHY | LORA | {"gradient_checkpointing": True}, 448),
+    "head": (HEAD, DENSE, 16),
+    "head, entropy bonus": (HEAD, DENSE | {"entropy": 0.001, "temperature": 0.6}, 16),
+    "wide": (WIDE, SHORT, 64),
+    "qwen2.5-0.5b, lora": (QWEN, ONCE | LORA, 64),
+    "qwen2.5-0.5b, lora, checkpointing": (
+        QWEN,
+        ONCE | LORA | {"gradient_checkpointing": True},
+        64,
+    ),
+}
+"""The same for PyTorch; the last two take some 6 GiB."""
+
 ENGINE = ("micro_tokens", "gradient_checkpointing", "dtype", "rows", "compile")
 
 
 def make_model(
     folder: Path,
+    engine: str,
     *,
     hidden: int,
     layers: int,
@@ -103,6 +131,18 @@ def make_model(
         "rope_theta": 1e6,
         "tie_word_embeddings": True,
     }
+    make_tokenizer().save_pretrained(folder)
+    if engine == "torch":
+        import transformers
+
+        config = transformers.AutoConfig.for_model(**about, bos_token_id=None, eos_token_id=None)
+        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+        return folder
+    import mlx.core as mx
+    import mlx.nn as nn
+    from mlx.utils import tree_flatten
+    from mlx_lm.models.qwen2 import Model, ModelArgs
+
     mx.random.seed(0)
     model = Model(ModelArgs.from_dict(about))
     if bits:
@@ -111,13 +151,12 @@ def make_model(
     weights: Any = dict(tree_flatten(model.parameters()))
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     (folder / "config.json").write_text(json.dumps(about))
-    make_tokenizer().save_pretrained(folder)
     return folder
 
 
-def make_recipe(folder: Path, given: Table) -> Recipe:
+def make_recipe(folder: Path, engine_name: str, given: Table) -> Recipe:
     """A recipe that keeps 10 % of the tokens, on the CPU, unless `given` says otherwise."""
-    engine = {"backend": "mlx", "device": "cpu"}
+    engine = {"backend": engine_name, "device": "cpu"}
     engine |= {key: value for key, value in given.items() if key in ENGINE}
     rest = {key: value for key, value in given.items() if key not in ENGINE}
     fixed = {"model": str(folder), "task": "chain", "method": "ict", "steps": 1, "engine": engine}
@@ -126,19 +165,15 @@ def make_recipe(folder: Path, given: Table) -> Recipe:
 
 def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
     """Peak bytes of each phase of a plan: prompts of one length, responses that never end."""
-    engine = MlxEngine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+    engine: Any = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+    highest = of_mlx if recipe.engine.backend == "mlx" else of_process
     if recipe.kl > 0:
         engine.keep_reference()
     prompt = [2 + i % 14 for i in range(prompt_tokens)]
     sampling, wanted = Sampling(recipe.max_tokens, recipe.temperature), wanted_stats(recipe)
 
     def peak(work: Callable[[], object]) -> int:
-        mx.synchronize()
-        mx.clear_cache()
-        mx.reset_peak_memory()
-        engine.memory.peak = 0
-        work()
-        return engine.peak_memory()
+        return highest(engine, work)
 
     rollouts = engine.generate([prompt] * recipe.prompts, recipe.group, sampling, 0, wanted)
     kept = random_share(rollouts.valid, recipe.keep, np.random.default_rng(0))
@@ -159,6 +194,35 @@ def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
     }
 
 
+def of_mlx(engine: Any, work: Callable[[], object]) -> int:
+    """The peak of MLX's allocator."""
+    import mlx.core as mx
+
+    mx.synchronize()
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    engine.memory.peak = 0
+    work()
+    return engine.peak_memory()
+
+
+def of_process(engine: Any, work: Callable[[], object]) -> int:
+    """The peak of this process's resident set."""
+    Path("/proc/self/clear_refs").write_text("5")  # the mark begins anew
+    work()
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def in_a_process_of_its_own(folder: Path, given: Table, prompt_tokens: int) -> dict[str, int]:
+    """`measure` on PyTorch, in a process that has done nothing else."""
+    told = json.dumps([str(folder), given, prompt_tokens])
+    command = [sys.executable, __file__, "--measure", told]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
 def show(name: str, planned: Plan, measured: dict[str, int]) -> float:
     """Print a case; gives its ratio furthest from 1."""
     ratios = {phase: planned.peak(phase) / took for phase, took in measured.items()}
@@ -174,17 +238,29 @@ def show(name: str, planned: Plan, measured: dict[str, int]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
-    worst: list[float] = []
-    for name in parser.parse_args().names or CASES:
-        sizes, given, prompt_tokens = CASES[name]
-        with tempfile.TemporaryDirectory() as folder:
-            recipe = make_recipe(make_model(Path(folder), **sizes), given)
-            planned = plan(recipe, read_shape(folder), gpu=False, prompt=prompt_tokens)
-            worst.append(show(name, planned, measure(recipe, prompt_tokens)))
+    parser.add_argument("--engine", choices=("mlx", "torch"), default="mlx")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES | TORCH_CASES))
+    asked = parser.parse_args()
+    if asked.measure:
+        folder, given, prompt_tokens = json.loads(asked.measure)
+        print(json.dumps(measure(make_recipe(Path(folder), "torch", given), prompt_tokens)))
+        return
+    cases, worst = TORCH_CASES if asked.engine == "torch" else CASES, list[float]()
+    for name in asked.names or cases:
+        sizes, given, prompt_tokens = cases[name]
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = make_model(Path(temporary), asked.engine, **sizes)
+            recipe = make_recipe(folder, asked.engine, given)
+            planned = plan(recipe, read_shape(temporary), device="cpu", prompt=prompt_tokens)
+            if asked.engine == "torch":
+                took = in_a_process_of_its_own(folder, given, prompt_tokens)
+            else:
+                took = measure(recipe, prompt_tokens)
+            worst.append(show(name, planned, took))
         gc.collect()  # a model refers to itself
     print(f"\nratios from {min(worst):.2f} to {max(worst):.2f} (the worst of each)")
-    print(f"mlx {version('mlx')}, python {sys.version.split()[0]}, {mx.default_device()}")
+    print(f"{asked.engine} {version(asked.engine)}, python {sys.version.split()[0]}, on a CPU")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -59,6 +59,8 @@ class State:
     best_step: int = 0
     """The step of the best checkpoint so far; 0: none."""
     best_value: float | None = None
+    budget: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the engine takes on at once, where memory ran out (`ictcli.budget`)."""
 
 
 class DamagedError(ValueError):

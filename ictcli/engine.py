@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ictcli.algorithm.objective import Objective
+from ictcli.budget import Budget
 from ictcli.errors import EngineMissingError, UserError, nearest
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
@@ -30,6 +31,8 @@ class Engine(Protocol):
     """The longest sequence the model takes, prompt and response together, in tokens."""
     stop_ids: tuple[int, ...]
     """Token ids that end a response, from the model's generation settings and tokenizer."""
+    budget: Budget
+    """What it takes on at once; it shrinks where memory runs out."""
 
     def describe(self) -> dict[str, Any]:
         """Engine, device, dtype, parameter count and library versions, for environment.json."""

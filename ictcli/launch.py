@@ -15,6 +15,9 @@ from ictcli.checkpoints import begun_with, identity_of
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import encodable, write_json
+from ictcli.planning.advice import look_ahead
+from ictcli.planning.auto import choose
+from ictcli.planning.machine import Room, room
 from ictcli.prompts import encode, fitted
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
@@ -47,6 +50,14 @@ def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
         "seed": recipe.seed,
         "command": sys.argv[1:],
     }
+
+
+def warn_if_tight(recipe: Recipe, here: Room, say: Callable[[str], None]) -> None:
+    """Say so where the plan exceeds what there is: a process that the system ends for its memory
+    cannot say anything any more."""
+    outlook = look_ahead(recipe, here=here)
+    if outlook is not None and outlook.fits is False:
+        say(f"The plan of memory: {outlook.sentence}")
 
 
 @contextlib.contextmanager
@@ -101,18 +112,23 @@ def launch(
         recipe, task = prepare(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)
+        here = room(recipe.engine)  # before the model takes of it
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         attach(engine)
         told = len(task.notes)
         task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
         for note in task.notes[told:]:
             watch.warned(note)
+        engine.budget.say = watch.warned
+        recorded: dict[str, Any] | None = run.read("environment.json")
+        chosen = choose(recipe, (recorded or {}).get("micro_tokens"), watch.warned, here)
+        engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
+        warn_if_tight(recipe, here, watch.warned)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
         model = identity_of(recipe.model, recipe.engine)
         data = described(recipe, task, heldout(recipe, task))
-        recorded = run.read("environment.json")
         if recorded is None:  # a resumed run keeps the first one's
-            about = {"data": data, "model": {"name": recipe.model, "sha256": model}}
+            about = {**chosen, "data": data, "model": {"name": recipe.model, "sha256": model}}
             run.write("environment.json", {**environment(engine, recipe), **about})
         else:
             check_unchanged(recorded.get("data", {}), data, str(run.folder))

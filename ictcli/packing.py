@@ -51,10 +51,10 @@ def trained(
 
 
 def micro_batches(
-    rollouts: Rollouts, wanted: BoolArray, budget: int, vocabulary: int
+    rollouts: Rollouts, wanted: BoolArray, budget: int, vocabulary: int, most_rows: int = 0
 ) -> Iterator[MicroBatch]:
     """Pack the rows that have a wanted token (B, T), longest first, into passes of `budget` tokens
-    (one row at least)."""
+    and, unless 0, `most_rows` rows at most (one row at least)."""
     prompt_lengths = np.repeat([len(p) for p in rollouts.prompts], rollouts.group)
     limit = max(MAX_LOGITS // vocabulary, 1)
     pieces = [piece for row in range(len(wanted)) for piece in _pieces(row, wanted[row], limit)]
@@ -63,7 +63,8 @@ def micro_batches(
     while first < len(pieces):
         row, places = pieces[first]
         last, longest, logits = first + 1, prompt_lengths[row] + places[-1] + 1, len(places)
-        while last < len(pieces) and (last + 1 - first) * longest <= budget:
+        most = max(min(budget // longest, most_rows or len(pieces)), 1)
+        while last < min(first + most, len(pieces)):
             logits += len(pieces[last][1])
             if logits > limit:
                 break

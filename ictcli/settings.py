@@ -30,6 +30,17 @@ class EngineSettings(Table):
     """Rows decoded side by side at most, rounded down to whole groups (one group at least)."""
     micro_tokens: int = Field(default=2048, ge=1)
     """Prompt and response tokens a forward and backward pass; changes memory, not results."""
+    micro_batch: int | str | None = None
+    """Rows a pass at most, beside micro_tokens; auto: as many tokens a pass as the plan says fit
+    into this machine's memory, in place of micro_tokens, chosen when the run begins."""
+
+    @field_validator("micro_batch")
+    @classmethod
+    def _some_rows(cls, value: int | str | None) -> int | str | None:
+        if value is not None and value != "auto" and not (isinstance(value, int) and value > 0):
+            raise ValueError("it is a number of rows, 1 or more, or auto")
+        return value
+
     gradient_checkpointing: bool = False
     """Keep one activation a layer and compute the rest again on the way back."""
     memory_limit: float = Field(default=0.0, ge=0)

@@ -63,6 +63,7 @@ def train(
     if recipe.kl > 0:
         engine.keep_reference()
     state = run.restore(engine, watch.warned)
+    engine.budget.restore(state.budget)
 
     def judge(label: str) -> dict[str, Any]:
         def progress(done: int, total: int) -> None:
@@ -99,6 +100,7 @@ def train(
             "update_s": round(updated - sampled, 4),
             "peak_bytes": engine.peak_memory(),
         }
+        state.budget = engine.budget.state()
         count(state, batch, plan, metrics, time.perf_counter() - started)
         run.append("metrics.jsonl", metrics)
         run.append("timings.jsonl", timing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -13,10 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ictcli.planning.advice import look_ahead, memory_limit, remedies
-from ictcli.planning.parts import Plan, plan
+from ictcli.planning import machine
+from ictcli.planning.advice import look_ahead, remedies
+from ictcli.planning.auto import MARGIN, choose, largest, with_tokens
+from ictcli.planning.machine import Room, room
+from ictcli.planning.peaks import Plan, plan
 from ictcli.planning.shapes import Shape, read_shape
-from ictcli.recipe import Recipe, check, load_recipe
+from ictcli.recipe import Recipe, check, load_recipe, shipped_recipes
 
 QWEN = Shape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
 """Qwen2.5-0.5B."""
@@ -36,6 +40,7 @@ shapes = st.builds(
 )
 engines = st.fixed_dictionaries(
     {
+        "backend": st.sampled_from(["mlx", "torch"]),
         "micro_tokens": st.sampled_from([1, 300, 1024, 2048, 8192]),
         "gradient_checkpointing": st.booleans(),
         "dtype": st.sampled_from(["auto", "float32", "bfloat16"]),
@@ -97,7 +102,7 @@ def test_more_rows_never_lower_the_sampling_peak(
     shape: Shape, table: dict[str, Any], gpu: bool
 ) -> None:
     peaks = [
-        plan(with_engine(table, rows=rows), shape, gpu=gpu).peak("sampling")
+        plan(with_engine(table, rows=rows), shape, device="gpu" if gpu else "cpu").peak("sampling")
         for rows in (1, 4, 16, 64, 512)
     ]
     assert peaks == sorted(peaks)
@@ -108,7 +113,9 @@ def test_halving_the_tokens_of_a_pass_never_raises_the_update_peak(
     shape: Shape, table: dict[str, Any], gpu: bool
 ) -> None:
     peaks = [
-        plan(with_engine(table, micro_tokens=tokens), shape, gpu=gpu).peak("updating")
+        plan(with_engine(table, micro_tokens=tokens), shape, device="gpu" if gpu else "cpu").peak(
+            "updating"
+        )
         for tokens in (512, 1024, 2048, 4096, 8192)
     ]
     assert peaks == sorted(peaks)
@@ -117,7 +124,9 @@ def test_halving_the_tokens_of_a_pass_never_raises_the_update_peak(
 @given(shapes, tables, st.booleans())
 def test_checkpointing_never_raises_a_peak(shape: Shape, table: dict[str, Any], gpu: bool) -> None:
     off, on = (
-        plan(with_engine(table, gradient_checkpointing=active), shape, gpu=gpu)
+        plan(
+            with_engine(table, gradient_checkpointing=active), shape, device="gpu" if gpu else "cpu"
+        )
         for active in (False, True)
     )
     assert on.peak("updating") <= off.peak("updating")
@@ -127,7 +136,7 @@ def test_checkpointing_never_raises_a_peak(shape: Shape, table: dict[str, Any], 
 @given(shapes, tables)
 def test_adapters_train_fewer_and_hold_no_reference(shape: Shape, table: dict[str, Any]) -> None:
     full, lora, dora = (
-        plan(recipe_of(**{**table, "adapter": {"kind": kind, "rank": 4}}), shape, gpu=True)
+        plan(recipe_of(**{**table, "adapter": {"kind": kind, "rank": 4}}), shape, device="gpu")
         for kind in ("none", "lora", "dora")
     )
     assert full.trained == shape.parameters
@@ -139,13 +148,13 @@ def test_adapters_train_fewer_and_hold_no_reference(shape: Shape, table: dict[st
 
 def test_adapters_of_some_layers_of_some_blocks() -> None:
     settings = {"kind": "lora", "rank": 8, "layers": 3, "targets": ["q_proj", "mlp.down_proj"]}
-    made = plan(recipe_of(adapter=settings), QWEN, gpu=True)
+    made = plan(recipe_of(adapter=settings), QWEN, device="gpu")
     assert made.trained == 3 * 8 * ((896 + 896) + (4864 + 896))
 
 
 @given(shapes, tables, st.booleans())
 def test_every_part_is_counted_once(shape: Shape, table: dict[str, Any], gpu: bool) -> None:
-    made = plan(recipe_of(**table), shape, gpu=gpu)
+    made = plan(recipe_of(**table), shape, device="gpu" if gpu else "cpu")
     for phase, parts in made.phases.items():
         assert all(size >= 0 for size in parts.values())
         assert made.peak(phase) == sum(parts.values()) >= shape.weights(2)
@@ -154,13 +163,13 @@ def test_every_part_is_counted_once(shape: Shape, table: dict[str, Any], gpu: bo
 
 def test_prompts_leave_room_for_the_response() -> None:
     short = replace(QWEN, context=600)
-    assert plan(recipe_of(max_tokens=500), short, gpu=True).prompt == 100
-    assert plan(recipe_of(max_tokens=500), QWEN, gpu=True).prompt == 256
+    assert plan(recipe_of(max_tokens=500), short, device="gpu").prompt == 100
+    assert plan(recipe_of(max_tokens=500), QWEN, device="gpu").prompt == 256
 
 
 def test_what_suffices_first_is_advised_alone() -> None:
     recipe = recipe_of(engine={"device": "gpu", "micro_tokens": 8192}, max_tokens=512)
-    made = plan(recipe, QWEN, gpu=True)
+    made = plan(recipe, QWEN, device="gpu")
     changes, better = remedies(recipe, made, made.peak() * 0.99)
     assert changes == [("engine", "gradient_checkpointing", True)]
     assert better.peak() < made.peak()
@@ -169,13 +178,13 @@ def test_what_suffices_first_is_advised_alone() -> None:
 @given(st.floats(0.02, 1.2))
 def test_advice_is_no_more_than_it_takes(share: float) -> None:
     recipe = recipe_of(engine={"device": "gpu"}, max_tokens=1024, prompts=16, group=8)
-    made = plan(recipe, QWEN, gpu=True)
+    made = plan(recipe, QWEN, device="gpu")
     limit = share * made.peak()
     changes, better = remedies(recipe, made, limit)
     assert better.peak() <= max(limit, made.peak())
     assert [key for _, key, _ in changes] == [
         key
-        for key in ("gradient_checkpointing", "micro_tokens", "rows", "kind", "bits")
+        for key in ("gradient_checkpointing", "micro_tokens", "rows", "kind", "load_in_4bit")
         if key in {key for _, key, _ in changes}
     ]
     if better.peak() <= limit:
@@ -184,22 +193,60 @@ def test_advice_is_no_more_than_it_takes(share: float) -> None:
 
 
 def changed(recipe: Recipe, changes: list[tuple[str, str, Any]]) -> Plan:
-    shape = QWEN
     for table, key, value in changes:
-        if table == "model":
-            shape = shape.packed(value)
-        else:
-            inner = getattr(recipe, table).model_copy(update={key: value})
-            recipe = recipe.model_copy(update={table: inner})
-    return plan(recipe, shape, gpu=True)
+        inner = getattr(recipe, table).model_copy(update={key: value})
+        recipe = recipe.model_copy(update={table: inner})
+    return plan(recipe, QWEN, device="gpu")
 
 
-def test_the_limit_is_the_recipe_s_or_three_quarters_of_the_machine_s() -> None:
-    limit, named = memory_limit(recipe_of(engine={"memory_limit": 2.5}).engine)
-    assert (limit, named) == (2.5 * 2**30, "engine.memory_limit")
-    limit, named = memory_limit(recipe_of().engine)
-    assert limit > 0
-    assert "75%" in named
+def test_the_room_is_the_recipe_s_or_the_asked_machine_s_or_this_one_s() -> None:
+    limited = recipe_of(engine={"memory_limit": 2.5}).engine
+    assert room(limited) == room(limited, 8) == Room(2.5 * 2**30, "engine.memory_limit")
+    assert room(recipe_of().engine, 16).size == 12 * 2**30
+    cuda = recipe_of(engine={"backend": "torch", "device": "cuda"}).engine
+    assert room(cuda, 24).size == 24 * 2**30
+    assert 0 < room(recipe_of().engine).size < 2**50
+
+
+def test_a_gpu_s_memory_is_what_nvidia_smi_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = tmp_path / "nvidia-smi"
+    said.write_text("#!/bin/sh\necho 8192\necho 24576\n")
+    said.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for visible, device, gib in ((None, "cuda:1", 24), ("1", "cuda", 24), ("1,0", "cuda:1", 8)):
+        if visible:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        machine._nvidia.cache_clear()
+        settings = recipe_of(engine={"backend": "torch", "device": device}).engine
+        assert room(settings).size == gib * 2**30
+    machine._nvidia.cache_clear()
+
+
+@given(tables, st.floats(0.3, 30))
+def test_auto_takes_the_most_that_fits(table: dict[str, Any], gib: float) -> None:
+    recipe = with_engine(table, device="cpu", micro_batch="auto")
+    tokens = largest(recipe, QWEN, gib * 2**30)
+
+    def peak(tokens: int) -> float:
+        return plan(with_tokens(recipe, tokens), QWEN, device="cpu").peak("updating")
+
+    one = 256 + recipe.max_tokens
+    batch = recipe.prompts * recipe.group
+    assert tokens % one == 0
+    assert tokens == one or peak(tokens) <= MARGIN * gib * 2**30
+    assert tokens == one * batch or peak(tokens + one) > MARGIN * gib * 2**30
+
+
+def test_what_auto_chose_is_kept_and_told_once() -> None:
+    recipe, told = recipe_of(engine={"micro_batch": "auto"}), list[str]()
+    chosen = choose(recipe, None, told.append, Room(2**31, "a machine"))
+    assert len(told) == 1
+    assert f"{chosen['micro_tokens']:,} tokens a pass" in told[0]
+    assert choose(recipe, chosen["micro_tokens"], told.append, Room(2**40, "another")) == chosen
+    assert len(told) == 1
+    assert choose(recipe_of(), None, told.append) == {}
 
 
 def test_a_hub_id_that_cannot_be_had_is_a_sentence() -> None:
@@ -278,8 +325,29 @@ def test_apple_silicon_computes_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> N
     assert cpu.plan.phases["updating"]["weights"] == 4 * 335_136
 
 
-def test_a_run_on_another_backend_has_no_plan_of_memory() -> None:
-    assert look_ahead(recipe_of(engine={"backend": "torch"})) is None
-    _, err, imported = dry_run("--backend", "torch")
+@pytest.mark.parametrize("backend", ["torch", "mlx"])
+def test_a_dry_run_as_json_says_what_would_make_it_fit(backend: str) -> None:
+    out, _, imported = dry_run("--backend", backend, "--json", "--memory", "0.25")
     assert imported == "[]"
-    assert "GiB" not in err
+    found = json.loads(out)
+    assert check(found["recipe"], "out") == load_recipe("quickstart", [f"engine.backend={backend}"])
+    memory = found["memory"]
+    assert memory["limit_bytes"] == 0.75 * 2**28
+    assert memory["plan"]["trained"] == 335_136
+    assert memory["plan"]["tokens_per_step"] == 32 * 8 * 256
+    for phase, size in memory["plan"]["peak_bytes"].items():
+        assert sum(memory["plan"]["bytes"][phase].values()) == pytest.approx(size, abs=99)
+    assert memory["fits"] == (backend == "mlx")
+    assert bool(memory["changes"]) == (not memory["fits"])
+
+
+@pytest.mark.parametrize("recipe", shipped_recipes())
+def test_every_shipped_recipe_can_be_planned(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ictcli.planning.advice.read_shape", lambda model: QWEN)
+    for backend, device in (("mlx", "gpu"), ("torch", "cpu"), ("torch", "cuda")):
+        chosen = [f"engine.backend={backend}", f"engine.device={device}"]
+        for gib in (8.0, 24.0):
+            outlook = look_ahead(load_recipe(recipe, chosen), gib)
+            assert outlook is not None
+            assert outlook.plan is not None
+            assert outlook.fits is not None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ictcli.planning.parts import plan
+from ictcli.planning.on_torch import LIBRARIES
+from ictcli.planning.peaks import plan
 from ictcli.planning.shapes import read_shape
 from ictcli.recipe import check
 from ictcli.step import wanted_stats
@@ -65,7 +69,7 @@ def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
     folder = make_model(tmp_path, given.pop("vocabulary"))
     fixed = {"task": "chain", "method": "ict", "keep": 0.5, "prompts": 1, "steps": 1}
     recipe = check({"model": str(folder), **fixed, **given}, "test")
-    planned = plan(recipe, read_shape(recipe.model), gpu=False, prompt=PROMPT)
+    planned = plan(recipe, read_shape(recipe.model), device="cpu", prompt=PROMPT)
     gc.collect()
     others = mx.get_active_memory()  # what engines of other tests hold
     engine = MlxEngine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
@@ -89,3 +93,19 @@ def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
         work()
         ratio = planned.peak(phase) / (engine.peak_memory() - others)
         assert 0.75 <= ratio <= 1.25, (phase, ratio)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets a process's mark back")
+def test_a_process_takes_what_was_planned_for_torch() -> None:
+    """Beside the libraries too, which are most of a small model's."""
+    bench = Path(__file__).parents[1] / "bench" / "memory.py"
+    command = [sys.executable, str(bench), "--engine", "torch", "small, lora"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    phases = re.findall(r"(\w+) +planned +(\d+) MiB +measured +(\d+) MiB", ended.stdout)
+    assert [phase for phase, _, _ in phases] == ["sampling", "evaluating", "updating"]
+    for phase, planned, measured in phases:
+        assert 0.8 <= int(planned) / int(measured) <= 1.2, (phase, planned, measured)
+    _, planned, measured = phases[-1]
+    libraries = LIBRARIES / 2**20
+    assert 0.7 <= (int(planned) - libraries) / (int(measured) - libraries) <= 1.3

@@ -149,11 +149,13 @@ class CrewEngine(MlxEngine):
             arrays.get("kl_old"),
         )
 
-    def _gradient(self, rollouts: Rollouts, *given: Any) -> tuple[Any, Tally]:
+    def _gradient(
+        self, rollouts: Rollouts, *given: Any, mine: Sequence[int] | None = None
+    ) -> tuple[Any, Tally]:
         """The whole batch's gradient and figures: each rank passes over its rows."""
         order = np.argsort(-rollouts.lengths, kind="stable")  # every rank gets as many tokens
         mine = order[self.crew.rank :: self.crew.size].tolist()
-        gradient, tally = self.passes.gradient(rollouts, *given, mine=mine)
+        gradient, tally = super()._gradient(rollouts, *given, mine=mine)
         if gradient is None:
             gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
         figures = {name: mx.array(getattr(tally, name)) for name in SUMMED}

@@ -15,6 +15,7 @@ from mlx.utils import tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.algorithm.objective import Objective
+from ictcli.budget import Budget
 from ictcli.engine import launched
 from ictcli.errors import UserError
 from ictcli.models import locate, weights_fingerprint
@@ -25,7 +26,7 @@ from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import adapter, sample
 from .files import flat, number, read_about, read_arrays, write_arrays
-from .memory import Memory
+from .memory import Memory, ran_out
 from .model import (
     choose_device,
     find_heads,
@@ -61,6 +62,7 @@ class MlxEngine:
             settings.compile == "auto" and self.device.type == mx.gpu
         )
         self.memory = Memory(settings.memory_limit)
+        self.budget = Budget(settings, ran_out, self.memory.free)
         self.source = locate(model)
         self.loaded = load(self.source, settings, self.device)
         self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
@@ -79,7 +81,7 @@ class MlxEngine:
             self.model,
             find_heads(self.model),
             self.vocabulary,
-            settings.micro_tokens,
+            self.budget,
             self.memory,
             recompute=settings.gradient_checkpointing,
             compiled=self.compiled,
@@ -149,18 +151,23 @@ class MlxEngine:
         """
         adapted = self.adapter is not None or self.source.adapter is not None
         exact = adapted and model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
+        mixed = self._mixed(prompts)
         with adapter.fused(self.model, packed=True) if exact else contextlib.nullcontext():
-            return sample.generate(
-                self.model,
-                prompts,
+            return self.budget.decoding(
                 group,
-                sampling,
-                numbers,
-                wanted,
-                self.settings.rows,
-                self.memory,
-                mixed=self._mixed(prompts),
-                compiled=self.compiled,
+                len(numbers),
+                lambda: sample.generate(
+                    self.model,
+                    prompts,
+                    group,
+                    sampling,
+                    numbers,
+                    wanted,
+                    self.budget.rows,
+                    self.memory,
+                    mixed=mixed,
+                    compiled=self.compiled,
+                ),
             )
 
     def _mixed(self, prompts: Sequence[Sequence[int]]) -> bool:
@@ -176,10 +183,12 @@ class MlxEngine:
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
     ) -> FloatArray:
         with self._as_reference() if reference else contextlib.nullcontext():
-            return self.passes.logprobs(rollouts, temperature, rollouts.valid)
+            return self.budget.passing(
+                lambda: self.passes.logprobs(rollouts, temperature, rollouts.valid)
+            )
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-        return self.passes.logits_at(rollouts, where)
+        return self.budget.passing(lambda: self.passes.logits_at(rollouts, where))
 
     def keep_reference(self) -> None:
         """Arrays never change: an update makes new ones, and these stay."""
@@ -225,8 +234,10 @@ class MlxEngine:
         self.memory.free()  # sampling needs buffers of other sizes
         return report
 
-    def _gradient(self, rollouts: Rollouts, *given: Any) -> tuple[Any, Tally]:
-        return self.passes.gradient(rollouts, *given)
+    def _gradient(
+        self, rollouts: Rollouts, *given: Any, mine: Sequence[int] | None = None
+    ) -> tuple[Any, Tally]:
+        return self.budget.passing(lambda: self.passes.gradient(rollouts, *given, mine=mine))
 
     def _own(self) -> dict[str, mx.array]:
         """The weights that a run changes."""

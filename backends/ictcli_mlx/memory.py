@@ -5,7 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
-from ictcli.errors import RunFailedError
+from ictcli.budget import OverLimitError
 
 CACHE_SHARE = 8
 """Of the limit, one part in so many may be kept as freed buffers."""
@@ -26,13 +26,13 @@ class Memory:
         maybe_set_recommended_wired_limit()  # or the weights may be paged out
 
     def watch(self, what: str, hint: str) -> None:
-        """Call at a boundary of evaluation. Raises RunFailedError over the limit, while the machine
+        """Call at a boundary of evaluation. Raises OverLimitError over the limit, while the machine
         still has the rest to live on."""
         took = mx.get_peak_memory()
         self.peak = max(self.peak, took)
         if self.limit and took > self.limit:
             mx.reset_peak_memory()
-            raise RunFailedError(
+            raise OverLimitError(
                 f"{what} took {_size(took)} of memory, over the limit of {_size(self.limit)}.",
                 f"{hint}, or raise engine.memory_limit (a run that had begun: in its recipe.toml, "
                 "then ictcli resume RUN)",
@@ -43,6 +43,15 @@ class Memory:
         self.peak = max(self.peak, mx.get_peak_memory())
         mx.clear_cache()
         mx.reset_peak_memory()  # or this phase would be blamed for the next one's
+
+
+def ran_out(error: Exception) -> bool:
+    """Whether MLX raised this for want of memory: it has no type of its own for that."""
+    texts = ("Unable to allocate", "Attempting to allocate", "Insufficient Memory", "OutOfMemory")
+    kinds = (RuntimeError, ValueError)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, kinds) and any(text in str(error) for text in texts)
+    )
 
 
 def _size(n: float) -> str:

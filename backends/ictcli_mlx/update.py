@@ -13,6 +13,7 @@ from mlx.utils import tree_map
 from ictcli import packing
 from ictcli.algorithm.objective import Objective, k3, surrogate
 from ictcli.algorithm.quantities import entropy
+from ictcli.budget import Budget
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 from .files import number
@@ -30,7 +31,7 @@ class Passes:
         model: Any,
         heads: Sequence[Head],
         vocabulary: int,
-        budget: int,
+        budget: Budget,
         memory: Memory,
         *,
         recompute: bool,
@@ -46,7 +47,7 @@ class Passes:
         order = np.full(where.shape, -1)
         order[where] = np.arange(int(where.sum()))
         found = np.zeros((int(where.sum()), self.vocabulary), dtype=np.float32)
-        for batch in packing.micro_batches(rollouts, where, self.budget, self.vocabulary):
+        for batch in self.budget.micro_batches(rollouts, where, self.vocabulary):
             logits = head_logits(self.model, self.heads, *_inputs(batch))
             found[order[batch.rows, batch.positions]] = np.array(logits)
             self.memory.watch("Evaluating logits", HINT)
@@ -55,7 +56,7 @@ class Passes:
     def logprobs(self, rollouts: Rollouts, temperature: float, wanted: BoolArray) -> FloatArray:
         """(B, T) float32 log-probabilities at the wanted tokens, 0 elsewhere."""
         found = np.zeros(rollouts.tokens.shape, dtype=np.float32)
-        for batch in packing.micro_batches(rollouts, wanted, self.budget, self.vocabulary):
+        for batch in self.budget.micro_batches(rollouts, wanted, self.vocabulary):
             found[batch.rows, batch.positions] = self._logprobs(batch, temperature)
         return found
 
@@ -88,7 +89,7 @@ class Passes:
         A_BT = np.broadcast_to(advantage[:, None], wanted.shape)
         total: Any = None
         scale = self._loss_scale(weights)
-        for batch in packing.micro_batches(rollouts, wanted, self.budget, self.vocabulary):
+        for batch in self.budget.micro_batches(rollouts, wanted, self.vocabulary):
             given = {"A": batch.take(A_BT), "w": batch.take(weights) * scale}
             if old_logp is not None:
                 given["old"] = batch.take(old_logp)

@@ -17,14 +17,16 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
-from ictcli.errors import UserError
-from ictcli.memory import peak_rss
+from ictcli.budget import Budget
+from ictcli.errors import RunFailedError, UserError
 from ictcli.models import locate, rope_settings, snapshot, weights_fingerprint
+from ictcli.packing import Tally
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import sample, update
 from .device import check_device, choose_device, limit_memory
+from .memory import Memory, ran_out
 from .model import load, recomputing, stop_ids, text_config
 from .optimizer import Optimizer
 
@@ -50,6 +52,8 @@ class TorchEngine:
     ) -> None:
         self.device = choose_device(settings.device)
         self.settings = settings
+        self.memory = Memory(self.device)
+        self.budget = Budget(settings, ran_out, self.memory.free)
         new = adapters is not None and adapters.kind != "none"
         check_device(self.device, settings, optimizer, adapted=new)
         limit_memory(self.device, settings.memory_limit)
@@ -92,7 +96,7 @@ class TorchEngine:
         try:
             drawn = self.generate(prompts, 2, sampling, 0)
             gap = float(np.abs(drawn.logp - self.logprobs(drawn, 1.0)).mean())
-        except torch.cuda.OutOfMemoryError:
+        except RunFailedError:  # the memory is full
             raise
         except Exception as error:  # whatever a model of another kind raises
             reason = " ".join(str(error).split())[:300].rstrip(".")
@@ -131,10 +135,14 @@ class TorchEngine:
         seed: int,
         wanted: Sequence[str] = (),
     ) -> Rollouts:
-        with self._for_sampling():
-            return sample.generate(
-                self.model, prompts, group, sampling, seed, wanted, self.settings.rows
-            )
+        def work() -> Rollouts:
+            with self._for_sampling():
+                return sample.generate(
+                    self.model, prompts, group, sampling, seed, wanted, self.budget.rows
+                )
+
+        with self.memory.phase():
+            return self.budget.decoding(group, len(prompts) * group, work)
 
     def _for_sampling(self) -> AbstractContextManager[None]:
         if self.adapted is None:
@@ -147,11 +155,14 @@ class TorchEngine:
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
     ) -> FloatArray:
         with self._as_reference() if reference else contextlib.nullcontext(self.model) as model:
-            budget = self.settings.micro_tokens
-            return update.logprobs(model, rollouts, temperature, budget, rollouts.valid)
+            return self.budget.passing(
+                lambda: update.logprobs(model, rollouts, temperature, self.budget, rollouts.valid)
+            )
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-        return update.logits_at(self.model, rollouts, where, self.settings.micro_tokens)
+        return self.budget.passing(
+            lambda: update.logits_at(self.model, rollouts, where, self.budget)
+        )
 
     def keep_reference(self) -> None:
         """With adapters it is the model without them: no second copy."""
@@ -184,20 +195,25 @@ class TorchEngine:
     ) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
-        self.optimizer.drop_gradient()  # of a pass that was broken off
-        with recomputing(self.model, self.settings.gradient_checkpointing):
-            tally = update.backward(
-                self.model,
-                self._as_reference if objective.kl > 0 else None,
-                rollouts,
-                weights,
-                advantage,
-                objective,
-                self.settings.micro_tokens,
-                old_logp,
-                kl_old,
-            )
-        return update.step(self.optimizer, lr, tally)
+        optimizer = self.optimizer
+
+        def work() -> Tally:
+            optimizer.drop_gradient()  # of a pass that was broken off
+            with recomputing(self.model, self.settings.gradient_checkpointing):
+                return update.backward(
+                    self.model,
+                    self._as_reference if objective.kl > 0 else None,
+                    rollouts,
+                    weights,
+                    advantage,
+                    objective,
+                    self.budget,
+                    old_logp,
+                    kl_old,
+                )
+
+        with self.memory.phase():
+            return update.step(optimizer, lr, self.budget.passing(work))
 
     def _own(self) -> dict[str, torch.Tensor]:
         """The weights that a run changes, each stored tensor once."""
@@ -249,9 +265,7 @@ class TorchEngine:
         adapter.write(folder, self.adapted, self.base)
 
     def peak_memory(self) -> int:
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device)
-        return peak_rss()
+        return self.memory.peak()
 
 
 def _once(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from ictcli import packing
 from ictcli.algorithm.objective import Objective, k3, surrogate
 from ictcli.algorithm.quantities import entropy
+from ictcli.budget import Budget
 from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
 from .model import head_only_at, text_config
@@ -34,9 +35,11 @@ class Pass:
         return torch.from_numpy(self.packed.take(values)).to(self.ids.device)
 
 
-def micro_batches(model: Any, rollouts: Rollouts, wanted: BoolArray, budget: int) -> Iterator[Pass]:
+def micro_batches(
+    model: Any, rollouts: Rollouts, wanted: BoolArray, budget: Budget
+) -> Iterator[Pass]:
     """The passes over the wanted tokens (B, T), as tensors on the model's device."""
-    for packed in packing.micro_batches(rollouts, wanted, budget, text_config(model).vocab_size):
+    for packed in budget.micro_batches(rollouts, wanted, text_config(model).vocab_size):
         ids, head, targets = (
             torch.from_numpy(x).to(model.device)
             for x in (packed.ids, packed.head, packed.targets.astype(np.int64))
@@ -58,7 +61,7 @@ def token_logp(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
 
 @torch.inference_mode()
 def logprobs(
-    model: Any, rollouts: Rollouts, temperature: float, budget: int, wanted: BoolArray
+    model: Any, rollouts: Rollouts, temperature: float, budget: Budget, wanted: BoolArray
 ) -> FloatArray:
     """(B, T) float32 log-probabilities at the wanted tokens, 0 elsewhere."""
     found = np.zeros(rollouts.tokens.shape, dtype=np.float32)
@@ -69,7 +72,7 @@ def logprobs(
 
 
 @torch.inference_mode()
-def logits_at(model: Any, rollouts: Rollouts, where: BoolArray, budget: int) -> FloatArray:
+def logits_at(model: Any, rollouts: Rollouts, where: BoolArray, budget: Budget) -> FloatArray:
     """(N, V) float32 logits at the True places of `where` (B, T), in row-major order."""
     order = np.full(where.shape, -1)
     order[where] = np.arange(int(where.sum()))
@@ -88,7 +91,7 @@ def backward(
     weights: FloatArray,
     advantage: FloatArray,
     objective: Objective,
-    budget: int,
+    budget: Budget,
     old_logp: FloatArray | None,
     kl_old: FloatArray | None,
 ) -> packing.Tally:

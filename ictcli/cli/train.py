@@ -17,7 +17,13 @@ BACKENDS = click.Choice(["auto", "torch", "mlx"])
 @click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
 @click.option("--run", "folder", type=click.Path(path_type=Path), help="The run folder to make.")
 @click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="GIB",
+    help="With --dry-run: plan for a machine of so much memory, on CUDA for such a GPU.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary, or the plan, as JSON.")
 @laptop
 def command(
     recipe: str,
@@ -25,6 +31,7 @@ def command(
     backend: str | None,
     folder: Path | None,
     dry_run: bool,
+    memory: float | None,
     as_json: bool,
     threads: int | None,
 ) -> None:
@@ -33,7 +40,7 @@ def command(
     \b
     ictcli train quickstart
     ictcli train quickstart method=grpo seed=1 steps=200
-    ictcli train my-recipe.toml --run runs/mine --dry-run
+    ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
     from ictcli.console import examples, narrate, plan, report, watcher
     from ictcli.launch import launch
@@ -46,10 +53,15 @@ def command(
     resolved = load_recipe(recipe, [*overrides, *extra])
     for key in unused_keys(resolved, overrides):
         narrate(f"note: {key} has no effect with method={resolved.rule.name}")
+    if memory and not dry_run:
+        raise click.UsageError("--memory plans, and goes with --dry-run.")
     if dry_run:
-        click.echo(to_toml(resolved), nl=False)
-        plan(resolved, look_ahead(resolved))
-        examples(resolved)
+        outlook = look_ahead(resolved, memory or 0.0)
+        if not as_json:
+            click.echo(to_toml(resolved), nl=False)
+        plan(resolved, outlook, as_json=as_json)
+        if not as_json:
+            examples(resolved)
         return
     name = f"{find_recipe(recipe).stem}-{resolved.rule.name}-s{resolved.seed}"
     run = Run.create(folder or free_folder(Path("runs"), name), resolved)

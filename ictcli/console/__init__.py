@@ -49,10 +49,20 @@ def watcher(recipe: Recipe, folder: Path, *, live: bool = True) -> RunWatcher:
     return PlainWatcher(recipe, folder)
 
 
-def plan(recipe: Recipe, outlook: Outlook | None = None) -> None:
-    """What a run will do and, where `outlook` says so, the memory it takes by part, on stderr."""
+def plan(recipe: Recipe, outlook: Outlook | None = None, *, as_json: bool = False) -> None:
+    """What a run will do and, where `outlook` says so, the memory it takes by part, on stderr; or
+    both as JSON on stdout."""
     rollouts = recipe.prompts * recipe.group
     updates = len(list(mini_batches(recipe))) * recipe.update.epochs
+    if as_json:
+        found = {
+            "recipe": recipe.model_dump(mode="json", exclude_none=True),
+            "rollouts_per_step": rollouts,
+            "updates_per_step": updates,
+            "memory": outlook.json() if outlook else None,
+        }
+        print(json.dumps(found, indent=2))
+        return
     narrate(
         f"\nplan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} tokens a step), "
@@ -64,8 +74,9 @@ def plan(recipe: Recipe, outlook: Outlook | None = None) -> None:
         guess = "" if made.shape.kind == "qwen2" else f" (an estimate: {made.shape.kind})"
         narrate(
             f"\nmemory: {made.shape.parameters:,} parameters{guess}, {made.trained:,} of them "
-            f"trained; prompts of {made.prompt} tokens and full responses are assumed.\n\n"
-            f"{'GiB':18}" + "".join(f"{phase:>12}" for phase in made.phases)
+            f"trained, {made.tokens:,} tokens a step; prompts of {made.prompt} tokens and full "
+            "responses are assumed.\n\n"
+            f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in made.phases)
         )
         names = dict.fromkeys(name for parts in made.phases.values() for name in parts)
         body = {name: [parts.get(name, 0) for parts in made.phases.values()] for name in names}
@@ -73,7 +84,7 @@ def plan(recipe: Recipe, outlook: Outlook | None = None) -> None:
         for name, sizes in body.items():
             if any(sizes):
                 shown = (f"{size / 2**30:.2f}" if size else "" for size in sizes)
-                narrate(f"{name:18}" + "".join(f"{size:>12}" for size in shown))
+                narrate(f"{name:22}" + "".join(f"{size:>12}" for size in shown))
     narrate(f"\n{outlook.sentence}")
 
 

@@ -29,14 +29,17 @@ Bar = Callable[[str, int], Progress]
 class Engines:
     """The engines of the models, one at a time: two may not fit on the device."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], None] = lambda text: None) -> None:
         self._held: tuple[str, Engine] | None = None
+        self._say = say
 
     def of(self, contender: Contender) -> Engine:
         if self._held is None or self._held[0] != contender.name:
             self._held = None
             gc.collect()  # what the last one held in cycles
-            self._held = contender.name, contender.build()
+            engine = contender.build()
+            engine.budget.say = self._say
+            self._held = contender.name, engine
         return self._held[1]
 
 
@@ -71,7 +74,7 @@ def run(
             )
     if out is not None:
         places.check(out)  # before models take their time
-    engines = Engines()
+    engines = Engines(say)
     abouts: list[dict[str, Any]] = []
     for contender in reversed(contenders):  # the first stays loaded
         try:

@@ -2,75 +2,87 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ictcli.engine import choose_backend, on_apple_silicon
+from ictcli.engine import choose_backend
 from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import CHUNK
-from ictcli.planning.parts import Plan, plan
+from ictcli.planning import auto
+from ictcli.planning.machine import Room, device_of, room
+from ictcli.planning.peaks import Plan, plan
 from ictcli.planning.shapes import read_shape
 from ictcli.recipe import Recipe
-from ictcli.settings import EngineSettings
 
-RAM_SHARE = 0.75
-"""Of a machine's memory: about what Metal recommends as its working set."""
+Change = tuple[str, str, Any]
+"""Table, key and value of a recipe."""
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """A plan, where one can be made, and a sentence on it, or on why there is none."""
+    """A plan, where one can be made, what there is room for, and a sentence on both, or on why
+    there is no plan."""
 
     plan: Plan | None
     sentence: str
+    room: Room | None = None
+    changes: tuple[Change, ...] = ()
+    """Of the recipe's keys, that would make it fit."""
+
+    @property
+    def fits(self) -> bool | None:
+        """None where it cannot be said."""
+        if self.plan is None or self.room is None or not self.room.size:
+            return None
+        return self.plan.peak() <= self.room.size
+
+    def json(self) -> dict[str, Any]:
+        """As `--dry-run --json` gives it."""
+        known = self.room if self.room and self.room.size else None
+        return {
+            "plan": self.plan.json() if self.plan else None,
+            "fits": self.fits,
+            "limit_bytes": round(known.size) if known else None,
+            "limit": known.named if known else None,
+            "changes": {f"{table}.{key}": value for table, key, value in self.changes},
+            "sentence": self.sentence,
+        }
 
 
-def look_ahead(recipe: Recipe) -> Outlook | None:
-    """What the memory of a run comes to; None where the backend is another than MLX. Imports no
-    engine, and never fails: a plan is a courtesy."""
-    if choose_backend(recipe.engine.backend) != "mlx":
+def look_ahead(recipe: Recipe, memory: float = 0.0, here: Room | None = None) -> Outlook | None:
+    """What the memory of a run comes to, on a machine of `memory` GiB, in the room that is `here`,
+    or else on this machine; None where the backend is not ours. Imports no engine, and never fails:
+    a plan is a courtesy."""
+    if choose_backend(recipe.engine.backend) not in ("mlx", "torch"):
         return None
     try:
         shape = read_shape(recipe.model)
     except UserError as error:
         reason = error.message + (f" ({error.hint})" if error.hint else "")
         return Outlook(None, f"The plan of memory needs the model's config.json. {reason}")
-    if shape.bits and not recipe.adapters:
+    if (shape.bits or recipe.engine.load_in_4bit) and not recipe.adapters:
         return Outlook(None, "Packed weights cannot be trained; adapter.kind=lora can be planned.")
-    made = plan(recipe, shape, gpu=on_gpu(recipe.engine))
-    limit, named = memory_limit(recipe.engine)
-    return Outlook(made, verdict(recipe, made, limit, named) if limit else "")
+    here = here or room(recipe.engine, memory)
+    recipe = auto.resolved(recipe, here, shape)
+    made = plan(recipe, shape, device=device_of(recipe.engine))
+    if not here.size:
+        return Outlook(made, "")
+    changes, better = remedies(recipe, made, here.size)
+    sentence = verdict(made, here, changes, better)
+    return Outlook(made, sentence, here, tuple(changes))
 
 
-def on_gpu(settings: EngineSettings) -> bool:
-    """Whether MLX's device is a GPU; unless told, on Apple silicon."""
-    return settings.device in ("gpu", "mps") or (settings.device == "auto" and on_apple_silicon())
-
-
-def memory_limit(settings: EngineSettings) -> tuple[float, str]:
-    """Bytes a run may take, and whose limit that is; 0 where the machine does not say."""
-    if settings.memory_limit:
-        return settings.memory_limit * 2**30, "engine.memory_limit"
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
-        return 0.0, ""
-    return RAM_SHARE * total, f"{RAM_SHARE:.0%} of this machine's memory"
-
-
-def verdict(recipe: Recipe, made: Plan, limit: float, named: str) -> str:
+def verdict(made: Plan, here: Room, changes: list[Change], better: Plan) -> str:
     """Whether it fits and, if not, what would make it."""
-    most = f"{_gib(made.peak())} at most, and the limit is {_gib(limit)} ({named})"
-    if made.peak() <= limit:
+    most = f"{_gib(made.peak())} at most, and the limit is {_gib(here.size)} ({here.named})"
+    if made.peak() <= here.size:
         return f"It fits: {most}."
-    changes, better = remedies(recipe, made, limit)
     if not changes:
         return f"It does not fit: {most}. It takes a smaller model."
     told = [_told(change) for change in changes]
     told = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
-    fits = better.peak() <= limit
+    fits = better.peak() <= here.size
     comes = f"it is {_gib(better.peak())}" + ("" if fits else ": it takes a smaller model")
     return f"It does not fit: {most}. {'With' if fits else 'Even with'} {told} {comes}."
 
@@ -79,25 +91,20 @@ def _gib(size: float) -> str:
     return f"{size / 2**30:.2f} GiB"
 
 
-Change = tuple[str, str, Any]
-"""Table, key and value of a recipe; of the table `model`, what another model would have."""
-
-
 def remedies(recipe: Recipe, made: Plan, limit: float) -> tuple[list[Change], Plan]:
     """The changes that bring a run under the limit, and the plan with them: first those that change
     no result, then those that change what is trained, and each as little as it takes. Where none
     suffice, those that bring it nearest."""
-    ladders = _ladders(recipe, made)
+    if made.peak() <= limit:
+        return [], made
+    ladders, device = _ladders(recipe, made), device_of(recipe.engine)
 
     def tried(changes: list[Change | None]) -> Plan:
-        changed, shape = recipe, made.shape
+        changed = recipe
         for table, key, value in filter(None, changes):
-            if table == "model":
-                shape = shape.packed(value)
-                continue
             inner = getattr(changed, table).model_copy(update={key: value})
             changed = changed.model_copy(update={table: inner})
-        return plan(changed, shape, gpu=on_gpu(recipe.engine), prompt=made.prompt)
+        return plan(changed, made.shape, device=device, prompt=made.prompt)
 
     chosen: list[Change | None] = [None] * len(ladders)
     for i, ladder in enumerate(ladders):
@@ -116,7 +123,9 @@ def remedies(recipe: Recipe, made: Plan, limit: float) -> tuple[list[Change], Pl
 
 def _ladders(recipe: Recipe, made: Plan) -> list[list[Change | None]]:
     """For each setting, in the order they are tried, what it may be: as it is, then ever less."""
-    lora, packed = recipe.adapters is not None, made.shape.bits > 0
+    lora = recipe.adapters is not None
+    packed = made.shape.bits > 0 or recipe.engine.load_in_4bit
+    packs = choose_backend(recipe.engine.backend) == "mlx" or device_of(recipe.engine) == "cuda"
     rows = min(recipe.engine.rows, max(recipe.prompts * recipe.group, CHUNK * recipe.eval.n))
     one = made.prompt + recipe.max_tokens
     return [
@@ -124,7 +133,7 @@ def _ladders(recipe: Recipe, made: Plan) -> list[list[Change | None]]:
         [None, *_halves("micro_tokens", recipe.engine.micro_tokens, one)],
         [None, *_halves("rows", rows, recipe.group)],
         [None, *([] if lora else [("adapter", "kind", "lora")])],
-        [None, *([] if packed else [("model", "bits", 4)])],
+        [None, *([("engine", "load_in_4bit", True)] if packs and not packed else [])],
     ]
 
 
@@ -135,6 +144,4 @@ def _halves(key: str, value: int, least: int) -> Iterator[Change]:
 
 def _told(change: Change) -> str:
     table, key, value = change
-    if table == "model":
-        return f"a {value}-bit model"
     return f"{table}.{key}={str(value).lower()}"

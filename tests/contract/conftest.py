@@ -16,7 +16,7 @@ from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import GROUP_STATS, ROW_STATS, Rollouts, Sampling
 
 from .lowrank import LORA
-from .models import make_hybrid, make_narrow, make_sliding
+from .models import make_deep, make_hybrid, make_narrow, make_sliding
 from .oracle import Oracle
 from .training import SMOOTH
 
@@ -114,6 +114,11 @@ def hybrid_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def narrow_model(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
     return make_narrow(tiny_model, tmp_path_factory.mktemp("models") / "narrow")
+
+
+@pytest.fixture(scope="session")
+def deep_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_deep(tmp_path_factory.mktemp("models") / "deep")
 
 
 @pytest.fixture(scope="session", params=["tied", "untied", "sliding"])

@@ -104,3 +104,25 @@ def _save(config: Any, folder: Path, seed: int) -> Path:
     model.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
     return folder
+
+
+def make_deep(folder: Path) -> Path:
+    """A Qwen2 of many layers, so that activations are most of an update's memory."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from ictcli.tasks.chain.tokenizer import make_tokenizer
+
+    config = Qwen2Config(
+        vocab_size=18,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=12,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        bos_token_id=None,
+        eos_token_id=1,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    return folder

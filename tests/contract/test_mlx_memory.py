@@ -16,7 +16,7 @@ from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
-from .training import LR, PLAIN, advantages, sparse_weights, train
+from .training import LR, PLAIN, advantages, sparse_weights, state, train
 
 
 @pytest.fixture(autouse=True)
@@ -29,34 +29,11 @@ def make(folder: Path, adapter: AdapterSettings | None = None, **settings: Any) 
     return build_engine(str(folder), chosen, OptimizerSettings(), adapter)
 
 
-@pytest.fixture(scope="module")
-def deep_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Qwen2 of many layers, so that activations are most of an update's memory."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    from ictcli.tasks.chain.tokenizer import make_tokenizer
-
-    folder = tmp_path_factory.mktemp("models") / "deep"
-    config = Qwen2Config(
-        vocab_size=18,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=12,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        bos_token_id=None,
-        eos_token_id=1,
-    )
-    Qwen2ForCausalLM(config).save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
-    return folder
-
-
-def long_rollouts(T: int = 120) -> Rollouts:
-    tokens = np.random.default_rng(0).integers(2, 18, (4, T)).astype(np.int32)
-    lengths, done = np.full(4, T, dtype=np.int32), np.ones(4, dtype=bool)
-    return Rollouts(((5, 6), (7, 8)), 2, tokens, lengths, done, np.zeros((4, T), np.float32))
+def long_rollouts(T: int = 120, rows: int = 4) -> Rollouts:
+    tokens = np.random.default_rng(0).integers(2, 18, (rows, T)).astype(np.int32)
+    lengths, done = np.full(rows, T, dtype=np.int32), np.ones(rows, dtype=bool)
+    logp, group = np.zeros((rows, T), np.float32), rows // 2
+    return Rollouts(((5, 6), (7, 8)), group, tokens, lengths, done, logp)
 
 
 def peak_of_an_update(engine: Any, rollouts: Rollouts) -> int:
@@ -82,6 +59,30 @@ def test_smaller_passes_take_less(deep_model: Path) -> None:
         for tokens in (8192, 122)
     )
     assert small < large / 2
+
+
+def test_a_pass_over_the_limit_is_done_again_with_less(deep_model: Path, tmp_path: Path) -> None:
+    rollouts, told = long_rollouts(), list[str]()
+    plain, small = make(deep_model), make(deep_model, micro_tokens=122)
+    large, least = (peak_of_an_update(engine, rollouts) for engine in (plain, small))
+    engine = make(deep_model)
+    engine.budget.say = told.append
+    engine.memory.free()
+    engine.memory.limit = mx_active() + (large + least) // 2
+    weights, A = sparse_weights(rollouts), np.array([1.0, -1.0, 0.5, -0.5])
+    report = engine.update(rollouts, weights, A, PLAIN, LR)
+    assert len(told) == 1
+    assert "over the limit" in told[0]
+    other = make(deep_model)
+    other.budget.restore(engine.budget.state())
+    assert other.update(rollouts, weights, A, PLAIN, LR).grad_norm == report.grad_norm
+    assert state(engine, tmp_path / "a") == state(other, tmp_path / "b")
+
+
+def mx_active() -> int:
+    import mlx.core as mx
+
+    return mx.get_active_memory()
 
 
 @pytest.mark.parametrize("kind", ["none", "lora"])

@@ -1,0 +1,61 @@
+"""Memory of the device: what is freed goes back to the system, and what says that there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+from collections.abc import Generator
+
+import torch
+
+from ictcli.memory import peak_rss
+
+TEXTS = (
+    "DefaultCPUAllocator",
+    "Cannot allocate memory",
+    "MPS backend out of memory",
+    "CUDA out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+
+
+class Memory:
+    """The memory of one device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    @contextlib.contextmanager
+    def phase(self) -> Generator[None]:
+        """Around sampling or an update. On a CPU, what it freed goes back to the system behind it:
+        glibc keeps blocks of less than 32 MiB for later, and the next phase wants other sizes, so
+        that a process would come to hold what both take."""
+        try:
+            yield
+        finally:
+            if self.device.type == "cpu":
+                self.free()
+
+    def free(self) -> None:
+        """Give freed memory back to the system."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        elif self.device.type == "mps":
+            torch.mps.empty_cache()
+        elif sys.platform == "linux":
+            with contextlib.suppress(AttributeError, OSError):  # musl has none
+                ctypes.CDLL(None).malloc_trim(0)
+
+    def peak(self) -> int:
+        """Highest use so far in bytes: of a CUDA GPU its own, else of the process."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        return peak_rss()
+
+
+def ran_out(error: Exception) -> bool:
+    """Whether PyTorch, or what it runs on, raised this for want of memory."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in TEXTS)

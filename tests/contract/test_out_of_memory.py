@@ -1,0 +1,214 @@
+"""An engine that runs out of memory takes on less at once, and ends as if it had begun so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.errors import RunFailedError
+from ictcli.types import Rollouts
+
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, require
+from .training import PLAIN, advantages, state, train
+
+
+def real_error(name: str) -> Exception:
+    """What the engine's library itself raises where there is no memory; MLX does so on Metal, and
+    on a CPU crashes."""
+    if name == "mlx":
+        return RuntimeError(
+            "[metal::malloc] Attempting to allocate 48736917632 bytes which is greater than the "
+            "maximum allowed buffer size of 30150672384 bytes."
+        )
+    import torch
+
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 46)
+    return caught.value
+
+
+def failing(call: Callable[..., Any], error: Exception, at: set[int]) -> Callable[..., Any]:
+    """`call`, of which the calls numbered `at` raise `error`."""
+    count = 0
+
+    def counted(*args: Any, **given: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count in at:
+            raise error
+        return call(*args, **given)
+
+    return counted
+
+
+@pytest.mark.parametrize("at", [{1}, {1, 2}, {1, 3}], ids=str)
+def test_an_update_that_ran_out_is_that_of_a_smaller_budget(
+    make_engine: MakeEngine,
+    engine_name: str,
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at: set[int],
+) -> None:
+    error, told = real_error(engine_name), list[str]()
+    engine: Any = make_engine(tiny_model, micro_tokens=160)
+    train(engine, made_up(), 1)
+    engine.budget.say = told.append
+    with monkeypatch.context() as patched:
+        where = f"ictcli_{engine_name}.update.head_logits"
+        module = __import__(f"ictcli_{engine_name}.update", fromlist=["head_logits"])
+        patched.setattr(where, failing(module.head_logits, error, at))
+        report = train(engine, made_up(1), 1, 1)[0]
+    assert len(told) == len(at)
+    assert all("Memory ran out" in line and "\n" not in line for line in told)
+    tokens = engine.budget.tokens
+    assert tokens <= 160 / 2 ** len(at)
+
+    other: Any = make_engine(tiny_model, micro_tokens=160)
+    train(other, made_up(), 1)
+    other.budget.restore(engine.budget.state())  # as a resumed run does
+    assert other.budget.tokens == tokens
+    again = train(other, made_up(1), 1, 1)[0]
+    assert (again.loss, again.grad_norm) == (report.loss, report.grad_norm)
+    np.testing.assert_array_equal(again.logp, report.logp)
+    assert state(engine, tmp_path / "a") == state(other, tmp_path / "b")
+
+    whole: Any = make_engine(tiny_model, micro_tokens=160)  # and nearly that of the larger one
+    train(whole, made_up(), 1)
+    assert train(whole, made_up(1), 1, 1)[0].loss == pytest.approx(report.loss, rel=1e-4, abs=1e-6)
+
+
+def test_rows_side_by_side_are_halved_and_nothing_else_changes(
+    make_engine: MakeEngine,
+    engine_name: str,
+    tiny_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error, told = real_error(engine_name), list[str]()
+    engine: Any = make_engine(tiny_model)
+    engine.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED)
+    engine.budget.say = told.append
+    with monkeypatch.context() as patched:
+        module = __import__(f"ictcli_{engine_name}.sample", fromlist=["draw"])
+        where = f"ictcli_{engine_name}.sample.draw"
+        patched.setattr(where, failing(module.draw, error, {4, 9}))
+        found = engine.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED)
+    assert engine.budget.rows == GROUP
+    assert len(told) == 2
+    plain: Any = make_engine(tiny_model, rows=GROUP)
+    same(found, plain.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED))
+
+
+def same(found: Rollouts, expected: Rollouts) -> None:
+    for name in ("tokens", "lengths", "finished", "logp"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    for name in WANTED:
+        np.testing.assert_array_equal(found.stats[name], expected.stats[name])
+
+
+def test_one_row_too_much_ends_the_run_and_changes_nothing(
+    make_engine: MakeEngine,
+    engine_name: str,
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine: Any = make_engine(tiny_model)
+    rollouts, error = made_up(), real_error(engine_name)
+    before = state(engine, tmp_path / "before")
+    with monkeypatch.context() as patched:
+        module = __import__(f"ictcli_{engine_name}.update", fromlist=["head_logits"])
+        where = f"ictcli_{engine_name}.update.head_logits"
+        patched.setattr(where, failing(module.head_logits, error, set(range(99))))
+        for call in (
+            lambda: train(engine, rollouts, 1),
+            lambda: engine.logprobs(rollouts, 1.0),
+            lambda: engine.logits(rollouts, rollouts.valid),
+        ):
+            with pytest.raises(RunFailedError) as caught:
+                call()
+            assert "one row" in caught.value.message
+            assert "max_tokens" in caught.value.hint
+    assert state(engine, tmp_path / "after") == before
+
+
+def test_other_errors_are_not_taken_for_it(
+    make_engine: MakeEngine, engine_name: str, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Any = make_engine(tiny_model)
+    where = f"ictcli_{engine_name}.update.head_logits"
+    monkeypatch.setattr(where, failing(lambda: None, RuntimeError("shapes differ"), {1}))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        engine.logprobs(made_up(), 1.0)
+    assert engine.budget.state() == {}
+
+
+def test_a_changed_recipe_begins_with_its_own_budget(
+    make_engine: MakeEngine, tiny_model: Path
+) -> None:
+    engine: Any = make_engine(tiny_model, micro_tokens=64)
+    engine.budget.restore({"micro_tokens": 8, "of": [2048, None, 512]})
+    assert engine.budget.tokens == 64
+
+
+def test_rows_of_a_pass_are_bounded(make_engine: MakeEngine, tiny_model: Path) -> None:
+    engine: Any = make_engine(tiny_model, micro_batch=3)
+    rollouts = made_up()
+    passes = list(engine.budget.micro_batches(rollouts, rollouts.valid, 18))
+    assert max(len(batch.ids) for batch in passes) == 3
+    report = engine.update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN, 1e-3)
+    other: Any = make_engine(tiny_model)
+    expected = other.update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN, 1e-3)
+    assert report.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)
+
+
+UNDER_A_LIMIT = """
+import re, resource, sys
+import numpy as np
+from pathlib import Path
+from ictcli.engine import build_engine
+from ictcli.settings import EngineSettings, OptimizerSettings
+from tests.contract.test_mlx_memory import long_rollouts
+from tests.contract.training import LR, PLAIN, sparse_weights, state
+
+folder, out = Path(sys.argv[1]), Path(sys.argv[2])
+def make():
+    settings = EngineSettings(backend="torch", device="cpu", dtype="float32", threads=1)
+    return build_engine(str(folder), settings, OptimizerSettings())
+
+rollouts = long_rollouts(240, rows=32)
+weights, A = sparse_weights(rollouts), np.linspace(-1, 1, 32)
+engine, other, told = make(), make(), []
+few = long_rollouts(8)
+for one in (engine, other):  # so that all libraries and moments are there
+    one.update(few, few.valid * 1e-2, np.ones(4), PLAIN, LR)
+engine.budget.say, engine.budget.tokens = told.append, 8192
+used = int(re.search(r"VmSize:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (used + (150 << 20), hard))
+report = engine.update(rollouts, weights, A, PLAIN, LR)
+resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+other.budget.restore(engine.budget.state())
+assert other.update(rollouts, weights, A, PLAIN, LR).grad_norm == report.grad_norm
+assert state(engine, out / "a") == state(other, out / "b")
+print(len(told), engine.budget.tokens, report.stepped)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS and /proc are Linux's")
+def test_a_process_that_may_have_no_more_memory_goes_on(deep_model: Path, tmp_path: Path) -> None:
+    require("torch")
+    command = [sys.executable, "-c", UNDER_A_LIMIT, str(deep_model), str(tmp_path)]
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    assert ended.returncode == 0, ended.stderr
+    told, tokens, stepped = ended.stdout.split()
+    assert int(told) >= 1
+    assert int(tokens) < 8192
+    assert stepped == "True"
