@@ -165,7 +165,7 @@ def _weights(adapted: PeftModel) -> dict[str, Tensor]:
 def write(folder: Path, adapted: PeftModel, base: str) -> None:
     """Write adapters where `peft.PeftModel.from_pretrained` finds them."""
     weights = {name: tensor.contiguous() for name, tensor in _weights(adapted).items()}
-    save_file(weights, folder / PEFT_WEIGHTS, metadata={"format": "pt", "base": base})
+    save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # in one order: one key
     config = adapted.peft_config[NAME].to_dict()
     config |= {"inference_mode": True, "target_modules": sorted(config["target_modules"])}
     text = json.dumps(config, indent=2, sort_keys=True, default=str)

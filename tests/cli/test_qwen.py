@@ -1,0 +1,76 @@
+"""The paper's recipe, with LoRA, on a model of Qwen2.5's form: a chat template, byte-level BPE, a
+vocabulary larger than the tokenizer's, two special tokens that end a response."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from processes import Processes
+from qwen import make_qwen
+from safetensors.numpy import load_file
+
+from ictcli.engine import is_installed
+
+PAPER = Path(__file__).parents[2] / "recipes" / "qwen2.5-0.5b-gsm8k.toml"
+PARITY = Path(__file__).with_name("parity.py")
+ENGINES = [
+    pytest.param(name, marks=pytest.mark.skipif(not is_installed(name), reason=f"no {name}"))
+    for name in ("torch", "mlx")
+]
+STEPS = 4
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model, and forty questions."""
+    folder = tmp_path_factory.mktemp("qwen")
+    make_qwen(folder / "model")
+    rows = ({"prompt": f"What is {n} + {n % 7}?", "gold": str(n + n % 7)} for n in range(40))
+    (folder / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def command(backend: str, run: str) -> tuple[str | Path, ...]:
+    return (
+        *("train", PAPER, "model=model", "task=sums.jsonl", f"plugins=['{PARITY}']"),
+        *("reward=parity", "prompts=2", "group=4", "max_tokens=12", f"steps={STEPS}", "warmup=1"),
+        *("lr=0.01", "update.minibatch=2", "checkpoint.every=1", "eval.problems=4"),
+        *("adapter.kind=lora", "adapter.rank=4", "prompt.system=Be brief."),
+        *("--backend", backend, "--run", run),
+    )
+
+
+def lines(run: Path) -> list[str]:
+    path = run / "metrics.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_the_papers_recipe_with_lora_trains_and_killed_goes_on_to_the_bit(
+    ictcli: Processes, home: Path, backend: str
+) -> None:
+    whole, torn = home / f"whole-{backend}", home / f"torn-{backend}"
+    ended = ictcli.run(*command(backend, whole.name), folder=home)
+    assert ended.code == 0, ended.err
+    metrics = [json.loads(line) for line in lines(whole)]
+    assert len(metrics) == STEPS
+    assert any(step["grad_norm"] > 0 for step in metrics)
+    assert metrics[-1]["kl"] > 0, "the reference is the model without its adapters"
+
+    running = ictcli.start(*command(backend, torn.name), folder=home)
+    limit = time.monotonic() + 60
+    while len(lines(torn)) < 2 and time.monotonic() < limit:
+        time.sleep(0.001)
+    running.send(signal.SIGKILL)
+    assert running.wait().code == -signal.SIGKILL
+    ended = ictcli.run("resume", torn.name, folder=home)
+    assert ended.code == 0, ended.err
+    assert lines(torn) == lines(whole)
+    for path in (whole / "adapter").iterdir():
+        assert (torn / "adapter" / path.name).read_bytes() == path.read_bytes(), path.name
+    adapters = load_file(next((whole / "adapter").glob("*.safetensors")))
+    assert any(abs(value).max() > 0 for name, value in adapters.items() if "lora_b" in name.lower())
