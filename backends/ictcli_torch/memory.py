@@ -20,11 +20,23 @@ TEXTS = (
 )
 
 
+M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
+"""glibc's name for the size from which a block is the system's own; that of a large model."""
+
+
 class Memory:
     """The memory of one device."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+
+    def return_blocks(self) -> None:
+        """On a CPU, have blocks of 1 MiB and more go back to the system when they are freed. Left
+        to itself glibc comes to keep those below 32 MiB in a heap, and a pass that recomputes
+        leaves holes there of half its memory."""
+        if self.device.type == "cpu" and sys.platform == "linux":
+            with contextlib.suppress(AttributeError, OSError):
+                ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)
 
     @contextlib.contextmanager
     def phase(self) -> Generator[None]:
