@@ -65,7 +65,7 @@ class TorchEngine:
             )
         self.model, self.tokenizer = load(self.source, settings, self.device)
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
-        if not small:
+        if settings.gradient_checkpointing and not small:
             self.memory.return_blocks()
         if settings.threads or (small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)
