@@ -306,7 +306,7 @@ def test_a_dry_run_shows_the_memory_and_imports_no_engine() -> None:
     assert tomllib.loads(out)["model"] == "builtin:chain"
     assert load_recipe("quickstart", ["engine.backend=mlx"]) == check(tomllib.loads(out), "out")
     assert "335,136 parameters" in err
-    for part in ("weights", "AdamW's moments", "caches", "logits", "activations", "peak"):
+    for part in ("weights", "AdamW's moments", "KV cache", "LM head", "activations", "peak"):
         assert part in err
     assert err.splitlines()[-1].startswith("It fits: ")
 

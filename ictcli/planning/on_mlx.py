@@ -53,7 +53,7 @@ def sampling(run: Run, prompts: int, group: int, stats: tuple[str, ...]) -> Iter
     read = min(at_once * run.prompt, max(PREFILL_TOKENS, at_once))
     numbers = 6 * s.hidden + 5 * s.queries + 2.2 * s.intermediate + 1.1 * s.heads * run.prompt
     cache = caches(at_once, run.prompt)
-    yield {"fused adapters": fused, "caches": cache, "activations": read * numbers * width}
+    yield {"fused adapters": fused, "KV cache": cache, "activations": read * numbers * width}
     probabilities = rows * s.vocabulary
     pooled = GPU_STATS_ELEMENTS if run.gpu else STATS_ELEMENTS
     taken = min(max(probabilities, STATS_ELEMENTS), max(pooled, group * s.vocabulary))
@@ -64,11 +64,12 @@ def sampling(run: Run, prompts: int, group: int, stats: tuple[str, ...]) -> Iter
         each = COMPILED_DIVERGENCES if run.compiled else DIVERGENCES
     cache = caches(rows, run.length - 1)
     if recipe.adapter.kind == "dora" and not fused:
-        yield {"caches": cache, "activations": DORA_BLOCKS * adapted}
+        yield {"KV cache": cache, "activations": DORA_BLOCKS * adapted}
     yield {
         "fused adapters": fused,
-        "caches": cache * (1 + 1 / s.layers),  # a layer's grows while the old one is there
-        "logits": 4 * (copies * probabilities + each * taken),
+        "KV cache": cache * (1 + 1 / s.layers),  # a layer's grows while the old one is there
+        "LM head": 4 * copies * probabilities,
+        "statistics": 4 * each * taken,
         "activations": _kept(run, rows, run.length),
     }
 
@@ -92,7 +93,7 @@ def updating(run: Run) -> Iterator[Parts]:
             layers = inputs
         copies = PASS_LOGITS + (ENTROPY_LOGITS if recipe.entropy else 0)
         logits = 4 * copies * places * s.vocabulary
-        yield {"gradients": summed, "logits": logits, "activations": layers}
+        yield {"gradients": summed, "LM head": logits, "activations": layers}
         yield {"gradients": summed + head / 2, "activations": layers + again + passing}
         gradients = 2 * summed + (head if s.tied else 0)
         yield {"gradients": gradients, "activations": block + passing}
