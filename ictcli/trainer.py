@@ -191,14 +191,16 @@ def sound_alarms(
     if state.nonfinite:
         reaction = recipe.alarms.nonfinite
         if reaction != "off":
-            watch.warned(f"Step {state.step} was skipped: its loss or gradient is not finite.")
+            done = metrics["updates"]
+            where = f"ended behind {done} of its updates" if done else "was skipped"
+            watch.warned(f"Step {state.step} {where}: its loss or gradient is not finite.")
         if reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT:
             rows = "A step" if reaction == "stop" else f"{NONFINITE_LIMIT} steps in a row"
             raise RunFailedError(
                 f"{rows} had a loss or gradient that is not finite. {good}.",
                 f"train again with a smaller learning rate than lr={recipe.lr:g}",
             )
-        return  # nothing moved, and nothing of a skipped step is saved
+        return  # nothing of a skipped step is saved
     reaction, alarm = alarm_of(recipe, state, metrics)
     if reaction == "off":
         return
