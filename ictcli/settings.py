@@ -264,5 +264,5 @@ class AlarmSettings(Table):
     collapse: Literal["warn", "stop", "off"] = "warn"
     explosion: Literal["warn", "stop", "off"] = "warn"
     nonfinite: Literal["warn", "stop", "off"] = "warn"
-    """Of a loss or gradient: such an update is left out, with those of its step behind it; the third
-    such step in a row always stops."""
+    """Of a loss or gradient: such an update is left out, with those of its step behind it; the
+    third such step in a row always stops."""
