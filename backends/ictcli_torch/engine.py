@@ -200,7 +200,7 @@ class TorchEngine:
         optimizer = self.optimizer
 
         def work() -> Tally:
-            optimizer.drop_gradient()  # of a pass that was broken off
+            optimizer.drop_gradient()
             with recomputing(self.model, self.settings.gradient_checkpointing):
                 return update.backward(
                     self.model,
@@ -241,7 +241,7 @@ class TorchEngine:
         state = load_file(folder / OPTIMIZER)
         self.optimizer.check(state)
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
-        self.optimizer.load(state)
+        self.optimizer.load(state, weights)
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
         with self._whole():
