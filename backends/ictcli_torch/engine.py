@@ -149,9 +149,9 @@ class TorchEngine:
     def _for_sampling(self) -> AbstractContextManager[None]:
         if self.adapted is None:
             return contextlib.nullcontext()
-        from . import adapter
+        from . import merged
 
-        return adapter.sampling(self.model)
+        return merged.sampling(self.model)
 
     def logprobs(
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
@@ -256,9 +256,9 @@ class TorchEngine:
     def _whole(self) -> AbstractContextManager[None]:
         if self.adapted is None and not self.settings.load_in_4bit:
             return contextlib.nullcontext()
-        from . import adapter
+        from . import merged
 
-        return adapter.merged(self.model)
+        return merged.merged(self.model)
 
     def export_adapter(self, folder: Path) -> None:
         assert self.adapted is not None, "no adapters were asked for"

@@ -53,7 +53,7 @@ class Optimizer:
         self._round()
 
     def drop_gradient(self) -> None:
-        """Of a pass that was broken off, which may have been before a weight handed its own over."""
+        """Of a pass that was broken off, maybe before a weight had handed its own over."""
         self.adamw.zero_grad(set_to_none=True)
         for weight in self.weights.values():
             weight.grad = None
