@@ -38,8 +38,17 @@ TO_MLX = {there: here for here, there in TO_PEFT.items()}
 PLACE = re.compile(r"(?:.*\.)?layers\.(\d+)\.(.+)")
 """The name of a layer within a block."""
 
-READ = {"peft_type", "base_model_name_or_path", "target_modules", "r", "lora_alpha"}
-READ |= {"use_rslora", "use_dora"}
+READ = frozenset(
+    (
+        "peft_type",
+        "base_model_name_or_path",
+        "target_modules",
+        "r",
+        "lora_alpha",
+        "use_rslora",
+        "use_dora",
+    )
+)
 """Settings of peft's that are read here, or that the names of the weights say as well."""
 
 WITHOUT_EFFECT = frozenset(

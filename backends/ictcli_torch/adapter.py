@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from peft import (
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    PeftType,
+    get_peft_model,
+    get_peft_model_state_dict,
+)
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
 from safetensors import safe_open
@@ -151,7 +158,8 @@ def read(model: Any, folder: Path, base: str) -> PeftModel:
 def _check_kind(config: PeftConfig) -> None:
     """Of what is more than layers exchanged within the model, a pass would leave out the rest."""
     if config.is_prompt_learning:
-        raise ValueError(f"ictcli does not know adapters of peft's kind {config.peft_type.value}")
+        kind = PeftType(config.peft_type).value
+        raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")
     if getattr(config, "alora_invocation_tokens", None):
         raise ValueError("ictcli does not know adapters that begin behind certain tokens (aLoRA)")
 

@@ -51,10 +51,9 @@ def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
 
 
 def _can_be_merged(module: Any) -> bool:
-    if not isinstance(module, BaseTunerLayer):
-        return True
-    linear = isinstance(module, LoraLayer) and isinstance(module.get_base_layer(), nn.Linear)
-    return linear and NAME in module.lora_A
+    if isinstance(module, LoraLayer):
+        return isinstance(module.get_base_layer(), nn.Linear) and NAME in module.lora_A
+    return not isinstance(module, BaseTunerLayer)
 
 
 @torch.no_grad()
