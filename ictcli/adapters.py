@@ -38,19 +38,43 @@ TO_MLX = {there: here for here, there in TO_PEFT.items()}
 PLACE = re.compile(r"(?:.*\.)?layers\.(\d+)\.(.+)")
 """The name of a layer within a block."""
 
+READ = frozenset(
+    (
+        "peft_type",
+        "base_model_name_or_path",
+        "target_modules",
+        "r",
+        "lora_alpha",
+        "use_rslora",
+        "use_dora",
+    )
+)
+"""Settings of peft's that are read here, or that the names of the weights say as well."""
+
+WITHOUT_EFFECT = frozenset(
+    (
+        "task_type",
+        "auto_mapping",
+        "peft_version",
+        "revision",
+        "inference_mode",
+        "lora_dropout",  # nothing is dropped but in training
+        "exclude_modules",  # these three choose layers, and the weights name the chosen ones
+        "layers_to_transform",
+        "layers_pattern",
+        "megatron_core",
+        "qalora_group_size",  # of use_qalora
+    )
+)
 PLAIN: dict[str, tuple[Any, ...]] = {
     "bias": ("none",),
-    "modules_to_save": (None, []),
-    "rank_pattern": ({}, None),
-    "alpha_pattern": ({}, None),
-    "trainable_token_indices": (None,),
-    "layer_replication": (None,),
-    "target_parameters": (None, []),
-    "lora_bias": (False,),
-    "use_qalora": (False,),
-    "fan_in_fan_out": (False,),
+    "init_lora_weights": (True, False, "gaussian", "orthogonal", "eva"),
 }
-"""Settings of peft's that mlx-lm has no word for, and the values at which none is needed."""
+"""Settings at whose values adapters are B A on top of the model's own weights; other first values,
+like PiSSA's, change these too."""
+
+OFF: tuple[Any, ...] = (None, False, {}, [])
+"""What any other setting of peft's has to be, known or of a version to come."""
 
 
 def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np.float32]:
@@ -128,11 +152,11 @@ def _from_mlx(folder: Path, config: dict[str, Any]) -> Adapters:
 
 
 def _from_peft(folder: Path, config: dict[str, Any]) -> Adapters:
-    for name, plain in PLAIN.items():
-        if name in config and config[name] not in plain:
-            raise ValueError(f"mlx-lm has nothing like peft's {name} = {config[name]!r}")
     if config["peft_type"] != "LORA":
         raise ValueError(f"they are of peft's kind {config['peft_type']}, not LORA")
+    for name in sorted(config.keys() - READ - WITHOUT_EFFECT):
+        if config[name] not in PLAIN.get(name, OFF):
+            raise ValueError(f"mlx-lm has nothing like peft's {name} = {config[name]!r}")
     weights: dict[str, npt.NDArray[Any]] = {}
     for name, values in _load(folder / PEFT_WEIGHTS).items():
         layer, _, kind = name.removeprefix(PREFIX).rpartition(".lora_")
@@ -173,7 +197,7 @@ def _write_peft(folder: Path, adapters: Adapters) -> None:
         if values.ndim > 2:
             raise ValueError(f"peft has no adapters for the experts of {layer}")
         weights[f"{PREFIX}{layer}.{TO_PEFT[key]}"] = np.ascontiguousarray(values.T)
-    _write(folder, config, weights, "peft")
+    _write(folder, config, adapters, weights)
 
 
 def _write_mlx(folder: Path, adapters: Adapters, blocks: int) -> None:
@@ -196,11 +220,15 @@ def _write_mlx(folder: Path, adapters: Adapters, blocks: int) -> None:
         },
         "model": adapters.model,
     }
-    _write(folder, config, adapters.weights, "mlx")
+    _write(folder, config, adapters, adapters.weights)
 
 
 def _write(
-    folder: Path, config: dict[str, Any], weights: dict[str, npt.NDArray[Any]], layout: Layout
+    folder: Path, config: dict[str, Any], adapters: Adapters, weights: dict[str, npt.NDArray[Any]]
 ) -> None:
-    cast(Any, stored).save_file(weights, folder / FILES[layout], metadata={"format": "np"})
+    layout = layout_of(config)
+    about = {"base": adapters.base} if layout == "peft" else {"format": "mlx"}
+    if layout == "mlx" and adapters.base:
+        config = {**config, "base": adapters.base}
+    cast(Any, stored).save_file(weights, folder / FILES[layout], metadata=about)
     (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from safetensors import SafetensorError, safe_open
 
@@ -139,20 +139,8 @@ def fingerprint(source: Source) -> str:
         for file in sorted(folder.iterdir()):
             if file.suffix in FINGERPRINTED and file.name not in UNREAD and file.is_file():
                 found.update(f"{file.name} {file.stat().st_size}\n".encode())
-                _update(found, file)
-    return found.hexdigest()
-
-
-def weights_fingerprint(folder: Path) -> str:
-    """Of a model's weights alone: their headers, sizes, and a megabyte at each end of a file."""
-    found = hashlib.sha256()
-    for file in sorted(folder.glob("model*.safetensors")):
-        size, edge = file.stat().st_size, 1 << 20
-        found.update(str(size).encode())
-        with file.open("rb") as opened:
-            found.update(opened.read(edge))
-            opened.seek(max(size - edge, 0))
-            found.update(opened.read(edge))
+                with file.open("rb") as opened:
+                    _update(found, opened, 0, file.stat().st_size, BLOCKS)
     return found.hexdigest()
 
 
@@ -161,16 +149,17 @@ UNREAD = ("training_args.json", "trainer_state.json", "LICENSE.txt", "requiremen
 BLOCK, BLOCKS = 1 << 16, 1024
 
 
-def _update(found: Any, file: Path) -> None:
-    """The file's content; of a large one `BLOCKS` blocks at even distances, both ends included."""
-    size = file.stat().st_size
-    with file.open("rb") as opened:
-        if size <= BLOCK * BLOCKS:
-            found.update(opened.read())
-            return
-        for number in range(BLOCKS):
-            opened.seek((size - BLOCK) * number // (BLOCKS - 1))
-            found.update(opened.read(BLOCK))
+def _update(found: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
+    """`size` bytes of a file from `start`; of more than so many blocks that many, at even
+    distances, both ends included, or one of the middle."""
+    if size <= BLOCK * blocks:
+        opened.seek(start)
+        found.update(opened.read(size))
+        return
+    for number in range(blocks):
+        part, parts = (number, blocks - 1) if blocks > 1 else (1, 2)
+        opened.seek(start + (size - BLOCK) * part // parts)
+        found.update(opened.read(BLOCK))
 
 
 def snapshot(path: str) -> Path | None:
@@ -184,11 +173,36 @@ def snapshot(path: str) -> Path | None:
 
 
 def identity(source: Source) -> str:
-    """A checksum of what a run begins with: config.json and the weights, as `fingerprint` reads
-    them, whatever else is put beside them. Empty where their folder is not known."""
+    """A checksum of what a run begins with: config.json and the weights, whatever else is put
+    beside them. Empty where their folder is not known."""
     folder = snapshot(source.path)
     if folder is None:
         return ""
+    found = hashlib.sha256()
+    if (folder / "config.json").is_file():
+        found.update((folder / "config.json").read_bytes())
+    found.update(weights_fingerprint(folder).encode())
+    return found.hexdigest()
+
+
+def weights_fingerprint(folder: Path) -> str:
+    """A checksum of a model's weights alone: every tensor's name, type and shape, and of its
+    numbers all where they are few, else blocks all over them, so that it takes no time. The same
+    however they are dealt to files, and whatever these say about themselves.
+
+    Raises OSError or ValueError where a file cannot be read.
+    """
+    places = sorted(place for file in _weight_files(folder) for place in _tensors(file))
+    total = sum(place.size for place in places)
+    found = hashlib.sha256()
+    for place in places:
+        found.update(f"{place.name} {place.kind} {place.shape}\n".encode())
+        with place.file.open("rb") as opened:
+            _update(found, opened, place.start, place.size, -(-place.size * BLOCKS // (total or 1)))
+    return found.hexdigest()
+
+
+def _weight_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         names = sorted(set(_read_object(index)["weight_map"].values()))
@@ -196,12 +210,33 @@ def identity(source: Source) -> str:
         names = sorted(path.name for path in folder.glob("*.safetensors"))
         if "model.safetensors" in names:
             names = ["model.safetensors"]
-    found = hashlib.sha256()
-    for file in (folder / "config.json", *(folder / name for name in names)):
-        if file.is_file():
-            found.update(f"{file.stat().st_size}\n".encode())
-            _update(found, file)
-    return found.hexdigest()
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+@dataclass(frozen=True, order=True)
+class _Place:
+    """Where a tensor lies, in bytes."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    file: Path
+    start: int
+    size: int
+
+
+def _tensors(file: Path) -> list[_Place]:
+    """Of a safetensors file: 8 bytes that say how long its header is, the header, the data."""
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        header = cast(dict[str, Any], json.loads(opened.read(length)))
+    found: list[_Place] = []
+    for name, about in header.items():
+        if name != "__metadata__":
+            first, last = cast(tuple[int, int], about["data_offsets"])
+            shape, start = tuple(cast(list[int], about["shape"])), 8 + length + first
+            found.append(_Place(name, str(about["dtype"]), shape, file, start, last - first))
+    return found
 
 
 def rope_settings(config: dict[str, Any]) -> dict[str, Any]:

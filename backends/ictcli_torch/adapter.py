@@ -1,4 +1,4 @@
-"""Low-rank adapters by peft: put on, taken off, written, merged."""
+"""Low-rank adapters by peft: put on, read, written, taken off."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
-from peft.helpers import DoraCaching
+from peft import (
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    PeftType,
+    get_peft_model,
+    get_peft_model_state_dict,
+)
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
-from peft.utils.integrations import dequantize_module_weight
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -24,7 +29,6 @@ from ictcli.errors import UserError, nearest
 from ictcli.models import ADAPTER_CONFIG, PEFT_WEIGHTS
 from ictcli.settings import AdapterSettings
 
-from .linear import OneDnnLinear
 from .model import blocks
 
 NAME = "default"
@@ -82,9 +86,12 @@ class FusedLora(LoraLinear):
 
 
 def _fuse(model: nn.Module) -> None:
-    """Exchange the class of peft's plain LoRA layers; those of DoRA and of 4 bits stay peft's."""
+    """Exchange the class of peft's plain LoRA layers; those of 4 bits, with a bias of their own, or
+    of a variant like DoRA stay peft's."""
     for module in model.modules():
-        if type(module) is LoraLinear and NAME in module.lora_A and not module.use_dora[NAME]:
+        if type(module) is not LoraLinear or NAME not in module.lora_A:
+            continue
+        if NAME not in module.lora_variant and not module.lora_bias[NAME]:
             module.__class__ = FusedLora
 
 
@@ -133,7 +140,9 @@ def read(model: Any, folder: Path, base: str) -> PeftModel:
         if base_of(folder) not in ("", base):
             raise ValueError("they were trained on other weights")
         with in_layout(folder, "peft", len(blocks(model))) as own_layout, _quiet():
-            adapted = PeftModel.from_pretrained(model, str(own_layout))
+            config = PeftConfig.from_pretrained(str(own_layout))
+            _check_kind(config)
+            adapted = PeftModel.from_pretrained(model, str(own_layout), config=config)
             _check_names(adapted, own_layout / PEFT_WEIGHTS)
     except Exception as error:  # whatever a broken folder makes the library raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
@@ -146,14 +155,24 @@ def read(model: Any, folder: Path, base: str) -> PeftModel:
     return adapted
 
 
+def _check_kind(config: PeftConfig) -> None:
+    """Of what is more than layers exchanged within the model, a pass would leave out the rest."""
+    if config.is_prompt_learning:
+        kind = PeftType(config.peft_type).value
+        raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")
+    if getattr(config, "alora_invocation_tokens", None):
+        raise ValueError("ictcli does not know adapters that begin behind certain tokens (aLoRA)")
+
+
 def _check_names(adapted: PeftModel, file: Path) -> None:
-    """peft fills what a file lacks with new values, and passes over what it has no place for."""
+    """peft fills what a file lacks with new values, and passes over what it has no place for. With
+    adapters on embeddings or the head it saves the weights below too."""
     own = set(_weights(adapted))
     with safe_open(file, "pt") as opened:
         given = set(opened.keys())
     if missing := sorted(own - given):
         raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
-    if unknown := sorted(given - own):
+    if unknown := sorted(name for name in given - own if ".base_layer." not in name):
         raise ValueError(f"the model has no place for {unknown[0]}")
 
 
@@ -184,67 +203,3 @@ def taken_off(model: nn.Module) -> Generator[None]:
     finally:
         for layer in layers:
             layer.enable_adapters(True)
-
-
-@contextlib.contextmanager
-def merged(model: Any) -> Generator[None]:
-    """Within, the model has no adapters, no weights of 4 bits, and computes the same. Its own
-    layers come back untouched: what is merged are copies."""
-    exchanged = dict(_outermost(model))
-    try:
-        for name, module in exchanged.items():
-            model.set_submodule(name, _plain_linear(module, model.dtype))
-        yield
-    finally:
-        for name, module in exchanged.items():
-            model.set_submodule(name, module)
-
-
-def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
-    """Layers with adapters, and packed ones without."""
-    below: set[int] = set()
-    for name, module in model.named_modules():  # a layer comes before what it holds
-        if isinstance(module, LoraLayer):
-            below.add(id(module.get_base_layer()))
-            yield name, module
-        elif _is_packed(module) and id(module) not in below:
-            yield name, module
-
-
-@torch.no_grad()
-def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
-    """A layer with its adapter in it, as a plain one; the sum is made in float32."""
-    base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
-    weight: Tensor = dequantize_module_weight(base)
-    if isinstance(module, LoraLayer):
-        weight = _with_adapter(module, weight)
-    out, inputs = weight.shape
-    made = nn.Linear(inputs, out, bias=False, device="meta")
-    made.__class__ = OneDnnLinear if isinstance(base, OneDnnLinear) else nn.Linear
-    made.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
-    made.bias = base.bias
-    return made
-
-
-def _with_adapter(layer: Any, weight: Tensor) -> Tensor:
-    """W + scale B A; with DoRA, its rows scaled to the magnitudes."""
-    A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
-    whole = torch.addmm(weight.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
-    if layer.use_dora[NAME]:
-        magnitude = layer.lora_magnitude_vector[NAME].weight
-        whole *= (magnitude / torch.linalg.norm(whole, dim=1))[:, None]
-    return whole
-
-
-def _is_packed(module: nn.Module) -> bool:
-    return type(module).__name__ == "Linear4bit" and isinstance(module, nn.Linear)
-
-
-def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
-    """Within, the model decodes as fast as it can: DoRA's layers, which peft computes anew for
-    every token, are merged, or where that would round what was trained, their norms kept."""
-    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
-    if not any(layer.use_dora[NAME] for layer in layers):
-        return contextlib.nullcontext()
-    exact = model.dtype == torch.float32 and not any(_is_packed(m) for m in model.modules())
-    return merged(model) if exact else DoraCaching()

@@ -62,14 +62,16 @@ def _needs_bitsandbytes(device: torch.device, setting: str, without: str) -> Non
 
 
 def limit_memory(device: torch.device, gib: float) -> None:
-    """Let PyTorch's allocator take so many GiB of a GPU at most; 0: all of it."""
-    if not gib:
-        return
+    """Let PyTorch's allocator take so many GiB of a GPU at most; 0: all of it, whatever limit an
+    engine before this one had set."""
     if device.type != "cuda":
+        if not gib:
+            return
         raise UserError(
             f"engine.memory_limit limits CUDA and MLX, and PyTorch's device is {device.type}.",
             "leave it out, or --backend mlx",
         )
     index = torch.cuda.current_device() if device.index is None else device.index
     total = torch.cuda.get_device_properties(index).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(gib * 2**30 / total, 1.0), index)
+    share = min(gib * 2**30 / total, 1.0) if gib else 1.0
+    torch.cuda.set_per_process_memory_fraction(share, index)

@@ -149,9 +149,9 @@ class TorchEngine:
     def _for_sampling(self) -> AbstractContextManager[None]:
         if self.adapted is None:
             return contextlib.nullcontext()
-        from . import adapter
+        from . import merged
 
-        return adapter.sampling(self.model)
+        return merged.sampling(self.model)
 
     def logprobs(
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
@@ -200,7 +200,7 @@ class TorchEngine:
         optimizer = self.optimizer
 
         def work() -> Tally:
-            optimizer.drop_gradient()  # of a pass that was broken off
+            optimizer.drop_gradient()
             with recomputing(self.model, self.settings.gradient_checkpointing):
                 return update.backward(
                     self.model,
@@ -241,7 +241,7 @@ class TorchEngine:
         state = load_file(folder / OPTIMIZER)
         self.optimizer.check(state)
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
-        self.optimizer.load(state)
+        self.optimizer.load(state, weights)
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
         with self._whole():
@@ -256,9 +256,9 @@ class TorchEngine:
     def _whole(self) -> AbstractContextManager[None]:
         if self.adapted is None and not self.settings.load_in_4bit:
             return contextlib.nullcontext()
-        from . import adapter
+        from . import merged
 
-        return adapter.merged(self.model)
+        return merged.merged(self.model)
 
     def export_adapter(self, folder: Path) -> None:
         assert self.adapted is not None, "no adapters were asked for"

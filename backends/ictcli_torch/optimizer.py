@@ -53,7 +53,10 @@ class Optimizer:
         self._round()
 
     def drop_gradient(self) -> None:
+        """Of a pass that was broken off, maybe before a weight had handed its own over."""
         self.adamw.zero_grad(set_to_none=True)
+        for weight in self.weights.values():
+            weight.grad = None
 
     @torch.no_grad()
     def _round(self) -> None:
@@ -82,17 +85,17 @@ class Optimizer:
             )
 
     @torch.no_grad()
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take back what `state` gave, of a model with the same weights."""
+    def load(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
+        """Take back what `state` gave, of a model with these `weights`, whatever type they were
+        trained in: of float32 they are the masters themselves."""
         self.check(state)
         self.adamw.state.clear()
+        for name, master in self.masters.items():
+            master.copy_(state.get(f"master/{name}", weights[name]))
         for entry, value in state.items():
             kind, name = entry.split("/", 1)
-            master = self.masters[name]
-            if kind == "master":
-                master.copy_(value)
-            else:
-                self._take(master, kind, value)
+            if kind != "master":
+                self._take(self.masters[name], kind, value)
         self._round()
 
     def _take(self, master: Tensor, kind: str, value: Tensor) -> None:

@@ -84,6 +84,26 @@ def test_an_update_that_ran_out_is_that_of_a_smaller_budget(
     assert train(whole, made_up(1), 1, 1)[0].loss == pytest.approx(report.loss, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize("at", [3, 9])
+def test_a_gradient_that_was_not_handed_over_is_dropped(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """In bfloat16 a micro-batch's gradient is copied for its master, and that may not fit."""
+    import ictcli_torch.optimizer as module
+
+    from .test_torch import make_torch
+
+    error = real_error("torch")
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_hand_over", failing(module._hand_over, error, {at}))
+        engine = make_torch(tiny_model, dtype="bfloat16", micro_tokens=160)
+    report = train(engine, made_up(), 1)[0]
+    assert engine.budget.tokens < 160
+    other = make_torch(tiny_model, dtype="bfloat16", micro_tokens=160)
+    other.budget.restore(engine.budget.state())
+    assert train(other, made_up(), 1)[0].grad_norm == report.grad_norm
+
+
 def test_rows_side_by_side_are_halved_and_nothing_else_changes(
     make_engine: MakeEngine,
     engine_name: str,

@@ -161,3 +161,27 @@ def test_recurrent_layers_sample_and_learn(hybrid_model: Path, tmp_path: Path) -
     wanted = oracle.stats(found)["uniqueness"]
     np.testing.assert_allclose(found.stats["uniqueness"], wanted, atol=2e-5)
     against_dense(make_torch, hybrid_model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("trained", "resumed"), [("float32", "bfloat16"), ("bfloat16", "float32")], ids=str
+)
+def test_a_run_goes_on_in_another_type(
+    tiny_model: Path, tmp_path: Path, trained: str, resumed: str
+) -> None:
+    """What was trained comes back unrounded, in masters or in weights, and its moments with it."""
+    import torch
+
+    engine, rollouts = make_torch(tiny_model, dtype=trained), made_up()
+    train(engine, rollouts, 2)
+    engine.save(tmp_path)
+    other = make_torch(tiny_model, dtype=resumed)
+    other.restore(tmp_path)
+    own, found = engine.optimizer, other.optimizer
+    for name, master in own.masters.items():
+        assert torch.equal(found.masters[name], master), name
+        assert torch.equal(other.model.get_parameter(name), master.to(other.model.dtype)), name
+        assert torch.equal(
+            found.adamw.state[found.masters[name]]["exp_avg"], own.adamw.state[master]["exp_avg"]
+        )
+    assert train(other, rollouts, 1)[0].stepped
