@@ -17,6 +17,8 @@ from ictcli.types import BoolArray, Rollouts
 
 T = TypeVar("T")
 
+LEAST = "which is as little as can be done at once"
+
 
 class OverLimitError(RunFailedError):
     """More memory was taken than the recipe or the device allows."""
@@ -60,13 +62,15 @@ class Budget:
     def passing(self, work: Callable[[], T]) -> T:
         """What `work` gives, whose passes come from `micro_batches`. Where memory runs out it is
         called again, with half the tokens of the pass that broke for each; it has to begin anew.
-        Raises RunFailedError where one row is too much."""
+        Raises RunFailedError where one row is too much, or where no pass had begun."""
 
         def halve(reason: str) -> None:
             rows, length = self._pass
+            if not rows:
+                raise self._exhausted("before a pass began", reason, passing=True)
             smallest = self.pass_rows == 1 or self.tokens <= length
             if rows < 2 and smallest:
-                where = f"in a pass over one row of {length:,} tokens"
+                where = f"in a pass over one row of {length:,} tokens, {LEAST}"
                 raise self._exhausted(where, reason, passing=True)
             most = min(self.tokens, rows * length) if rows > 1 else self.tokens
             self.tokens = self._shrunk["micro_tokens"] = max(most // 2, 1)
@@ -87,7 +91,7 @@ class Budget:
         def halve(reason: str) -> None:
             groups = min(self.rows, total) // group
             if groups < 2:
-                where = f"decoding {group} rows side by side"
+                where = f"decoding {group} rows side by side, {LEAST}"
                 raise self._exhausted(where, reason, passing=False)
             self.rows = self._shrunk["rows"] = groups // 2 * group
             self.say(
@@ -119,9 +123,18 @@ class Budget:
         if self._limited:
             ways.append("raise engine.memory_limit (in RUN/recipe.toml, then ictcli resume RUN)")
         return RunFailedError(
-            f"Memory ran out {where}, which is as little as can be done at once: {reason}.",
+            f"Memory ran out {where}: {reason}.",
             f"{', or '.join(ways)}; ictcli train RECIPE --dry-run shows what takes how much",
         )
+
+    def lower(self, tokens: int, rows: int) -> bool:
+        """Shrink to these where they are less, as if memory had run out here; says whether so."""
+        before = self.tokens, self.rows
+        if tokens < self.tokens:
+            self.tokens = self._shrunk["micro_tokens"] = tokens
+        if rows < self.rows:
+            self.rows = self._shrunk["rows"] = rows
+        return before != (self.tokens, self.rows)
 
     def state(self) -> dict[str, Any]:
         """What shrank, for a checkpoint; empty where nothing did."""

@@ -17,7 +17,7 @@ from ictcli.errors import RunFailedError, UserError
 from ictcli.files import encodable, write_json
 from ictcli.planning.advice import look_ahead
 from ictcli.planning.auto import choose
-from ictcli.planning.machine import Room, room
+from ictcli.planning.machine import Room, device_of, room
 from ictcli.prompts import encode, fitted
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
@@ -50,6 +50,13 @@ def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
         "seed": recipe.seed,
         "command": sys.argv[1:],
     }
+
+
+def on_device(recipe: Recipe, device: str) -> Recipe:
+    """The recipe with its engine's device named, for a plan: auto is a guess before there is an
+    engine."""
+    engine = recipe.engine.model_copy(update={"device": device})
+    return recipe.model_copy(update={"engine": engine})
 
 
 def warn_if_tight(recipe: Recipe, here: Room, say: Callable[[str], None]) -> None:
@@ -112,8 +119,11 @@ def launch(
         recipe, task = prepare(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)
-        here = room(recipe.engine)  # before the model takes of it
+        here = room(on_device(recipe, "cpu").engine)  # before the model takes of it
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+        planned = on_device(recipe, str(engine.describe().get("device", recipe.engine.device)))
+        if device_of(planned.engine) == "cuda":
+            here = room(planned.engine)
         attach(engine)
         told = len(task.notes)
         task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
@@ -121,9 +131,9 @@ def launch(
             watch.warned(note)
         engine.budget.say = watch.warned
         recorded: dict[str, Any] | None = run.read("environment.json")
-        chosen = choose(recipe, (recorded or {}).get("micro_tokens"), watch.warned, here)
+        chosen = choose(planned, (recorded or {}).get("micro_tokens"), watch.warned, here)
         engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
-        warn_if_tight(recipe, here, watch.warned)
+        warn_if_tight(planned, here, watch.warned)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
         model = identity_of(recipe.model, recipe.engine)
         data = described(recipe, task, heldout(recipe, task))

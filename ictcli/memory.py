@@ -1,10 +1,35 @@
-"""Memory of this process."""
+"""Memory of this process, and what says that there is none."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from pathlib import Path
+
+FULL = (
+    ("DefaultCPUAllocator",),
+    ("Cannot allocate memory",),
+    ("MPS backend out of memory",),
+    ("Invalid buffer size",),  # MPS, of one array larger than Metal allows
+    ("CUDA out of memory",),
+    ("CUDA error: out of memory",),  # what CUDA itself, or another library, asked for
+    ("CUBLAS_STATUS_ALLOC_FAILED",),
+    ("CUBLAS_STATUS_NOT_INITIALIZED", "cublasCreate"),  # its workspace found no room
+)
+"""Texts of which PyTorch's errors hold all of one line where memory is what they want."""
+
+
+def says_full(text: str) -> bool:
+    """Whether an error of PyTorch's with this text was raised for want of memory."""
+    return any(all(part in text for part in parts) for parts in FULL)
+
+
+def forget_peak() -> None:
+    """Have `peak_rss` begin anew, on Linux; elsewhere nothing can."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_rss() -> int:

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ictcli.planning import machine
 from ictcli.planning.advice import look_ahead, remedies
 from ictcli.planning.auto import MARGIN, choose, largest, with_tokens
-from ictcli.planning.machine import Room, room
+from ictcli.planning.machine import Room
 from ictcli.planning.peaks import Plan, plan
 from ictcli.planning.shapes import Shape, read_shape
 from ictcli.recipe import Recipe, check, load_recipe, shipped_recipes
@@ -197,31 +196,6 @@ def changed(recipe: Recipe, changes: list[tuple[str, str, Any]]) -> Plan:
         inner = getattr(recipe, table).model_copy(update={key: value})
         recipe = recipe.model_copy(update={table: inner})
     return plan(recipe, QWEN, device="gpu")
-
-
-def test_the_room_is_the_recipe_s_or_the_asked_machine_s_or_this_one_s() -> None:
-    limited = recipe_of(engine={"memory_limit": 2.5}).engine
-    assert room(limited) == room(limited, 8) == Room(2.5 * 2**30, "engine.memory_limit")
-    assert room(recipe_of().engine, 16).size == 12 * 2**30
-    cuda = recipe_of(engine={"backend": "torch", "device": "cuda"}).engine
-    assert room(cuda, 24).size == 24 * 2**30
-    assert 0 < room(recipe_of().engine).size < 2**50
-
-
-def test_a_gpu_s_memory_is_what_nvidia_smi_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = tmp_path / "nvidia-smi"
-    said.write_text("#!/bin/sh\necho 8192\necho 24576\n")
-    said.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    for visible, device, gib in ((None, "cuda:1", 24), ("1", "cuda", 24), ("1,0", "cuda:1", 8)):
-        if visible:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        machine._nvidia.cache_clear()
-        settings = recipe_of(engine={"backend": "torch", "device": device}).engine
-        assert room(settings).size == gib * 2**30
-    machine._nvidia.cache_clear()
 
 
 @given(tables, st.floats(0.3, 30))

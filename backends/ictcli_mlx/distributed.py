@@ -4,17 +4,18 @@
 engine announces each verb to the others, which hold a model and nothing else: no recipe, no data,
 no run folder. Prompts are split by rank and so are the rows of an update, whose gradients are
 summed; since weights are normalised over the whole batch before, the sum is the whole batch's
-gradient, and every rank takes the same step from it.
+gradient, and every rank takes the same step from it. Every rank works within rank 0's budget, and
+where memory runs out on one, all do that work again with what it has left.
 """
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import mlx.core as mx
 import numpy as np
@@ -29,6 +30,8 @@ from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
 
 from .crew import Crew, Message
 from .engine import MlxEngine
+
+T = TypeVar("T")
 
 
 class CrewEngine(MlxEngine):
@@ -69,7 +72,7 @@ class CrewEngine(MlxEngine):
             "wanted": list(wanted),
         }
         with self.crew.together():
-            self.crew.announce(("generate", given, {}))
+            self.crew.announce(("generate", given | self._budgeted(), {}))
             return self._generate(**given)
 
     def _generate(
@@ -84,11 +87,15 @@ class CrewEngine(MlxEngine):
         numbers = uniforms(int(seed), len(prompts) * group, how.max_tokens)
         edges = np.linspace(0, len(prompts), self.crew.size + 1).round().astype(int)
         first, last = int(edges[self.crew.rank]), int(edges[self.crew.rank + 1])
-        arrays: dict[str, np.ndarray] = {}
-        if last > first:
-            rows = slice(first * group, last * group)
+        rows = slice(first * group, last * group)
+
+        def work() -> dict[str, np.ndarray]:
+            if last == first:
+                return {}
             mine = self.sample(prompts[first:last], group, how, numbers[rows], wanted)
-            arrays = {name: getattr(mine, name) for name in FIELDS} | dict(mine.stats)
+            return {name: getattr(mine, name) for name in FIELDS} | dict(mine.stats)
+
+        arrays = self._agreed(work)
         parts = [part for _, _, part in self.crew.gather(("rollouts", {}, arrays)) if part]
         T = max(part["tokens"].shape[1] for part in parts)
         whole = {
@@ -129,7 +136,7 @@ class CrewEngine(MlxEngine):
             arrays |= {} if old_logp is None else {"old_logp": old_logp}
             arrays |= {} if kl_old is None else {"kl_old": kl_old}
             with self.crew.together():
-                self.crew.announce(("update", given, arrays))
+                self.crew.announce(("update", given | self._budgeted(), arrays))
         with self.crew.together():
             return super().update(rollouts, weights, advantage, objective, lr, old_logp, kl_old)
 
@@ -155,7 +162,8 @@ class CrewEngine(MlxEngine):
         """The whole batch's gradient and figures: each rank passes over its rows."""
         order = np.argsort(-rollouts.lengths, kind="stable")  # every rank gets as many tokens
         mine = order[self.crew.rank :: self.crew.size].tolist()
-        gradient, tally = super()._gradient(rollouts, *given, mine=mine)
+        own = super()._gradient
+        gradient, tally = self._agreed(lambda: own(rollouts, *given, mine=mine))
         if gradient is None:
             gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
         figures = {name: mx.array(getattr(tally, name)) for name in SUMMED}
@@ -165,6 +173,30 @@ class CrewEngine(MlxEngine):
             **{name: value.item() for name, value in figures.items()},
         )
         return (gradient if tally.count else None), tally
+
+    def _budgeted(self) -> dict[str, Any]:
+        """What a verb brings with it: rank 0's budget, which a recipe, a checkpoint or work of its
+        own may have changed."""
+        return {"budget": [self.budget.tokens, self.budget.rows]}
+
+    def _agreed(self, work: Callable[[], T]) -> T:
+        """What `work` gives on this rank, done within the same budget on all: it is called again
+        where another rank had to shrink its own. Every rank has to be here."""
+        found = [work()]
+        while True:
+            message = ("budget", self._budgeted(), {})
+            budgets = [given["budget"] for _, given, _ in self.crew.gather(message)]
+            if all(budget == budgets[0] for budget in budgets):
+                return found[0]
+            tokens, rows = map(min, zip(*budgets, strict=True))
+            if not self.budget.lower(tokens, rows):
+                continue  # done with the least already
+            found.clear()
+            self.budget.say(
+                "Memory ran out on another process of the launch; what was under way is done "
+                f"again, with {tokens:,} tokens a pass and {rows:,} rows side by side."
+            )
+            found.append(work())
 
     def restore(self, folder: Path) -> None:
         super().restore(folder)
@@ -176,6 +208,8 @@ class CrewEngine(MlxEngine):
         """Do as rank 0 says until it says something that is not an engine's; gives that."""
         while True:
             verb, given, arrays = self.crew.announce(None)
+            if "budget" in given:
+                self.budget.tokens, self.budget.rows = given.pop("budget")
             if verb == "generate":
                 self._generate(**given)
             elif verb == "update":

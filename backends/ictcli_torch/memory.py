@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import sys
 from collections.abc import Generator
 
 import torch
 
-from ictcli.memory import peak_rss
-
-TEXTS = (
-    "DefaultCPUAllocator",
-    "Cannot allocate memory",
-    "MPS backend out of memory",
-    "CUDA out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-)
-
+from ictcli.memory import forget_peak, peak_rss, says_full
 
 M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
 """glibc's name for the size from which a block is the system's own; that of a large model."""
 
 
 class Memory:
-    """The memory of one device."""
+    """The memory of one device. What was used before counts for nothing."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        gc.collect()  # an engine before this one: its parts hold each other
+        self.free()
+        if device.type == "cuda":
+            if torch.cuda.is_initialized():
+                torch.cuda.reset_peak_memory_stats(device)
+        else:
+            forget_peak()
 
     def return_blocks(self) -> None:
         """On a CPU, have blocks of 1 MiB and more go back to the system when they are freed. Left
@@ -61,7 +60,8 @@ class Memory:
                 ctypes.CDLL(None).malloc_trim(0)
 
     def peak(self) -> int:
-        """Highest use so far in bytes: of a CUDA GPU its own, else of the process."""
+        """Highest use in bytes since this was made: of a CUDA GPU its own, else of the process,
+        which but on Linux is counted from its start."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return peak_rss()
@@ -71,4 +71,4 @@ def ran_out(error: Exception) -> bool:
     """Whether PyTorch, or what it runs on, raised this for want of memory."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in TEXTS)
+    return isinstance(error, RuntimeError) and says_full(str(error))

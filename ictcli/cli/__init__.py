@@ -15,6 +15,7 @@ import click
 
 from ictcli import __version__
 from ictcli.errors import UserError, nearest
+from ictcli.memory import says_full
 
 COMMANDS = (
     "train",
@@ -102,7 +103,7 @@ def _run() -> int:
         raise
     except (MemoryError, RuntimeError) as error:
         words = ("memory", "allocate", "resource limit")  # torch's and MLX's
-        full = any(word in str(error).lower() for word in words)
+        full = any(word in str(error).lower() for word in words) or says_full(str(error))
         if isinstance(error, RuntimeError) and not full:
             raise
         return fail(

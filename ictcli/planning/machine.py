@@ -39,7 +39,7 @@ def device_of(settings: EngineSettings) -> str:
         return given
     if on_apple_silicon():
         return "mps"
-    return "cuda" if _nvidia("name") else "cpu"
+    return "cuda" if _visible() else "cpu"
 
 
 def room(settings: EngineSettings, memory: float = 0.0) -> Room:
@@ -76,19 +76,45 @@ def _available() -> float:
 
 
 def _of_gpu(device: str) -> float:
-    """Bytes of `cuda` or `cuda:1`, counted among those that CUDA_VISIBLE_DEVICES leaves."""
-    sizes = [float(line) * 2**20 for line in _nvidia("memory.total") if line.strip().isdigit()]
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    if re.fullmatch(r"\d+(,\d+)*", named):
-        sizes = [sizes[i] for i in map(int, named.split(",")) if i < len(sizes)]
-    index = int(device.partition(":")[2] or 0) if device.partition(":")[2].isdigit() else 0
+    """Bytes of `cuda` or `cuda:1`, counted among those that CUDA may see; 0 of a MIG instance."""
+    sizes, number = _visible(), device.partition(":")[2]
+    index = int(number) if number.isdigit() else 0
     return sizes[index] if index < len(sizes) else 0.0
 
 
+def _visible() -> list[float]:
+    """Bytes of each GPU that CUDA_VISIBLE_DEVICES leaves, in its order, 0 where nvidia-smi does not
+    say: CUDA takes numbers and beginnings of uuids, and none from the first it does not know.
+    (CUDA C++ Programming Guide, "CUDA Environment Variables".)"""
+    rows = [line.rpartition(",") for line in _nvidia("uuid,memory.total")]
+    uuids = [uuid.strip() for uuid, _, _ in rows]
+    sizes = [float(size) * 2**20 if size.strip().isdigit() else 0.0 for _, _, size in rows]
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return sizes
+    found: list[float] = []
+    for name in map(str.strip, named.split(",")):
+        if name.startswith("MIG-"):  # an instance: a part of a GPU, which part is not said
+            whole = name.removeprefix("MIG-").partition("/")[0]
+            if not sizes or (whole.startswith("GPU-") and whole not in uuids):
+                break
+            found.append(0.0)
+            continue
+        if name.isdigit():
+            index = int(name)
+        else:
+            like = [i for i, uuid in enumerate(uuids) if name and uuid.startswith(name)]
+            index = like[0] if len(like) == 1 else -1
+        if not 0 <= index < len(sizes):
+            break
+        found.append(sizes[index])
+    return found
+
+
 @cache
-def _nvidia(field: str) -> tuple[str, ...]:
-    """A field of every GPU, by nvidia-smi; none where there is none."""
-    command = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
+def _nvidia(fields: str) -> tuple[str, ...]:
+    """A line of fields for every GPU, by nvidia-smi; none where there is none."""
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
         ended = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE, check=True

@@ -40,7 +40,9 @@ def ports(count: int) -> list[int]:
     return found
 
 
-def launch(folder: Path, command: list[str], ranks: int = 2) -> list[subprocess.Popen[str]]:
+def launch(
+    folder: Path, command: list[str], ranks: int = 2, program: tuple[str, ...] = ("-m", "ictcli")
+) -> list[subprocess.Popen[str]]:
     """What mlx.launch does with the ring backend: the command on each rank, all in one list."""
     hosts = folder / "hosts.json"
     hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in ports(ranks)]))
@@ -51,7 +53,7 @@ def launch(folder: Path, command: list[str], ranks: int = 2) -> list[subprocess.
         env = os.environ | {"MLX_RANK": str(rank), "MLX_HOSTFILE": str(hosts)}
         started.append(
             subprocess.Popen(
-                [sys.executable, "-m", "ictcli", *command],
+                [sys.executable, *program, *command],
                 cwd=place,
                 env=env | {"OMP_NUM_THREADS": "1", "MLX_DISABLE_COMPILE": "1"},
                 stdout=subprocess.PIPE,
@@ -156,3 +158,84 @@ def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
     assert first != 0
     assert second != 0
     assert "engine.memory_limit" in said
+
+
+FULL_ON_ONE = """
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from ictcli.algorithm.objective import Objective
+from ictcli.engine import build_engine, follows
+from ictcli.settings import EngineSettings, OptimizerSettings
+from ictcli.types import Sampling
+from ictcli_mlx import distributed, sample, update
+
+model, folder = sys.argv[1:]
+
+
+def fails_once(call):
+    calls = []
+
+    def counted(*given):
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
+        return call(*given)
+
+    return counted
+
+
+passes = update.Budget.micro_batches
+
+
+def told(budget, *given):
+    print("tokens", budget.tokens)
+    return passes(budget, *given)
+
+
+update.Budget.micro_batches = told
+distributed.crew()
+if follows():
+    update.head_logits = fails_once(update.head_logits)
+    sample.draw = fails_once(sample.draw)
+    distributed.follow()
+    sys.exit()
+state, prompts, said = {}, [[5, 12, 3], [2, 13, 9], [7, 1, 2], [4, 4, 8]], []
+for name in ("shrinks", "begins small"):
+    engine = build_engine(
+        model, EngineSettings(backend="mlx", micro_tokens=64), OptimizerSettings()
+    )
+    engine.budget.say = said.append
+    engine.budget.restore(state)
+    rollouts = engine.generate(prompts, 4, Sampling(14, stop_ids=(17,)), 7)
+    weights = rollouts.valid / rollouts.valid.sum()
+    engine.update(rollouts, weights, np.linspace(-1, 1, 16), Objective(), 1e-3)
+    state = engine.budget.state()
+    place = Path(folder, name)
+    place.mkdir()
+    engine.save(place)
+    np.save(place / "tokens.npy", rollouts.tokens)
+distributed.dismiss()
+print("said", len(said))
+print("state", state["micro_tokens"], state["rows"])
+"""
+
+
+def test_all_shrink_where_one_runs_out_of_memory(tiny_model: Path, tmp_path: Path) -> None:
+    """To the bits of a run that had begun so: every rank works within the same budget."""
+    command = [str(tiny_model), str(tmp_path)]
+    ended = finish(launch(tmp_path, command, program=("-c", FULL_ON_ONE)))
+    assert [code for code, _ in ended] == [0, 0], ended
+    first, second = (text.splitlines() for _, text in ended)
+    least = int(next(line for line in first if line.startswith("state")).split()[1])
+    assert "said 2" in first  # of sampling, of the update
+    for lines in (first, second):
+        tokens = [int(line.split()[1]) for line in lines if line.startswith("tokens")]
+        assert tokens == [64, least, least]
+    files = [path.name for path in (tmp_path / "shrinks").iterdir()]
+    assert "weights.safetensors" in files
+    for name in files:
+        same = [(tmp_path / run / name).read_bytes() for run in ("shrinks", "begins small")]
+        assert same[0] == same[1]

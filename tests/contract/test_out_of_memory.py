@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ictcli import cli
+from ictcli.budget import Budget
 from ictcli.errors import RunFailedError
+from ictcli.settings import EngineSettings
 from ictcli.types import Rollouts
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, require
@@ -232,3 +235,71 @@ def test_a_process_that_may_have_no_more_memory_goes_on(deep_model: Path, tmp_pa
     assert int(told) >= 1
     assert int(tokens) < 8192
     assert stepped == "True"
+
+
+def test_no_room_before_a_pass_ends_the_run() -> None:
+    """No smaller pass would help."""
+    calls = list[int]()
+
+    def work() -> None:
+        calls.append(1)
+        raise MemoryError("no room")
+
+    budget = Budget(EngineSettings(), lambda error: isinstance(error, MemoryError))
+    with pytest.raises(RunFailedError, match="before a pass began: no room"):
+        budget.passing(work)
+    assert len(calls) == 1
+    assert budget.state() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("CUDA error: out of memory\nCUDA kernel errors might be asynchronous", True),
+        ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", True),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
+        ("Invalid buffer size: 58.24 GiB", True),
+        ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasGemmEx(...)`", False),
+        ("CUDA error: device-side assert triggered", False),
+    ],
+)
+def test_what_pytorch_says_where_memory_is_full(
+    monkeypatch: pytest.MonkeyPatch, text: str, *, full: bool
+) -> None:
+    """As its sources word it; the command line then has a sentence for it, no traceback."""
+    require("torch")
+    from ictcli_torch.memory import ran_out
+
+    assert ran_out(RuntimeError(text)) == full
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(cli.cli, "main", broken)
+    if full:
+        assert cli._run() == 1
+    else:
+        with pytest.raises(RuntimeError):
+            cli._run()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forgets a peak")
+def test_the_peak_is_this_engine_s() -> None:
+    """Not that of a larger one before it in the process."""
+    require("torch")
+    code = """
+import numpy as np, torch
+from ictcli_torch.memory import Memory
+first = Memory(torch.device("cpu"))
+held = np.ones(64 << 20, dtype=np.uint8)
+large = first.peak()
+del held
+second = Memory(torch.device("cpu"))
+small = second.peak()
+held = np.ones(32 << 20, dtype=np.uint8)
+print(large >> 20, small >> 20, second.peak() >> 20)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    large, small, later = map(int, done.stdout.split())
+    assert small < large - 50
+    assert 20 < later - small < 50
