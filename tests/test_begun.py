@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ from ictcli.begun import check_engine, recipe_hash
 from ictcli.errors import UserError
 from ictcli.launch import launch
 from ictcli.recipe import load_recipe
+from ictcli.rewards import VERIFIERS, Verdict, register_verifier
 from ictcli.runs import Run
+from ictcli.summary import finished as finished_run
 
 
 class Notes:
@@ -40,9 +44,17 @@ def resumed(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 @pytest.fixture(scope="module")
-def finished(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def even() -> Iterator[None]:
+    """A verifier that half of all responses satisfy, so that groups have a signal."""
+    register_verifier("even")(lambda r, gold: Verdict("wrong" if len(r) % 2 else "correct"))
+    yield
+    del VERIFIERS["even"]
+
+
+@pytest.fixture(scope="module")
+def finished(even: None, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("begun") / "run"
-    overrides = [f"model={tiny_model}", "reward=chain", "checkpoint.every=1", "lr=0.01", *SMALL]
+    overrides = [f"model={tiny_model}", "reward=even", "checkpoint.every=1", "lr=0.01", *SMALL]
     recipe = load_recipe("quickstart", overrides)
     with Run.create(folder, recipe) as run:
         launch(run, recipe, Notes())
@@ -72,6 +84,53 @@ def test_another_precision_is_warned_of(made: Path) -> None:
     file.write_text(file.read_text().replace('dtype = "auto"', 'dtype = "bfloat16"'))
     (note,) = resumed(made)[1]
     assert "began with torch in float32, and goes on with torch in bfloat16" in note
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"n": 4}', None])
+def test_what_it_was_before_is_measured_again_by_the_weights_it_began_with(
+    made: Path, damage: str | None
+) -> None:
+    file, samples = made / "eval" / "before.json", made / "eval" / "before.jsonl"
+    whole = samples.read_bytes()
+    assert whole != (made / "eval" / "after.jsonl").read_bytes()
+    file.unlink() if damage is None else file.write_text(damage)
+    notes = resumed(made)[1]
+    assert notes == [] or "before.json is damaged" in notes[0]
+    assert json.loads(file.read_text())["problems"] == 4
+    assert samples.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["environment.json", "summary.json"])
+@pytest.mark.parametrize("damage", ["", '{"format": 1', "[]", "null"])
+def test_a_damaged_file_is_named(made: Path, name: str, damage: str) -> None:
+    (made / name).write_text(damage)
+    with pytest.raises(UserError, match=f"{name} is damaged") as caught:
+        again(made) if name == "summary.json" else resumed(made)
+    assert f"rm {made / name}" in caught.value.hint
+    (made / name).unlink()
+    resumed(made)
+    assert again(made)["steps"] == 2
+
+
+def again(folder: Path) -> dict[str, Any]:
+    """What `ictcli resume` shows of a finished run."""
+    run, recipe = Run.open(folder)
+    with run:
+        found = finished_run(run, recipe, print)
+    assert found is not None
+    return found
+
+
+def test_the_model_of_a_run_that_was_moved_is_where_it_lies_now(made: Path) -> None:
+    assert again(made)["model"] == str(made / "model")
+    weights = (made / "model" / "model.safetensors").read_bytes()
+    shutil.rmtree(made / "model")
+    assert again(made)["model"] == str(made / "model")
+    assert (made / "model" / "model.safetensors").read_bytes() == weights
+    shutil.rmtree(made / "model")
+    shutil.rmtree(made / "checkpoints")
+    with pytest.raises(UserError, match="There is no checkpoint"):
+        again(made)
 
 
 class Other:
