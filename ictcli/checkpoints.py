@@ -24,11 +24,11 @@ from typing import Any, cast
 
 from safetensors import SafetensorError
 
-from ictcli.engine import LIBRARIES, Engine, build_engine, choose_backend
+from ictcli.begun import check_engine, check_model, check_recipe, identity_of
+from ictcli.engine import Engine, build_engine
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.metrics import direction
-from ictcli.models import identity, locate
 from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 
 FORMAT = 2
@@ -163,11 +163,7 @@ def read(path: Path, engine: Engine, recipe: str) -> State:
     before the engine is touched; UserError where another version or recipe made it."""
     check(path)
     data = _object(path / STATE)
-    if data["recipe"] != recipe:
-        raise UserError(
-            f"{path.parent.parent / 'recipe.toml'} was changed since {path} was saved.",
-            "put it back, or train the changed recipe as a run of its own",
-        )
+    check_recipe(path.parent.parent, data["recipe"], recipe, f"{path} was saved")
     engine.restore(path)
     known = {field.name for field in fields(State)}
     return State(**{name: value for name, value in data.items() if name in known})
@@ -270,7 +266,10 @@ def engine_at(run: Path, path: Path, settings: EngineSettings) -> Engine:
     adapter = AdapterSettings.model_validate(data.get("adapter", {}))
     trained = None if adapter.kind == "none" else adapter
     engine = build_engine(data["model"], settings, optimizer, trained)
-    begun_with(run, identity_of(data["model"], settings))
+    recorded = _object(run / "environment.json")
+    check_model(run, recorded, identity_of(data["model"], settings))
+    adapters = trained is not None
+    check_engine(run, recorded, engine, adapters=adapters, option="--backend ")
     try:
         engine.restore(path)
     except DAMAGE as error:
@@ -279,20 +278,3 @@ def engine_at(run: Path, path: Path, settings: EngineSettings) -> Engine:
             "take the engine.backend and engine.dtype of its run",
         ) from error
     return engine
-
-
-def identity_of(model: str, settings: EngineSettings) -> str:
-    """Of a model that is loaded (see `models.identity`); empty where only its engine knows it."""
-    known = choose_backend(settings.backend) in LIBRARIES
-    return identity(locate(model)) if known else ""
-
-
-def begun_with(run: Path, found: str) -> None:
-    """UserError where a run began with another model than this one (see `identity_of`)."""
-    model = _object(run / "environment.json").get("model", {})
-    if found and model.get("sha256", found) != found:
-        raise UserError(
-            f"The model of {run / 'recipe.toml'} is not the one that the run began with, "
-            f"{model['name']}: its weights or its config.json differ.",
-            "set model to that one, wherever it lies now, or train this one as a run of its own",
-        )

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ictcli import __version__
-from ictcli.checkpoints import begun_with, identity_of
+from ictcli.begun import check_engine, check_model, check_recipe, identity_of, recipe_hash
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import encodable, write_json
@@ -119,29 +119,36 @@ def launch(
         recipe, task = prepare(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)
+        recorded = run.read("environment.json")
+        began = recorded or {}
+        hashed = recipe_hash(run.folder)
+        check_recipe(run.folder, began.get("recipe_sha256", hashed), hashed, "the run began")
         here = room(on_device(recipe, "cpu").engine)  # before the model takes of it
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         planned = on_device(recipe, str(engine.describe().get("device", recipe.engine.device)))
         if device_of(planned.engine) == "cuda":
             here = room(planned.engine)
+        option, adapters = "engine.backend=", recipe.adapters is not None
+        if note := check_engine(run.folder, began, engine, adapters=adapters, option=option):
+            watch.warned(note)
         attach(engine)
         told = len(task.notes)
         task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
         for note in task.notes[told:]:
             watch.warned(note)
         engine.budget.say = watch.warned
-        recorded: dict[str, Any] | None = run.read("environment.json")
-        chosen = choose(planned, (recorded or {}).get("micro_tokens"), watch.warned, here)
+        chosen = choose(planned, began.get("micro_tokens"), watch.warned, here)
         engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
         warn_if_tight(planned, here, watch.warned)
         encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
         model = identity_of(recipe.model, recipe.engine)
         data = described(recipe, task, heldout(recipe, task))
         if recorded is None:  # a resumed run keeps the first one's
-            about = {**chosen, "data": data, "model": {"name": recipe.model, "sha256": model}}
+            known = {"name": recipe.model, "sha256": model}
+            about = {**chosen, "data": data, "model": known, "recipe_sha256": hashed}
             run.write("environment.json", {**environment(engine, recipe), **about})
         else:
-            check_unchanged(recorded.get("data", {}), data, str(run.folder))
-        begun_with(run.folder, model)
+            check_unchanged(began.get("data", {}), data, str(run.folder))
+        check_model(run.folder, began, model)
         with tracked(run, recipe, watch) as telling:
             return train(run, recipe, task, engine, telling, interrupted)

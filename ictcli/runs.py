@@ -3,7 +3,7 @@
 | path | is |
 |---|---|
 | recipe.toml | the resolved recipe; `ictcli train RUN/recipe.toml` repeats the run |
-| environment.json | versions, device, dtype, seed |
+| environment.json | versions, device, dtype, seed, and checksums of what it began with |
 | metrics.jsonl | one line a step; a resumed run's equals an uninterrupted one's |
 | timings.jsonl | one line a step: seconds and memory, which no two runs share |
 | rollouts/step-*.safetensors | recorded rollouts: tokens, statistics, kept mask, texts |
@@ -17,10 +17,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,6 +29,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from ictcli import checkpoints
+from ictcli.begun import recipe_hash
 from ictcli.checkpoints import DAMAGE, DamagedError, State
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
@@ -127,7 +126,7 @@ class Run:
         for file in self.folder.glob("*.jsonl"):
             sync(file)  # a checkpoint counts their lines
         sync(self.folder)
-        path = checkpoints.save(self.folder, engine, state, self._recipe_hash())
+        path = checkpoints.save(self.folder, engine, state, recipe_hash(self.folder))
         checkpoints.settle(self.folder, state, last)
         return path
 
@@ -156,7 +155,7 @@ class Run:
         found = checkpoints.found(self.folder)
         for _, path in reversed(found):
             try:
-                return checkpoints.read(path, engine, self._recipe_hash())
+                return checkpoints.read(path, engine, recipe_hash(self.folder))
             except DAMAGE as error:
                 reason = error if isinstance(error, DamagedError) else repr(error)
                 say(f"The checkpoint {path} is damaged ({reason}); trying the one before.")
@@ -165,16 +164,6 @@ class Run:
                 f"No checkpoint of {self.folder} can be read.", "train again in another folder"
             )
         return State()
-
-    def _recipe_hash(self) -> str:
-        """Of what decides a run's numbers: where its files lie, what holds them and who is warned
-        may change between two sittings."""
-        data = tomllib.loads((self.folder / "recipe.toml").read_text(encoding="utf-8"))
-        for key in ("model", "plugins", "engine", "checkpoint", "alarms", "log"):
-            data.pop(key, None)
-        if str(data["task"]).endswith(".jsonl"):
-            del data["task"]
-        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
     # What a step leaves
 
@@ -206,13 +195,19 @@ class Run:
     def write(self, name: str, data: Any) -> None:
         write_json(self.folder / name, data)
 
-    def read(self, name: str) -> Any | None:
-        """A JSON file of the folder, or None where it is not there yet. UserError where another
-        version of ictcli wrote it."""
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A JSON object in a file of the folder, or None where it is not there yet. UserError where
+        it is damaged, or another version of ictcli wrote it."""
         path = self.folder / name
         if not path.is_file():
             return None
-        found = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise damaged(path)
+        found = cast(dict[str, Any], found)
         if found.get("format", FORMAT) != FORMAT:
             raise UserError(
                 f"{path} was written by another version of ictcli.", "read it with that version"
@@ -266,6 +261,14 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
                 f"{path} was written by another version of ictcli.", "inspect it with that version"
             )
         return {name: opened.get_tensor(name) for name in opened.keys()}, about  # noqa: SIM118
+
+
+def damaged(path: Path) -> UserError:
+    """For a file of a run's folder that is not what a run wrote."""
+    return UserError(
+        f"{path} is damaged.",
+        f"put it back; or rm {path}, and ictcli resume {path.parent} makes it again",
+    )
 
 
 def is_run(folder: Path) -> bool:

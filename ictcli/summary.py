@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
+from ictcli import checkpoints
 from ictcli.checkpoints import State
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import evaluate
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
-from ictcli.runs import FORMAT, Run
+from ictcli.runs import FORMAT, Run, damaged
 from ictcli.seeds import seed_of
 from ictcli.step import sampling_of
 from ictcli.tasks import Task
@@ -29,6 +32,33 @@ KEPT_FIGURES = (
 )
 
 
+BEFORE = "eval/before.json"
+SHOWN = (
+    *("task", "before", "after", "problems", "samples_per_problem", "steps", "wall_s"),
+    *("tokens_sampled", "tokens_kept_share", "kept_tokens"),
+)
+"""What a summary is shown by."""
+
+
+def known_before(
+    run: Run, recipe: Recipe, say: Callable[[str], None] = lambda text: None
+) -> dict[str, Any] | None:
+    """The evaluation from before the first step; None where it is not there, or is damaged, which
+    is told to `say`. It is to be made then before a checkpoint is restored."""
+    path = run.folder / BEFORE
+    if not path.is_file():
+        return None
+    wanted = ("seconds", "problems", "n", *(f"pass@{k}" for k in recipe.eval.k))
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and all(name in found for name in wanted):
+            return cast(dict[str, Any], found)
+    except ValueError:
+        pass
+    say(f"{path} is damaged; the evaluation is made again.")
+    return None
+
+
 def evaluation(
     run: Run,
     recipe: Recipe,
@@ -40,7 +70,7 @@ def evaluation(
     """Evaluate on held-out problems, always with the same seed, so that evaluations of a run and
     of its rivals are paired. What stands in the folder from before the first step is used again."""
     name = f"eval/{label}.json"
-    known = run.read(name) if label == "before" else None
+    known = known_before(run, recipe) if label == "before" else None
     if known is None:
         problems = heldout(recipe, task)
         examined, domain = task.examined or (task.name, task.domain)
@@ -80,6 +110,38 @@ def kept_tokens(run: Run, recipe: Recipe) -> dict[str, float]:
     return run.means(KEPT_FIGURES, after=warmup if recipe.steps > warmup else 0)
 
 
+def made_of(run: Path, recipe: Recipe) -> Path:
+    """Where a finished run has its model, or its adapters where nothing else was trained."""
+    return run / ("adapter" if recipe.adapters else "model")
+
+
+def export(run: Path, recipe: Recipe, engine: Engine) -> Path:
+    made = made_of(run, recipe)
+    with new_folder(made) as folder:
+        if recipe.adapters:
+            engine.export_adapter(folder)
+        else:
+            engine.export(folder)
+    return made
+
+
+def finished(run: Run, recipe: Recipe, say: Callable[[str], None]) -> dict[str, Any] | None:
+    """The summary of a finished run with its model where that lies now; None where there is none
+    yet. A model or adapter that was lost is exported again from the checkpoint of the last step.
+    UserError where the summary is damaged, or that checkpoint is lost too."""
+    summary = run.read("summary.json")
+    if summary is None:
+        return None
+    if not all(name in summary for name in SHOWN):
+        raise damaged(run.folder / "summary.json")
+    made = made_of(run.folder, recipe)
+    if not made.is_dir():
+        path = checkpoints.pick(run.folder, str(summary["steps"]))
+        say(f"{made} is missing: it is made again from {path}.")
+        export(run.folder, recipe, checkpoints.engine_at(run.folder, path, recipe.engine))
+    return {**summary, "model": str(made)}
+
+
 def finish(
     run: Run,
     recipe: Recipe,
@@ -89,12 +151,7 @@ def finish(
     after: dict[str, Any],
 ) -> dict[str, Any]:
     """Export the model, or the adapters where nothing else was trained, and write the summary."""
-    made = run.folder / ("adapter" if recipe.adapters else "model")
-    with new_folder(made) as folder:
-        if recipe.adapters:
-            engine.export_adapter(folder)
-        else:
-            engine.export(folder)
+    made = export(run.folder, recipe, engine)
     summary: dict[str, Any] = {
         "format": FORMAT,
         "task": recipe.task,

@@ -20,7 +20,7 @@ from ictcli.metrics import direction, is_dense
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
 from ictcli.step import Batch, Plan, fork_mask, measure, optimise, sample_batch, select
-from ictcli.summary import evaluation, finish
+from ictcli.summary import evaluation, finish, known_before
 from ictcli.tasks import Task
 
 NONFINITE_LIMIT = 3
@@ -62,8 +62,6 @@ def train(
     """
     if recipe.kl > 0:
         engine.keep_reference()
-    state = run.restore(engine, watch.warned)
-    engine.budget.restore(state.budget)
 
     def judge(label: str) -> dict[str, Any]:
         def progress(done: int, total: int) -> None:
@@ -78,7 +76,11 @@ def train(
         watch.evaluated(label, found)
         return found
 
-    before = judge("before")
+    known = known_before(run, recipe, watch.warned)
+    first = judge("before") if known is None else None  # by the weights that it begins with
+    state = run.restore(engine, watch.warned)
+    engine.budget.restore(state.budget)
+    before = first or judge("before")
     failures: set[str] = set()
     for number in range(state.step + 1, recipe.steps + 1):
         started = time.perf_counter()

@@ -19,10 +19,11 @@ def command(folder: Path, as_json: bool, threads: int | None) -> None:
     from ictcli.launch import launch
     from ictcli.recipe import with_threads
     from ictcli.runs import Run
+    from ictcli.summary import finished
 
     run, recipe = Run.open(folder)
     with run:
-        summary = run.read("summary.json")
+        summary = finished(run, recipe, narrate)
         if summary is not None:
             narrate(f"{folder} is finished: {summary['steps']} steps.")
         else:

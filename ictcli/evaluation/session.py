@@ -18,6 +18,7 @@ from ictcli.evaluation.identity import model_settings, settings_of
 from ictcli.evaluation.report import entry, with_differences
 from ictcli.evaluation.request import Asked, Contender, Request, unlike
 from ictcli.evaluation.tables import markdown
+from ictcli.evaluation.trained import trained_on
 from ictcli.files import write_json, write_text
 from ictcli.tasks.split import key_of
 
@@ -72,6 +73,8 @@ def run(
                 f"note: {contender.name} was trained with the answer pattern {pattern!r}; "
                 "--pattern reads answers so here too."
             )
+    for note in seen(contenders, asked):
+        say(f"note: {note}")
     if out is not None:
         places.check(out)  # before models take their time
     engines = Engines(say)
@@ -114,6 +117,19 @@ def run(
                     write_json(folder / "results.json", found)
             write_text(folder / "results.md", markdown(found))
         return found, folder
+
+
+def seen(contenders: Sequence[Contender], asked: Sequence[Asked]) -> Generator[str]:
+    """A sentence for each benchmark with problems that a model's run trains on."""
+    for contender in contenders:
+        keys = trained_on(contender.run) if contender.run else ()
+        for one in asked if keys else ():
+            seen = sum(key_of(problem.prompt) in keys for problem in one.problems)
+            if seen:
+                yield (
+                    f"{seen:,} of {len(one.problems):,} problems of {one.name} were trained on by "
+                    f"{contender.run}: this does not measure what it does on others."
+                )
 
 
 def _place(samples: Path, *, resumed: bool) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +13,11 @@ from pydantic import ValidationError
 
 from ictcli import plugins
 from ictcli.errors import UserError
+from ictcli.recipe import load_recipe
 from ictcli.settings import EngineSettings, Example, PromptSettings, SamplingSettings
+from ictcli.tasks.own import is_own
+from ictcli.tasks.prepare import task_of
+from ictcli.tasks.split import digest_of, key_of
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,23 @@ def as_trained(run: Path) -> Trained:
             f"{run / 'recipe.toml'} is damaged, or no run's recipe: {reason.rstrip('.')}.",
             f"put it back as it was, or evaluate the model alone: {run / 'model'}",
         ) from error
+
+
+def trained_on(run: Path) -> Collection[str]:
+    """The keys (`tasks.split.key_of`) of the problems that a run trains on, where its task is data
+    of one's own; none where that is no more to be read, or is not what the run began with. Those
+    that only `prompt.max_tokens` left out, which takes a tokenizer to know, are among them."""
+    try:
+        recipe = load_recipe(run / "recipe.toml")
+        if not is_own(recipe.task) and recipe.data is None:
+            return ()
+        train = task_of(recipe).train
+        recorded = json.loads((run / "environment.json").read_text(encoding="utf-8"))["data"]
+        if not recipe.prompt.max_tokens and recorded["train"]["sha256"] != digest_of(train):
+            return ()
+    except (UserError, OSError, ValueError, KeyError, TypeError):
+        return ()
+    return {key_of(problem.prompt) for problem in train}
 
 
 def _read(file: Path) -> Trained:

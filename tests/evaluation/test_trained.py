@@ -1,0 +1,61 @@
+"""A benchmark that a run was trained on is said to be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ictcli.evaluation.session import seen
+from ictcli.evaluation.trained import trained_on
+from ictcli.recipe import load_recipe
+from ictcli.runs import Run
+from ictcli.summary import heldout
+from ictcli.tasks import find_benchmark
+from ictcli.tasks.prepare import described, prepare
+from ictcli.tasks.split import is_heldout
+
+
+def write(path: Path, numbers: range) -> list[str]:
+    prompts = [f"What is {number} plus one?" for number in numbers]
+    rows = [
+        {"prompt": prompt, "gold": str(n + 1)} for prompt, n in zip(prompts, numbers, strict=True)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return prompts
+
+
+def begun(tmp_path: Path, task: str) -> Path:
+    recipe, made = prepare(load_recipe("quickstart", [f"task={task}", "eval.problems=4"]))
+    with Run.create(tmp_path / "run", recipe) as run:
+        data = described(recipe, made, heldout(recipe, made))
+        run.write("environment.json", {"format": 1, "data": data})
+    return tmp_path / "run"
+
+
+def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
+    file, other = tmp_path / "d.jsonl", tmp_path / "other.jsonl"
+    trained = [prompt for prompt in write(file, range(80)) if not is_heldout(prompt)]
+    shared = [prompt for prompt in write(other, range(60, 100)) if prompt in trained]
+    run = begun(tmp_path, str(file))
+    contender: Any = SimpleNamespace(run=run)
+    none: Any = SimpleNamespace(run=None)
+
+    def told(name: Path | str, who: Any = contender) -> list[str]:
+        bench = find_benchmark(str(name))
+        asked: Any = SimpleNamespace(name=bench.name, problems=bench.problems(None))
+        return list(seen([who], [asked]))
+
+    assert 60 < len(trained) < 80 and 0 < len(shared) < 40
+    assert told(file)[0].startswith(f"{len(trained)} of 80 problems of {file} were trained on by")
+    assert told(other)[0].startswith(f"{len(shared)} of 40 problems")
+    assert told("chain") == told(file, none) == []
+    write(file, range(81))  # what the run was trained on cannot be known any more
+    assert trained_on(run) == ()
+    file.unlink()
+    assert trained_on(run) == ()
+
+
+def test_a_task_that_ships_with_its_own_split_is_not_looked_at(tmp_path: Path) -> None:
+    assert trained_on(begun(tmp_path, "chain")) == ()
