@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli.laptop import laptop
+from ictcli.cli.laptop import finite, laptop
 
 BACKENDS = click.Choice(["auto", "torch", "mlx"])
 
@@ -19,7 +19,8 @@ BACKENDS = click.Choice(["auto", "torch", "mlx"])
 @click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
 @click.option(
     "--memory",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(0, 1e6, min_open=True),
+    callback=finite,
     metavar="GIB",
     help="With --dry-run: plan for a machine of so much memory, on CUDA for such a GPU.",
 )
@@ -51,8 +52,8 @@ def command(
     extra = [f"engine.backend={backend}"] if backend else []
     extra += [f"engine.threads={threads}"] if threads else []
     resolved = load_recipe(recipe, [*overrides, *extra])
-    for key in unused_keys(resolved, overrides):
-        narrate(f"note: {key} has no effect with method={resolved.rule.name}")
+    for key, setting in unused_keys(resolved, overrides).items():
+        narrate(f"note: {key} has no effect with {setting}")
     if memory and not dry_run:
         raise click.UsageError("--memory plans, and goes with --dry-run.")
     if dry_run:
