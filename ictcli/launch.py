@@ -18,6 +18,7 @@ from ictcli.files import encodable, write_json
 from ictcli.planning.advice import look_ahead
 from ictcli.planning.auto import choose
 from ictcli.planning.machine import Room, room
+from ictcli.planning.peaks import PROMPT_TOKENS
 from ictcli.prompts import encode, fitted
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
@@ -52,10 +53,12 @@ def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def warn_if_tight(recipe: Recipe, here: Room, say: Callable[[str], None]) -> None:
+def warn_if_tight(
+    recipe: Recipe, here: Room, say: Callable[[str], None], prompt: int = PROMPT_TOKENS
+) -> None:
     """Say so where the plan exceeds what there is: a process that the system ends for its memory
     cannot say anything any more."""
-    outlook = look_ahead(recipe, here=here)
+    outlook = look_ahead(recipe, here=here, prompt=prompt)
     if outlook is not None and outlook.fits is False:
         say(f"The plan of memory: {outlook.sentence}")
 
@@ -120,11 +123,13 @@ def launch(
         for note in task.notes[told:]:
             watch.warned(note)
         engine.budget.say = watch.warned
+        # or refuse now
+        ids = encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)
+        longest = max(map(len, ids), default=PROMPT_TOKENS)
         recorded: dict[str, Any] | None = run.read("environment.json")
-        chosen = choose(recipe, (recorded or {}).get("micro_tokens"), watch.warned, here)
+        chosen = choose(recipe, (recorded or {}).get("micro_tokens"), watch.warned, here, longest)
         engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
-        warn_if_tight(recipe, here, watch.warned)
-        encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
+        warn_if_tight(recipe, here, watch.warned, longest)
         model = identity_of(recipe.model, recipe.engine)
         data = described(recipe, task, heldout(recipe, task))
         if recorded is None:  # a resumed run keeps the first one's

@@ -46,6 +46,7 @@ def command(
     from ictcli.console import examples, narrate, plan, report, watcher
     from ictcli.launch import launch
     from ictcli.planning.advice import look_ahead
+    from ictcli.planning.check import check
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
 
@@ -57,6 +58,8 @@ def command(
     if memory and not dry_run:
         raise click.UsageError("--memory plans, and goes with --dry-run.")
     if dry_run:
+        for note in check(resolved):
+            narrate(f"note: {note}")
         outlook = look_ahead(resolved, memory or 0.0)
         if not as_json:
             click.echo(to_toml(resolved), nl=False)
