@@ -18,6 +18,7 @@ from ictcli.files import encodable, write_json
 from ictcli.planning.advice import look_ahead
 from ictcli.planning.auto import choose
 from ictcli.planning.machine import Room, device_of, room
+from ictcli.planning.peaks import PROMPT_TOKENS
 from ictcli.prompts import encode, fitted
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
@@ -59,10 +60,12 @@ def on_device(recipe: Recipe, device: str) -> Recipe:
     return recipe.model_copy(update={"engine": engine})
 
 
-def warn_if_tight(recipe: Recipe, here: Room, say: Callable[[str], None]) -> None:
+def warn_if_tight(
+    recipe: Recipe, here: Room, say: Callable[[str], None], prompt: int = PROMPT_TOKENS
+) -> None:
     """Say so where the plan exceeds what there is: a process that the system ends for its memory
     cannot say anything any more."""
-    outlook = look_ahead(recipe, here=here)
+    outlook = look_ahead(recipe, here=here, prompt=prompt)
     if outlook is not None and outlook.fits is False:
         say(f"The plan of memory: {outlook.sentence}")
 
@@ -137,10 +140,12 @@ def launch(
         for note in task.notes[told:]:
             watch.warned(note)
         engine.budget.say = watch.warned
-        chosen = choose(planned, began.get("micro_tokens"), watch.warned, here)
+        # or refuse now
+        ids = encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)
+        longest = max(map(len, ids), default=PROMPT_TOKENS)
+        chosen = choose(planned, began.get("micro_tokens"), watch.warned, here, longest)
         engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
-        warn_if_tight(planned, here, watch.warned)
-        encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)  # or refuse now
+        warn_if_tight(planned, here, watch.warned, longest)
         model = identity_of(recipe.model, recipe.engine)
         data = described(recipe, task, heldout(recipe, task))
         if recorded is None:  # a resumed run keeps the first one's

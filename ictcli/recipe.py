@@ -302,9 +302,18 @@ def with_threads(recipe: Recipe, threads: int | None) -> Recipe:
     )
 
 
-def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> list[str]:
-    """Of the keys that were typed, those that the chosen method does not look at."""
+def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
+    """Of the keys that were typed, those that nothing looks at, and the setting that makes it so:
+    those of another method, and adapters' (a recipe file's too) where no kind is named."""
     method = recipe.rule
     reads = {"keep": issubclass(method.options, ShareOptions), "warmup": method.dense_warmup}
     typed = {override.partition("=")[0].strip() for override in overrides}
-    return [key for key, read in reads.items() if key in typed and not read]
+    unread = [key for key, read in reads.items() if key in typed and not read]
+    found = dict.fromkeys(unread, f"method={method.name}")
+    if recipe.adapter.kind == "none":
+        given = recipe.adapter.model_fields_set - {"kind"}
+        names = [f"adapter.{name}" for name in type(recipe.adapter).model_fields if name in given]
+        if "kind" in recipe.adapter.model_fields_set:  # a file with all keys in it says it means it
+            names = [name for name in names if name in typed]
+        found |= dict.fromkeys(names, "adapter.kind=none")
+    return found

@@ -191,6 +191,9 @@ def test_a_missing_key_is_named(missing: str) -> None:
         ("entropy20", ["keep=0.2", "method.keep=0.3"], ["keep"]),
         ("grpo", [], []),
         ("grpo", ["steps=3"], []),
+        ("ict", ["adapter.rank=4", "adapter.alpha=2"], ["adapter.rank", "adapter.alpha"]),
+        ("ict", ["adapter.kind=none", "adapter.rank=4"], ["adapter.rank"]),
+        ("ict", ["adapter.kind=lora", "adapter.rank=4"], []),
     ],
 )
 def test_typed_keys_without_effect_are_found(
@@ -198,7 +201,7 @@ def test_typed_keys_without_effect_are_found(
 ) -> None:
     overrides = [f"method={method}", *typed]
     allowed = [o for o in overrides if not (method == "grpo" and o.startswith("method."))]
-    assert unused_keys(load_recipe("quickstart", allowed), overrides) == expected
+    assert list(unused_keys(load_recipe("quickstart", allowed), overrides)) == expected
 
 
 def test_the_recipe_s_share_is_the_method_s_unless_it_has_its_own() -> None:

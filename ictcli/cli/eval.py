@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ictcli.cli.laptop import considerate
+from ictcli.cli.laptop import considerate, finite
 from ictcli.cli.train import BACKENDS
 
 
@@ -19,24 +18,18 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[in
         raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
 
 
-def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number.")
-    return value
-
-
 @click.command("eval")
 @click.argument("models", metavar="MODEL|RUN...", nargs=-1, required=True)
 @click.option("--bench", "names", required=True, help="Benchmarks, with commas between.")
 @click.option("--n", default=16, show_default=True, type=click.IntRange(1), help="Samples each.")
 @click.option("--k", "ks", default="1,4", show_default=True, callback=_numbers, help="pass@k.")
 @click.option(
-    "--temperature", type=click.FloatRange(0), callback=_finite, help="Default: the run's, else 1."
+    "--temperature", type=click.FloatRange(0), callback=finite, help="Default: the run's, else 1."
 )
 @click.option(
     "--top-p",
     type=click.FloatRange(0, 1, min_open=True),
-    callback=_finite,
+    callback=finite,
     help="Default: the run's, else 1.",
 )
 @click.option("--max-tokens", type=click.IntRange(1), help="Instead of the benchmark's own.")
@@ -67,7 +60,7 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> 
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
-    callback=_finite,
+    callback=finite,
     help="Seconds to judge an answer in.  [default: 5]",
 )
 @click.option("--show-private", is_flag=True, help="Keep and show the questions of GPQA too.")

@@ -1,8 +1,9 @@
-"""The options of commands that take long: --nice, --threads and --awake."""
+"""The options of commands that take long: --nice, --threads and --awake; and a check of numbers."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,13 @@ AWAKE = click.option("--awake", is_flag=True, help="Keep the machine from fallin
 THREADS = click.option(
     "--threads", type=click.IntRange(1, 1024), help="CPU threads at most; may change last bits."
 )
+
+
+def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """A callback: click takes nan and inf for numbers."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number.")
+    return value
 
 
 def laptop(command: Command) -> Command:

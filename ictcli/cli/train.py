@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli.laptop import laptop
+from ictcli.cli.laptop import finite, laptop
 
 BACKENDS = click.Choice(["auto", "torch", "mlx"])
 
@@ -19,7 +19,8 @@ BACKENDS = click.Choice(["auto", "torch", "mlx"])
 @click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
 @click.option(
     "--memory",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(0, 1e6, min_open=True),
+    callback=finite,
     metavar="GIB",
     help="With --dry-run: plan for a machine of so much memory, on CUDA for such a GPU.",
 )
@@ -45,17 +46,20 @@ def command(
     from ictcli.console import examples, narrate, plan, report, watcher
     from ictcli.launch import launch
     from ictcli.planning.advice import look_ahead
+    from ictcli.planning.check import check
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
 
     extra = [f"engine.backend={backend}"] if backend else []
     extra += [f"engine.threads={threads}"] if threads else []
     resolved = load_recipe(recipe, [*overrides, *extra])
-    for key in unused_keys(resolved, overrides):
-        narrate(f"note: {key} has no effect with method={resolved.rule.name}")
+    for key, setting in unused_keys(resolved, overrides).items():
+        narrate(f"note: {key} has no effect with {setting}")
     if memory and not dry_run:
         raise click.UsageError("--memory plans, and goes with --dry-run.")
     if dry_run:
+        for note in check(resolved):
+            narrate(f"note: {note}")
         outlook = look_ahead(resolved, memory or 0.0)
         if not as_json:
             click.echo(to_toml(resolved), nl=False)

@@ -65,7 +65,8 @@ def plan(recipe: Recipe, outlook: Outlook | None = None, *, as_json: bool = Fals
         return
     narrate(
         f"\nplan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
-        f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} tokens a step), "
+        f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
+        f"response tokens a step), "
         f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.rule.name}."
     )
     if outlook is None:

@@ -11,7 +11,7 @@ from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import CHUNK
 from ictcli.planning import auto
 from ictcli.planning.machine import Room, device_of, room
-from ictcli.planning.peaks import Plan, plan
+from ictcli.planning.peaks import PROMPT_TOKENS, Plan, plan
 from ictcli.planning.shapes import read_shape
 from ictcli.recipe import Recipe
 
@@ -50,10 +50,12 @@ class Outlook:
         }
 
 
-def look_ahead(recipe: Recipe, memory: float = 0.0, here: Room | None = None) -> Outlook | None:
+def look_ahead(
+    recipe: Recipe, memory: float = 0.0, here: Room | None = None, prompt: int = PROMPT_TOKENS
+) -> Outlook | None:
     """What the memory of a run comes to, on a machine of `memory` GiB, in the room that is `here`,
-    or else on this machine; None where the backend is not ours. Imports no engine, and never fails:
-    a plan is a courtesy."""
+    or else on this machine, with prompts of `prompt` tokens; None where the backend is not ours.
+    Imports no engine, and never fails: a plan is a courtesy."""
     if choose_backend(recipe.engine.backend) not in ("mlx", "torch"):
         return None
     try:
@@ -64,8 +66,8 @@ def look_ahead(recipe: Recipe, memory: float = 0.0, here: Room | None = None) ->
     if (shape.bits or recipe.engine.load_in_4bit) and not recipe.adapters:
         return Outlook(None, "Packed weights cannot be trained; adapter.kind=lora can be planned.")
     here = here or room(recipe.engine, memory)
-    recipe = auto.resolved(recipe, here, shape)
-    made = plan(recipe, shape, device=device_of(recipe.engine))
+    recipe = auto.resolved(recipe, here, shape, prompt)
+    made = plan(recipe, shape, device=device_of(recipe.engine), prompt=prompt)
     if not here.size:
         return Outlook(made, "")
     changes, better = remedies(recipe, made, here.size)

@@ -43,10 +43,16 @@ def device_of(settings: EngineSettings) -> str:
 
 
 def room(settings: EngineSettings, memory: float = 0.0) -> Room:
-    """What a run may take here, or on a machine of `memory` GiB."""
+    """What a run may take here, or on a machine of `memory` GiB: at most engine.memory_limit."""
+    limit = Room((settings.memory_limit or 0) * 2**30, "engine.memory_limit")
+    if limit.size and not memory:
+        return limit
+    found = _machine(settings, memory)
+    return limit if 0 < limit.size <= found.size else found
+
+
+def _machine(settings: EngineSettings, memory: float) -> Room:
     device = device_of(settings)
-    if settings.memory_limit:
-        return Room(settings.memory_limit * 2**30, "engine.memory_limit")
     if memory and device == "cuda":
         return Room(memory * 2**30, f"a GPU of {memory:g} GiB")
     if memory:

@@ -52,7 +52,8 @@ class Plan:
 
 def plan(recipe: Recipe, shape: Shape, *, device: str, prompt: int = PROMPT_TOKENS) -> Plan:
     """The peaks of a run on `device` (`Run.device`) whose prompts have `prompt` tokens, where the
-    context leaves as many, and whose responses all run to max_tokens."""
+    context and prompt.max_tokens leave as many, and whose responses all run to max_tokens."""
+    prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     if recipe.engine.load_in_4bit and choose_backend(recipe.engine.backend) == "mlx":
         shape = shape if shape.bits else shape.packed(4)  # PyTorch leaves the embeddings
     room = shape.context - recipe.max_tokens

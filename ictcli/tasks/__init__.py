@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ictcli.errors import UserError, nearest
@@ -142,6 +143,7 @@ def find_task(
         _refuse_data(f"The task {name} is a data set", data)
         return own.own_task(name, verify, columns, hub)
     if name not in TASKS:
+        _refuse_kind(name)
         raise UserError(
             f"There is no task {name!r}{nearest(name, sorted(TASKS))}.",
             "the tasks are: " + ", ".join(sorted(TASKS)) + _OWN,
@@ -165,6 +167,7 @@ def find_benchmark(
         _refuse_data(f"The benchmark {name} is a data set", data)
         return own.own_benchmark(name, columns, hub)
     if name not in TASKS and name not in BENCHMARKS:
+        _refuse_kind(name)
         raise UserError(
             f"There is no benchmark {name!r}{nearest(name, sorted(BENCHMARKS))}.",
             "the benchmarks are: " + ", ".join(sorted(BENCHMARKS)) + _OWN,
@@ -192,6 +195,13 @@ def _build(kind: str, name: str, build: Callable[..., Any], **given: Any) -> Any
     if "data" not in taken:
         _refuse_data(f"The {kind} {name} makes its own problems", given["data"])
     return build(**{key: value for key, value in given.items() if key in taken})
+
+
+def _refuse_kind(name: str) -> None:
+    if Path(name).is_file():
+        raise UserError(
+            f"{name} is a file of a kind that is not read.", "a .jsonl, .csv or .parquet file is"
+        )
 
 
 def _refuse_data(why: str, data: str | None) -> None:

@@ -16,7 +16,7 @@ from ictcli.rewards import Verifier, as_verifier, find_verifier
 from ictcli.rewards.answers import boxed
 from ictcli.tasks import BOXED, Benchmark, Domain, Task, register_task, with_train
 from ictcli.tasks.hub import rows_of
-from ictcli.tasks.rows import Row, Rows
+from ictcli.tasks.rows import Row, Rows, kind_of
 from ictcli.tasks.split import is_heldout
 from ictcli.types import Problem
 
@@ -119,16 +119,22 @@ def math(data: str | None = None, verify: Verifier | None = None) -> Task:
     )
 
 
-def text(row: Row, *names: str) -> str:
-    """The first of those columns that is there, as text."""
+def text(row: Row, *names: str, key: str = "") -> str:
+    """The first of those columns that is there, as text. `key` of `columns` names another."""
     for name in names:
-        value = row.columns.get(name)
+        value = row.get(name)
         if isinstance(value, str | int | float):
             return encodable(str(value))
-    there = ", ".join(name for name, value in row.columns.items() if value is not None)
+    for name in names:
+        if (value := row.get(name)) is not None:
+            raise UserError(
+                f"{row.where} has a {name} that is {kind_of(value)}, not text.",
+                "each row needs one, as text",
+            )
+    other = f"; columns.{key}=NAME names another (ictcli eval: --columns {key}=NAME)" if key else ""
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",
-        f"each row needs one, as text; it has {there or 'nothing'}",
+        f"each row needs one, as text; it has {', '.join(row.there) or 'nothing'}{other}",
     )
 
 
@@ -148,7 +154,7 @@ def worked(text: str, gold: str) -> str:
 
 def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
     """The texts of a column of choices, spaces around them left out: a list, or one as JSON."""
-    found = row.columns.get(name)
+    found = row.get(name)
     if isinstance(found, str) and found.lstrip().startswith("["):
         try:
             found = json.loads(found)
@@ -164,21 +170,65 @@ def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
 
 def letter_of(row: Row, choices: Sequence[str], *names: str) -> str:
     """The gold letter in the first of those columns that is there: a letter, or an index from 0."""
-    found = behind(text(row, *names)).strip("() .").upper()
-    letters = [chr(ord("A") + place) for place in range(len(choices))]
-    if found in letters:
-        return found
-    if found.isascii() and found.isdigit() and int(found[:4]) < len(letters):
-        return letters[int(found[:4])]
-    raise UserError(
+    found = _place(behind(text(row, *names)), len(choices))
+    if found is None:
+        raise _none_of(row, choices)
+    return letter(found)
+
+
+def own_letter_of(row: Row, choices: Sequence[str], *names: str, key: str = "") -> str:
+    """The same of a data set whose author we do not know: the gold may be the text of a choice too.
+    UserError where it is the text of one, and the letter or index of another."""
+    given = text(row, *names, key=key)
+    found = _place(behind(given), len(choices))
+    same = [i for i, choice in enumerate(choices) if choice in (given.strip(), behind(given))]
+    if not same:
+        if found is None:
+            raise _none_of(row, choices)
+        return letter(found)
+    if len(same) > 1 and found not in same:
+        raise UserError(
+            f"{row.where} has a gold that is the text of {len(same)} of its choices.",
+            f"give its letter, A to {letter(len(choices) - 1)}",
+        )
+    if found is not None and found not in same:
+        digit = behind(given).strip("() .").isdigit()
+        raise UserError(
+            f"{row.where} has a gold, {given.strip()}, that is the {'index' if digit else 'letter'}"
+            f" of one of its choices and the text of another.",
+            f"give letters, A to {letter(len(choices) - 1)}"
+            if digit
+            else f"give an index, 0 to {len(choices) - 1}",
+        )
+    return letter(same[0] if found is None else found)
+
+
+def letter(place: int) -> str:
+    """A of 0."""
+    return chr(ord("A") + place)
+
+
+def _place(given: str, n: int) -> int | None:
+    """The place of a choice from 0, by its letter or index; None where it is neither."""
+    given = given.strip("() .").upper()
+    if len(given) == 1 and 0 <= ord(given) - ord("A") < n:
+        return ord(given) - ord("A")
+    if given.isascii() and given.isdigit() and int(given[:4]) < n:
+        return int(given[:4])
+    return None
+
+
+def _none_of(row: Row, choices: Sequence[str]) -> UserError:
+    last = len(choices) - 1
+    return UserError(
         f"{row.where} has a gold that is none of its {len(choices)} choices.",
-        f"a letter, A to {letters[-1]}, or an index, 0 to {len(letters) - 1}",
+        f"a letter, A to {letter(last)}, or an index, 0 to {last}",
     )
 
 
 def with_choices(question: str, choices: Sequence[str]) -> str:
     """The question, then a line for each choice: `(A) text`."""
-    lines = (f"({chr(ord('A') + place)}) {choice}" for place, choice in enumerate(choices))
+    lines = (f"({letter(place)}) {choice}" for place, choice in enumerate(choices))
     return "\n".join((question, *lines))
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Generator, Iterable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,23 @@ COMMIT = re.compile("[0-9a-f]{40}")
 _OFFLINE = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
+class ElsewhereError(UserError):
+    """The data is on the hub, where it is not looked for now."""
+
+
+_stay: ContextVar[bool] = ContextVar("stay", default=False)
+
+
+@contextlib.contextmanager
+def files_alone() -> Generator[None]:
+    """Within, the data sets of the hub are not opened: ElsewhereError in their place."""
+    token = _stay.set(True)
+    try:
+        yield
+    finally:
+        _stay.reset(token)
+
+
 def rows_of(name: str, data: str | None) -> Rows:
     """The rows of a source by its name, or of the local file that replaces it."""
     return load(SOURCES[name]) if data is None else read_file(data)
@@ -28,6 +46,8 @@ def load(source: Source) -> Rows:
     """Rows of the hub, through `datasets`: from its cache where the pinned commit is there, else
     from the network. Where the hub no longer has that commit, the newest, and a note says so;
     for a data set of one's own an error does."""
+    if _stay.get():
+        raise ElsewhereError(f"The data set {source.path} is on the hub, and is not opened.")
     notes: list[str] = []
     asked = source.revision
     with _quiet():

@@ -15,8 +15,8 @@ from ictcli.tasks import BOXED, Benchmark, Domain, Task
 from ictcli.tasks.data import (
     behind,
     choices_of,
-    letter_of,
     listed,
+    own_letter_of,
     split_task,
     text,
     with_choices,
@@ -73,9 +73,9 @@ def read_own(
                 "[columns] in the recipe names them (ictcli eval: --columns gold=answer)",
             )
     choices_in = columns.choices or "choices"
-    chosen = [row for row in rows.rows if row.columns.get(choices_in) is not None]
+    chosen = [row for row in rows.rows if row.get(choices_in) is not None]
     if 0 < len(chosen) < len(rows.rows):
-        row = next(row for row in rows.rows if row.columns.get(choices_in) is None)
+        row = next(row for row in rows.rows if row.get(choices_in) is None)
         raise UserError(f"{row.where} has no choices, and others have.", "put them in two files")
     problems: dict[str, Problem] = {}
     unsolved: set[str] = set()
@@ -85,18 +85,20 @@ def read_own(
         id_ = _id(row, columns)
         if id_ in problems:
             raise UserError(f"{row.where} has the id of an earlier problem.", "each needs its own")
-        prompt = text(row, *_names(columns.prompt, PROMPTS))
+        prompt = text(row, *_names(columns.prompt, PROMPTS), key="" if columns.prompt else "prompt")
         golds, choices = _names(columns.gold, GOLDS), ()
-        there = {name for name, value in row.columns.items() if value is not None}
+        there = set(row.there)
+        key = "" if columns.gold else "gold"
         if chosen:
             choices = choices_of(row, choices_in)
-            prompt, gold = with_choices(prompt, choices), letter_of(row, choices, *golds)
+            prompt = with_choices(prompt, choices)
+            gold = own_letter_of(row, choices, *golds, key=key)
         elif "solution" in there and not {*golds} & there:
             gold = boxed(text(row, "solution")) or ""
             if not gold:
                 unsolved.add(id_)
         else:
-            gold = _answer(text(row, *golds))
+            gold = _answer(text(row, *golds, key=key))
         problems[id_] = Problem(id_, prompt, gold, choices)
         solutions[id_] = _solution(row, columns, golds, gold)
         if columns.difficulty is not None:
@@ -152,7 +154,7 @@ def _names(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
 def _id(row: Row, columns: ColumnSettings) -> str:
     if columns.id is not None:
         return text(row, columns.id)
-    return text(row, "id") if row.columns.get("id") is not None else str(row.number)
+    return text(row, "id") if row.get("id") is not None else str(row.number)
 
 
 def _answer(given: str) -> str:

@@ -15,6 +15,8 @@ from ictcli.tasks.examples import draw_examples
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.types import Problem
 
+FEW = 8
+"""Held-out problems below which a figure of them says little."""
 MADE = 4096
 """Held-out problems looked at of a task that makes its own."""
 
@@ -66,7 +68,7 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
     recipe = _with_examples(recipe, task, held)
     shown = {key_of(example.prompt) for example in recipe.prompt.examples}
     task = _without(task, shown, "examples", "examples of the prompt")
-    return recipe, _ordered(recipe, task)
+    return recipe, _ordered(recipe, _few(recipe, task))
 
 
 def described(recipe: Recipe, task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
@@ -122,6 +124,18 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
     )
     task = replace(task, notes=(*task.notes, note), left_out={**task.left_out, reason: out})
     return with_train(task, left)
+
+
+def _few(recipe: Recipe, task: Task) -> Task:
+    """The task with a note where fewer are held out than the recipe asks for, or than `FEW`."""
+    asked, skip = recipe.eval.problems, recipe.eval.skip
+    found = len(task.heldout(skip + max(asked, FEW))) - skip
+    if not 0 < found < max(asked, FEW):
+        return task
+    name = task.examined[0] if task.examined else task.name
+    note = f"{name} has {found:,} held-out problem{'s' * (found > 1)} to evaluate on"
+    note += f", of the {asked:,} that eval.problems asks for." if found < asked else "."
+    return replace(task, notes=(*task.notes, note))
 
 
 def _with_examples(recipe: Recipe, task: Task, held: Collection[str]) -> Recipe:

@@ -6,6 +6,8 @@ import csv
 import hashlib
 import io
 import json
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,16 @@ class Row:
     columns: dict[str, Any]
     config: str = ""
 
+    def get(self, name: str) -> Any:
+        """What is in a column; None where nothing is, as NaN and infinity say too."""
+        value = self.columns.get(name)
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    @property
+    def there(self) -> list[str]:
+        """The columns with something in them."""
+        return [name for name in self.columns if self.get(name) is not None]
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -42,7 +54,15 @@ class Rows:
 
 def is_file_name(name: str) -> bool:
     """Whether a task or benchmark of that name is a local file."""
-    return name.endswith(FILES)
+    return name.lower().endswith(FILES)
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in words: text, a list, an object, a number, nothing."""
+    if value is None:
+        return "nothing"
+    kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (int | float, "a number"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), type(value).__name__)
 
 
 def read_file(name: str) -> Rows:
@@ -58,14 +78,14 @@ def read_file(name: str) -> Rows:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"{name} cannot be read: {error.strerror}.", "check the file") from error
-    if name.endswith(".parquet"):
+    if name.lower().endswith(".parquet"):
         rows = list(_parquet(name, content))
     else:
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise UserError(f"{name} is not UTF-8: {error}.", "save it as UTF-8") from error
-        rows = list(_csv(name, text) if name.endswith(".csv") else _jsonl(name, text))
+        rows = list(_csv(name, text) if name.lower().endswith(".csv") else _jsonl(name, text))
     if not rows:
         raise UserError(f"The data set {name} is empty.", "give it one problem a line at least")
     return Rows(rows, {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()})
@@ -80,7 +100,12 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise UserError(f"{where} is not JSON: {error}.", "one object a line") from error
-        yield Row(where, number, cast("dict[str, Any]", row) if isinstance(row, dict) else {})
+        if not isinstance(row, dict):
+            raise UserError(
+                f"{where} is {kind_of(row)}, and no object.",
+                'one object a line: {"prompt": "...", "gold": "..."}',
+            )
+        yield Row(where, number, cast("dict[str, Any]", row))
 
 
 def _csv(name: str, text: str) -> Iterator[Row]:
@@ -96,6 +121,12 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                 continue
             if header is None:
                 header = [cell.strip() for cell in cells]
+                if len(header) == 1 and (found := re.search(r"[;\t]", cells[0])):
+                    mark = "semicolons" if found[0] == ";" else "tabs"
+                    raise UserError(
+                        f"{where} parts its cells by {mark}; a .csv file is read with commas.",
+                        "save it with commas between the cells",
+                    )
                 if len(set(header)) < len(header):
                     raise UserError(f"{where} names a column twice.", "the first line names them")
                 continue

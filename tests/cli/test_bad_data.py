@@ -18,7 +18,7 @@ FILES = {
     "cut short": (GOOD[:-5], "data.jsonl, line 60 is not JSON"),
     "no gold": (GOOD + '{"prompt": "1="}\n', "data.jsonl, line 61 has no gold or answer"),
     "no prompt": (GOOD + '{"gold": "1"}\n', "line 61 has no prompt or question or problem"),
-    "a list": (GOOD + "[1]\n", "line 61 has no prompt"),
+    "a list": (GOOD + "[1]\n", "line 61 is a list, and no object"),
     "too long": (
         json.dumps({"prompt": "1+" * 80, "gold": "1"}),
         "The prompt of problem 1 takes",

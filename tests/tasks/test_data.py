@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
@@ -117,6 +118,68 @@ def test_choices_are_put_under_the_question(tmp_path: Path) -> None:
         Problem(str(i), "a?\n(A) x\n(B) y", "B", ("x", "y")) for i in range(1, 6)
     ]
     assert bench.domain.verify is find_verifier("choice")
+
+
+@pytest.mark.parametrize(
+    ("choices", "gold", "expected"),
+    [
+        (["x", "y", "z"], "z", "C"),  # a text
+        ([5, 1, 7], "1", "B"),  # a text and an index, which agree
+        (["A", "B", "C"], "B", "B"),
+        ([2, 3, 4], 4, "C"),  # no index of three
+        (["1/2", "x", "y"], "so\n#### 1/2", "A"),
+        ([1, 2, 3, 0], "1", "index"),
+        ([1, 2, 3, 0], 1, "index"),
+        (["the", "a", "an"], "a", "letter"),
+        (["x", "x", "y"], "x", "text of 2"),
+    ],
+)
+def test_a_gold_may_be_the_text_of_a_choice_unless_it_says_two_things(
+    tmp_path: Path, choices: list[object], gold: object, expected: str
+) -> None:
+    name = write(tmp_path / "d.jsonl", [{"prompt": "a?", "choices": choices, "gold": gold}])
+    if len(expected) == 1:
+        assert [p.gold for p in find_benchmark(name).problems(None)] == [expected]
+    else:
+        with pytest.raises(UserError, match=rf"line 1 has a gold.* that is the.*{expected}"):
+            find_benchmark(name)
+
+
+@pytest.mark.parametrize("gold", [math.nan, math.inf, None])
+def test_a_gold_that_is_no_number_is_missing(tmp_path: Path, gold: float | None) -> None:
+    rows: list[dict[str, object]] = [{"prompt": "a?", "gold": 1}, {"prompt": "b?", "gold": gold}]
+    with pytest.raises(UserError, match="line 2 has no gold or answer") as caught:
+        find_benchmark(write(tmp_path / "d.jsonl", rows))
+    assert "it has prompt;" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("d.csv", "prompt;gold\n1+1;2\n", "line 1 parts its cells by semicolons"),
+        ("d.csv", "prompt\tgold\n1+1\t2\n", "line 1 parts its cells by tabs"),
+        ("d.jsonl", '[{"prompt": "1+1", "gold": 2}]\n', "line 1 is a list, and no object"),
+        ("d.jsonl", '{"prompt": ["1+1"], "gold": 2}\n', "has a prompt that is a list, not text"),
+        ("d.json", "{}", "d.json is a file of a kind that is not read"),
+    ],
+)
+def test_a_file_of_another_form_is_told_what_it_is(
+    tmp_path: Path, file: str, content: str, words: str
+) -> None:
+    (tmp_path / file).write_text(content, encoding="utf-8")
+    for find in (find_task, find_benchmark):
+        with pytest.raises(UserError, match=words):
+            find(str(tmp_path / file))
+
+
+def test_the_ending_of_a_file_is_read_in_any_case(tmp_path: Path) -> None:
+    for name, content in (
+        ("a.JSONL", '{"prompt": "1+1", "gold": 2}'),
+        ("b.Csv", "prompt,gold\nx,2"),
+    ):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        (problem,) = find_benchmark(str(tmp_path / name)).problems(None)
+        assert problem.gold == "2"
 
 
 @pytest.mark.parametrize(
