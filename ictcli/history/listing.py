@@ -133,8 +133,8 @@ def _trained_by(environment: Table | None) -> str:
 
 
 FLAGS = {
-    "train": ("--dry-run", "--json"),
-    "compare": ("--dry-run", "--json"),
+    "train": ("--awake", "--dry-run", "--json"),
+    "compare": ("--awake", "--dry-run", "--json"),
 }
 """The options of a command that take no value."""
 

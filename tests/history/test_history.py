@@ -133,7 +133,7 @@ def test_what_differs_is_every_key_that_is_not_the_same_in_all() -> None:
     assert differing([one, {}]) == {}
 
 
-DAMAGE: list[tuple[str, Any]] = [
+WITHIN: list[tuple[str, Any]] = [
     ("environment.json", {"command": 5, "engine": [], "libraries": 7, "data": [1], "model": "x"}),
     ("environment.json", {"engine": {"parameters": "many"}, "data": 3, "command": []}),
     ("eval/after.json", {"pass@1": 3, "maj@x": {}, "pass@2": {"value": 1}, "problems": "p"}),
@@ -143,7 +143,7 @@ DAMAGE: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "found"), DAMAGE)
+@pytest.mark.parametrize(("name", "found"), WITHIN)
 def test_what_is_damaged_within_is_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, found: Any
 ) -> None:

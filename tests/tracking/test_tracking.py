@@ -248,7 +248,7 @@ def test_a_tracker_that_hangs_ends_after_a_run_that_was_killed(
     while alive(client):
         assert time.monotonic() < until
         time.sleep(0.05)
-    with FileLock(tmp_path / "tracking" / ".wandb.lock", timeout=0):
+    with FileLock(tmp_path / "tracking" / ".wandb.lock", timeout=5):
         pass
 
 
