@@ -198,8 +198,10 @@ def sound_alarms(
             watch.warned(f"Step {state.step} {where}: its loss or gradient is not finite.")
         if reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT:
             rows = "A step" if reaction == "stop" else f"{NONFINITE_LIMIT} steps in a row"
+            silent = state.skipped - state.nonfinite if reaction == "off" else 0
+            more = f"; {silent} before had too, and were left out untold" if silent else ""
             raise RunFailedError(
-                f"{rows} had a loss or gradient that is not finite. {good}.",
+                f"{rows} had a loss or gradient that is not finite{more}. {good}.",
                 f"train again with a smaller learning rate than lr={recipe.lr:g}",
             )
         return  # nothing of a skipped step is saved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -46,7 +47,7 @@ def command(
     ictcli export runs/mine --checkpoint best
     """
     from ictcli.checkpoints import pick
-    from ictcli.console import narrate
+    from ictcli.console import benchmark_of, narrate
     from ictcli.errors import UserError
     from ictcli.exporting import make
     from ictcli.exporting.push import open_repository, push
@@ -67,23 +68,26 @@ def command(
     made = out or run / (f"{which}-{saved.name}" if saved else which)
     if made.exists():
         raise UserError(f"{made} exists already.", "--out OTHER makes another folder")
+    base = None
     if repo and not whole:
-        make.check_public(recipe, repo)
+        base = make.check_public(run, recipe, repo)
     hub = open_repository(repo, public=public) if repo else None
     name = repo or made.name
+    step = int(saved.name.removeprefix("step-")) if saved else None
     settings = recipe.engine
     if backend:
         settings = settings.model_copy(update={"backend": backend})
     if not whole:
         with make.written(run, adapter, saved, settings) as found:
-            make.export_adapters(run, found, made, layout, name)
+            make.export_adapters(run, found, made, layout, name, step=step, base=base)
     else:
         loads = saved or adapter or packed
         build = (lambda: make.engine_of(run, adapter, saved, settings)) if loads else None
-        make.export_model(run, made, build, layout, name, packed=packed)
+        make.export_model(run, made, build, layout, name, packed=packed, step=step)
     click.echo(made)
     if not whole:
         narrate(f"a whole model: ictcli export {run} --merge")
     if repo:
         narrate(f"pushed: {push(hub, made, repo, public=public)}")
-    narrate(f"next: ictcli eval {made}")
+    if bench := benchmark_of(recipe.task):
+        narrate(f"next: ictcli eval {shlex.quote(str(made))} --bench {bench}")

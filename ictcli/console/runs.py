@@ -18,6 +18,7 @@ from ictcli.console.table import stdout_width, table
 from ictcli.evaluation.tables import Grid, interval
 from ictcli.history.detail import flat
 from ictcli.history.listing import Entry
+from ictcli.history.reading import count
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
 WAYS = (
@@ -184,7 +185,12 @@ def _environment(environment: dict[str, Any]) -> None:
     ]
     pairs = [
         ("engine", " ".join(str(part) for part in engine if part)),
-        ("parameters", f"{known['engine.parameters']:,}" if "engine.parameters" in known else ""),
+        (
+            "parameters",
+            ""
+            if (parameters := count(known.get("engine.parameters"))) is None
+            else f"{parameters:,}",
+        ),
         ("machine", str(known.get("platform", ""))),
         ("versions", f"ictcli {known.get('ictcli', '?')}, python {known.get('python', '?')}"),
         ("libraries", ", ".join(libraries)),

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError
+from ictcli.evaluation.tables import interval
+from ictcli.exporting.public import base_of, is_public, public_data, public_name
 from ictcli.history.detail import flat
-from ictcli.history.reading import Table, table, within
+from ictcli.history.reading import Table, count, number, scores_of, table, within
 from ictcli.models import BUILTIN, snapshot
 
 PAPER = "https://arxiv.org/abs/2606.19771"
@@ -25,19 +27,9 @@ MAIN = (
 )
 
 
-def public_name(model: str) -> str:
-    """A model's name for others: of a folder on this machine its last part alone."""
-    local = model.startswith(("/", "~", ".")) or Path(model).is_dir()
-    return Path(model).name if local else model
-
-
-def is_public(model: str) -> bool:
-    """Whether a model's name is one of the hub's, as far as the name tells."""
-    return re.fullmatch(r"[\w.-]+/[\w.-]+", model) is not None and not Path(model).is_dir()
-
-
-def card(run: Path, name: str, *, adapter: bool, layout: str) -> str:
-    """The card of a run's export; `name` is what others load, `layout` is hf or mlx.
+def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None = None) -> str:
+    """The card of a run's export; `name` is what others load, `layout` is hf or mlx, `step` that
+    of a checkpoint (None: the last weights).
 
     Raises UserError where the run has no recipe that can be read.
     """
@@ -46,16 +38,20 @@ def card(run: Path, name: str, *, adapter: bool, layout: str) -> str:
         raise UserError(f"{run / 'recipe.toml'} cannot be read.", "put it back")
     environment = table(run / "environment.json") or {}
     summary = table(run / "summary.json") or {}
-    base = str(recipe.get("model", ""))
+    if step is not None and step == count(summary.get("steps")):
+        step = None  # of the last step: the weights that were measured at the end
+    base = base_of(recipe, environment)
+    known = license_of(base)
+    base = base if is_public(base, run) else public_name(base, run)
     method = within(recipe, "method", "name") or recipe.get("method") or "?"
     parts = [
-        _header(base, recipe, environment, adapter=adapter, layout=layout),
+        _header(base, known, recipe, environment, adapter=adapter, layout=layout),
         f"# {code(run.name)}",
-        _opening(base, recipe, str(method), adapter=adapter),
+        _opening(base, recipe, str(method), adapter=adapter, step=step),
         "## Results",
-        _results(recipe, summary),
+        _results(run, recipe, summary, step),
         "## Training",
-        _training(recipe, summary, str(method)),
+        _training(recipe, {} if step else summary, str(method)),
         "## Data",
         _data(recipe, environment),
         "## Use",
@@ -83,6 +79,7 @@ def code(value: object) -> str:
 
 def _header(
     base: str,
+    known: str | None,
     recipe: Mapping[str, Any],
     environment: Mapping[str, Any],
     *,
@@ -94,7 +91,7 @@ def _header(
     if is_public(base):
         fields["base_model"] = base
         fields["base_model_relation"] = "adapter" if adapter else "finetune"
-    if known := license_of(base):
+    if known:
         fields["license"] = known
     fields["library_name"] = "mlx" if layout == "mlx" else "peft" if adapter else "transformers"
     fields["pipeline_tag"] = "text-generation"
@@ -121,13 +118,18 @@ def license_of(base: str) -> str | None:
     return found[1] if found else None
 
 
-def _opening(base: str, recipe: Mapping[str, Any], method: str, *, adapter: bool) -> str:
+def _opening(
+    base: str, recipe: Mapping[str, Any], method: str, *, adapter: bool, step: int | None
+) -> str:
     what = "Low-rank adapters for" if adapter else "A model trained from"
     task = public_name(str(recipe.get("task", "")))
-    return (
-        f"{what} {code(public_name(base))}, trained by reinforcement learning with verifiable "
+    text = (
+        f"{what} {code(base)}, trained by reinforcement learning with verifiable "
         f"rewards on {code(task)} with ictcli, method {code(method)}."
     )
+    if step is None:
+        return text
+    return f"{text} These are the weights of the checkpoint of step {step}, not the run's last."
 
 
 def _grid(rows: Sequence[Sequence[str]]) -> str:
@@ -135,25 +137,37 @@ def _grid(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *body])
 
 
-def _results(recipe: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    before, after = (cast(Table, within(summary, name) or {}) for name in ("before", "after"))
-    rows = [["metric", "before", "after"]]
-    rows += [[name, _interval(before.get(name)), _interval(after.get(name))] for name in after]
-    if len(rows) == 1:
-        return "The run did not finish, so there are none."
+def _results(
+    run: Path, recipe: Mapping[str, Any], summary: Mapping[str, Any], step: int | None
+) -> str:
+    """Of the last weights the figures of the summary; of a checkpoint's those that were measured at
+    its step, beside what the run began with."""
+    if step is None:
+        before, after = (scores_of(summary.get(name)) for name in ("before", "after"))
+        sizes, head = (summary.get("problems"), summary.get("samples_per_problem")), "after"
+        missing = "The run did not finish, so there are none."
+    else:
+        found = [table(run / "eval" / f"{name}.json") or {} for name in ("before", step_name(step))]
+        before, after = map(scores_of, found)
+        if found[0].get("problems") != found[1].get("problems"):
+            before = {}
+        sizes, head = (found[1].get("problems"), found[1].get("n")), f"step {step}"
+        missing = f"The weights of step {step} were not measured."
+    if not after:
+        return missing
+    rows = [["metric", "before", head]]
+    rows += [[name, interval(before.get(name)), interval(value)] for name, value in after.items()]
     bench = public_name(str(within(recipe, "eval", "bench") or recipe.get("task", "")))
+    problems, samples = ("?" if (one := count(size)) is None else one for size in sizes)
     return (
-        f"{_grid(rows)}\n\n{summary.get('problems', '?')} held-out problems of {code(bench)}, "
-        f"{summary.get('samples_per_problem', '?')} samples each; 95 % intervals by bootstrap "
-        "over problems. They say nothing of other seeds."
+        f"{_grid(rows)}\n\n{problems} held-out problems of {code(bench)}, {samples} samples each; "
+        "95 % intervals by bootstrap over problems. They say nothing of other seeds."
     )
 
 
-def _interval(found: Any) -> str:
-    try:
-        return "{value:.3f} [{low:.3f}, {high:.3f}]".format(**found)
-    except (KeyError, TypeError, ValueError):
-        return "-"
+def step_name(step: int) -> str:
+    """Of a checkpoint's folder, and of an evaluation."""
+    return f"step-{step:06d}"
 
 
 def _training(recipe: Mapping[str, Any], summary: Mapping[str, Any], method: str) -> str:
@@ -164,22 +178,30 @@ def _training(recipe: Mapping[str, Any], summary: Mapping[str, Any], method: str
     named = [key for key in (*MAIN, *options) if key in keys]
     rows = [["setting", "value"], ["method", code(method)]]
     rows += [[key, code(keys[key])] for key in named]
-    share = within(summary, "tokens_kept_share")
+    share, sampled = number(summary.get("tokens_kept_share")), count(summary.get("tokens_sampled"))
     told = ""
-    if isinstance(share, int | float):
+    if share is not None:
         told = (
-            f"\n\nOf {summary.get('tokens_sampled', 0):,} sampled tokens {share:.1%} were trained "
+            f"\n\nOf {sampled or 0:,} sampled tokens {share:.1%} were trained "
             "(the dense warm-up, where there is one, included)."
         )
     return _grid(rows) + told
 
 
 def _data(recipe: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
-    found = flat(cast(Mapping[str, Any], within(environment, "data") or {}))
-    if not found:
-        task = public_name(str(recipe.get("task", "")))
-        return f"The task {code(task)}, whose problems are made by ictcli from the seed."
-    return _grid([["source", "value"], *([key, code(value)] for key, value in found.items())])
+    """Where the problems come from, their counts and checksums; never their text."""
+    found, data = public_data(environment), within(environment, "data")
+    task = code(public_name(str(recipe.get("task", ""))))
+    told: list[str] = []
+    if (
+        isinstance(data, dict)
+        and cast(Table, data).get("train", "") is None
+        and not {"path", "file"} & {*found}
+    ):
+        told.append(f"The task {task}, whose problems are made by ictcli from the seed.")
+    if found:
+        told.append(_grid([["source", "value"], *([k, code(value)] for k, value in found.items())]))
+    return "\n\n".join(told) or f"The task {task}; the run has no record of its problems."
 
 
 def _use(base: str, name: str, *, adapter: bool, layout: str) -> str:
@@ -217,7 +239,8 @@ def _limitations(recipe: Mapping[str, Any]) -> str:
 
 
 def _versions(environment: Mapping[str, Any]) -> str:
-    libraries = cast(Mapping[str, Any], within(environment, "libraries") or {})
+    libraries = within(environment, "libraries")
+    libraries = cast(Table, libraries) if isinstance(libraries, dict) else {}
     engine = [within(environment, "engine", name) for name in ("engine", "device", "dtype")]
     rows = [["what", "version"]]
     for name in ("ictcli", "python", "platform"):

@@ -15,9 +15,10 @@ from ictcli.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.checkpoints import engine_at
 from ictcli.engine import Engine, build_engine, is_installed
 from ictcli.errors import EngineMissingError, UserError
-from ictcli.exporting.card import card, is_public
+from ictcli.exporting.card import card
+from ictcli.exporting.public import base_of, is_public
 from ictcli.files import new_folder
-from ictcli.history.reading import within
+from ictcli.history.reading import table, within
 from ictcli.models import ADAPTER_CONFIG, locate, snapshot
 from ictcli.recipe import Recipe
 from ictcli.settings import EngineSettings
@@ -34,32 +35,51 @@ def adapters_of(run: Path, recipe: Recipe) -> Path | None:
     return made if recipe.adapters else None
 
 
-def check_public(recipe: Recipe, repo: str) -> None:
-    """UserError where adapters would be pushed whose model nobody else has."""
-    if not is_public(recipe.model):
-        raise UserError(
-            f"{repo} would hold adapters of {recipe.model}, which others cannot load.",
-            "--merge makes a whole model of them",
-        )
+def check_public(run: Path, recipe: Recipe, repo: str) -> str:
+    """The hub's name of the model below. UserError where adapters would be pushed whose model
+    nobody else has: by the recipe, or by what was recorded when the run began."""
+    trained = base_of({"model": recipe.model}, table(run / "environment.json"))
+    for model in (trained, recipe.model):
+        if not is_public(model, run):
+            raise UserError(
+                f"{repo} would hold adapters of {model}, which others cannot load.",
+                "--merge makes a whole model of them",
+            )
+    return trained
 
 
-def export_adapters(run: Path, adapter: Path, made: Path, layout: Layout | None, name: str) -> None:
+def export_adapters(
+    run: Path,
+    adapter: Path,
+    made: Path,
+    layout: Layout | None,
+    name: str,
+    *,
+    step: int | None = None,
+    base: str | None = None,
+) -> None:
     """A run's adapters, in the layout they have or the other one; `name` is what its card has
-    others load."""
+    others load, `step` that of a checkpoint. `base` takes the place of where the model below lies
+    on this machine."""
     own = layout_of(read_config(adapter))
     wanted = own if layout is None else "peft" if layout == "hf" else "mlx"
     blocks = 0 if wanted == own or wanted == "peft" else _blocks(adapter)
     with new_folder(made) as folder:
         try:
             with in_layout(adapter, wanted, blocks) as found:
-                for name in (ADAPTER_CONFIG, FILES[wanted]):
-                    shutil.copyfile(found / name, folder / name)
+                for file in (ADAPTER_CONFIG, FILES[wanted]):
+                    shutil.copyfile(found / file, folder / file)
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
                 f"ictcli export {run} --merge makes a whole model",
             ) from error
-        text = card(run, name, adapter=True, layout="mlx" if wanted == "mlx" else "hf")
+        if base is not None:
+            key = "model" if wanted == "mlx" else "base_model_name_or_path"
+            config = json.dumps({**read_config(folder), key: base}, indent=2) + "\n"
+            (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
+        kind = "mlx" if wanted == "mlx" else "hf"
+        text = card(run, name, adapter=True, layout=kind, step=step)
         (folder / "README.md").write_text(text, encoding="utf-8")
 
 
@@ -89,6 +109,7 @@ def export_model(
     name: str,
     *,
     packed: bool = False,
+    step: int | None = None,
 ) -> None:
     """A whole model: what `build` has loaded, adapters fused into it, or without it a copy of
     RUN/model. mlx-lm reads the Hugging Face layout; its own is what its converter makes of it."""
@@ -108,7 +129,7 @@ def export_model(
             _convert(plain, Path(beside) / "mlx")
             for file in (Path(beside) / "mlx").iterdir():
                 shutil.move(file, folder / file.name)
-        text = card(run, name, adapter=False, layout=layout or "hf")
+        text = card(run, name, adapter=False, layout=layout or "hf", step=step)
         (folder / "README.md").write_text(text, encoding="utf-8")
 
 

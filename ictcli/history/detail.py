@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ictcli.history.listing import Entry, entry, evaluations
-from ictcli.history.reading import Table, count, lines, number, size, table, within
+from ictcli.history.reading import Table, count, lines, number, scores_of, size, table, within
 
 CURVES = (
     *("reward", "entropy", "renyi2", "share_kept", "length", "truncated", "grad_norm", "kl"),
@@ -69,11 +68,10 @@ def _evaluation(path: Path) -> Table:
     found = table(path)
     if found is None:
         return {"label": path.stem, "damaged": True}
-    scores = {name: value for name, value in found.items() if re.match(r"(pass|maj)@\d+$", name)}
     return {
         "label": path.stem,
         **{name: found[name] for name in EVALUATED if name in found},
-        **{name: value for name, value in scores.items() if value is not None},
+        **scores_of(found),
     }
 
 
@@ -118,9 +116,9 @@ def next_commands(run: Path, one: Entry) -> list[str]:
 
 
 def flat(data: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested tables as dotted names."""
+    """Nested tables as dotted names; nothing of what is no table."""
     found: dict[str, Any] = {}
-    for key, value in data.items():
+    for key, value in (cast(Table, data) if isinstance(data, dict) else {}).items():
         name = f"{prefix}{key}"
         if isinstance(value, dict):
             found |= flat(value, f"{name}.")

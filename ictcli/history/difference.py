@@ -17,7 +17,7 @@ import numpy as np
 from ictcli.evaluation.passk import paired, pass_at_k
 from ictcli.history.detail import flat
 from ictcli.history.listing import entry
-from ictcli.history.reading import Table, count, lines, number, table, within
+from ictcli.history.reading import Table, count, lines, number, scores_of, table, within
 from ictcli.types import IntArray
 
 UNLIKE = ("command", "data")
@@ -52,16 +52,11 @@ def differing(tables: Sequence[Table]) -> dict[str, list[Any]]:
 def _result(run: Path) -> Table:
     summary = table(run / "summary.json") or {}
     evaluation = table(run / "eval" / "after.json") or {}
-    scores = {name: value for name, value in evaluation.items() if _is_score(name, value)}
     return {
         "problems": count(evaluation.get("problems")),
-        **scores,
+        **scores_of(evaluation),
         **{name: number(summary[name]) for name in TOTALS if name in summary},
     }
-
-
-def _is_score(name: str, value: Any) -> bool:
-    return name.startswith(("pass@", "maj@")) and number(within(value, "value")) is not None
 
 
 def _paired(run: Path, first: Path) -> Table:
@@ -108,11 +103,11 @@ def _scored(run: Path) -> Scored | None:
     correct: Any = np.array([count(one) for one in cast(list[object], counts)], dtype=np.float64)
     if len(correct) != len(problems) or not ((correct >= 0) & (correct <= n)).all():
         return None
-    names = [name for name in found if _is_score(name, found[name]) and name.startswith("pass@")]
+    ks = {int(name.removeprefix("pass@")) for name in scores_of(found) if name.startswith("pass@")}
     told = {name: within(found, "settings", name) for name in SETTINGS}
     return Scored(
         n,
-        {int(name.removeprefix("pass@")) for name in names},
+        {k for k in ks if k <= n},
         correct.astype(np.int64),
         problems,
         {"benchmark": found.get("benchmark"), **told},

@@ -129,11 +129,31 @@ def _state(run: Path, recipe: Table | None, summary: Table | None) -> tuple[Stat
 
 def _trained_by(environment: Table | None) -> str:
     """The recipe's name in `ictcli train NAME`, `compare NAME`."""
+    return PurePath(recipe_of(environment)).stem
+
+
+FLAGS = {
+    "train": ("--awake", "--dry-run", "--json"),
+    "compare": ("--awake", "--dry-run", "--json"),
+}
+"""The options of a command that take no value."""
+
+
+def recipe_of(environment: Table | None) -> str:
+    """The recipe as it was typed, or recorded under `recipe_name`; empty where neither is there."""
+    if isinstance(recorded := within(environment, "recipe_name"), str):
+        return recorded
     words = within(environment, "command")
-    if not isinstance(words, list) or words[:1] not in (["train"], ["compare"]):
+    typed = [str(word) for word in cast(list[object], words)] if isinstance(words, list) else []
+    if not typed or (first := typed[0]) not in FLAGS:
         return ""
-    named = [str(word) for word in cast(list[object], words)[1:] if not str(word).startswith("-")]
-    return PurePath(named[0]).stem if named and "=" not in named[0] else ""
+    rest = iter(typed[1:])
+    for word in rest:
+        if not word.startswith("-"):
+            return "" if "=" in word else word
+        if word != "--" and "=" not in word and word not in FLAGS[first]:
+            next(rest, None)  # its value
+    return ""
 
 
 def least_pass(found: Any) -> tuple[str, float] | None:

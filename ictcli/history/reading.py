@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -19,7 +20,7 @@ def table(path: Path) -> Table | None:
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return cast(Table, data) if isinstance(data, dict) else None
 
@@ -59,7 +60,7 @@ def last_line(path: Path) -> Table | None:
 def _object(line: str) -> Table | None:
     try:
         data = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return cast(Table, data) if isinstance(data, dict) else None
 
@@ -68,7 +69,22 @@ def number(value: object) -> float | None:
     """A number that is one, and finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if abs(value) < float("inf") else None
+    try:
+        return float(value) if abs(value) < float("inf") else None
+    except OverflowError:  # an integer that no float holds
+        return None
+
+
+def scores_of(found: object) -> dict[str, dict[str, float]]:
+    """The pass@k and maj@k of an evaluation or of a part of a summary, whose value, low and high
+    are numbers."""
+    scores: dict[str, dict[str, float]] = {}
+    for name, told in (cast(Table, found) if isinstance(found, dict) else {}).items():
+        parts = {part: number(within(told, part)) for part in ("value", "low", "high")}
+        known = {part: value for part, value in parts.items() if value is not None}
+        if re.fullmatch(r"(pass|maj)@[1-9][0-9]{0,8}", name) and len(known) == len(parts):
+            scores[name] = known
+    return scores
 
 
 def count(value: object) -> int | None:

@@ -3,8 +3,9 @@
 The first line is the run (`Feed`), each other one `{"place", "step", "values"}`: place 0 is before
 training, n step n, one more than the steps the end. Places that the tracker has are passed over; on
 its first opening the steps before `done` come from metrics.jsonl. Ends with its stdin, so also when
-the run is killed; then it keeps what it was told. What it says goes to RUN/tracking/NAME.log, and
-one line `{"failed": sentence}` or `{"done": true}` to the run.
+the run is killed; then it has `LAST_SECONDS` to keep what it was told, whatever a library does.
+What it says goes to RUN/tracking/NAME.log, and one line `{"failed": sentence}` or `{"done": true}`
+to the run.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import secrets
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,6 +30,9 @@ from ictcli.tracking import About, Tracker, figures, open_tracker
 
 LAST_SECONDS = 60
 """To keep what is not kept yet, when the run has ended."""
+WAITING = 100
+"""Lines read ahead of the library; behind them the run's own queue fills, which counts what it
+drops."""
 
 
 def main() -> None:
@@ -34,9 +41,10 @@ def main() -> None:
     os.dup2(2, 1)  # a library that prints does it into the log
     try:
         run = json.loads(sys.stdin.readline())
+        lines = _read_ahead(sys.stdin)
         folder = Path(run["folder"])
         with FileLock(folder / "tracking" / f".{name}.lock", timeout=LAST_SECONDS + 30):
-            _track(name, folder, run, sys.stdin)
+            _track(name, folder, run, lines)
         said: dict[str, Any] = {"done": True}
     except ImportError as error:
         said = {"failed": f'{error}; pip install "ictcli[{name}]"'}
@@ -48,7 +56,44 @@ def main() -> None:
     os._exit(0)  # no library's own farewell
 
 
-def _track(name: str, folder: Path, run: dict[str, Any], lines: TextIO) -> None:
+def _read_ahead(file: TextIO) -> Iterator[str]:
+    """The file's lines, read in a thread: it sees their end, or with a full queue that the run is
+    gone, also while a library hangs, and begins the time that is left then."""
+    run = os.getppid()
+    waiting: queue.Queue[str | None] = queue.Queue(WAITING)
+
+    def put(line: str | None) -> bool:
+        while True:
+            try:
+                waiting.put(line, timeout=1.0)
+                return True
+            except queue.Full:
+                if line is None or os.getppid() != run:
+                    return False
+
+    def read() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            for line in file:
+                if not put(line):
+                    break
+        threading.Thread(target=_end_in_time, daemon=True).start()
+        while not put(None):
+            pass
+
+    threading.Thread(target=read, daemon=True).start()
+    return iter(waiting.get, None)
+
+
+def _end_in_time() -> None:
+    """End this process in `LAST_SECONDS`: by the kernel, which needs no lock of Python's, and where
+    that cannot be or a library took the signal, by hand."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(LAST_SECONDS)
+    time.sleep(LAST_SECONDS + 1)
+    os._exit(0)
+
+
+def _track(name: str, folder: Path, run: dict[str, Any], lines: Iterator[str]) -> None:
     path = folder / "tracking" / f"{name}.json"
     state: dict[str, Any] = {"id": secrets.token_hex(4), "place": -1}
     with contextlib.suppress(OSError, ValueError):
@@ -69,15 +114,14 @@ def _track(name: str, folder: Path, run: dict[str, Any], lines: TextIO) -> None:
 
 
 def _until_the_end(tracker: Tracker, entries: Iterator[dict[str, Any]], keep: Any) -> None:
+    if hasattr(signal, "alarm"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # whatever the library made of it
     for entry in entries:
         keep(entry)
-    if hasattr(signal, "alarm"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(LAST_SECONDS)  # the kernel ends it, whatever the library waits for
     tracker.close()
 
 
-def _entries(folder: Path, done: int, lines: TextIO) -> Iterator[dict[str, Any]]:
+def _entries(folder: Path, done: int, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     """What is to be logged, in order: the model before training, steps of earlier sittings, and
     what the run tells."""
     earlier = _earlier(folder, done)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator
 from typing import Any
 
+from ictcli.exporting.public import public_environment, public_recipe
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
 from ictcli.tracking import evaluated_figures, figures
@@ -61,8 +62,8 @@ class Tracked:
                 "folder": str(self.run.folder.resolve()),
                 "done": len(self.run.lines("metrics.jsonl")),  # of the sittings before
                 "steps": self.recipe.steps,
-                "recipe": self.recipe.model_dump(mode="json", exclude_none=True),
-                "environment": self.run.read("environment.json") or {},
+                "recipe": public_recipe(self.recipe.model_dump(mode="json", exclude_none=True)),
+                "environment": public_environment(self.run.read("environment.json") or {}),
             }
             names = dict.fromkeys(self.recipe.log)
             self._feeds = [Feed(name, self.run.folder, about) for name in names]

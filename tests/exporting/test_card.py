@@ -11,6 +11,7 @@ import tomli_w
 import yaml
 
 from ictcli.exporting.card import card, code, license_of
+from ictcli.exporting.public import is_public, public_name
 
 HOSTILE = 'x" ]\n---\n# owned <script>alert(1)</script> | `a` ``b`` ![](http://e) {{7}}'
 
@@ -102,3 +103,65 @@ def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> Non
     told = header(card(run, "it", adapter=False, layout="hf"))
     assert told["license"] == "apache-2.0" and "base_model" not in told
     assert str(tmp_path) not in card(run, "it", adapter=False, layout="hf")
+
+
+def test_of_the_data_counts_and_checksums_are_told_and_no_text(tmp_path: Path) -> None:
+    """Nor is a place on this machine; a task that makes its problems has no source."""
+    run = make_run(tmp_path / "run", prompt={"examples": [{"prompt": "SECRET", "response": "S2"}]})
+    data: dict[str, Any] = {
+        "path": "/home/me/SECRET/rows",
+        "train": {"problems": 7, "sha256": "a" * 64, "first": "SECRET"},
+        "left_out": {"held_out": 2, "SECRET |": "SECRET"},
+        "examples": [{"prompt": "SECRET", "response": "SECRET"}],
+        "more": "SECRET",
+    }
+    (run / "environment.json").write_text(json.dumps({"data": data}))
+    text = card(run, "me/it", adapter=False, layout="hf")
+    assert "SECRET" not in text and "S2" not in text
+    for told in ("| path | `rows` |", "| train.problems | `7` |", "| left_out.held_out | `2` |"):
+        assert told in text
+    (run / "environment.json").write_text(json.dumps({"data": {"train": None, "left_out": {}}}))
+    text = card(run, "me/it", adapter=False, layout="hf")
+    assert "are made by ictcli from the seed" in text and "None" not in text
+
+
+def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "eval").mkdir()
+    for name, value in (("before", 0.25), ("step-000004", 0.5)):
+        score = {"value": value, "low": value, "high": value}
+        found = {"problems": 9, "n": 3, "pass@1": score, "pass@2": 3}
+        (run / "eval" / f"{name}.json").write_text(json.dumps(found))
+    text = card(run, "it", adapter=False, layout="hf", step=4)
+    assert "| metric | before | step 4 |" in text and "checkpoint of step 4" in text
+    assert "| pass@1 | 0.250 [0.250, 0.250] | 0.500 [0.500, 0.500] |" in text
+    assert "9 held-out problems of `gsm8k`, 3 samples each" in text and "11.7%" not in text
+    text = card(run, "it", adapter=False, layout="hf", step=5)
+    assert "The weights of step 5 were not measured." in text and "0.280" not in text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"environment.json": {"command": 5, "engine": [], "libraries": 3, "data": [1]}},
+        {"environment.json": {"data": {"train": 1, "left_out": 2, "path": 4}, "model": "x"}},
+        {"summary.json": {"after": {"pass@1": 3}, "before": [], "tokens_kept_share": "x"}},
+        {"summary.json": {"after": 3, "tokens_sampled": "x", "tokens_kept_share": 0.5}},
+    ],
+)
+def test_a_damaged_record_costs_its_own_part(tmp_path: Path, damage: dict[str, Any]) -> None:
+    run = make_run(tmp_path / "run")
+    for name, found in damage.items():
+        (run / name).write_text(json.dumps(found))
+    assert 'base_model: "Qwen/Qwen2.5-0.5B"' in card(run, "it", adapter=True, layout="hf")
+
+
+def test_a_folder_near_the_run_is_no_name_of_the_hub(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    assert is_public("models/base", run)
+    (tmp_path / "models" / "base").mkdir(parents=True)
+    assert not is_public("models/base", run) and is_public("other/base", run)
+    assert public_name("models/base", run) == "base"
+    (run / "environment.json").write_text(json.dumps({"command": ["train", "b/mine.toml"]}))
+    (tmp_path / "b" / "other" / "base").mkdir(parents=True)
+    assert not is_public("other/base", run)

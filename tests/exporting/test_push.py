@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -137,3 +138,31 @@ def test_a_name_that_is_none_is_refused_before_the_hub_is_asked(
         with pytest.raises(UserError, match="is no repository"):
             export("--push", name)
     assert hub.asked == []
+
+
+def test_pushed_adapters_name_the_model_that_was_trained(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the card and by their settings, and no place on this machine; by what was recorded, not
+    by a recipe that was changed since."""
+    run, out = tmp_path / "run", tmp_path / "out"
+    recipe = load_recipe("quickstart", ["model=me/base", "adapter.kind=lora"])
+    write_text(run / "recipe.toml", to_toml(recipe))
+    there = {"peft_type": "LORA", "base_model_name_or_path": str(tmp_path / "cache" / "base")}
+    write_text(run / "adapter" / "adapter_config.json", json.dumps(there))
+    (run / "adapter" / "adapter_model.safetensors").write_bytes(b"weights")
+
+    def export(*args: str) -> dict[str, Any]:
+        cli.main(["export", str(run), "--out", str(out), *args], standalone_mode=False)
+        return json.loads((out / "adapter_config.json").read_text())
+
+    write_text(run / "environment.json", json.dumps({"model": {"name": str(tmp_path)}}))
+    with pytest.raises(UserError, match="others cannot load"):
+        export("--push", "me/it")
+    write_text(run / "environment.json", json.dumps({"model": {"name": "me/base"}}))
+    assert export("--push", "me/it") == {**there, "base_model_name_or_path": "me/base"}
+    text = (out / "README.md").read_text()
+    assert 'PeftModel.from_pretrained(model, "me/it")' in text and 'base_model: "me/base"' in text
+    assert f"next: ictcli eval {out} --bench chain" in capsys.readouterr().err
+    shutil.rmtree(out)
+    assert export() == there

@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from filelock import FileLock
 
+from ictcli.cli import cli
 from ictcli.history.detail import detail
 from ictcli.history.difference import difference, differing
-from ictcli.history.listing import entry, find_runs, list_runs
+from ictcli.history.listing import FLAGS, entry, find_runs, list_runs
 
 COUNTS = ([4, 0, 1, 2, 3, 3], [1, 1, 1, 1, 3, 0])
 N = 4
@@ -129,3 +131,50 @@ def test_what_differs_is_every_key_that_is_not_the_same_in_all() -> None:
     assert differing([one, other]) == {"b.c": [2, 4], "b.d": [3, None], "e": [None, 5]}
     assert differing([one, one]) == {}
     assert differing([one, {}]) == {}
+
+
+WITHIN: list[tuple[str, Any]] = [
+    ("environment.json", {"command": 5, "engine": [], "libraries": 7, "data": [1], "model": "x"}),
+    ("environment.json", {"engine": {"parameters": "many"}, "data": 3, "command": []}),
+    ("eval/after.json", {"pass@1": 3, "maj@x": {}, "pass@2": {"value": 1}, "problems": "p"}),
+    ("eval/after.json", {"n": N, "correct": COUNTS[0], "pass@x": interval(0.5), "pass@9": [2]}),
+    ("eval/after.json", {"n": N, "correct": COUNTS[0], "pass@9": interval(0.5)}),
+    ("summary.json", {"after": 3, "before": {"pass@1": [1]}, "wall_s": 10**400, "steps": "x"}),
+]
+
+
+@pytest.mark.parametrize(("name", "found"), WITHIN)
+def test_what_is_damaged_within_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, found: Any
+) -> None:
+    """By the commands, whole; what is whole beside it is told."""
+    good = make_run(tmp_path / "good", COUNTS[0])
+    bad = make_run(tmp_path / "bad", COUNTS[0])
+    (bad / name).write_text(json.dumps(found))
+    for args in (["show", str(bad)], ["diff", str(good), str(bad)], ["diff", str(bad), str(good)]):
+        for more in ([], ["--json"]):
+            cli.main(["runs", *args, *more], standalone_mode=False)
+    cli.main(["runs", "ls", str(tmp_path)], standalone_mode=False)
+    assert "good" in capsys.readouterr().out
+    assert detail(bad)["metrics"]["reward"]["first"] == 0.5
+
+
+def test_the_recipe_is_found_behind_options(tmp_path: Path) -> None:
+    run = make_run(tmp_path, COUNTS[0])
+    for words in (
+        ["train", "--run", "out", "--threads", "2", "mine", "seed=1"],
+        ["train", "--json", "--backend=torch", "a/mine.toml"],
+        ["compare", "--seeds", "2", "--dry-run", "--out", "there", "mine"],
+    ):
+        (run / "environment.json").write_text(json.dumps({"command": words}))
+        assert entry(run).recipe == "mine"
+    recorded = {"command": ["train", "other"], "recipe_name": "mine"}
+    (run / "environment.json").write_text(json.dumps(recorded))
+    assert entry(run).recipe == "mine"
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_the_options_without_a_value_are_those_of_the_command(name: str) -> None:
+    command: Any = cli.get_command(click.Context(cli), name)
+    flags = {word for one in command.params if getattr(one, "is_flag", False) for word in one.opts}
+    assert set(FLAGS[name]) == flags

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import struct
+import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,9 +17,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from filelock import FileLock
 
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
+from ictcli.settings import Example
 from ictcli.tracking import feed, figures
 from ictcli.tracking.watch import Tracked
 
@@ -200,6 +205,96 @@ def test_a_tracker_that_hangs_never_blocks_a_step(tmp_path: Path, fake: pytest.M
         one.troubles[1],
     ]
     assert "was too slow for " in one.troubles[1]
+
+
+PARENT = """
+import subprocess, sys
+code = "import ictcli.tracking.client as c; c.LAST_SECONDS = 1; c.main()"
+there = subprocess.Popen([sys.executable, "-c", code, "wandb"], stdin=subprocess.PIPE, text=True)
+print(there.pid, flush=True)
+for line in sys.stdin:
+    there.stdin.write(line)
+    there.stdin.flush()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks for a process by its id")
+@pytest.mark.parametrize("entries", [1, 400])
+def test_a_tracker_that_hangs_ends_after_a_run_that_was_killed(
+    tmp_path: Path, fake: pytest.MonkeyPatch, entries: int
+) -> None:
+    """Also behind a full queue and a full pipe; so the lock that a resumed run wants is free."""
+    fake.setenv("FAKE_WANDB", "hang")
+    (tmp_path / "tracking").mkdir()
+    about = {"folder": str(tmp_path), "done": 0, "steps": 9, "recipe": {}, "environment": {}}
+    values = {f"train/figure-{number}": 0.0 for number in range(40)}
+    told = [about, *({"place": n, "step": n, "values": values} for n in range(entries))]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=pipe, stdout=pipe) as parent:
+        assert parent.stdin is not None and parent.stdout is not None
+        client = int(parent.stdout.readline())
+        text = "".join(json.dumps(one) + "\n" for one in told).encode()
+        # what neither pipe takes stays with a thread: the run has hung before it is killed
+        stdin = parent.stdin
+        threading.Thread(target=lambda: written(stdin.fileno(), text), daemon=True).start()
+        until = time.monotonic() + 20
+        while not (tmp_path / "tracking" / "wandb.json").exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        time.sleep(0.3)
+        assert alive(client)
+        parent.kill()
+    until = time.monotonic() + 10
+    while alive(client):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    with FileLock(tmp_path / "tracking" / ".wandb.lock", timeout=5):
+        pass
+
+
+def written(descriptor: int, text: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while text:
+            text = text[os.write(descriptor, text) :]
+
+
+def alive(process: int) -> bool:
+    """Whether it runs: one that waits for a parent to ask how it ended does not."""
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True
+    )
+    return state.stdout.strip()[:1] not in ("", "Z")
+
+
+def test_what_a_tracker_is_told_of_a_run_is_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither examples nor places on this machine nor the command, of the whole that is sent."""
+    sent: list[Any] = []
+    monkeypatch.setattr(
+        "ictcli.tracking.watch.Feed",
+        lambda name, folder, about: sent.append(about) or SimpleNamespace(troubles=[], put=print),
+    )
+    recipe = load_recipe("quickstart", ['log=["wandb"]', f"model={tmp_path}/SECRET/base"])
+    example = Example(prompt="SECRET", response="SECRET")
+    prompt = recipe.prompt.model_copy(update={"examples": (example, example)})
+    recipe = recipe.model_copy(update={"prompt": prompt, "data": f"{tmp_path}/SECRET/rows.csv"})
+    with Run.create(tmp_path / "run", recipe) as run:
+        data = {"file": "rows.csv", "examples": [example.model_dump()], "left_out": {"held_out": 1}}
+        model = {"name": f"{tmp_path}/SECRET/base", "sha256": "ab"}
+        about = {"command": ["SECRET"], "data": data, "model": model, "python": "3.13"}
+        run.write("environment.json", about)
+        Tracked(run, recipe, cast(Any, Watch())).evaluated("before", {})
+    (told,) = sent
+    assert "SECRET" not in json.dumps(told)
+    assert told["recipe"]["model"] == "base" and told["recipe"]["data"] == "rows.csv"
+    assert told["recipe"]["prompt"]["examples"]["count"] == 2
+    assert told["recipe"]["lr"] == recipe.lr
+    assert told["environment"] == {
+        "data": {"file": "rows.csv", "left_out.held_out": 1},
+        "model": {"name": "base", "sha256": "ab"},
+        "python": "3.13",
+    }
 
 
 def test_only_numbers_are_figures() -> None:
