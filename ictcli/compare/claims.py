@@ -8,9 +8,11 @@ decides nothing. Source of the claims: arXiv 2606.19771; where it leaves a term 
 - *Better than random tokens of the same number*: against `random` with the same swept settings.
 - *pass@4 gains more than pass@1*: the difference of (pass@4 - pass@1) from the rival's, in points,
   against grpo (what the paper's text compares) and against the model before training (which the
-  paper's own table contradicts for 1.5B and 7B). Points are not a neutral scale: where most
-  problems are hard pass@4 gains more by arithmetic, where most are easy less; the room that was
-  left stands in the sentence.
+  paper's own table contradicts for 1.5B and 7B). It is supported only where pass@4 itself gains,
+  told from 0 by Holm's correction in that difference's place: a smaller loss is no larger gain, and
+  a loss that is told contradicts it. Points are not a neutral scale: where most problems are hard
+  pass@4 gains more by arithmetic, where most are easy less; the room that was left stands in the
+  sentence.
 
 The tests against grpo and random, and of the gains, are one family of Holm's (`main`); those
 against every other method, and larger shares, are a second one (`second`); those of the forks a
@@ -53,6 +55,8 @@ class _Test:
     rival: str
     found: Difference
     note: str = ""
+    gain: tuple[str, Difference] | None = None
+    """The metric and the gain that must itself be told to be above 0 for support."""
 
 
 def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> list[Claim]:
@@ -159,14 +163,17 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
     if not paired(one[variant], one[rival]):
         return []
     room = [100 * (1 - float(np.nanmean(mine[rival]))) for mine in (one, many)]
+    alone = [difference(mine[variant], mine[rival]) for mine in (many, one)]
     return [
         _Test(
             f"{variant} gains more in {metric} than in pass@1 over {_plain(rival)}",
             f"{variant}'s gain in {metric} over {_plain(rival)}",
             "its gain in pass@1",
             difference(many[variant] - one[variant], many[rival] - one[rival]),
-            f" {_capital(_plain(rival))} left {room[0]:.1f} points to gain in pass@1 and "
-            f"{room[1]:.1f} in {metric}.",
+            f" The gains are {_signed(alone[0].value)} points in {metric} and "
+            f"{_signed(alone[1].value)} in pass@1; {_plain(rival)} left {room[0]:.1f} points to "
+            f"gain in pass@1 and {room[1]:.1f} in {metric}.",
+            (metric, alone[0]),
         )
     ]
 
@@ -176,12 +183,22 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
     found = corrected([test.found for test in tests])
     size = sum(each.p is not None for each in found)
     claims: list[Claim] = []
-    for test, each in zip(tests, found, strict=True):
+    for place, (test, each) in enumerate(zip(tests, found, strict=True)):
         verdict: Verdict = "undecided"
         if each.differs:
             verdict = "supported" if each.value > 0 else "contradicted"
+        more = ""
+        if test.gain:
+            metric, gain = test.gain
+            others = [one.found for one in tests]
+            gain = corrected([*others[:place], gain, *others[place + 1 :]])[place]
+            if gain.differs and gain.value < 0:
+                verdict, more = "contradicted", f" So {metric} loses."
+            elif verdict == "supported" and not gain.differs:
+                verdict, more = "undecided", f" That in {metric} is itself not told from 0."
         numbers = {"rival": test.rival, **each.json(), "family": family, "tests": size}
-        claims.append(Claim(test.name, verdict, _sentence(test, each, size, family), numbers))
+        sentence = _sentence(test, each, size, family) + more
+        claims.append(Claim(test.name, verdict, sentence, numbers))
     return claims
 
 

@@ -90,7 +90,8 @@ def test_a_minus_is_no_hyphen() -> None:
     scores = comparison({"ict": 0.0, "grpo": 1.0, "random": -1.0})
     for claim in accuracy_claims(scores):
         assert "-" not in claim.sentence
-        assert ("\u2212" in claim.sentence) == (claim.numbers["low"] < -0.0005)
+        if "gains" not in claim.name:
+            assert ("\u2212" in claim.sentence) == (claim.numbers["low"] < -0.0005)
 
 
 def test_one_seed_decides_nothing() -> None:
@@ -126,6 +127,27 @@ def test_what_pass_4_gains_more_than_pass_1() -> None:
     assert claim.numbers["value"] == pytest.approx(expected)
     assert claim.verdict == "contradicted"
     assert "grpo left 75.0 points to gain in pass@1" in claim.sentence
+
+
+def test_a_method_that_only_does_damage_gains_nothing() -> None:
+    """A pass@4 that loses less than pass@1 does is no gain, and one that stays is none either."""
+    half, rng = np.full((3, 80), 4), np.random.default_rng(0)
+    name = "ict gains more in pass@4 than in pass@1 over grpo"
+    for mine, verdict, told in (
+        (rng.integers(0, 2, (3, 80)), "contradicted", "So pass@4 loses."),
+        (np.full((3, 80), 3) - np.arange(80) % 2, "contradicted", "So pass@4 loses."),
+    ):
+        scores = scores_of({"grpo": half, "ict": mine}, 8, [1, 4])
+        claim = by_name(accuracy_claims(scores))[name]
+        assert claim.verdict == verdict and told in claim.sentence
+        for metric in ("pass@4", "pass@1"):
+            gain = 100 * (scores[metric]["ict"] - scores[metric]["grpo"]).mean()
+            assert gain < 0 and f"\u2212{-gain:.1f}" in claim.sentence
+    sure = np.tile([8, 0, 8, 0], (3, 20))  # pass@4 of a tile: a half of grpo's, and as much after
+    spread = np.clip(sure - 2, 0, 8) - rng.integers(0, 2, (3, 80)) * (sure > 0)
+    claim = by_name(accuracy_claims(scores_of({"grpo": sure, "ict": spread}, 8, [1, 4])))[name]
+    assert claim.numbers["value"] > 0.1 and claim.numbers["p_holm"] < 0.05
+    assert claim.verdict == "undecided" and "itself not told from 0" in claim.sentence
 
 
 def test_a_swept_variant_meets_its_own_rivals() -> None:
