@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from ictcli.algorithm.methods import Method, ShareOptions, find_method
+from ictcli.algorithm.shares import beside
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.runs import is_run
@@ -68,9 +70,20 @@ class Plan:
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
         """The recipe of one run. The recipe's own method keeps its options, another one starts from
-        its defaults."""
-        base = load_recipe(self.source, self.overrides)
-        named = [] if variant.method == base.rule.name else [f'method="{variant.method}"']
+        its defaults, at the share of tokens that the recipe's own is set to (see `beside`).
+        UserError where a varied `keep` is hidden by `method.keep`."""
+        own = load_recipe(self.source, self.overrides).method
+        varied = [*variant.overrides, *extra]
+        if "keep" in own and any(one.startswith("keep=") for one in varied):
+            raise UserError(
+                f"keep cannot vary: the recipe sets method.keep = {own['keep']}, which goes first.",
+                "vary method.keep",
+            )
+        named: list[str] = []
+        if variant.method != own["name"]:
+            table = beside(own, variant.method).items()
+            pairs = ", ".join(f"{key}={json.dumps(value)}" for key, value in table)
+            named = [f"method={{{pairs}}}"]
         changes = [*self.overrides, *named, *variant.overrides, f"seed={seed}", *extra]
         return load_recipe(self.source, changes)
 

@@ -63,6 +63,19 @@ def test_a_sweep_varies_only_methods_that_look_at_it(tmp_path: Path) -> None:
     assert "grpo" in warmups and "random warmup=2" in warmups
 
 
+def test_controls_choose_as_many_tokens_as_the_recipe_s_method(tmp_path: Path) -> None:
+    methods = ("ict", "random", "frequent", "kl", "entropy20", "grpo")
+    overrides = ("method.keep=0.05", 'method.scope="batch"', "method.advantage_power=0.1")
+    plan = Plan("chain-compare", overrides, variants_of(methods, []), 1, tmp_path)
+    told = {one.variant.method: one.recipe.options().model_dump() for one in members(plan)}
+    for method in methods[:4]:
+        assert (told[method]["keep"], told[method]["scope"]) == (0.05, "batch")
+    assert told["entropy20"] == {"keep": 0.2} and "advantage_power" not in told["kl"]
+    swept = variants_of(methods, [read_grid("keep=0.1,0.2", "--sweep")])
+    with pytest.raises(UserError, match=r"sets method\.keep = 0\.05"):
+        members(Plan("chain-compare", overrides, swept, 1, tmp_path))
+
+
 @pytest.mark.parametrize("text", ["lr", "=1", "lr=", "lr=,"])
 def test_a_grid_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="KEY=VALUE"):
