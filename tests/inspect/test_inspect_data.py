@@ -40,7 +40,7 @@ def data_of(source: Path, *methods: str, by: str | None = None, prompt: int = 1)
 
 def test_controls_are_asked_for_the_run_s_own_share(tmp_path: Path) -> None:
     record(tmp_path / "run", "method.keep=0.5")
-    recorded = read(find(tmp_path / "run"), None)
+    recorded = read(find(tmp_path / "run"), 10)
     found, _ = choices_of(recorded, ["ict", "random", "entropy20"])
     shares = {one.name: one.kept.sum() / recorded.batch.rollouts.valid.sum() for one in found}
     assert shares["random"] == pytest.approx(0.5, abs=0.02)
