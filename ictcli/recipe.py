@@ -168,10 +168,6 @@ def apply_override(data: dict[str, Any], override: str) -> None:
         raise UserError(
             f"{override!r} is not of the form key=value.", "for example: seed=1 checkpoint.every=10"
         )
-    try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
     table = data
     for part in parts[:-1]:
         inner = table.setdefault(part, {})
@@ -180,7 +176,15 @@ def apply_override(data: dict[str, Any], override: str) -> None:
         if not isinstance(inner, dict):
             raise UserError(f"{part} in {override!r} is a value, not a table.", _KEYS_HINT)
         table = cast(dict[str, Any], inner)
-    table[parts[-1]] = value
+    table[parts[-1]] = toml_value(text)
+
+
+def toml_value(text: str) -> Any:
+    """What is typed behind `key=`: a TOML value, or a plain string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 _NAMES = {"method": "name", "reward": "verifier"}  # of tables that may be a bare name

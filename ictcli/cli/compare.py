@@ -78,7 +78,7 @@ def command(
         tuning_members,
         variants_of,
     )
-    from ictcli.compare.tuning import check_problems
+    from ictcli.compare.tuning import check_problems, settled
     from ictcli.console import narrate
     from ictcli.console.compared import planned
     from ictcli.errors import UserError
@@ -96,7 +96,13 @@ def command(
     if grid:
         check_keys([*plan.swept, grid.key], "--sweep and --tune")
     tries = tuning_members(plan, grid) if grid else []
-    final = members(plan, final=grid is None)
+    chosen = settled(tries, variants) if grid else None
+    final = members(plan, chosen, grid=grid)
+    for one in [one for one in final if one.chosen and chosen is None][:1]:
+        narrate(
+            f"note: {one.folder} was trained with {one.chosen}: should tuning choose another "
+            "value, the comparison needs another --out"
+        )
     if baseline not in {one for variant in variants for one in (variant.label, variant.method)}:
         narrate(f"note: the baseline {baseline} is not among the methods: {variants[0].label} is")
     for note in check_problems(tries):

@@ -5,12 +5,15 @@
 that there is no difference, and the sentence says how large a one would have been seen. One seed
 decides nothing. Source of the claims: arXiv 2606.19771; where it leaves a term open, ours:
 
-- *Better than random tokens of the same number*: against `random` with the same swept settings.
+- *Better than random tokens of the same number*: against `random` with the same swept settings;
+  undecided where the shares that the two trained differ by more than a tenth of the larger.
 - *pass@4 gains more than pass@1*: the difference of (pass@4 - pass@1) from the rival's, in points,
   against grpo (what the paper's text compares) and against the model before training (which the
-  paper's own table contradicts for 1.5B and 7B). Points are not a neutral scale: where most
-  problems are hard pass@4 gains more by arithmetic, where most are easy less; the room that was
-  left stands in the sentence.
+  paper's own table contradicts for 1.5B and 7B). It is supported only where pass@4 itself gains,
+  told from 0 by Holm's correction in that difference's place: a smaller loss is no larger gain, and
+  a loss that is told contradicts it. Points are not a neutral scale: where most problems are hard
+  pass@4 gains more by arithmetic, where most are easy less; the room that was left stands in the
+  sentence.
 
 The tests against grpo and random, and of the gains, are one family of Holm's (`main`); those
 against every other method, and larger shares, are a second one (`second`); those of the forks a
@@ -30,6 +33,9 @@ from ictcli.compare.statistics import BEFORE, Difference, Scores, corrected, dif
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
+CONTROL = "random"
+SAME = 0.1
+"""Of the larger of two shares, by which they may differ and be called the same number."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,22 @@ class _Test:
     rival: str
     found: Difference
     note: str = ""
+    gain: tuple[str, Difference] | None = None
+    """The metric and the gain that must itself be told to be above 0 for support."""
+    fair: bool = True
+    """Whether the two are what the claim compares; no verdict otherwise."""
 
 
-def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> list[Claim]:
+@dataclass(frozen=True)
+class Trained:
+    """Shares of tokens that a variant's runs trained, means over seeds."""
+
+    whole: float
+    behind: float | None
+    """Behind the dense warm-up; None where that takes every step."""
+
+
+def accuracy_claims(scores: Scores, kept: Mapping[str, Trained] | None = None) -> list[Claim]:
     """Whether each variant of ict is better than grpo, than random tokens and than the others, by
     each metric, and what it gains. `kept`: the share of tokens each variant trained, to show beside
     the comparison with random. Empty without a variant of ict; what was not run, or shares
@@ -68,12 +87,11 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> 
             rival = _counterpart(variant, method, variants)
             if rival in (None, BEFORE) or method == SUBJECT:
                 continue
-            note = ""
-            if method == "random" and kept and variant in kept and rival in kept:
-                shares = f"{_percent(kept[variant])} and {_percent(kept[rival])}"
-                note = f" They trained {shares} of the tokens."
-            family = first if method in ("grpo", "random") else second
-            family.extend(_better(scores, variant, rival, note))
+            note, fair = "", True
+            if method == CONTROL and kept and variant in kept and rival in kept:
+                note, fair = _number(kept[variant], kept[rival])
+            family = first if method in ("grpo", CONTROL) else second
+            family.extend(_better(scores, variant, rival, note, fair=fair))
         for rival in ("grpo", BEFORE):
             against = rival if rival == BEFORE else _counterpart(variant, rival, variants)
             if against in variants:
@@ -86,57 +104,88 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, float] | None = None) -> 
 def fork_claims(
     recall: Mapping[str, Sequence[float]], kept: Mapping[str, float] | None = None
 ) -> list[Claim]:
-    """Whether unique tokens are the forks: recall of the true forks while training, a figure a
-    seed (NaN where its run is missing), each method on its own rollouts and at its own share,
-    against random tokens and the highest entropy. `kept`: the share of tokens each keeps, which
-    the sentence names, since recall grows with it. At an equal share: `ictcli.compare.forks`."""
-    if SUBJECT not in recall:
-        return []
-    mine = np.asarray(recall[SUBJECT], dtype=np.float64)
+    """Whether unique tokens are the forks: recall of the true forks while training, by variant a
+    figure a seed (NaN where its run is missing), each variant of ict on its own rollouts and at its
+    own share, against random tokens and the highest entropy with the same swept settings. `kept`:
+    the share of tokens each trained in those steps, which the sentence names, since recall grows
+    with it. At an equal share: `ictcli.compare.forks`."""
     tests: list[_Test] = []
-    for rival in (name for name in ("random", "entropy20") if name in recall):
-        other = np.asarray(recall[rival], dtype=np.float64)
-        if not paired(mine[:, None], other[:, None]):
-            continue
-        found = difference(mine[:, None], other[:, None])
-        what = f"{SUBJECT}'s recall of the true forks while training"
-        mean = f" ({_percent(float(np.nanmean(mine)))})"
-        name = f"unique tokens are forks, more than those of {rival}"
-        tests.append(_Test(name, what + mean, rival, found, _shares(kept, rival)))
+    for variant in [one for one in recall if method_of(one) == SUBJECT]:
+        mine = np.asarray(recall[variant], dtype=np.float64)
+        for method in (CONTROL, "entropy20"):
+            rival = _counterpart(variant, method, list(recall))
+            other = np.asarray(recall[rival] if rival else [], dtype=np.float64)
+            if rival is None or not paired(mine[:, None], other[:, None]):
+                continue
+            what = f"{variant}'s recall of the true forks while training"
+            mean = f" ({_percent(float(np.nanmean(mine)))})"
+            name = f"unique tokens are forks, more than those of {rival}"
+            if variant != SUBJECT:
+                name = f"the unique tokens of {variant} are forks, more than those of {rival}"
+            note, fair = "", True
+            if kept and variant in kept and rival in kept:
+                shares = [f"{one} {_percent(kept[one])}" for one in (variant, rival)]
+                fair = method != CONTROL or same_number(kept[variant], kept[rival])
+                note = f" Each keeps its own share: {shares[0]} of the tokens, {shares[1]}"
+                note += "." if fair else ": not the same number, so nothing is decided."
+            found = difference(mine[:, None], other[:, None])
+            tests.append(_Test(name, what + mean, rival, found, note, fair=fair))
     return _judged(tests, "fork")
 
 
-def _shares(kept: Mapping[str, float] | None, rival: str) -> str:
-    if not kept or SUBJECT not in kept or rival not in kept:
-        return ""
-    mine, other = _percent(kept[SUBJECT]), _percent(kept[rival])
-    return f" Each keeps its own share: {SUBJECT} {mine} of the tokens, {rival} {other}."
+def _number(mine: Trained, other: Trained) -> tuple[str, bool]:
+    """A sentence on the shares of tokens that two variants trained, and whether they are the same
+    number wherever they chose."""
+    note = f" They trained {_percent(mine.whole)} and {_percent(other.whole)} of the tokens"
+    if mine.behind is None and other.behind is None:
+        return note + ": the dense warm-up takes every step, so the two are one method.", True
+    ends = [one.whole if one.behind is None else one.behind for one in (mine, other)]
+    if [mine.whole, other.whole] != ends:
+        note += f", {_percent(ends[0])} and {_percent(ends[1])} behind the dense warm-up"
+    fair = same_number(*ends)
+    return note + ("." if fair else ": not the same number, so nothing is decided."), fair
+
+
+def same_number(one: float, other: float) -> bool:
+    """Whether two shares of tokens differ by a tenth of the larger at most."""
+    return abs(one - other) <= SAME * max(one, other)
 
 
 def method_of(variant: str) -> str:
     return variant.split(" ")[0]
 
 
+def _settings(variant: str) -> dict[str, float | str]:
+    """The swept settings of a variant's label; those that are numbers, as numbers."""
+    pairs = (setting.partition("=") for setting in variant.split(" ")[1:])
+    return {key: _value(text) for key, _, text in pairs}
+
+
+def _value(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _counterpart(variant: str, method: str, variants: Sequence[str]) -> str | None:
     """The variant of `method` with as many of the same swept settings as it has, and no others."""
-    settings = set(variant.split(" ")[1:])
-    fits = [v for v in variants if method_of(v) == method and set(v.split(" ")[1:]) <= settings]
-    return max(fits, key=len, default=None)
+    mine = _settings(variant).items()
+    fits = [v for v in variants if method_of(v) == method and _settings(v).items() <= mine]
+    return max(fits, key=lambda v: len(_settings(v)), default=None)
 
 
 def _is_larger_share(variant: str, other: str) -> bool:
     """Whether both are ict, at keep=0.1 and at more, with the same settings else."""
-    mine, others = set(variant.split(" ")), set(other.split(" "))
-    differ = [setting.partition("=") for setting in others - mine]
-    return (
-        mine - others == {"keep=0.1"}
-        and len(differ) == 1
-        and differ[0][0] == "keep"
-        and float(differ[0][2]) > 0.1
-    )
+    mine, others = _settings(variant), _settings(other)
+    keep, more = mine.pop("keep", None), others.pop("keep", None)
+    alike = method_of(other) == SUBJECT and mine == others and keep == 0.1
+    return alike and isinstance(more, float) and more > 0.1
 
 
-def _better(scores: Scores, variant: str, rival: str, note: str) -> list[_Test]:
+def _better(
+    scores: Scores, variant: str, rival: str, note: str, *, fair: bool = True
+) -> list[_Test]:
     return [
         _Test(
             f"{variant} is better than {rival}: {metric}",
@@ -144,6 +193,7 @@ def _better(scores: Scores, variant: str, rival: str, note: str) -> list[_Test]:
             rival,
             difference(mine[variant], mine[rival]),
             note,
+            fair=fair,
         )
         for metric, mine in scores.items()
         if paired(mine[variant], mine[rival])
@@ -159,14 +209,17 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
     if not paired(one[variant], one[rival]):
         return []
     room = [100 * (1 - float(np.nanmean(mine[rival]))) for mine in (one, many)]
+    alone = [difference(mine[variant], mine[rival]) for mine in (many, one)]
     return [
         _Test(
             f"{variant} gains more in {metric} than in pass@1 over {_plain(rival)}",
             f"{variant}'s gain in {metric} over {_plain(rival)}",
             "its gain in pass@1",
             difference(many[variant] - one[variant], many[rival] - one[rival]),
-            f" {_capital(_plain(rival))} left {room[0]:.1f} points to gain in pass@1 and "
-            f"{room[1]:.1f} in {metric}.",
+            f" The gains are {_signed(alone[0].value)} points in {metric} and "
+            f"{_signed(alone[1].value)} in pass@1; {_plain(rival)} left {room[0]:.1f} points to "
+            f"gain in pass@1 and {room[1]:.1f} in {metric}.",
+            (metric, alone[0]),
         )
     ]
 
@@ -176,12 +229,22 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
     found = corrected([test.found for test in tests])
     size = sum(each.p is not None for each in found)
     claims: list[Claim] = []
-    for test, each in zip(tests, found, strict=True):
+    for place, (test, each) in enumerate(zip(tests, found, strict=True)):
         verdict: Verdict = "undecided"
         if each.differs:
             verdict = "supported" if each.value > 0 else "contradicted"
+        verdict, more = (verdict if test.fair else "undecided"), ""
+        if test.gain:
+            metric, gain = test.gain
+            others = [one.found for one in tests]
+            gain = corrected([*others[:place], gain, *others[place + 1 :]])[place]
+            if gain.differs and gain.value < 0:
+                verdict, more = "contradicted", f" So {metric} loses."
+            elif verdict == "supported" and not gain.differs:
+                verdict, more = "undecided", f" That in {metric} is itself not told from 0."
         numbers = {"rival": test.rival, **each.json(), "family": family, "tests": size}
-        claims.append(Claim(test.name, verdict, _sentence(test, each, size, family), numbers))
+        sentence = _sentence(test, each, size, family) + more
+        claims.append(Claim(test.name, verdict, sentence, numbers))
     return claims
 
 

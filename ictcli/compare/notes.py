@@ -9,6 +9,7 @@ from ictcli.compare.claims import SUBJECT, method_of
 from ictcli.compare.plan import Plan
 from ictcli.compare.record import Finished
 from ictcli.compare.statistics import Scores, paired
+from ictcli.compare.trained import is_dense
 
 
 def notes_of(
@@ -19,9 +20,9 @@ def notes_of(
     asked: str,
     tuned: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Of the baseline that was `asked` for and is not there, of variants without a finished run
-    (or, where they were `tuned`, without a tuning run), and of pairs of variants that share no
-    seed: such a pair has no difference and no verdict."""
+    """Of the baseline that was `asked` for and is not there, of warm-ups that take every step, of
+    variants without a finished run (or, where they were `tuned`, without a tuning run), and of
+    pairs of variants that share no seed: such a pair has no difference and no verdict."""
     finished = {one.label for one in done}
     labels = [one.label for one in plan.variants if one.label in finished]
     notes: list[str] = []
@@ -34,6 +35,12 @@ def notes_of(
             lost = tuned is not None and not tuned.get(variant.label)
             runs = "tuning runs" if lost else "runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
+    dense = dict.fromkeys(one.label for one in done if is_dense(one))
+    if dense:
+        notes.append(
+            f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "
+            "token, and methods that differ in their choice alone are one."
+        )
     one_metric = next(iter(scores.values()))
     for place, one in enumerate(labels):
         for other in labels[place + 1 :]:

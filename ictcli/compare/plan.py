@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -10,14 +11,25 @@ from itertools import product
 from pathlib import Path
 
 from ictcli.algorithm.methods import Method, ShareOptions, find_method
+from ictcli.algorithm.shares import beside
 from ictcli.errors import UserError
-from ictcli.recipe import Recipe, load_recipe
+from ictcli.recipe import Recipe, load_recipe, toml_value
 from ictcli.runs import is_run
 
 TUNING_SEED = 100_000
 """Added to the recipe's seed while tuning, so that no final run repeats what tuning saw."""
-FIXED = ("model", "task", "data", "seed", "eval", "prompts", "group", "steps", "plugins")
-"""Keys that decide what the runs of a comparison have in common."""
+_PROBLEMS = "all runs train on the same problems in the same order"
+_BUDGET = "all runs have the same budget of samples and updates"
+_ASKED = "all runs are asked, sampled and evaluated alike"
+FIXED = {
+    "model": "all runs start from the same model",
+    "seed": "every method has the same seeds, which --seeds counts",
+    **dict.fromkeys(("task", "data", "columns", "hub", "curriculum", "plugins"), _PROBLEMS),
+    **dict.fromkeys(("steps", "prompts", "group", "max_tokens", "update"), _BUDGET),
+    **dict.fromkeys(("prompt", "sampling", "eval"), _ASKED),
+    "reward": "all runs are rewarded and judged alike",
+}
+"""Keys that decide what the runs of a comparison have in common, and what that is."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,8 @@ class Member:
     """The override that a tuning run tries."""
     chosen: str = ""
     """The override that tuning chose for a final run."""
+    untuned: str = ""
+    """The key of a final run that tuning is still to choose a value of."""
 
     @property
     def name(self) -> str:
@@ -68,9 +82,24 @@ class Plan:
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
         """The recipe of one run. The recipe's own method keeps its options, another one starts from
-        its defaults."""
+        its defaults, at the share of tokens that the recipe's own is set to (see `beside`).
+        Where `temperature` varies, the evaluation stays at the recipe's. UserError where a varied
+        `keep` is hidden by `method.keep`."""
         base = load_recipe(self.source, self.overrides)
-        named = [] if variant.method == base.rule.name else [f'method="{variant.method}"']
+        own, varied = base.method, [*variant.overrides, *extra]
+        if "keep" in own and any(one.startswith("keep=") for one in varied):
+            raise UserError(
+                f"keep cannot vary: the recipe sets method.keep = {own['keep']}, which goes first.",
+                "vary method.keep",
+            )
+        named: list[str] = []
+        if variant.method != own["name"]:
+            table = beside(own, variant.method).items()
+            pairs = ", ".join(f"{key}={json.dumps(value)}" for key, value in table)
+            named = [f"method={{{pairs}}}"]
+        hot = any(one.startswith("temperature=") for one in varied)
+        if hot and base.eval.temperature is None:
+            named.append(f"eval.temperature={base.temperature}")
         changes = [*self.overrides, *named, *variant.overrides, f"seed={seed}", *extra]
         return load_recipe(self.source, changes)
 
@@ -88,18 +117,26 @@ class Plan:
 def read_grid(text: str, option: str) -> Grid:
     """`method.keep=0.05,0.1` as a key and its values."""
     key, equals, values = text.partition("=")
-    if key.strip().split(".")[0] in FIXED:
-        raise UserError(
-            f"{option} cannot vary {key.strip()}: all runs share model, problems and seeds.",
-            "compare them in two comparisons",
-        )
+    key = key.strip()
+    if why := FIXED.get(key.split(".")[0]):
+        raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
+    if key in ("method", "method.name"):
+        raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
-    if not equals or not key.strip() or not found:
+    if not equals or not key or not found:
         raise UserError(
             f"{option} {text!r} is not of the form KEY=VALUE,VALUE.",
             f"for example: {option} method.keep=0.05,0.1,0.2",
         )
-    return Grid(key.strip(), found)
+    known = [toml_value(value) for value in found]
+    for place, value in enumerate(known):
+        if value in known[:place]:
+            first = found[known.index(value)]
+            raise UserError(
+                f"{option} names one value of {key} twice, as {first} and as {found[place]}.",
+                "leave one of them out",
+            )
+    return Grid(key, found)
 
 
 def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
@@ -144,21 +181,25 @@ def heeds(method: Method, key: str) -> bool:
     return True
 
 
-def members(plan: Plan, tuned: dict[str, str] | None = None, *, final: bool = True) -> list[Member]:
+def members(
+    plan: Plan, tuned: dict[str, str] | None = None, *, grid: Grid | None = None
+) -> list[Member]:
     """Every run of a comparison, seeds first, so that one that is stopped has whole columns.
-    `tuned` is an override for each variant's label; those it lacks are left out. UserError where
-    the folder holds runs of another recipe, unless the recipes are not `final`: a setting is still
-    to be tuned."""
+    `tuned` is an override for each variant's label; those it lacks are left out. Without it, where
+    a value of `grid` is still to be chosen, a run that was trained has the value in its folder.
+    UserError where the folder holds runs of another recipe, or of no value of the grid."""
     found: list[Member] = []
     for seed in range(plan.first_seed, plan.first_seed + plan.seeds):
         for variant in plan.variants:
             if tuned is not None and variant.label not in tuned:
                 continue
+            name = f"{slug(variant.label)}-s{seed}"
+            if grid and tuned is None:
+                found.append(_untuned(plan, variant, seed, name, grid))
+                continue
             chosen = tuned[variant.label] if tuned else ""
             recipe = plan.recipe(variant, seed, *([chosen] if chosen else []))
-            name = f"{slug(variant.label)}-s{seed}"
-            member = _member(plan, variant, seed, name, recipe, check=final)
-            found.append(replace(member, chosen=chosen))
+            found.append(replace(_member(plan, variant, seed, name, recipe), chosen=chosen))
     taken = Counter(str(one.folder) for one in found)
     for folder, runs in taken.items():
         if runs > 1:
@@ -186,16 +227,29 @@ def tuning_members(plan: Plan, grid: Grid) -> list[tuple[Member, str]]:
     return found
 
 
-def _member(
-    plan: Plan, variant: Variant, seed: int, name: str, recipe: Recipe, *, check: bool = True
-) -> Member:
+def _member(plan: Plan, variant: Variant, seed: int, name: str, recipe: Recipe) -> Member:
     folder = plan.folder / name
-    if check and not is_unused(folder) and load_recipe(folder / "recipe.toml") != recipe:
-        raise UserError(
-            f"{folder} was trained with another recipe.",
-            f"--out OTHER takes another folder; rm -r {folder} trains that run again",
-        )
+    if not is_unused(folder) and load_recipe(folder / "recipe.toml") != recipe:
+        raise _other(folder, "another recipe")
     return Member(variant, seed, folder, recipe)
+
+
+def _untuned(plan: Plan, variant: Variant, seed: int, name: str, grid: Grid) -> Member:
+    folder = plan.folder / name
+    if is_unused(folder):
+        return Member(variant, seed, folder, plan.recipe(variant, seed), untuned=grid.key)
+    there = load_recipe(folder / "recipe.toml")
+    for override in (f"{grid.key}={value}" for value in grid.values):
+        if plan.recipe(variant, seed, override) == there:
+            return Member(variant, seed, folder, there, chosen=override)
+    raise _other(folder, "another recipe than any value of --tune makes")
+
+
+def _other(folder: Path, what: str) -> UserError:
+    return UserError(
+        f"{folder} was trained with {what}.",
+        f"--out OTHER takes another folder; rm -r {folder} trains that run again",
+    )
 
 
 def is_unused(folder: Path) -> bool:

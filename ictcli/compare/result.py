@@ -11,21 +11,20 @@ import numpy as np
 from ictcli.compare import claims, common, course
 from ictcli.compare.forks import compare_forks
 from ictcli.compare.notes import notes_of
-from ictcli.compare.outlook import warmup_of
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import Grid, Member, Plan, Variant
 from ictcli.compare.record import Finished
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.compare.table import rows_of
+from ictcli.compare.trained import recalls, series, trained
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.launch import environment
 from ictcli.recipe import Recipe, to_toml
-from ictcli.types import FloatArray, IntArray
+from ictcli.types import IntArray
 
 FORMAT = 2
 CURVES = ("reward", "entropy", "renyi2", "share_kept", "length", "grad_norm")
-FORK_METHODS = ("ict", "random", "entropy20")
 
 
 def gather(
@@ -61,10 +60,10 @@ def gather(
         for metric, mine in scores.items()
     }
     found = [
-        *claims.accuracy_claims(scores, {f.method: f.own.share for f in forks} or None),
-        *claims.fork_claims(_recalls(done, seeds), {f.method: f.own.share for f in forks}),
+        *claims.accuracy_claims(scores, {label: trained(done, label) for label in labels}),
+        *claims.fork_claims(*recalls(done, seeds)),
         *course.entropy_claims(
-            {label: [_series(run, "entropy") for run in steps[label]] for label in labels}
+            {label: [series(run, "entropy") for run in steps[label]] for label in labels}
         ),
         *course.prediction_claims(_means(_subject({k: v for k, v in probes.items() if any(v)}))),
     ]
@@ -165,15 +164,10 @@ def _high_low(done: Sequence[Finished], label: str) -> dict[str, Any]:
     return {"mean": float(np.mean(known)) if known else None, "per_seed": mine}
 
 
-def _series(run: Sequence[Mapping[str, Any]], name: str) -> FloatArray:
-    values = [np.nan if line.get(name) is None else line[name] for line in run]
-    return np.array(values, dtype=np.float64)
-
-
 def _band(runs: Sequence[Sequence[Mapping[str, Any]]], name: str) -> dict[str, list[Any]]:
     """A curve's mean, smallest and largest over the seeds at each step that all have reached."""
     length = min(len(run) for run in runs)
-    values = np.array([_series(run[:length], name) for run in runs])
+    values = np.array([series(run[:length], name) for run in runs])
     known = np.flatnonzero(~np.isnan(values).all(axis=0))
     values = values[:, known]
     return {
@@ -221,19 +215,6 @@ def _probed(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, list[Any]]
         return [float(np.mean([one[step][name] for one in seen])) for step in steps]
 
     return {"step": steps, "pearson": mean("probe_pearson"), "error": mean("probe_error")}
-
-
-def _recalls(done: Sequence[Finished], seeds: Sequence[int]) -> dict[str, list[float]]:
-    """Recall of the true forks while training, behind any dense warm-up, a mean a seed (NaN where
-    that run is missing), of the methods the claim is about."""
-    warmup = max(warmup_of(one.member.recipe) for one in done)
-    found: dict[str, list[float]] = {}
-    for one in done:
-        curve = _series(one.metrics[warmup:], "fork_recall")
-        if one.label in FORK_METHODS and (~np.isnan(curve)).any():
-            mine = found.setdefault(one.label, [np.nan] * len(seeds))
-            mine[seeds.index(one.member.seed)] = float(np.nanmean(curve))
-    return found
 
 
 def _pass_curve(counts: IntArray, n: int) -> dict[str, float]:

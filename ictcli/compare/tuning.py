@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,20 @@ def best(
             "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
         )
     return found
+
+
+def settled(
+    tries: Sequence[tuple[Member, str]], variants: Sequence[Variant]
+) -> dict[str, str] | None:
+    """What tuning chose, where all of it was done before; None where a run of it is missing."""
+    summaries: Summaries = {}
+    try:
+        for member, _ in tries:
+            text = (member.folder / "summary.json").read_text(encoding="utf-8")
+            summaries[member.folder] = json.loads(text)
+        return best(reached(tries, summaries), variants)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def check_problems(tries: Sequence[tuple[Member, str]]) -> list[str]:

@@ -23,7 +23,7 @@ def planned(outlook: Outlook, jobs: int, *, as_json: bool) -> None:
                 one.member.variant.label,
                 str(one.member.seed),
                 str(one.member.recipe.steps),
-                f"{one.member.recipe.lr:g}",
+                "by tuning" if one.member.untuned == "lr" else f"{one.member.recipe.lr:g}",
                 "finished" if one.finished else duration(one.seconds),
                 "" if one.finished else f"{one.bytes / 2**20:,.0f}",
             ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ictcli.algorithm.advantages import group_advantage
 from ictcli.algorithm.methods import Method, find_method
+from ictcli.algorithm.shares import beside
 from ictcli.inspect.record import Recorded
 from ictcli.step import Plan, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
@@ -61,7 +62,8 @@ def choices_of(recorded: Recorded, names: Sequence[str]) -> tuple[list[Choice], 
     """What was trained, first, and what each method keeps behind any dense warm-up.
 
     A method keeps what the trainer would: `select` on the whole batch, by the run's mini-batches,
-    share and seed; the run's own method with its own options. Where the run's method made the same
+    share and seed; the run's own method with its own options, a method with a share to set at its
+    `keep` and `scope`. Where the run's method made the same
     choice as was trained, the two are one.
     """
     own = recorded.own
@@ -93,7 +95,7 @@ def _plan(recorded: Recorded, method: Method, *, own: bool) -> Plan | Missing:
     if not own:
         scaled = method.scaled_advantage
         batch = replace(batch, advantage=group_advantage(batch.rewards, recipe.group, scale=scaled))
-        recipe = recipe.model_copy(update={"method": {"name": method.name}})
+        recipe = recipe.model_copy(update={"method": beside(recipe.method, method.name)})
     try:
         return select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
     except KeyError as error:  # a plugin's rule that looks at what it does not name

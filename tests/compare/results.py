@@ -73,7 +73,10 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
     probed = list(range(10, steps + 1, 10))
     grid = np.linspace(0, 1, 101)
     judged = [
-        *claims.accuracy_claims(scores, {"ict": 0.101, "random": 0.1}),
+        *claims.accuracy_claims(
+            scores,
+            {"ict": claims.Trained(0.101, 0.101), "random": claims.Trained(0.1, 0.1)},
+        ),
         *course.entropy_claims({v: list(noisy["entropy", v]) for v in labels}),
     ]
     return {

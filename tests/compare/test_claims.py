@@ -9,7 +9,7 @@ import pytest
 from worlds import World
 
 from ictcli.algorithm.alarms import COLLAPSE_BELOW, EXPLOSION_ABOVE
-from ictcli.compare.claims import Claim, accuracy_claims, fork_claims
+from ictcli.compare.claims import Claim, Trained, accuracy_claims, fork_claims
 from ictcli.compare.course import entropy_claims, prediction_claims
 from ictcli.compare.statistics import BEFORE, difference, holm, scores_of
 
@@ -28,14 +28,34 @@ def by_name(claims: list[Claim]) -> dict[str, Claim]:
 
 def test_a_method_that_is_better_worse_or_alike_is_called_so() -> None:
     scores = comparison({BEFORE: -2, "ict": 0.0, "grpo": -1.5, "random": 1.5, "stapo": 0.0})
-    found = by_name(accuracy_claims(scores, {"ict": 0.1, "random": 0.112}))
+    kept = {"ict": Trained(0.1, 0.1), "random": Trained(0.11, 0.11)}
+    found = by_name(accuracy_claims(scores, kept))
     for metric in ("pass@1", "pass@4"):
         assert found[f"ict is better than grpo: {metric}"].verdict == "supported"
         assert found[f"ict is better than random: {metric}"].verdict == "contradicted"
         assert found[f"ict is better than stapo: {metric}"].verdict == "undecided"
         assert not any(BEFORE in name or "than ict" in name for name in found)
     words = found["ict is better than random: pass@1"].sentence
-    assert words.endswith("They trained 10.0 % and 11.2 % of the tokens.")
+    assert words.endswith("They trained 10.0 % and 11.0 % of the tokens.")
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "told"),
+    [
+        ((0.05, 0.05), (0.1, 0.1), "5.0 % and 10.0 % of the tokens: not the same number"),
+        ((0.91, 0.1), (0.90, 0.05), "10.0 % and 5.0 % behind the dense warm-up: not the same"),
+        ((1.0, None), (1.0, None), "every step, so the two are one method."),
+    ],
+)
+def test_random_tokens_of_another_number_decide_nothing(
+    mine: tuple[float, float | None], other: tuple[float, float | None], told: str
+) -> None:
+    scores = comparison({"ict": 0.0, "grpo": -1.5, "random": 1.5})
+    found = by_name(accuracy_claims(scores, {"ict": Trained(*mine), "random": Trained(*other)}))
+    claim = found["ict is better than random: pass@1"]
+    assert told in claim.sentence
+    assert claim.verdict == ("undecided" if "not the same" in told else "contradicted")
+    assert found["ict is better than grpo: pass@1"].verdict == "supported"
 
 
 def test_a_sentence_holds_the_numbers() -> None:
@@ -90,7 +110,8 @@ def test_a_minus_is_no_hyphen() -> None:
     scores = comparison({"ict": 0.0, "grpo": 1.0, "random": -1.0})
     for claim in accuracy_claims(scores):
         assert "-" not in claim.sentence
-        assert ("\u2212" in claim.sentence) == (claim.numbers["low"] < -0.0005)
+        if "gains" not in claim.name:
+            assert ("\u2212" in claim.sentence) == (claim.numbers["low"] < -0.0005)
 
 
 def test_one_seed_decides_nothing() -> None:
@@ -128,6 +149,27 @@ def test_what_pass_4_gains_more_than_pass_1() -> None:
     assert "grpo left 75.0 points to gain in pass@1" in claim.sentence
 
 
+def test_a_method_that_only_does_damage_gains_nothing() -> None:
+    """A pass@4 that loses less than pass@1 does is no gain, and one that stays is none either."""
+    half, rng = np.full((3, 80), 4), np.random.default_rng(0)
+    name = "ict gains more in pass@4 than in pass@1 over grpo"
+    for mine, verdict, told in (
+        (rng.integers(0, 2, (3, 80)), "contradicted", "So pass@4 loses."),
+        (np.full((3, 80), 3) - np.arange(80) % 2, "contradicted", "So pass@4 loses."),
+    ):
+        scores = scores_of({"grpo": half, "ict": mine}, 8, [1, 4])
+        claim = by_name(accuracy_claims(scores))[name]
+        assert claim.verdict == verdict and told in claim.sentence
+        for metric in ("pass@4", "pass@1"):
+            gain = 100 * (scores[metric]["ict"] - scores[metric]["grpo"]).mean()
+            assert gain < 0 and f"\u2212{-gain:.1f}" in claim.sentence
+    sure = np.tile([8, 0, 8, 0], (3, 20))  # pass@4 of a tile: a half of grpo's, and as much after
+    spread = np.clip(sure - 2, 0, 8) - rng.integers(0, 2, (3, 80)) * (sure > 0)
+    claim = by_name(accuracy_claims(scores_of({"grpo": sure, "ict": spread}, 8, [1, 4])))[name]
+    assert claim.numbers["value"] > 0.1 and claim.numbers["p_holm"] < 0.05
+    assert claim.verdict == "undecided" and "itself not told from 0" in claim.sentence
+
+
 def test_a_swept_variant_meets_its_own_rivals() -> None:
     labels = ["grpo", "ict keep=0.1 warmup=0", "ict keep=0.3 warmup=0", "ict keep=0.3 warmup=9"]
     rivals = [v.replace("ict", "random") for v in labels[1:3]] + ["entropy20 keep=0.3"]
@@ -142,6 +184,29 @@ def test_a_swept_variant_meets_its_own_rivals() -> None:
         "ict keep=0.3 warmup=0 is better than entropy20 keep=0.3",
         "ict keep=0.3 warmup=9 is better than grpo",
         "ict keep=0.3 warmup=9 is better than entropy20 keep=0.3",
+    }
+
+
+def test_shares_are_numbers_however_they_are_typed() -> None:
+    labels = ["ict keep=0.10 lr=1e-4", "ict keep=2e-1 lr=1e-4", "random keep=0.1 lr=0.0001"]
+    found = by_name(accuracy_claims(comparison(dict.fromkeys(labels, 0.0), N=20)))
+    pairs = {tuple(name.split(":")[0].split(" is better than ")) for name in found}
+    assert pairs == {(labels[0], labels[1]), (labels[0], labels[2])}
+
+
+def test_forks_are_claimed_of_each_share_of_a_sweep() -> None:
+    rng = np.random.default_rng(0)
+    means = {"ict keep=0.05": 0.1, "ict keep=0.2": 0.4, "random keep=0.05": 0.05}
+    means |= {"random keep=0.2": 0.2, "entropy20": 0.6}
+    recall = {label: (mean + rng.normal(0, 0.002, 5)).tolist() for label, mean in means.items()}
+    kept = {"ict keep=0.05": 0.05, "random keep=0.05": 0.051, "ict keep=0.2": 0.2}
+    found = by_name(fork_claims(recall, {**kept, "random keep=0.2": 0.1, "entropy20": 0.2}))
+    told = {name.removeprefix("the unique tokens of "): c.verdict for name, c in found.items()}
+    assert told == {
+        "ict keep=0.05 are forks, more than those of random keep=0.05": "supported",
+        "ict keep=0.05 are forks, more than those of entropy20": "contradicted",
+        "ict keep=0.2 are forks, more than those of random keep=0.2": "undecided",
+        "ict keep=0.2 are forks, more than those of entropy20": "contradicted",
     }
 
 

@@ -19,7 +19,7 @@ from ictcli.compare.plan import (
     tuning_members,
     variants_of,
 )
-from ictcli.compare.tuning import best, check_problems, reached
+from ictcli.compare.tuning import best, check_problems, reached, settled
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import load_recipe, to_toml
 from ictcli.step import task_of
@@ -63,10 +63,68 @@ def test_a_sweep_varies_only_methods_that_look_at_it(tmp_path: Path) -> None:
     assert "grpo" in warmups and "random warmup=2" in warmups
 
 
+def test_controls_choose_as_many_tokens_as_the_recipe_s_method(tmp_path: Path) -> None:
+    methods = ("ict", "random", "frequent", "kl", "entropy20", "grpo")
+    overrides = ("method.keep=0.05", 'method.scope="batch"', "method.advantage_power=0.1")
+    plan = Plan("chain-compare", overrides, variants_of(methods, []), 1, tmp_path)
+    told = {one.variant.method: one.recipe.options().model_dump() for one in members(plan)}
+    for method in methods[:4]:
+        assert (told[method]["keep"], told[method]["scope"]) == (0.05, "batch")
+    assert told["entropy20"] == {"keep": 0.2} and "advantage_power" not in told["kl"]
+    swept = variants_of(methods, [read_grid("keep=0.1,0.2", "--sweep")])
+    with pytest.raises(UserError, match=r"sets method\.keep = 0\.05"):
+        members(Plan("chain-compare", overrides, swept, 1, tmp_path))
+
+
 @pytest.mark.parametrize("text", ["lr", "=1", "lr=", "lr=,"])
 def test_a_grid_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="KEY=VALUE"):
         read_grid(text, "--sweep")
+
+
+def test_what_runs_have_in_common_cannot_vary() -> None:
+    fixed = ("curriculum", "prompt.shots", "reward.format", "columns.gold", "hub.split", "eval.n")
+    for key in (*fixed, "max_tokens", "update.epochs", "sampling.top_p", "group", "method"):
+        with pytest.raises(UserError, match=f"--tune cannot vary {key}: "):
+            read_grid(f"{key}=1,2", "--tune")
+    for text in ("lr=1e-4,0.0001", "method.keep=0.1,0.2,0.10", 'method.scope=batch,"batch"'):
+        with pytest.raises(UserError, match="twice, as"):
+            read_grid(text, "--sweep")
+
+
+def test_a_varied_temperature_leaves_the_evaluation_alone(tmp_path: Path) -> None:
+    runs = members(plan_of(tmp_path, "temperature=0.7,1.3"))
+    assert {one.recipe.temperature for one in runs} == {0.7, 1.3}
+    assert {one.recipe.eval.temperature for one in runs} == {1.0}
+    variants = variants_of(METHODS, [read_grid("temperature=0.7,1.3", "--sweep")])
+    own = Plan("chain-compare", ("eval.temperature=0.5",), variants, 1, tmp_path)
+    assert {one.recipe.eval.temperature for one in members(own)} == {0.5}
+
+
+def test_a_folder_of_another_tuning_is_known_before_it_begins(tmp_path: Path) -> None:
+    plan, grid = plan_of(tmp_path), read_grid("lr=1e-4,4e-4", "--tune")
+    trained = members(plan, dict.fromkeys(METHODS, "lr=4e-4"))[0]
+    (trained.folder / "eval").mkdir(parents=True)
+    (trained.folder / "recipe.toml").write_text(to_toml(trained.recipe))
+    first, *rest = members(plan, grid=grid)
+    assert (first.recipe, first.chosen, first.untuned) == (trained.recipe, "lr=4e-4", "")
+    assert {(one.chosen, one.untuned) for one in rest} == {("", "lr")}
+    told = look_ahead([first, *rest], {kind(first.recipe): timed(1.0)} | {
+        kind(one.recipe): timed(1.0) for one in rest
+    }, 1, have=1)  # fmt: skip
+    assert [one.json()["lr"] for one in told.planned] == [4e-4] + [None] * 5
+    tries = tuning_members(plan, grid)
+    assert settled(tries, plan.variants) is None
+    for one, key in tries:
+        one.folder.mkdir(parents=True)
+        after = {"after": {"pass@1": {"value": 0.9 if key == "lr=1e-4" else 0.1}}}
+        (one.folder / "summary.json").write_text(json.dumps(after))
+    chosen = settled(tries, plan.variants)
+    assert chosen == dict.fromkeys(METHODS, "lr=1e-4")
+    with pytest.raises(UserError, match="another recipe"):
+        members(plan, chosen, grid=grid)
+    with pytest.raises(UserError, match="than any value of --tune"):
+        members(plan, grid=read_grid("lr=1e-4,2e-4", "--tune"))
 
 
 def test_a_setting_that_no_method_has_is_refused() -> None:

@@ -18,6 +18,7 @@ from ictcli.checkpoints import State
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import Model, states
+from ictcli.inspect.choices import choices_of
 from ictcli.inspect.pieces import pieces, sign, visible
 from ictcli.inspect.record import find, read
 from ictcli.inspect.request import Session, places
@@ -35,6 +36,15 @@ def data_of(source: Path, *methods: str, by: str | None = None, prompt: int = 1)
     session = Session(source, methods, by)
     view, number = session.open(None, prompt)
     return session.data(view, number, [])
+
+
+def test_controls_are_asked_for_the_run_s_own_share(tmp_path: Path) -> None:
+    record(tmp_path / "run", "method.keep=0.5")
+    recorded = read(find(tmp_path / "run"), 10)
+    found, _ = choices_of(recorded, ["ict", "random", "entropy20"])
+    shares = {one.name: one.kept.sum() / recorded.batch.rollouts.valid.sum() for one in found}
+    assert shares["random"] == pytest.approx(0.5, abs=0.02)
+    assert shares["entropy20"] == pytest.approx(0.2, abs=0.02)
 
 
 def masks(data: dict[str, Any], method: str) -> list[list[bool]]:

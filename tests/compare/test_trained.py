@@ -1,0 +1,42 @@
+"""What the runs of a comparison trained: shares of tokens and of forks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ictcli.compare.plan import Plan, members, read_grid, variants_of
+from ictcli.compare.record import Finished
+from ictcli.compare.trained import recalls, trained
+
+WARMUPS = (0, 2, 4)
+
+
+def finished(folder: Path) -> list[Finished]:
+    """Four steps of each variant and seed, dense in its warm-up: behind it a tenth of the tokens
+    and a fifth of the forks."""
+    variants = variants_of(("ict", "grpo"), [read_grid("warmup=0,2,4", "--sweep")])
+    plan = Plan("chain-compare", ("steps=4",), variants, 2, folder)
+    found: list[Finished] = []
+    for one in members(plan):
+        dense = 4 if one.variant.method == "grpo" else one.recipe.warmup
+        shares = [1.0] * dense + [0.1] * (4 - dense)
+        lines = [{"fork_recall": min(1.0, 2 * x), "share_kept": x} for x in shares]
+        chose = shares[dense if dense < 4 else 0]
+        summary = {"tokens_kept_share": sum(shares) / 4, "kept_tokens": {"share_kept": chose}}
+        found.append(Finished(one, summary, {}, {}, lines, []))
+    return found
+
+
+def test_shares_are_those_of_the_runs_with_their_warm_up(tmp_path: Path) -> None:
+    done = finished(tmp_path)
+    for warmup, whole, behind in zip(WARMUPS, (0.1, 0.55, 1.0), (0.1, 0.1, None), strict=True):
+        known = trained(done, f"ict warmup={warmup}")
+        assert (known.whole, known.behind) == (pytest.approx(whole), behind)
+
+
+def test_forks_are_counted_behind_every_warm_up_that_ends(tmp_path: Path) -> None:
+    recall, kept = recalls(finished(tmp_path), [0, 1])
+    assert recall == {f"ict warmup={warmup}": [0.2, 0.2] for warmup in (0, 2)}
+    assert kept == pytest.approx(dict.fromkeys(recall, 0.1))
