@@ -118,6 +118,7 @@ def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, A
         named[label]: [
             one[label]["seeds"],
             *(mine[label][part] for mine in (one, four) for part in ("value", "low", "high")),
+            one[label]["means_sd"],
             one[label]["seed_sd"],
         ]
         for label in one
@@ -257,6 +258,16 @@ def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -
     text = told(one_seed)
     assert "seeds and problems together" not in text and "interval is over problems alone" in text
     assert "step of training, of one seed." in text and "other seeds and problems;" not in text
+
+
+def test_what_did_not_vary_is_told_as_that(found: dict[str, Any]) -> None:
+    floor = {"value": 0.0, "low": 0.0, "high": 0.03, "over": "problems", "seed_sd": None}
+    one = {**found["estimates"]["pass@1"]["grpo"], "seed_sd": 0.0, "means_sd": 0.012}
+    assert "Clopper" not in told(found)
+    mine = {**found["estimates"]["pass@1"], "grpo": one, "ict": {**one, **floor}}
+    text = told({**found, "estimates": {"pass@1": mine}})
+    assert "Clopper and Pearson over problems" in text and "| 1.2 | not told from 0 |" in text
+    assert "| 0.0 | 0.0 to 3.0 | 1.2 | \u2013 |" in text
 
 
 def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> None:

@@ -41,6 +41,7 @@ FAMILIES = {
     None: "Judged seed by seed against bounds, without a p",
 }
 """The groups of verdicts: the families of `ictcli.compare.claims`, and what has no test."""
+NOT_TOLD = "not told from 0"
 Result = dict[str, Any]
 
 
@@ -99,7 +100,9 @@ def accuracy(result: Result, looks: Looks) -> Section:
             Column(f"{metric}, %", (metric,)),
             Column("95 % interval", (f"{metric} low", f"{metric} high")),
         ]
-    columns.append(Column("sd over seeds", (f"{next(iter(found))} sd over seeds",)))
+    first = next(iter(found))
+    columns.append(Column("sd of the seeds' means", (f"{first} sd of the seeds' means",)))
+    columns.append(Column("sd over seeds", (f"{first} sd over seeds",)))
     labels = list(dict.fromkeys(label for mine in found.values() for label in mine))
     rows = [
         [
@@ -111,7 +114,8 @@ def accuracy(result: Result, looks: Looks) -> Section:
                 for one in [mine.get(label) or dict.fromkeys(("value", "low", "high"))]
                 for cell in (of(one["value"], percent), interval(one["low"], one["high"], percent))
             ),
-            of(mapping(next(iter(found.values())).get(label)).get("seed_sd"), percent),
+            of(mapping(found[first].get(label)).get("means_sd"), percent),
+            of(mapping(found[first].get(label)).get("seed_sd"), _told_sd),
         ]
         for label in labels
     ]
@@ -122,8 +126,11 @@ def accuracy(result: Result, looks: Looks) -> Section:
     note = " ".join(
         [
             *_generality({one.get("over") for mine in found.values() for one in mine.values()}),
-            "The standard deviation over seeds, in points, is of "
-            f"{next(iter(found))} with the luck of problems and samples taken out. "
+            *_at_bounds(found),
+            f"The two standard deviations are of {next(iter(found))}, in points: that of the "
+            "seeds' own means, the luck of their samples in it, and that of the seeds with the "
+            f"luck of problems and samples taken out. The second is cut at 0; {NOT_TOLD} says that "
+            "the seeds vary no more than their samples would anyway, not that they are equal. "
             f"{ABSENT} stands for what is not known.",
         ]
     )
@@ -132,6 +139,10 @@ def accuracy(result: Result, looks: Looks) -> Section:
         "Accuracy after training",
         [Table("accuracy", caption, columns, rows, note)],
     )
+
+
+def _told_sd(sd: float) -> str:
+    return percent(sd) if sd > 0 else NOT_TOLD
 
 
 def _generality(over: set[Any]) -> list[str]:
@@ -144,6 +155,21 @@ def _generality(over: set[Any]) -> list[str]:
         "seeds": "With one problem the interval is over seeds alone.",
     }
     return [text for name, text in told.items() if name in over]
+
+
+def _at_bounds(found: dict[str, Any]) -> list[str]:
+    """What an interval is of where every sample was wrong, or every one right."""
+    bound = any(
+        one["value"] in (0, 1) and one["low"] is not None
+        for mine in found.values()
+        for one in mine.values()
+    )
+    told = (
+        "Where every sample was wrong, or every one right, nothing shows how much luck there is: "
+        "the interval is that of Clopper and Pearson over problems (over seeds, with one problem) "
+        "and does not see the luck of other seeds."
+    )
+    return [told] if bound else []
 
 
 def differences(result: Result, looks: Looks) -> Section:
@@ -257,10 +283,7 @@ def pass_at_k(result: Result, looks: Looks) -> Section:
     if len(ks) < 2:
         absent = "One sample a problem was drawn, so there is no curve of pass@k against k."
         return Section("passk", title, [Text(absent, "absent")])
-    caption = (
-        "pass@k against k, the mean over runs and problems. Curves that meet at the right differ "
-        f"in how often they solve a problem, not in which they can solve. From {sizes(result)}."
-    )
+    caption = f"pass@k against k, the mean over runs and problems. From {sizes(result)}."
     keys = [looks[label].key() for label in found]
     columns = [text_column("method"), *(Column(f"k = {k}", (f"pass@{k}",)) for k in ks)]
     rows = [
