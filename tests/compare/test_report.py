@@ -137,7 +137,7 @@ def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, A
         place = found["places"][label]
         ratio = [1.21, 1.1, 1.3] if label == "ict" else [None] * 3
         cells = read.values("places")[label]
-        assert cells[:3] + cells[4:7] == [place["tokens"], 0.41, 0.57, *ratio]
+        assert cells[:3] + cells[4:8] == [place["tokens"], 0.41, 0.57, 0.813, *ratio]
     assert list(read.values("overlap").values()) == found["overlap"]["jaccard"]
     parts = ("kept", "hits", "share", "recall", "precision")
     for fork in found["forks"]:
@@ -151,7 +151,10 @@ def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, A
                 *(fork["above_random"]["value"], *fork["above_random"]["interval"]),
             ]
     assert read.values("uniqueness") == {0.31: [0.17, 0.096, found["uniqueness"]["value"][0]]}
-    assert len(read.values("probe")) == 2
+    for label, probe in found["probe"].items():
+        runs, steps, r, lowest, error, highest = read.values("probe")[label]
+        assert (runs, steps) == (5, 6) and r > lowest == min(probe["pearson_low"])
+        assert error < highest == max(probe["error_high"])
     assert read.values("paper")["ict"][:2] == ["12.15/24.80", "40.27 / 65.4"]
 
 
@@ -260,10 +263,42 @@ def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -
     assert "step of training, of one seed." in text and "other seeds and problems;" not in text
 
 
+def test_a_choice_at_the_edge_of_the_grid_is_told(found: dict[str, Any]) -> None:
+    def text(**chosen: str) -> str:
+        variants = [{**one, "chosen": chosen.get(one["label"])} for one in found["variants"]]
+        return told({**found, "variants": variants})
+
+    inner = text(ict="lr=2e-4", grpo="lr=2e-4")
+    assert "edge of the grid" not in inner and "Why the learning rate is chosen" in inner
+    edge = text(ict="lr=4e-4", grpo="lr=4e-4", stapo="lr=1e-4", random="lr=2e-4")
+    ends = "ict and grpo (lr=4e-4, the largest of 3); stapo (lr=1e-4, the smallest of 3)."
+    assert f"Chosen at the edge of the grid: {ends}" in edge
+
+
+def test_shares_that_are_not_equal_are_named(found: dict[str, Any]) -> None:
+    shares = {"ict": 0.111, "random": 0.111, "entropy20": 0.1}
+    forks = [one for one in found["forks"] if one["method"] in shares]
+    forks = [{**one, "equal": {**one["equal"], "share": shares[one["method"]]}} for one in forks]
+    text = told({**found, "forks": forks})
+    assert "11.1 % (ict and random) and 10.0 % (entropy20) of the tokens" in text
+
+
+def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) -> None:
+    (claim,) = [one for one in found["claims"] if one["name"] == "ict is better than grpo: pass@1"]
+    for verdict, least, marked in (
+        ("supported", 0.0625, True),
+        ("supported", 0.03125, False),
+        ("undecided", 0.0625, False),
+    ):
+        numbers = {**claim["numbers"], "p_swap_least": least}
+        text = told({**found, "claims": [{**claim, "verdict": verdict, "numbers": numbers}]})
+        assert ("\u2020 rests on" in text) == ("pass@1 \u2020." in text) == marked
+
+
 def test_what_did_not_vary_is_told_as_that(found: dict[str, Any]) -> None:
     floor = {"value": 0.0, "low": 0.0, "high": 0.03, "over": "problems", "seed_sd": None}
     one = {**found["estimates"]["pass@1"]["grpo"], "seed_sd": 0.0, "means_sd": 0.012}
-    assert "Clopper" not in told(found)
+    assert "every sample was wrong" not in told(found)
     mine = {**found["estimates"]["pass@1"], "grpo": one, "ict": {**one, **floor}}
     text = told({**found, "estimates": {"pass@1": mine}})
     assert "Clopper and Pearson over problems" in text and "| 1.2 | not told from 0 |" in text
