@@ -10,6 +10,11 @@ from ictcli.compare.report.outcome import sizes
 from ictcli.compare.report.palette import Looks, variant
 
 NOT_TOLD = "not told from 0"
+AT_BOUNDS = (
+    "Where every sample was wrong, or every one right, nothing shows how much luck there is: the "
+    "interval is that of Clopper and Pearson over problems (over seeds, with one problem) and does "
+    "not see the luck of other seeds."
+)
 Result = dict[str, Any]
 
 
@@ -47,10 +52,11 @@ def accuracy(result: Result, looks: Looks) -> Section:
         "Share of problems solved: pass@k is the chance that at least one of k samples is correct. "
         f"From {sizes(result)}."
     )
+    every = [one for mine in found.values() for one in mine.values()]
     note = " ".join(
         [
-            *_generality({one.get("over") for mine in found.values() for one in mine.values()}),
-            *_at_bounds(found),
+            *_generality({one["over"] for one in every if one["seeds"] == 1 or not _bound(one)}),
+            *([AT_BOUNDS] if any(map(_bound, every)) else []),
             f"The two standard deviations are of {next(iter(found))}, in points: that of the "
             "seeds' own means, the luck of their samples in it, and that of the seeds with the "
             f"luck of problems and samples taken out. The second is cut at 0; {NOT_TOLD} says that "
@@ -81,16 +87,6 @@ def _generality(over: set[Any]) -> list[str]:
     return [text for name, text in told.items() if name in over]
 
 
-def _at_bounds(found: dict[str, Any]) -> list[str]:
-    """What an interval is of where every sample was wrong, or every one right."""
-    bound = any(
-        one["value"] in (0, 1) and one["low"] is not None
-        for mine in found.values()
-        for one in mine.values()
-    )
-    told = (
-        "Where every sample was wrong, or every one right, nothing shows how much luck there is: "
-        "the interval is that of Clopper and Pearson over problems (over seeds, with one problem) "
-        "and does not see the luck of other seeds."
-    )
-    return [told] if bound else []
+def _bound(one: dict[str, Any]) -> bool:
+    """Whether every sample was wrong, or every one right, and bounds are known."""
+    return one["value"] in (0, 1) and one["low"] is not None

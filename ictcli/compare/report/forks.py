@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ictcli.compare.forks import EQUAL_SHARE
 from ictcli.compare.report import mechanism as drawn
 from ictcli.compare.report.document import (
     Block,
@@ -57,7 +58,7 @@ def _shares(found: Sequence[dict[str, Any]], looks: Looks) -> str:
     told = listed([f"{share} % ({listed(labels)})" for share, labels in shares.items()])
     if len(shares) < 2:
         return f"{told} of the tokens" if told else "an equal share"
-    return f"as near one share as its rule allows, {told} of the tokens"
+    return f"as near to {100 * EQUAL_SHARE:g} % as its rule takes it, {told} of the tokens"
 
 
 def _batch(one: dict[str, Any]) -> str:

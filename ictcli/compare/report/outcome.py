@@ -81,9 +81,9 @@ def verdicts(result: Result) -> Section:
     if floors:
         least = listed([p_value(floor) for floor in floors])
         on_law = (
-            f"{MARK.strip()} rests on the luck of runs being about normal: the exact permutation "
-            f"test, which does not, cannot go below p = {least} with so few seeds, so by itself it "
-            "could support no verdict here."
+            f"{MARK.strip()} marks a verdict that rests on the luck of runs being about normal: "
+            f"the exact permutation test, which does not, cannot go below p = {least} with so few "
+            "seeds, so it alone could support none of those."
         )
         blocks.append(Text(on_law, "note"))
     return Section("verdicts", "Verdicts", blocks)
@@ -147,10 +147,13 @@ def differences(result: Result, looks: Looks) -> Section:
             ]
             for label, one in mine.items()
         ]
+        corrected = (
+            f"p, Holm, is corrected over {counted(family, 'difference')} from {baseline}, not as "
+            "the verdicts are"
+        )
+        corrected = corrected if family else "none shows any luck, so none has an interval or a p"
         caption = (
-            f"{metric}: differences from {baseline}, in points; p, Holm, is corrected over "
-            f"{counted(family, 'difference')} from {baseline}, not as the verdicts are. "
-            f"From {sizes(result)}."
+            f"{metric}: differences from {baseline}, in points; {corrected}. From {sizes(result)}."
         )
         blocks.append(Table(f"differences-{metric}", caption, _columns(metric, family), rows))
     others = "seeds and problems" if any(one["seeds"] > 1 for one in every) else "problems"
@@ -203,7 +206,7 @@ def _columns(metric: str, family: int) -> list[Column]:
         Column("difference", (f"{metric} difference",)),
         Column("95 % interval", ("low", "high")),
         Column("p", ("p",)),
-        Column(f"p, Holm over {family}", ("p_holm",)),
+        Column(f"p, Holm over {family}" if family else "p, Holm", ("p_holm",)),
         Column("p by swaps", ("p_swap",)),
         Column("its floor", ("p_swap_least",)),
         Column("detectable", ("detectable",)),
