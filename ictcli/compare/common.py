@@ -19,6 +19,8 @@ from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 PROBLEMS = 64
 BINS = 20
+SURE = 0.99
+"""Probability above which the model is sure of its token."""
 CURVE = np.linspace(0.0, 1.0, 201)
 """Shares of tokens at which the sorted uniqueness is written down."""
 
@@ -72,7 +74,8 @@ def overlap(common: Common) -> dict[str, Any]:
 
 def places(common: Common) -> dict[str, Any]:
     """Where each variant's kept tokens lie: by position in the response and by entropy among all
-    tokens, in BINS equal parts, and in the regimes (R_H where p > beta)."""
+    tokens, in BINS equal parts, in the regimes (R_H where p > beta), and with p > SURE: `sure`, and
+    of all tokens `sure_all`."""
     rollouts = common.batch.rollouts
     valid, stats = rollouts.valid, rollouts.stats
     steps = np.arange(valid.shape[1], dtype=np.float64)
@@ -80,6 +83,7 @@ def places(common: Common) -> dict[str, Any]:
     entropy = np.zeros(valid.shape)
     entropy[valid] = _ranks(stats["entropy"][valid])
     high, low = stats["prob"] > stats["purity"], stats["prob"] < stats["purity"]
+    sure = stats["prob"] > SURE
     found: dict[str, Any] = {}
     for label, kept in common.kept.items():
         total = max(int(kept.sum()), 1)
@@ -89,6 +93,8 @@ def places(common: Common) -> dict[str, Any]:
             "entropy": _shares(entropy[kept]),
             "regime_high": int((high & kept).sum()) / total,
             "regime_low": int((low & kept).sum()) / total,
+            "sure": int((sure & kept).sum()) / total,
+            "sure_all": int((sure & valid).sum()) / max(int(valid.sum()), 1),
         }
     return found
 

@@ -48,7 +48,16 @@ def prediction_claims(probes: Mapping[str, Sequence[tuple[float, float]]]) -> li
     for variant, seeds in probes.items():
         pairs = np.asarray(seeds, dtype=np.float64).reshape(-1, 2)
         (r, r_low, r_high), (error, low, high) = (_over_seeds(column) for column in pairs.T)
+        known = np.isfinite(r_low), np.isfinite(low)
         r_low, r_high, low = max(-1.0, r_low), min(1.0, r_high), max(0.0, low)
+        bounds = [
+            pair if seen else (None, None)
+            for pair, seen in zip(((r_low, r_high), (low, high)), known, strict=True)
+        ]
+        told = (
+            f" ({r_low:.3f} to {r_high:.3f})" if known[0] else "",
+            f" ({low:.2g} to {high:.2g})" if known[1] else "",
+        )
         verdict: Verdict = "undecided"
         if len(pairs) > 1 and (r_high <= PEARSON_ABOVE or low >= ERROR_BELOW):
             verdict = "contradicted"
@@ -58,11 +67,15 @@ def prediction_claims(probes: Mapping[str, Sequence[tuple[float, float]]]) -> li
             Claim(
                 f"{variant}: the first-order prediction of dH2 holds",
                 verdict,
-                f"Predicted and measured dH2 correlate at r = {r:.3f} ({r_low:.3f} to "
-                f"{r_high:.3f}, {counted(len(pairs), 'seed')}) with a mean absolute error of "
-                f"{error:.2g} ({low:.2g} to {high:.2g}); the paper claims r > {PEARSON_ABOVE} and "
-                f"an error under {ERROR_BELOW}.",
-                {"pearson": [r, r_low, r_high], "error": [error, low, high], "seeds": len(pairs)},
+                f"Predicted and measured dH2 correlate at r = {r:.3f}{told[0]} over "
+                f"{counted(len(pairs), 'seed')}, with a mean absolute error of "
+                f"{error:.2g}{told[1]}; the paper claims r > {PEARSON_ABOVE} and an error under "
+                f"{ERROR_BELOW}.",
+                {
+                    "pearson": [r, *bounds[0]],
+                    "error": [error, *bounds[1]],
+                    "seeds": len(pairs),
+                },
             )
         )
     return found
@@ -105,7 +118,8 @@ def _entropy_claim(
         for state, word in (("collapse", "collapsed"), ("explosion", "exploded"), (None, "within"))
         if state in states
     )
-    bounds = f" (95 % interval {low:.2f} to {high:.2f})" if len(ratios) > 1 else ""
+    known = bool(np.isfinite(high))
+    bounds = f" (95 % interval {low:.2f} to {high:.2f})" if known else ""
     only = "" if len(ratios) > 1 else ": one seed decides nothing"
     only = f": fewer than {LEAST_STEPS} steps decide nothing" if short else only
     return Claim(
@@ -116,8 +130,8 @@ def _entropy_claim(
         f"{alarmed} crossed a bound at some step{only}.",
         {
             "ratio": value,
-            "low": low if len(ratios) > 1 else None,
-            "high": high if len(ratios) > 1 else None,
+            "low": low if known else None,
+            "high": high if known else None,
             "ratios": ratios.tolist(),
             "alarmed": alarmed,
             "seeds": len(ratios),
@@ -126,7 +140,8 @@ def _entropy_claim(
 
 
 def _over_seeds(values: FloatArray) -> tuple[float, float, float]:
-    """The mean of (S,) values with Student's interval; of one value, that value."""
+    """The mean of (S,) values with Student's interval; infinite where no luck is seen, of one
+    value or of equal ones."""
     found = infer(np.asarray(values, dtype=np.float64)[:, None])
-    half = found.half or 0.0
+    half = np.inf if found.half is None else found.half
     return found.mean, found.mean - half, found.mean + half

@@ -40,17 +40,19 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 @dataclass(frozen=True)
 class Inference:
     """What crossed values say of their mean. An absent figure is None: there is no luck to see in
-    one value, nor in values that are all equal."""
+    one value, nor in values that are all equal; of shares that are all 0 or all 1 `at_bound` says
+    more."""
 
     mean: float
     half: float | None
-    """Half the width of the 95 % interval; 0 where all values are equal."""
+    """Half the width of the 95 % interval."""
     p: float | None
     """Two-sided, against a mean of 0."""
     detectable: float | None
     """The true mean that POWER of such data, with this luck, would call other than 0 at LEVEL."""
     seed_sd: float | None
-    """Standard deviation of seed[s]; None with one seed or problem, where it is not apart."""
+    """Standard deviation of seed[s], cut at 0 where the rest explains as much; None with one seed
+    or problem, where it is not apart."""
     problem_sd: float | None
 
 
@@ -58,11 +60,8 @@ def infer(values: FloatArray) -> Inference:
     """The mean of (S, N) finite values with what is known of it."""
     S, N = values.shape
     mean = float(values.mean())
-    if values.size == 1:
+    if values.size == 1 or np.ptp(values) == 0:
         return Inference(mean, None, None, None, None, None)
-    if np.ptp(values) == 0:
-        apart = 0.0 if min(S, N) > 1 else None
-        return Inference(mean, 0.0, None, None, apart, apart)
     if min(S, N) == 1:
         found = _stats.ttest_1samp(values.ravel(), 0.0)
         low, high = found.confidence_interval(1 - LEVEL)
@@ -87,6 +86,20 @@ def infer(values: FloatArray) -> Inference:
         float(np.sqrt(over_e[0] / N)),
         float(np.sqrt(over_e[1] / S)),
     )
+
+
+def at_bound(values: FloatArray) -> tuple[float, float] | None:
+    """95 % bounds of the mean of (S, N) shares that are all 0 or all 1: Clopper and Pearson's
+    (1934) of 0 or N in N problems (of S seeds, with one problem). A problem of mean share m, all
+    else alike, shows nothing but 0 with chance 1 - m at most, so they hold whatever the samples
+    and seeds share; other seeds' luck they do not see. None where something varies, of other
+    values, and of one."""
+    S, N = values.shape
+    count, value = N if N > 1 else S, float(values.flat[0])
+    if count == 1 or np.ptp(values) > 0 or value not in (0.0, 1.0):
+        return None
+    bounds = _stats.binomtest(round(value * count), count).proportion_ci(1 - LEVEL, "exact")
+    return float(bounds.low), float(bounds.high)
 
 
 def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:

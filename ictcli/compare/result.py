@@ -204,17 +204,21 @@ def _means(
     }  # fmt: skip
 
 
-def _probed(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, list[Any]]:
-    """The probes at each step that every seed has probed: means over the seeds."""
+def _probed(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """The probes at each step that every seed has probed: the mean, the smallest and the largest
+    of the seeds, and how many `runs` they are."""
     seen: list[dict[int, Mapping[str, Any]]] = [
         {line["step"]: line for line in run if _probe([line])} for run in runs
     ]
     steps = [step for step in seen[0] if all(step in one for one in seen)]
 
-    def mean(name: str) -> list[float]:
-        return [float(np.mean([one[step][name] for one in seen])) for step in steps]
-
-    return {"step": steps, "pearson": mean("probe_pearson"), "error": mean("probe_error")}
+    found: dict[str, Any] = {"step": steps, "runs": len(seen)}
+    for name in ("pearson", "error"):
+        values = [[float(one[step][f"probe_{name}"]) for one in seen] for step in steps]
+        found[name] = [float(np.mean(each)) for each in values]
+        found[f"{name}_low"] = [min(each) for each in values]
+        found[f"{name}_high"] = [max(each) for each in values]
+    return found
 
 
 def _pass_curve(counts: IntArray, n: int) -> dict[str, float]:

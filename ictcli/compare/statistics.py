@@ -37,7 +37,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.compare.crossed import LEVEL, infer
+from ictcli.compare.crossed import LEVEL, at_bound, infer
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.types import FloatArray, IntArray
 
@@ -56,15 +56,19 @@ class Estimate:
     value: float
     low: float | None
     high: float | None
-    """None where one seed met one problem."""
+    """None where one seed met one problem, and where nothing varies, which says nothing of luck."""
     over: str
-    """`seeds and problems`; `problems`, with one seed; `seeds`, with one problem; `nothing`."""
+    """`seeds and problems`; `problems`, with one seed or of shares that are all 0 or all 1
+    (`crossed.at_bound`); `seeds`, with one problem; `nothing`."""
     seeds: int
     problems: int
     seed_sd: float | None
-    """Standard deviation over seeds, that of the problems and samples removed; None if unknown."""
+    """Standard deviation over seeds, that of the problems and samples removed; None if unknown. It
+    is cut at 0, which says that seeds are not told apart, not that they do not differ."""
     problem_sd: float | None
     """The same over problems."""
+    means_sd: float | None
+    """Standard deviation of the seeds' own means, the luck of samples in it; None with one seed."""
 
     def json(self) -> dict[str, Any]:
         return asdict(self)
@@ -75,7 +79,7 @@ class Difference(Estimate):
     """A paired difference with its two-sided tests."""
 
     p: float | None
-    """Over what the interval is over. Where all differences are equal it is `p_swap`."""
+    """Over what the interval is over; None where all differences are equal."""
     p_swap: float
     """The exact permutation test: the two runs of each seed swap labels (with one seed, the two
     values of each problem). It takes nothing of the luck for granted, but sees nothing finer than
@@ -112,9 +116,14 @@ def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Sco
 
 
 def estimate(values: FloatArray) -> Estimate:
-    """The mean of (S, N) values in [0, 1] with its interval, cut to [0, 1]; rows of NaN are left
-    out. ValueError where no run is left."""
-    return _estimate(_runs(values), 0.0)
+    """The mean of (S, N) values in [0, 1] with its interval, cut to [0, 1], or where all are 0 or
+    all 1 `at_bound`; rows of NaN are left out. ValueError where no run is left."""
+    cells = _runs(values)
+    found, bounds = _estimate(cells, 0.0), at_bound(cells)
+    if bounds is None:
+        return found
+    over = "problems" if found.problems > 1 else "seeds"
+    return replace(found, low=bounds[0], high=bounds[1], over=over)
 
 
 def difference(values: FloatArray, baseline: FloatArray) -> Difference:
@@ -127,7 +136,7 @@ def difference(values: FloatArray, baseline: FloatArray) -> Difference:
     p_swap = _swapped(units)
     return Difference(
         **asdict(found),
-        p=p_swap if known.half == 0 else known.p,
+        p=known.p,
         p_swap=p_swap,
         p_swap_least=2.0 ** (1 - len(units))
         if 2 ** len(units) <= RESAMPLES
@@ -208,6 +217,7 @@ def _estimate(cells: FloatArray, floor: float) -> Estimate:
     S, N = cells.shape
     known = infer(cells)
     over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1)) or "nothing"
+    over = "nothing" if known.half is None else over
     return Estimate(
         known.mean,
         None if known.half is None else max(floor, known.mean - known.half),
@@ -217,4 +227,5 @@ def _estimate(cells: FloatArray, floor: float) -> Estimate:
         N,
         known.seed_sd,
         known.problem_sd,
+        float(cells.mean(axis=1).std(ddof=1)) if S > 1 else None,
     )

@@ -155,10 +155,12 @@ def kept_line(kept: dict[str, float]) -> str:
     return "tokens trained (a dense warm-up aside): " + "; ".join(parts)
 
 
-def _over_seeds(found: dict[str, float | None]) -> str:
+def _over_seeds(found: dict[str, Any]) -> str:
     low, high = found["low"], found["high"]
     if low is None or high is None:
         return f"{found['value']:.3f}"
+    if min(found["value"] - low, high - found["value"]) < 0.99 * (high - low) / 2:  # cut at 0 or 1
+        return f"{found['value']:.3f} [{low:.3f}, {high:.3f}]"
     return f"{found['value']:.3f} ± {(high - low) / 2:.3f}"
 
 
@@ -203,13 +205,17 @@ def comparison(result: dict[str, Any], folder: Path, *, as_json: bool) -> None:
                     f"{own['share']:.1%}",
                     f"{own['recall']:.3f} ({blind['recall']:.3f})",
                     f"{own['precision']:.3f} ({blind['precision']:.3f})",
+                    f"{equal['share']:.1%}" if equal else "-",
                     f"{equal['recall']:.3f}" if equal else "-",
                     f"{equal['precision']:.3f}" if equal else "-",
                 ]
             )
         columns = ["method", "share", "recall (random)", "precision (random)"]
-        table([*columns, "recall at 10 %", "precision at 10 %"], body)
-        narrate("\ntrue forks kept, on the same rollouts of the model before training\n")
+        table([*columns, "near 10 %", "recall there", "precision there"], body)
+        narrate(
+            "\ntrue forks kept, on the same rollouts of the model before training; near 10 %: the "
+            "share that keep=0.1 comes to, by response or over the batch as the method takes it\n"
+        )
     for line in result["failed"]:
         narrate(f"failed: {line}")
     for line in result["notes"]:

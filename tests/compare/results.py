@@ -131,6 +131,11 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
                 "step": probed,
                 "pearson": (0.93 + 0.05 * rng.random(len(probed))).tolist(),
                 "error": (0.01 + 0.01 * rng.random(len(probed))).tolist(),
+                "runs": seeds,
+                "pearson_low": (0.9 + 0.03 * rng.random(len(probed))).tolist(),
+                "pearson_high": [0.99] * len(probed),
+                "error_low": [0.001] * len(probed),
+                "error_high": (0.02 + 0.01 * rng.random(len(probed))).tolist(),
             }
             for v in ("ict", "grpo")
         },
@@ -141,6 +146,8 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
                 "entropy": rng.dirichlet(np.linspace(1, 90, BINS)).tolist(),
                 "regime_high": 0.41,
                 "regime_low": 0.57,
+                "sure": 0.813,
+                "sure_all": 0.764,
                 **({"high_low": {"mean": 1.21, "per_seed": [1.1, 1.3]}} if v == "ict" else {}),
             }
             for v in labels

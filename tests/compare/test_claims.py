@@ -270,6 +270,9 @@ def test_predictions_are_held_to_the_paper_s_numbers() -> None:
     assert verdict((0.50, 0.01), (0.51, 0.01), (0.49, 0.01)) == "contradicted"
     assert verdict((0.97, 0.09), (0.99, 0.091), (0.98, 0.09)) == "contradicted"
     assert verdict((0.99, 0.001)) == "undecided"
+    assert verdict((0.50, 0.01), (0.50, 0.01)) == "undecided"  # equal seeds show no luck
+    (one,) = prediction_claims({"ict": [(0.99, 0.001)]})
+    assert one.numbers["pearson"] == [0.99, None, None] and " to " not in one.sentence
 
 
 def test_forks_are_compared_seed_by_seed() -> None:

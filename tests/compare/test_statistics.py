@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def test_laws_of_a_difference(S: int, N: int, seed: int) -> None:
     found, back = difference(other, first), difference(first, other)
     assert found.value == pytest.approx((other - first).mean(), abs=1e-12)
     assert back.value == -found.value and back.p == found.p and back.p_swap == found.p_swap
-    assert (back.low is None) == (S * N == 1)
+    assert (back.low is None) == (S * N == 1 or np.ptp(other - first) == 0)
     if found.low is not None and back.high is not None:
         assert -1 <= found.low <= found.value <= (found.high or 0) <= 1
         assert back.high == pytest.approx(-found.low)
@@ -149,18 +150,33 @@ def test_p_and_interval_are_one_statement() -> None:
 def test_a_variant_does_not_differ_from_itself_nor_by_rounding() -> None:
     first = np.array([[0.4, 0.6], [0.2, 0.8]])
     same = difference(first, first)
-    assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
     shifted = difference(first + 0.1, first)  # equal but for the last bits: no luck was seen
-    assert shifted.p == shifted.p_swap == 0.5
-    assert shifted.detectable is None and not shifted.differs
+    assert (same.value, same.p_swap, shifted.p_swap) == (0, 1, 0.5)
+    for found in (same, shifted):
+        assert (found.low, found.high, found.p, found.detectable) == (None,) * 4
+        assert found.over == "nothing" and not found.differs
+
+
+@pytest.mark.parametrize("N", [1, 8, 512])
+def test_shares_at_a_bound_are_bounded_by_what_would_have_shown_else(N: int) -> None:
+    """Clopper and Pearson's in closed form: at the bound nothing but 0 has chance 0.025."""
+    count = N if N > 1 else 3
+    floor, ceiling = estimate(np.zeros((3, N))), estimate(np.ones((3, N)))
+    assert (floor.low, ceiling.high) == (0, 1) and floor.high is not None
+    assert (1 - floor.high) ** count == pytest.approx(0.025)
+    assert ceiling.low == pytest.approx(1 - floor.high)
+    assert floor.over == ("problems" if N > 1 else "seeds") and floor.seed_sd is None
+    assert estimate(np.full((3, N), 0.5)).low is None and estimate(np.zeros((1, 1))).low is None
 
 
 def test_the_luck_of_seeds_and_problems_is_told_apart() -> None:
     rng = np.random.default_rng(4)
     cells = 0.5 + rng.normal(0, 0.03, (200, 1)) + rng.normal(0, 0.2, (1, 300))
-    found = estimate(np.clip(cells + rng.normal(0, 0.1, (200, 300)), 0, 1))
+    cells = np.clip(cells + rng.normal(0, 0.1, (200, 300)), 0, 1)
+    found = estimate(cells)
     assert found.seed_sd == pytest.approx(0.03, rel=0.15)
     assert found.problem_sd == pytest.approx(0.2, rel=0.15)
+    assert found.means_sd == pytest.approx(statistics.stdev(cells.mean(axis=1).tolist()))
 
 
 def test_estimates_stay_shares() -> None:

@@ -21,6 +21,7 @@ from ictcli.compare.report.forks import forks
 from ictcli.compare.report.numbers import (
     Cell,
     counted,
+    counts_told,
     figure,
     hundredths,
     interval,
@@ -68,12 +69,14 @@ def _places(result: Result, looks: Looks) -> list[Block]:
         drawn.regimes(found, looks),
     ]
     rated = any(mapping(one.get("high_low")).get("mean") is not None for one in found.values())
+    sure = all("sure" in one for one in found.values())
     columns = [
         text_column("method"),
         Column("tokens kept", ("tokens",)),
         Column("R_H, %", ("regime_high",)),
         Column("R_L, %", ("regime_low",)),
         Column("R_H : R_L", ("regime_high / regime_low",)),
+        *([Column("p > 0.99, %", ("sure",))] if sure else []),
         *([_RATIO] if rated else []),
         Column("first tenth, %", ("position first tenth",)),
         Column("top tenth of entropy, %", ("entropy top tenth",)),
@@ -89,14 +92,21 @@ def _places(result: Result, looks: Looks) -> list[Block]:
                 of(high, percent),
                 of(low, percent),
                 of(high / low if low else None),
+                *([of(one["sure"], percent)] if sure else []),
                 *([_ratio(mapping(one.get("high_low")))] if rated else []),
                 of(sum(one["position"][:tenth]), percent),
                 of(sum(one["entropy"][-tenth:]), percent),
             ]
         )
     note = ""
-    if rated:
+    if sure:
+        of_all = next(iter(found.values()))["sure_all"]
         note = (
+            "p > 0.99: kept tokens to which the model gave more than that; "
+            f"of all tokens {percent(of_all)} % are. "
+        )
+    if rated:
+        note += (
             "High : low entropy is of training, not of this batch: kept tokens above the median H1 "
             "of their step for each kept one that is not, the mean over runs and below it the "
             "smallest to the largest run. The paper gives 1.03 and 0.99, by a threshold that it "
@@ -184,7 +194,9 @@ def _probe(result: Result, looks: Looks) -> list[Block]:
     caption = (
         "Predicted against measured change of H2 at kept positions, around an optimiser step: "
         "Pearson's r and the mean absolute error at each probed step. The dashed lines are what "
-        f"the paper claims ({claimed}). Means over the seeds of {counted(len(found), 'method')}, "
+        f"the paper claims ({claimed}). Lines are means over the runs of each method "
+        f"({counts_told([one['runs'] for one in found.values()])}), bands run from the smallest to "
+        "the largest of them; "
         f"{counted(max(len(one['step']) for one in found.values()), 'probed step')} at most."
     )
     panels = [
@@ -193,7 +205,8 @@ def _probe(result: Result, looks: Looks) -> list[Block]:
     ]
     columns = [
         text_column("method"),
-        Column("probes", ("probes",)),
+        Column("runs", ("runs",)),
+        Column("probed steps", ("probed steps",)),
         Column("mean r", ("mean pearson",)),
         Column("lowest r", ("lowest pearson",)),
         Column("mean error", ("mean error",)),
@@ -201,20 +214,22 @@ def _probe(result: Result, looks: Looks) -> list[Block]:
     ]
     rows: list[list[Cell]] = []
     for label, one in found.items():
-        pearson, error = _known(one["pearson"]), _known(one["error"])
+        pearson, error = one["pearson"], one["error"]
         rows.append(
             [
                 variant(looks[label]),
+                number(one["runs"]),
                 number(len(one["step"])),
-                of(_mean(pearson), thousandths),
-                of(min(pearson, default=None), thousandths),
-                of(_mean(error), figure),
-                of(max(error, default=None), figure),
+                of(sum(pearson) / len(pearson), thousandths),
+                of(min(one["pearson_low"]), thousandths),
+                of(sum(error) / len(error), figure),
+                of(max(one["error_high"]), figure),
             ]
         )
     table = Table(
         "probe",
-        f"Predicted against measured dH2, means over seeds; the paper claims {claimed}.",
+        "Predicted against measured dH2: means over runs and steps, and the lowest r and the "
+        f"highest error of any probe of any run; the paper claims {claimed}.",
         columns,
         rows,
     )
@@ -223,7 +238,3 @@ def _probe(result: Result, looks: Looks) -> list[Block]:
 
 def _known(values: list[float | None]) -> list[float]:
     return [value for value in values if value is not None]
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ictcli.compare.report import choices, outcome, provenance, training
+from ictcli.compare.report import accuracy, choices, inference, outcome, provenance, training
 from ictcli.compare.report.document import Document, mapping
 from ictcli.compare.report.numbers import counted, listed, percent
 from ictcli.compare.report.palette import looks
@@ -19,7 +19,7 @@ def document(result: Result) -> Document:
     shown, colours = looks(result["variants"], BEFORE)
     sections = [
         outcome.verdicts(result),
-        outcome.accuracy(result, shown),
+        accuracy.accuracy(result, shown),
         outcome.differences(result, shown),
         outcome.pass_at_k(result, shown),
         training.curves(result, shown),
@@ -29,6 +29,7 @@ def document(result: Result) -> Document:
         provenance.paper(result),
         provenance.failed(result),
         provenance.limits(result),
+        inference.inference(result),
         provenance.made(result),
     ]
     methods = list(dict.fromkeys(visible(str(one["method"])) for one in result["variants"]))

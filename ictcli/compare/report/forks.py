@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ictcli.compare.forks import EQUAL_SHARE
 from ictcli.compare.report import mechanism as drawn
 from ictcli.compare.report.document import (
     Block,
@@ -30,10 +31,7 @@ def forks(result: Result, looks: Looks) -> list[Block]:
         return [
             Text("The task does not say where its true forks are, so none are compared.", "absent")
         ]
-    equal = sorted(one["equal"]["share"] for one in found if one["equal"])
-    at = f"about {100 * equal[len(equal) // 2]:.0f} % of the tokens" if equal else "an equal share"
-    if any(one["method"].split(" ")[0] == "frequent" for one in found):
-        at += " (frequent to all but as many)"
+    at = _shares(found, looks)
     batch = _batch(found[0])
     caption = (
         "True forks, the tokens at which the task's solutions part: recall is how many of them a "
@@ -47,6 +45,20 @@ def forks(result: Result, looks: Looks) -> list[Block]:
         _own(found, looks, batch),
         *_equal(found, looks, at, batch),
     ]
+
+
+def _shares(found: Sequence[dict[str, Any]], looks: Looks) -> str:
+    """The share each method comes to where all are set to the same."""
+    shares: dict[str, list[str]] = {}
+    for one in found:
+        if one["equal"]:
+            label = looks[one["method"]].label
+            label += ", all but as many" * (one["method"].split(" ")[0] == "frequent")
+            shares.setdefault(percent(one["equal"]["share"]), []).append(label)
+    told = listed([f"{share} % ({listed(labels)})" for share, labels in shares.items()])
+    if len(shares) < 2:
+        return f"{told} of the tokens" if told else "an equal share"
+    return f"as near to {100 * EQUAL_SHARE:g} % as its rule takes it, {told} of the tokens"
 
 
 def _batch(one: dict[str, Any]) -> str:
@@ -116,7 +128,7 @@ def _equal(
                 *(_gap(mapping(one.get(name))) for name in gaps),
             ]
         )
-    told = f"The same at an equal share for every method that has one to set: {at}. {batch}"
+    told = f"The same with every method that has a share set to {at}. {batch}"
     note = (
         "Below a figure stands its 95 % interval over the batch's problems (bootstrap of whole "
         "problems, since tokens of one are alike): how it would be with other problems and the "

@@ -125,12 +125,15 @@ def uniqueness(found: Mapping[str, Any]) -> Panel:
 def probe(
     which: str, title: str, found: Mapping[str, Mapping[str, Any]], looks: Looks, claimed: float
 ) -> Panel:
-    """What the paper claims is the dashed line."""
+    """Means with their band over runs; what the paper claims is the dashed line."""
 
     def paint(ax: Axes) -> None:
         for label, one in found.items():
-            known = [(s, v) for s, v in zip(one["step"], one[which], strict=True) if v is not None]
-            line(ax, looks[label], [s for s, _ in known], [v for _, v in known])
+            if one["runs"] > 1:
+                edges = one[f"{which}_low"], one[f"{which}_high"]
+                ink = looks[label].ink
+                ax.fill_between(one["step"], *edges, color=ink, alpha=0.15, linewidth=0)
+            line(ax, looks[label], one["step"], one[which])
         ax.axhline(claimed, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
         ax.set_xlabel("step")
         if which == "error":

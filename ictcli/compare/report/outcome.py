@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ictcli.compare.crossed import LEVEL
 from ictcli.compare.report import figures
 from ictcli.compare.report.document import (
     Block,
@@ -18,7 +19,6 @@ from ictcli.compare.report.document import (
     text_column,
 )
 from ictcli.compare.report.numbers import (
-    ABSENT,
     counted,
     counts_told,
     interval,
@@ -41,6 +41,8 @@ FAMILIES = {
     None: "Judged seed by seed against bounds, without a p",
 }
 """The groups of verdicts: the families of `ictcli.compare.claims`, and what has no test."""
+MARK = " \u2020"
+"""Behind the name of a verdict that the permutation test alone could not support."""
 Result = dict[str, Any]
 
 
@@ -69,9 +71,28 @@ def verdicts(result: Result) -> Section:
     for family, title in FAMILIES.items():
         mine = [c for c in claims if _family(c) == family]
         if mine:
-            shown = [(c["verdict"], visible(c["name"]), sentence(c["sentence"])) for c in mine]
+            shown = [
+                (c["verdict"], visible(c["name"]) + MARK * _on_law(c), sentence(c["sentence"]))
+                for c in mine
+            ]
             blocks += [Text(_titled(title, mine), "family"), Claims(shown)]
-    return Section("verdicts", "Verdicts", [*blocks, Text(meaning, "note")])
+    blocks.append(Text(meaning, "note"))
+    floors = sorted({mapping(c["numbers"])["p_swap_least"] for c in claims if _on_law(c)})
+    if floors:
+        least = listed([p_value(floor) for floor in floors])
+        on_law = (
+            f"{MARK.strip()} marks a verdict that rests on the luck of runs being about normal: "
+            f"the exact permutation test, which does not, cannot go below p = {least} with so few "
+            "seeds, so it alone could support none of those."
+        )
+        blocks.append(Text(on_law, "note"))
+    return Section("verdicts", "Verdicts", blocks)
+
+
+def _on_law(claim: dict[str, Any]) -> bool:
+    """Whether a verdict was reached that the permutation test of so many seeds never could."""
+    least = mapping(claim.get("numbers")).get("p_swap_least")
+    return claim["verdict"] != "undecided" and least is not None and least > LEVEL
 
 
 def _family(claim: dict[str, Any]) -> str | None:
@@ -86,64 +107,6 @@ def _titled(title: str, claims: list[dict[str, Any]]) -> str:
         return title
     together = f"{tests} tests corrected together" if tests > 1 else "one test"
     return f"{title} ({together})"
-
-
-def accuracy(result: Result, looks: Looks) -> Section:
-    found: Any = result["estimates"]
-    if not found:
-        absent = "No run was evaluated, so there is no pass@k."
-        return Section("accuracy", "Accuracy after training", [Text(absent, "absent")])
-    columns = [text_column("method"), Column("seeds", ("seeds",))]
-    for metric in found:
-        columns += [
-            Column(f"{metric}, %", (metric,)),
-            Column("95 % interval", (f"{metric} low", f"{metric} high")),
-        ]
-    columns.append(Column("sd over seeds", (f"{next(iter(found))} sd over seeds",)))
-    labels = list(dict.fromkeys(label for mine in found.values() for label in mine))
-    rows = [
-        [
-            variant(looks[label]),
-            number(next(mine[label]["seeds"] for mine in found.values() if label in mine)),
-            *(
-                cell
-                for mine in found.values()
-                for one in [mine.get(label) or dict.fromkeys(("value", "low", "high"))]
-                for cell in (of(one["value"], percent), interval(one["low"], one["high"], percent))
-            ),
-            of(mapping(next(iter(found.values())).get(label)).get("seed_sd"), percent),
-        ]
-        for label in labels
-    ]
-    caption = (
-        "Share of problems solved: pass@k is the chance that at least one of k samples is correct. "
-        f"From {sizes(result)}."
-    )
-    note = " ".join(
-        [
-            *_generality({one.get("over") for mine in found.values() for one in mine.values()}),
-            "The standard deviation over seeds, in points, is of "
-            f"{next(iter(found))} with the luck of problems and samples taken out. "
-            f"{ABSENT} stands for what is not known.",
-        ]
-    )
-    return Section(
-        "accuracy",
-        "Accuracy after training",
-        [Table("accuracy", caption, columns, rows, note)],
-    )
-
-
-def _generality(over: set[Any]) -> list[str]:
-    """For what the intervals hold, where they are over that."""
-    told = {
-        "seeds and problems": "The intervals are over seeds and problems together: they say where "
-        "the figure would lie with other seeds and other problems of the same kind.",
-        "problems": "Where there is one seed the interval is over problems alone: it says nothing "
-        "of how another seed would have turned out.",
-        "seeds": "With one problem the interval is over seeds alone.",
-    }
-    return [text for name, text in told.items() if name in over]
 
 
 def differences(result: Result, looks: Looks) -> Section:
@@ -184,10 +147,13 @@ def differences(result: Result, looks: Looks) -> Section:
             ]
             for label, one in mine.items()
         ]
+        corrected = (
+            f"p, Holm, is corrected over {counted(family, 'difference')} from {baseline}, not as "
+            "the verdicts are"
+        )
+        corrected = corrected if family else "none shows any luck, so none has an interval or a p"
         caption = (
-            f"{metric}: differences from {baseline}, in points; p, Holm, is corrected over "
-            f"{counted(family, 'difference')} from {baseline}, not as the verdicts are. "
-            f"From {sizes(result)}."
+            f"{metric}: differences from {baseline}, in points; {corrected}. From {sizes(result)}."
         )
         blocks.append(Table(f"differences-{metric}", caption, _columns(metric, family), rows))
     others = "seeds and problems" if any(one["seeds"] > 1 for one in every) else "problems"
@@ -240,7 +206,7 @@ def _columns(metric: str, family: int) -> list[Column]:
         Column("difference", (f"{metric} difference",)),
         Column("95 % interval", ("low", "high")),
         Column("p", ("p",)),
-        Column(f"p, Holm over {family}", ("p_holm",)),
+        Column(f"p, Holm over {family}" if family else "p, Holm", ("p_holm",)),
         Column("p by swaps", ("p_swap",)),
         Column("its floor", ("p_swap_least",)),
         Column("detectable", ("detectable",)),
@@ -257,10 +223,7 @@ def pass_at_k(result: Result, looks: Looks) -> Section:
     if len(ks) < 2:
         absent = "One sample a problem was drawn, so there is no curve of pass@k against k."
         return Section("passk", title, [Text(absent, "absent")])
-    caption = (
-        "pass@k against k, the mean over runs and problems. Curves that meet at the right differ "
-        f"in how often they solve a problem, not in which they can solve. From {sizes(result)}."
-    )
+    caption = f"pass@k against k, the mean over runs and problems. From {sizes(result)}."
     keys = [looks[label].key() for label in found]
     columns = [text_column("method"), *(Column(f"k = {k}", (f"pass@{k}",)) for k in ks)]
     rows = [

@@ -34,6 +34,14 @@ from ictcli.compare.report.palette import Looks, variant
 from ictcli.inspect.pieces import visible
 
 Result = dict[str, Any]
+WEIGHED = (
+    "weigh their tokens differently (a mean over each sequence, over all kept tokens, over a "
+    "constant length), so the same rate is a larger step for some than for others"
+)
+WHY_TUNED = (
+    f"Why the learning rate is chosen for each method: methods {WEIGHED}. A rate that suits one "
+    "could decide the comparison."
+)
 LAST = {
     "reward": "reward",
     "entropy": "H1",
@@ -185,9 +193,41 @@ def tuning(result: Result, looks: Looks) -> Section:
         f"coarse guide. {ABSENT} stands for a tuning run that failed."
     )
     blocks: list[Block] = [Table("tuning", caption, columns, rows, note)]
-    if not tunes_rate(result):
+    if edge := _at_edge(result):
+        blocks.append(Text(edge, "absent"))
+    if tunes_rate(result):
+        blocks.append(Text(WHY_TUNED, "note"))
+    else:
         blocks.append(Text(f"The learning rate was not tuned. {_rates(result)}", "absent"))
     return Section("tuning", title, blocks)
+
+
+def _at_edge(result: Result) -> str:
+    """Which methods ended at the smallest or the largest of the values that were tried."""
+    ends: dict[str, list[str]] = {}
+    for one in result["variants"]:
+        tried = {setting: _value(setting) for setting in mapping(one["tuned"])}
+        chosen = one.get("chosen")
+        values = [value for value in tried.values() if value is not None]
+        if chosen in tried and len(values) == len(tried) > 1:
+            end = "largest" if tried[chosen] == max(values) else "smallest"
+            if tried[chosen] in (min(values), max(values)):
+                told = f"{visible(chosen)}, the {end} of {len(tried)}"
+                ends.setdefault(told, []).append(visible(one["label"]))
+    if not ends:
+        return ""
+    told = "; ".join(f"{listed(labels)} ({end})" for end, labels in ends.items())
+    return (
+        f"Chosen at the edge of the grid: {told}. A value beyond it may be better, and by more for "
+        "some methods than for others: a wider grid would tell."
+    )
+
+
+def _value(setting: str) -> float | None:
+    try:
+        return float(setting.partition("=")[2])
+    except ValueError:
+        return None
 
 
 def tunes_rate(result: Result) -> bool:
@@ -211,9 +251,7 @@ def _rates(result: Result) -> str:
     else:
         trained = f"Every method trained at the same learning rate ({rates}). Methods"
     return (
-        f"{trained} weigh their tokens differently (a mean over each sequence, over all kept "
-        "tokens, over a constant length), so the same rate is a larger step for some than for "
-        "others, and one rate is not fair to all of them. A difference between methods of "
-        "different normalisation can come from that alone"
+        f"{trained} {WEIGHED}, and one rate is not fair to all of them. A difference between "
+        "methods of different normalisation can come from that alone"
         + ("." if swept else "; --tune lr=... chooses a rate for each.")
     )

@@ -1,0 +1,137 @@
+"""What the report says in words is so of its result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from results import HOSTILE, result
+
+from ictcli.compare.report.contents import document
+from ictcli.compare.report.markdown import markdown
+from ictcli.compare.result import _probed
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return result()
+
+
+@given(st.integers(2, 4), st.integers(0, 99))
+def test_the_band_of_the_probe_holds_every_run(seeds: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    r = rng.uniform(-1, 1, (seeds, 3))
+    names = "probe_pearson", "probe_error"
+    runs = [
+        [{"step": 9}, *({"step": s, **dict.fromkeys(names, v)} for s, v in enumerate(one))]
+        for one in r.tolist()
+    ]
+    probe = _probed([runs[0] + [{"step": 7, **dict.fromkeys(names, 9.0)}], *runs[1:]])
+    # a step that one run alone has probed is left out
+    assert probe["step"] == [0, 1, 2] and probe["runs"] == seeds
+    for name in ("pearson", "error"):
+        assert probe[name] == pytest.approx(r.mean(axis=0))
+        assert probe[f"{name}_low"] == r.min(axis=0).tolist()
+        assert probe[f"{name}_high"] == r.max(axis=0).tolist()
+
+
+def told(found: dict[str, Any]) -> str:
+    """The report's words, without its figures."""
+    return markdown(document(found))
+
+
+def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -> None:
+    def variants(**changed: Any) -> list[dict[str, Any]]:
+        return [{**one, "failed": 0, **changed} for one in found["variants"]]
+
+    same = told({**found, "variants": variants(tuned=None), "failed": []})
+    assert "trained at the same learning rate (0.0002)" in same and "ran with each of them" in same
+    swept = variants(tuned=None)
+    for place, one in enumerate(swept):
+        rate = ("1e-4", "2e-4")[place % 2]
+        one |= {"lr": float(rate), "overrides": [f"lr={rate}"]}
+    text = told({**found, "variants": swept})
+    assert "was swept: every method stands here at each of 0.0001 and 0.0002" in text
+    assert "same learning rate (" not in text
+    other = variants(tuned={"method.keep=0.2": {"pass@1": 0.4, "pass@4": 0.6}})
+    text = told({**found, "variants": other})
+    assert "The learning rate was not tuned." in text and "Nothing was tuned" not in text
+    assert "was not chosen for each method" in text
+    text = told(found)
+    assert "was not chosen for each method" not in text
+    assert "Not every method finished each: stapo finished 5 of 6" in text
+    one_seed = result(1)
+    text = told(one_seed)
+    assert "seeds and problems together" not in text and "interval is over problems alone" in text
+    assert "step of training, of one seed." in text and "other seeds and problems;" not in text
+
+
+def test_a_choice_at_the_edge_of_the_grid_is_told(found: dict[str, Any]) -> None:
+    def text(**chosen: str) -> str:
+        variants = [{**one, "chosen": chosen.get(one["label"])} for one in found["variants"]]
+        return told({**found, "variants": variants})
+
+    inner = text(ict="lr=2e-4", grpo="lr=2e-4")
+    assert "edge of the grid" not in inner and "Why the learning rate is chosen" in inner
+    edge = text(ict="lr=4e-4", grpo="lr=4e-4", stapo="lr=1e-4", random="lr=2e-4")
+    ends = "ict and grpo (lr=4e-4, the largest of 3); stapo (lr=1e-4, the smallest of 3)."
+    assert f"Chosen at the edge of the grid: {ends}" in edge
+
+
+def test_shares_that_are_not_equal_are_named(found: dict[str, Any]) -> None:
+    shares = {"ict": 0.111, "random": 0.111, "entropy20": 0.1}
+    forks = [one for one in found["forks"] if one["method"] in shares]
+    forks = [{**one, "equal": {**one["equal"], "share": shares[one["method"]]}} for one in forks]
+    text = told({**found, "forks": forks})
+    assert "11.1 % (ict and random) and 10.0 % (entropy20) of the tokens" in text
+
+
+def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) -> None:
+    (claim,) = [one for one in found["claims"] if one["name"] == "ict is better than grpo: pass@1"]
+    for verdict, least, marked in (
+        ("supported", 0.0625, True),
+        ("supported", 0.03125, False),
+        ("undecided", 0.0625, False),
+    ):
+        numbers = {**claim["numbers"], "p_swap_least": least}
+        text = told({**found, "claims": [{**claim, "verdict": verdict, "numbers": numbers}]})
+        assert ("\u2020 marks" in text) == ("pass@1 \u2020." in text) == marked
+
+
+def test_what_did_not_vary_is_told_as_that(found: dict[str, Any]) -> None:
+    floor = {"value": 0.0, "low": 0.0, "high": 0.03, "over": "problems", "seed_sd": None}
+    one = {**found["estimates"]["pass@1"]["grpo"], "seed_sd": 0.0, "means_sd": 0.012}
+    assert "every sample was wrong" not in told(found)
+    mine = {**found["estimates"]["pass@1"], "grpo": one, "ict": {**one, **floor}}
+    text = told({**found, "estimates": {"pass@1": mine}})
+    assert "Clopper and Pearson over problems" in text and "| 1.2 | not told from 0 |" in text
+    assert "| 0.0 | 0.0 to 3.0 | 1.2 | \u2013 |" in text
+    assert "Where there is one seed" not in text
+    still = dict.fromkeys(("low", "high", "p", "p_holm", "detectable"))
+    row = {**found["differences"]["pass@1"]["ict"], **still}
+    assert "none has an interval" in told({**found, "differences": {"pass@1": {"ict": row}}})
+
+
+def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> None:
+    claims = [dict(claim) for claim in found["claims"]]
+    row = dict(found["differences"]["pass@1"]["ict"])
+    (claim,) = [one for one in claims if one["name"] == "ict is better than grpo: pass@1"]
+    claim["numbers"] = {**claim["numbers"], "p_holm": 0.04, "seeds": 5}
+    row |= {"p_holm": 0.06}
+    mine = {**found["differences"]["pass@1"], "ict": row}
+    differences = {**found["differences"], "pass@1": mine}
+    text = told({**found, "claims": claims, "differences": differences})
+    told_apart = "ict, pass@1: p 0.04 over the 6 tests of its verdict's group, 0.06"
+    tests = claim["numbers"]["tests"]
+    assert told_apart.replace("6 tests", f"{tests} tests") in text
+    del mine["stapo"]
+    differences["pass@4"] = dict(mine)
+    text = told({**found, "claims": claims, "differences": differences})
+    assert "no seed finished both them and grpo: stapo." in text
+    text = told({**found, "notes": ["stapo is left out: none of its 5 runs finished."]})
+    assert text.index("stapo is left out") < text.index("**supported**")
+    chosen = [{**one, "chosen": f"lr=4e-4 {HOSTILE}"} for one in found["variants"]]
+    assert "| lr=4e-4 &lt;/script" in told({**found, "variants": chosen})
