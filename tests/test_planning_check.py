@@ -62,14 +62,16 @@ def test_a_small_held_out_part_is_noted(tmp_path: Path, asked: int, skip: int) -
 
 
 def test_the_plan_takes_prompts_as_long_as_they_may_be() -> None:
-    def prompt(*overrides: str, **more: int) -> int:
-        found = look_ahead(load_recipe("quickstart", ["engine.backend=torch", *overrides]), **more)
+    def planned(*overrides: str, prompt: int = 256) -> int:
+        found = look_ahead(
+            load_recipe("quickstart", ["engine.backend=torch", *overrides]), prompt=prompt
+        )
         assert found is not None and found.plan is not None
         return found.plan.prompt
 
-    bare = prompt()
-    assert prompt("prompt.max_tokens=20") == 20 < bare == prompt("prompt.max_tokens=9999")
-    assert prompt(prompt=30) == 30 and prompt("prompt.max_tokens=20", prompt=30) == 20
+    bare = planned()
+    assert planned("prompt.max_tokens=20") == 20 < bare == planned("prompt.max_tokens=9999")
+    assert planned(prompt=30) == 30 and planned("prompt.max_tokens=20", prompt=30) == 20
 
 
 def test_of_two_limits_the_smaller_counts() -> None:

@@ -1,4 +1,4 @@
-"""The options of commands that take long: --nice, --threads and --awake; and a check of numbers."""
+"""The options of commands that take long: --nice, --threads and --awake."""
 
 from __future__ import annotations
 
