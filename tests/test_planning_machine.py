@@ -99,7 +99,7 @@ def test_a_run_is_planned_for_the_device_its_engine_has(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     engines, seen = list[Engine](), list[tuple[Recipe, Room]]()
 
-    def choose(recipe: Recipe, recorded: Any, say: Any, here: Room) -> None:
+    def choose(recipe: Recipe, recorded: Any, say: Any, here: Room, prompt: int) -> None:
         seen.append((recipe, here))
         raise SeenError
 
