@@ -31,7 +31,7 @@ from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
-from ictcli.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.settings import EngineSettings, OptimizerSettings
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import ROW_STATS, FloatArray, Rollouts, Sampling
 

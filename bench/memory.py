@@ -31,7 +31,6 @@ from ictcli.engine import build_engine
 from ictcli.planning.peaks import Plan, plan
 from ictcli.planning.shapes import read_shape
 from ictcli.recipe import Recipe, check
-from ictcli.step import wanted_stats
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import Sampling
 
@@ -170,7 +169,7 @@ def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
     if recipe.kl > 0:
         engine.keep_reference()
     prompt = [2 + i % 14 for i in range(prompt_tokens)]
-    sampling, wanted = Sampling(recipe.max_tokens, recipe.temperature), wanted_stats(recipe)
+    sampling, wanted = Sampling(recipe.max_tokens, recipe.temperature), recipe.wanted_stats
 
     def peak(work: Callable[[], object]) -> int:
         return highest(engine, work)

@@ -41,7 +41,7 @@ from mlxrl.train import batch_from_rollouts, optimizer_step
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import normalise
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import ROW_STATS, Sampling
 

@@ -85,7 +85,7 @@ def ours(folder: str, a: argparse.Namespace) -> None:
     from ictcli.algorithm.selection import top_share
     from ictcli.algorithm.weights import normalise
     from ictcli.engine import build_engine
-    from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+    from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
     from ictcli.types import ROW_STATS, Sampling
 
     engine = build_engine(

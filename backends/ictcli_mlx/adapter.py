@@ -14,10 +14,10 @@ from mlx.utils import tree_unflatten
 from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
 from mlx_lm.utils import dequantize_model
 
-from ictcli.adapters import base_of, first_values, in_layout, read_config
+from ictcli.engine.adapters import base_of, first_values, in_layout, read_config
+from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.errors import UserError, nearest
-from ictcli.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from ictcli.settings import AdapterSettings
+from ictcli.recipe.settings import AdapterSettings
 
 from .files import flat, read_arrays, write_arrays
 from .model import ADAPTED, is_quantised, model_dtype

@@ -22,10 +22,10 @@ import numpy as np
 from mlx.utils import tree_map, tree_unflatten
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.packing import Tally
 from ictcli.errors import RunFailedError
-from ictcli.packing import Tally
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
 
 from .crew import Crew, Message

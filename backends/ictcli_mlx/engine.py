@@ -15,13 +15,13 @@ from mlx.utils import tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.algorithm.objective import Objective
-from ictcli.budget import Budget
 from ictcli.engine import launched
+from ictcli.engine.budget import Budget
+from ictcli.engine.models import locate, weights_fingerprint
+from ictcli.engine.packing import Tally
 from ictcli.errors import UserError
-from ictcli.models import locate, weights_fingerprint
-from ictcli.packing import Tally
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import adapter, sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
-from ictcli.budget import OverLimitError
+from ictcli.engine.budget import OverLimitError
 
 CACHE_SHARE = 8
 """Of the limit, one part in so many may be kept as freed buffers."""

@@ -21,9 +21,9 @@ from safetensors import safe_open
 from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from ictcli.engine.models import Source, rope_settings, stop_ids
 from ictcli.errors import EngineMissingError, UserError
-from ictcli.models import Source, rope_settings, stop_ids
-from ictcli.settings import EngineSettings
+from ictcli.recipe.settings import EngineSettings
 
 from .files import flat, read_arrays, write_arrays
 
@@ -67,7 +67,7 @@ class Loaded:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """Ids that end a response (`ictcli.models.stop_ids`)."""
+        """Ids that end a response (`ictcli.engine.models.stop_ids`)."""
         return stop_ids(self.tokenizer, self.config.get("eos_token_id"))
 
 

@@ -10,7 +10,7 @@ import mlx.optimizers as optim
 from mlx.utils import tree_map, tree_map_with_path, tree_unflatten
 
 from ictcli.errors import UserError
-from ictcli.settings import OptimizerSettings
+from ictcli.recipe.settings import OptimizerSettings
 
 from .files import flat
 

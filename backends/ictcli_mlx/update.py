@@ -1,4 +1,4 @@
-"""One optimiser step on L = -sum w * Psi, and the passes it is made of (`ictcli.packing`)."""
+"""One optimiser step on L = -sum w * Psi, pass by pass (`ictcli.engine.packing`)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map
 
-from ictcli import packing
 from ictcli.algorithm.objective import Objective, k3, surrogate
 from ictcli.algorithm.quantities import entropy
-from ictcli.budget import Budget
+from ictcli.engine import packing
+from ictcli.engine.budget import Budget
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 from .files import number

@@ -24,10 +24,10 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ictcli.adapters import base_of, first_values, in_layout
+from ictcli.engine.adapters import base_of, first_values, in_layout
+from ictcli.engine.models import ADAPTER_CONFIG, PEFT_WEIGHTS
 from ictcli.errors import UserError, nearest
-from ictcli.models import ADAPTER_CONFIG, PEFT_WEIGHTS
-from ictcli.settings import AdapterSettings
+from ictcli.recipe.settings import AdapterSettings
 
 from .model import blocks
 

@@ -17,11 +17,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
-from ictcli.budget import Budget
+from ictcli.engine.budget import Budget
+from ictcli.engine.models import locate, rope_settings, snapshot, weights_fingerprint
+from ictcli.engine.packing import Tally
 from ictcli.errors import RunFailedError, UserError
-from ictcli.models import locate, rope_settings, snapshot, weights_fingerprint
-from ictcli.packing import Tally
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import sample, update

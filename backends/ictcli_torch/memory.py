@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import torch
 
-from ictcli.memory import forget_peak, peak_rss, says_full
+from ictcli.engine.memory import forget_peak, peak_rss, says_full
 
 M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
 """glibc's name for the size from which a block is the system's own; that of a large model."""

@@ -13,10 +13,10 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from ictcli import models
+from ictcli.engine import models
+from ictcli.engine.models import Source
 from ictcli.errors import UserError
-from ictcli.models import Source
-from ictcli.settings import EngineSettings
+from ictcli.recipe.settings import EngineSettings
 
 from .linear import by_onednn
 
@@ -104,7 +104,7 @@ def recomputing(model: Any, active: bool) -> Generator[None]:
 
 
 def stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Ids that end a response (`ictcli.models.stop_ids`)."""
+    """Ids that end a response (`ictcli.engine.models.stop_ids`)."""
     return models.stop_ids(tokenizer, model.generation_config.eos_token_id)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ictcli.errors import UserError
-from ictcli.settings import OptimizerSettings
+from ictcli.recipe.settings import OptimizerSettings
 
 MOMENTS = {
     "adamw": ("exp_avg", "exp_avg_sq", "step"),

@@ -1,4 +1,4 @@
-"""One optimiser step on L = -sum w * Psi, and the passes it is made of (`ictcli.packing`)."""
+"""One optimiser step on L = -sum w * Psi, pass by pass (`ictcli.engine.packing`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ictcli import packing
 from ictcli.algorithm.objective import Objective, k3, surrogate
 from ictcli.algorithm.quantities import entropy
-from ictcli.budget import Budget
+from ictcli.engine import packing
+from ictcli.engine.budget import Budget
 from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
 from .model import head_only_at, text_config

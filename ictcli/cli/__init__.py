@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from ictcli import __version__
+from ictcli.engine.memory import says_full
 from ictcli.errors import UserError, nearest
-from ictcli.memory import says_full
 
 COMMANDS = (
     "train",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ictcli.cli.laptop import considerate, finite
+from ictcli.cli.process import finite, nice_and_awake
 from ictcli.cli.train import BACKENDS
 
 
@@ -76,7 +76,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[in
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
-@considerate
+@nice_and_awake
 def command(
     models: tuple[str, ...],
     names: str,
@@ -120,13 +120,13 @@ def command(
     ictcli eval MODEL --bench gpqa_diamond --data gpqa_diamond.jsonl --resume
     ictcli eval MODEL --bench mine.csv --columns prompt=frage --columns gold=antwort
     """
-    from ictcli import plugins
     from ictcli.console import EvalProgress, evaluations, narrate
     from ictcli.errors import UserError
     from ictcli.evaluation.asking import examples_of, table_of, template_text
     from ictcli.evaluation.request import Request, find_benchmarks, find_contenders
     from ictcli.evaluation.session import run
-    from ictcli.settings import ColumnSettings, HubSettings
+    from ictcli.recipe import plugins
+    from ictcli.recipe.settings import ColumnSettings, HubSettings
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")

@@ -46,13 +46,13 @@ def command(
     ictcli export runs/mine --merge --push me/mine
     ictcli export runs/mine --checkpoint best
     """
-    from ictcli.checkpoints import pick
     from ictcli.console import benchmark_of, narrate
     from ictcli.errors import UserError
-    from ictcli.exporting import make
-    from ictcli.exporting.push import open_repository, push
+    from ictcli.export import make
+    from ictcli.export.push import open_repository, push
     from ictcli.recipe import load_recipe
     from ictcli.runs import is_run
+    from ictcli.runs.checkpoints import pick
 
     if not is_run(run):
         raise UserError(f"{run} is not a run folder: it has no recipe.toml.", "ictcli export RUN")

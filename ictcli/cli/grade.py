@@ -35,9 +35,9 @@ def command(
     ictcli grade answers.jsonl
     ictcli grade answers.jsonl --kind integer --pattern '^A: (.*)$' --out verdicts.jsonl
     """
-    from ictcli import plugins
     from ictcli.console.verdicts import graded
     from ictcli.errors import UserError
+    from ictcli.recipe import plugins
     from ictcli.rewards import Limits, find_verifier
     from ictcli.rewards.files import grade_file, read_rows, write_rows
 

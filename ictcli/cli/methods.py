@@ -10,9 +10,9 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(plugin_files: tuple[str, ...], as_json: bool) -> None:
     """List the methods: what each trains, its options and its source."""
-    from ictcli import plugins
     from ictcli.algorithm.methods import METHODS
     from ictcli.console import rows
+    from ictcli.recipe import plugins
 
     for file in plugin_files:
         plugins.load(file)

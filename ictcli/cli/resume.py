@@ -6,20 +6,20 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli.laptop import laptop
+from ictcli.cli.process import process_options
 
 
 @click.command("resume")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@laptop
+@process_options
 def command(folder: Path, as_json: bool, threads: int | None) -> None:
     """Continue RUN from its last checkpoint, exactly as if it had never stopped."""
     from ictcli.console import narrate, report, watcher
-    from ictcli.launch import launch
     from ictcli.recipe import with_threads
     from ictcli.runs import Run
-    from ictcli.summary import finished
+    from ictcli.train.evaluations import finished
+    from ictcli.train.launch import launch
 
     run, recipe = Run.open(folder)
     with run:

@@ -30,7 +30,7 @@ def ls(folder: Path, as_json: bool) -> None:
     ictcli runs ls runs/compare-chain-compare --json
     """
     from ictcli.errors import UserError
-    from ictcli.history.listing import list_runs
+    from ictcli.runs.list import list_runs
 
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}.", "ictcli train quickstart makes one")
@@ -48,7 +48,7 @@ def ls(folder: Path, as_json: bool) -> None:
 @JSON
 def show(run: Path, as_json: bool) -> None:
     """Show what RUN was asked, where it ran, how far it came, what it reached and takes up."""
-    from ictcli.history.detail import detail
+    from ictcli.runs.show import detail
 
     _check(run)
     found = detail(run)
@@ -77,7 +77,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
         raise UserError("It takes two runs to differ.", "ictcli runs diff RUN OTHER")
     for run in runs:
         _check(run)
-    from ictcli.history.difference import difference
+    from ictcli.runs.diff import difference
 
     found = difference(runs)
     if as_json:
@@ -90,7 +90,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 
 def _check(run: Path) -> None:
     from ictcli.errors import UserError
-    from ictcli.history.listing import find_runs
+    from ictcli.runs.list import find_runs
 
     if list(find_runs(run, 0)) != [run]:
         raise UserError(f"{run} is not a run folder.", "ictcli runs ls lists the runs there are")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli.laptop import finite, laptop
+from ictcli.cli.process import finite, process_options
 
 BACKENDS = click.Choice(["auto", "torch", "mlx"])
 
@@ -25,7 +25,7 @@ BACKENDS = click.Choice(["auto", "torch", "mlx"])
     help="With --dry-run: plan for a machine of so much memory, on CUDA for such a GPU.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary, or the plan, as JSON.")
-@laptop
+@process_options
 def command(
     recipe: str,
     overrides: tuple[str, ...],
@@ -44,11 +44,11 @@ def command(
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
     from ictcli.console import examples, narrate, plan, report, watcher
-    from ictcli.launch import launch
     from ictcli.planning.advice import look_ahead
     from ictcli.planning.check import check
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
+    from ictcli.train.launch import launch
 
     extra = [f"engine.backend={backend}"] if backend else []
     extra += [f"engine.threads={threads}"] if threads else []

@@ -10,11 +10,11 @@ import numpy as np
 
 from ictcli.compare.plan import Variant
 from ictcli.engine import Engine
-from ictcli.prompts import fitted
 from ictcli.recipe import Recipe
-from ictcli.settings import UpdateSettings
-from ictcli.step import Batch, fork_mask, sample_batch, select
+from ictcli.recipe.settings import UpdateSettings
 from ictcli.tasks.prepare import prepare
+from ictcli.tasks.prompts import fitted
+from ictcli.train.step import Batch, fork_mask, sample_batch, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 PROBLEMS = 64

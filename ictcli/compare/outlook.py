@@ -16,9 +16,10 @@ from ictcli.compare.plan import Member
 from ictcli.compare.runs import told
 from ictcli.console.plain import RunWatcher
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.launch import launch
+from ictcli.files import numbered
 from ictcli.recipe import Recipe
-from ictcli.runs import Run, is_run, numbered
+from ictcli.runs import Run, is_run
+from ictcli.train.launch import launch
 
 PROBLEMS = 32
 """Evaluated at most, to measure what a problem takes."""

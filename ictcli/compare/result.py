@@ -19,8 +19,8 @@ from ictcli.compare.table import rows_of
 from ictcli.compare.trained import recalls, series, trained
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
-from ictcli.launch import environment
 from ictcli.recipe import Recipe, to_toml
+from ictcli.train.launch import environment
 from ictcli.types import IntArray
 
 FORMAT = 2

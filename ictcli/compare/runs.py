@@ -22,9 +22,9 @@ from ictcli.compare.plan import Member, is_unused
 from ictcli.console.plain import RunWatcher, duration
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import write_text
-from ictcli.launch import finish_step_on_interrupt, launch
 from ictcli.recipe import Recipe, to_toml, with_threads
 from ictcli.runs import Run, is_run
+from ictcli.train.launch import finish_step_on_interrupt, launch
 
 Summaries = dict[Path, dict[str, Any]]
 Watch = Callable[[Recipe, Path], AbstractContextManager[RunWatcher]]

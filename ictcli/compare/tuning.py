@@ -11,7 +11,7 @@ from ictcli.compare.plan import Member, Variant
 from ictcli.compare.runs import Summaries
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe
-from ictcli.step import task_of
+from ictcli.train.step import task_of
 
 METRIC = "pass@1"
 

@@ -20,10 +20,10 @@ from ictcli.errors import UserError
 from ictcli.evaluation.tables import interval
 from ictcli.planning.advice import Outlook
 from ictcli.recipe import Recipe
-from ictcli.step import mini_batches
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.own import is_own
 from ictcli.tasks.prepare import prepare
+from ictcli.train.step import mini_batches
 
 __all__ = [
     "EvalProgress",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ictcli.console.plain import figure, narrate
 from ictcli.console.table import table
-from ictcli.inspect.pieces import sign, visible
+from ictcli.text import sign, visible
 
 MOST = 8
 """Of the group's deepest shaded tokens, printed with all their figures."""

@@ -19,9 +19,9 @@ from ictcli.console.inspect_frame import Cursor, Frame, Palette
 from ictcli.console.inspect_keys import Keys, raw
 from ictcli.console.plain import figure, narrate
 from ictcli.errors import UserError
-from ictcli.inspect.pieces import sign
 from ictcli.inspect.request import Session
 from ictcli.inspect.view import View, shading
+from ictcli.text import sign
 
 BESIDE = 70
 """Cells that the two tables of candidates take beside each other."""

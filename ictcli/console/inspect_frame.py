@@ -11,9 +11,9 @@ from rich.text import Text
 
 from ictcli.console.inspect_lines import cell, fit, last_cells, packed
 from ictcli.console.live import BLOCKS
-from ictcli.inspect.pieces import sign, visible
 from ictcli.inspect.record import Recorded
 from ictcli.inspect.view import LEVELS, View, level, regime
+from ictcli.text import sign, visible
 
 WIDEST = 14
 """Cells of the widest token in the grid; a longer one ends in an ellipsis."""

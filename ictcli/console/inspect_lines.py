@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from ictcli.inspect.pieces import sign
+from ictcli.text import sign
 
 
 def cell(piece: str, width: int) -> str:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ictcli.console.plain import RunWatcher, figure, passes
 from ictcli.recipe import Recipe
-from ictcli.trainer import Step
+from ictcli.train.loop import Step
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = (

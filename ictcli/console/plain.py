@@ -10,7 +10,7 @@ from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
-from ictcli.trainer import Step
+from ictcli.train.loop import Step
 
 
 def narrate(text: str) -> None:

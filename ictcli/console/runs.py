@@ -16,9 +16,9 @@ from ictcli.console.live import printable, sparkline
 from ictcli.console.plain import duration, narrate
 from ictcli.console.table import stdout_width, table
 from ictcli.evaluation.tables import Grid, interval
-from ictcli.history.detail import flat
-from ictcli.history.listing import Entry
-from ictcli.history.reading import count
+from ictcli.runs.list import Entry
+from ictcli.runs.read import count
+from ictcli.runs.show import flat
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
 WAYS = (

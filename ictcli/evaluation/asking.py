@@ -9,8 +9,8 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from ictcli.errors import UserError, nearest
-from ictcli.settings import QUESTION, TEMPLATES, Example, Table
-from ictcli.tasks.examples import read_examples
+from ictcli.recipe.files import read_examples
+from ictcli.recipe.settings import QUESTION, TEMPLATES, Example, Table
 
 T = TypeVar("T", bound=Table)
 

@@ -8,15 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ictcli import prompts
 from ictcli.engine import Engine
 from ictcli.evaluation import samples as files
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, bootstrap_mean, pass_at_k
 from ictcli.evaluation.samples import Sample
+from ictcli.recipe.settings import PromptSettings
 from ictcli.seeds import seed_of
-from ictcli.settings import PromptSettings
-from ictcli.tasks import Domain
+from ictcli.tasks import Domain, prompts
 from ictcli.types import FloatArray, IntArray, Problem, Sampling
 
 CHUNK = 64

@@ -10,15 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli import __version__, prompts
-from ictcli.checkpoints import weights_of
-from ictcli.engine import Engine
+from ictcli import __version__
+from ictcli.engine import Engine, versions
+from ictcli.engine.models import fingerprint
 from ictcli.evaluation.evaluate import chunk_of
 from ictcli.evaluation.request import Asked, Contender, Request
-from ictcli.launch import versions
-from ictcli.models import fingerprint
+from ictcli.recipe.settings import PromptSettings
 from ictcli.rewards import Verifier
-from ictcli.settings import PromptSettings
+from ictcli.runs.checkpoints import weights_of
+from ictcli.tasks import prompts
 
 FORMAT = 1
 

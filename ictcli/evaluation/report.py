@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ictcli import prompts
 from ictcli.engine import Engine
 from ictcli.evaluation.evaluate import Evaluation
 from ictcli.evaluation.identity import FORMAT
 from ictcli.evaluation.passk import paired, pass_at_k
 from ictcli.evaluation.request import Asked, Contender, Request
+from ictcli.tasks import prompts
 
 FEW = 20
 """Problems below which a bootstrap interval is clearly too narrow."""

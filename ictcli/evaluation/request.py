@@ -9,19 +9,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ictcli.checkpoints import engine_at, pick
 from ictcli.engine import LIBRARIES, Engine, build_engine, choose_backend
+from ictcli.engine.models import Source, locate
 from ictcli.errors import UserError
 from ictcli.evaluation.trained import Trained, as_trained
-from ictcli.models import Source, locate
-from ictcli.rewards.answers import compiled
-from ictcli.runs import is_run
-from ictcli.settings import (
+from ictcli.recipe.patterns import compiled
+from ictcli.recipe.settings import (
     ColumnSettings,
     EngineSettings,
     HubSettings,
     PromptSettings,
 )
+from ictcli.runs import is_run
+from ictcli.runs.checkpoints import engine_at, pick
 from ictcli.tasks import Benchmark, find_benchmark
 from ictcli.tasks.own import HUB, is_own
 from ictcli.types import Problem, Sampling

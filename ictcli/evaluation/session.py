@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ictcli import prompts
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation import folder as places
@@ -20,6 +19,7 @@ from ictcli.evaluation.request import Asked, Contender, Request, unlike
 from ictcli.evaluation.tables import markdown
 from ictcli.evaluation.trained import trained_on
 from ictcli.files import write_json, write_text
+from ictcli.tasks import prompts
 from ictcli.tasks.split import key_of
 
 Progress = Callable[[int, int], None]

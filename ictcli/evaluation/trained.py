@@ -11,10 +11,9 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ictcli import plugins
 from ictcli.errors import UserError
-from ictcli.recipe import load_recipe
-from ictcli.settings import EngineSettings, Example, PromptSettings, SamplingSettings
+from ictcli.recipe import load_recipe, plugins
+from ictcli.recipe.settings import EngineSettings, Example, PromptSettings, SamplingSettings
 from ictcli.tasks.own import is_own
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of

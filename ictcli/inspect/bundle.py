@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ictcli.errors import UserError
-from ictcli.inspect.pieces import sign, visible
 from ictcli.inspect.request import Session
 from ictcli.inspect.view import View, as_data
+from ictcli.text import sign, visible
 
 PAGE_BYTES = 8 << 20
 """Of data in a page, about. A step of 256 rollouts of 30 tokens takes about 0.45 MB."""

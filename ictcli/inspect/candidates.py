@@ -16,13 +16,14 @@ import numpy as np
 
 from ictcli.algorithm import quantities
 from ictcli.algorithm.dynamics import softmax
-from ictcli.checkpoints import DAMAGE, check
 from ictcli.engine import Engine, build_engine
+from ictcli.engine.models import locate, snapshot
 from ictcli.errors import UserError
-from ictcli.inspect.pieces import Decode, visible
+from ictcli.inspect.pieces import Decode
 from ictcli.inspect.record import Recorded
-from ictcli.models import locate, snapshot
 from ictcli.runs import Run
+from ictcli.runs.checkpoints import DAMAGE, check
+from ictcli.text import visible
 from ictcli.types import Rollouts
 
 TOP = 8

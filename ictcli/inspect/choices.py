@@ -11,7 +11,7 @@ from ictcli.algorithm.advantages import group_advantage
 from ictcli.algorithm.methods import Method, find_method
 from ictcli.algorithm.shares import beside
 from ictcli.inspect.record import Recorded
-from ictcli.step import Plan, select
+from ictcli.train.step import Plan, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 USUAL = ("ict", "entropy20", "stapo", "random")

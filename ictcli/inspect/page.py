@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.inspect.bundle import question, shown
-from ictcli.inspect.pieces import visible
 from ictcli.inspect.target import MARK
+from ictcli.text import visible
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 TITLES = {

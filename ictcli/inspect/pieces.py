@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from ictcli.engine.models import locate, snapshot
 from ictcli.errors import UserError
 from ictcli.inspect.record import Recorded
-from ictcli.models import locate, snapshot
 
 Decode = Callable[[Sequence[int]], str]
-
-SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
-PART = "◌"
-"""Stands for a token that holds only a part of a character, and under a mark without its letter."""
-HIDDEN = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".join(map(chr, range(0xE0100, 0xE01F0)))
-)
-"""Printable by Unicode and seen by nobody."""
-
-
-def visible(text: str) -> str:
-    """Model text that cannot move a cursor or hide: control and format characters, halves of
-    surrogate pairs and those that nobody sees become signs."""
-    return "".join(c if c.isprintable() and c not in HIDDEN else SIGNS.get(c, "·") for c in text)
-
-
-def sign(piece: str) -> str:
-    """One token to be seen: never empty, never only spaces, and no mark on the token before."""
-    shown = visible(piece)
-    if shown and unicodedata.category(shown[0]).startswith("M"):
-        return PART + shown
-    return shown if shown.strip() else "␣" * len(shown) or PART
 
 
 def decoder(recorded: Recorded, model: str | None = None) -> Decode | None:

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError
 
-from ictcli import plugins
 from ictcli.errors import UserError
 from ictcli.files import numbered
-from ictcli.recipe import Recipe, check
+from ictcli.recipe import Recipe, check, plugins
 from ictcli.rewards import Verdict
 from ictcli.runs import is_run, read_rollouts
-from ictcli.step import Batch
+from ictcli.train.step import Batch
 from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
 
 NAME = r"step-(\d+)\.safetensors"

@@ -7,10 +7,9 @@ import contextlib
 from ictcli.errors import UserError
 from ictcli.planning.shapes import read_shape
 from ictcli.recipe import Recipe
-from ictcli.summary import heldout
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
-from ictcli.tasks.prepare import prepare
+from ictcli.tasks.prepare import heldout, prepare
 
 
 def check(recipe: Recipe) -> list[str]:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ictcli.engine import choose_backend, on_apple_silicon
-from ictcli.settings import EngineSettings
+from ictcli.recipe.settings import EngineSettings
 
 RAM_SHARE = 0.75
 """Of a machine's memory: about what Metal recommends as its working set, and leaves a desktop."""

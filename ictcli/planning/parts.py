@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ictcli.algorithm.selection import share_count
 from ictcli.engine import choose_backend
-from ictcli.packing import MAX_LOGITS, bucket
+from ictcli.engine.packing import MAX_LOGITS, bucket
 from ictcli.planning.shapes import Shape
 from ictcli.recipe import Recipe
 
@@ -94,7 +94,7 @@ class Run:
 
 def passes(run: Run) -> Iterator[tuple[int, int, int]]:
     """(rows, length, places of the LM head) of the passes of a dense step and of one that keeps a
-    share, as `ictcli.packing` cuts them from rows of full length."""
+    share, as `ictcli.engine.packing` cuts them from rows of full length."""
     recipe, T = run.recipe, run.recipe.max_tokens
     share = getattr(recipe.options(), "keep", None)
     if recipe.rule.name == "frequent" and share is not None:  # all but the share

@@ -11,7 +11,6 @@ from ictcli.planning import on_mlx, on_torch
 from ictcli.planning.parts import Parts, Run
 from ictcli.planning.shapes import Shape
 from ictcli.recipe import Recipe
-from ictcli.step import wanted_stats
 
 PROMPT_TOKENS = 256
 """Taken where nothing is said; what a question of GSM8K or MATH seldom has."""
@@ -59,7 +58,7 @@ def plan(recipe: Recipe, shape: Shape, *, device: str, prompt: int = PROMPT_TOKE
     room = shape.context - recipe.max_tokens
     run = Run(recipe, shape, device, prompt if room < 1 else min(prompt, room))
     on = on_mlx if run.backend == "mlx" else on_torch
-    held, stats = on.held(run), wanted_stats(recipe)
+    held, stats = on.held(run), recipe.wanted_stats
     problems = min(recipe.eval.problems, CHUNK)
     phases = {
         "sampling": [held | part for part in on.sampling(run, recipe.prompts, recipe.group, stats)],

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from safetensors import safe_open
 
+from ictcli.engine.models import locate
 from ictcli.errors import UserError
-from ictcli.models import locate
 
 PATIENCE = 5
 """Seconds to wait for the hub."""

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from functools import lru_cache
-from typing import Any
 
-from ictcli.errors import UserError
+from ictcli.recipe.patterns import compiled
 
 _MARKS = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[\\{}]|[{}]")
 _BARE = re.compile(r"\\(?:boxed|fbox)\s+([^\s{}$\\])|\\(?:boxed|fbox)([0-9])")
@@ -44,20 +42,6 @@ def hashed(text: str) -> str | None:
     """What follows the last `####` on its line, as in GSM8K's own solutions."""
     found = _HASHES.findall(text)
     return found[-1].strip("* \t\r") if found else None
-
-
-@lru_cache(maxsize=64)
-def compiled(pattern: str) -> Any:
-    """An answer pattern; its first group is the answer, or else all of the match."""
-    import regex  # pyright: ignore[reportMissingTypeStubs]  # has a time limit
-
-    try:
-        return regex.compile(pattern, regex.MULTILINE)
-    except regex.error as error:
-        raise UserError(
-            f"The answer pattern {pattern!r} is no regular expression: {error}.",
-            "for example '^A: (.*)$', whose group is the answer",
-        ) from error
 
 
 def matched(text: str, pattern: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ictcli import plugins
+from ictcli.recipe import plugins
 from ictcli.rewards import answers, choice
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
 from ictcli.rewards.workers import Fault, Limits, isolated

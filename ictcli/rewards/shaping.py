@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ictcli.recipe.settings import RewardSettings
 from ictcli.rewards.verifiers import Verdict
-from ictcli.settings import RewardSettings
 from ictcli.types import FloatArray, IntArray
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ictcli import plugins
 from ictcli.errors import UserError, nearest
 from ictcli.files import encodable
+from ictcli.recipe import plugins
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.errors import UserError, nearest
+from ictcli.recipe.settings import ColumnSettings, HubSettings
 from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, find_verifier, grade
 from ictcli.seeds import generator
-from ictcli.settings import ColumnSettings, HubSettings
 from ictcli.types import Problem
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."

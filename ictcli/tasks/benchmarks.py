@@ -9,10 +9,10 @@ from hashlib import blake2b
 
 from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
+from ictcli.rows import Row, text
 from ictcli.tasks import BOXED, Benchmark, Domain, register_benchmark
-from ictcli.tasks.data import behind, choices_of, letter_of, listed, text, with_choices
+from ictcli.tasks.data import behind, choices_of, letter_of, listed, with_choices
 from ictcli.tasks.hub import rows_of
-from ictcli.tasks.rows import Row
 from ictcli.tasks.sources import SOURCES
 from ictcli.types import Problem
 

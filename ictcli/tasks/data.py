@@ -14,9 +14,9 @@ from ictcli.errors import UserError
 from ictcli.files import encodable
 from ictcli.rewards import Verifier, as_verifier, find_verifier
 from ictcli.rewards.answers import boxed
+from ictcli.rows import Row, Rows, text
 from ictcli.tasks import BOXED, Benchmark, Domain, Task, register_task, with_train
 from ictcli.tasks.hub import rows_of
-from ictcli.tasks.rows import Row, Rows, kind_of
 from ictcli.tasks.split import is_heldout
 from ictcli.types import Problem
 
@@ -116,25 +116,6 @@ def math(data: str | None = None, verify: Verifier | None = None) -> Task:
     domain = Domain(verify or find_verifier("math"), BOXED)
     return split_task(
         "math", domain, problems, rows, unsolved, solutions=solutions, difficulty=levels
-    )
-
-
-def text(row: Row, *names: str, key: str = "") -> str:
-    """The first of those columns that is there, as text. `key` of `columns` names another."""
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, str | int | float):
-            return encodable(str(value))
-    for name in names:
-        if (value := row.get(name)) is not None:
-            raise UserError(
-                f"{row.where} has a {name} that is {kind_of(value)}, not text.",
-                "each row needs one, as text",
-            )
-    other = f"; columns.{key}=NAME names another (ictcli eval: --columns {key}=NAME)" if key else ""
-    raise UserError(
-        f"{row.where} has no {' or '.join(names)}.",
-        f"each row needs one, as text; it has {', '.join(row.there) or 'nothing'}{other}",
     )
 
 

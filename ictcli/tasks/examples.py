@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ictcli.errors import UserError
+from ictcli.recipe.settings import Example
 from ictcli.seeds import generator
-from ictcli.settings import Example
 from ictcli.tasks import Task
-from ictcli.tasks.data import text
-from ictcli.tasks.own import PROMPTS
-from ictcli.tasks.rows import read_file
 from ictcli.types import Problem
-
-
-def read_examples(name: str) -> tuple[Example, ...]:
-    """The rows of a .jsonl, .csv or .parquet file: prompt (or question, problem) and response."""
-    return tuple(
-        Example(prompt=text(row, *PROMPTS), response=text(row, "response"))
-        for row in read_file(name).rows
-    )
 
 
 def draw_examples(

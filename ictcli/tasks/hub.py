@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError
-from ictcli.tasks.rows import Row, Rows, read_file
+from ictcli.rows import Row, Rows, read_file
 from ictcli.tasks.sources import SOURCES, Source
 
 COMMIT = re.compile("[0-9a-f]{40}")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ictcli.errors import UserError
+from ictcli.recipe.settings import ColumnSettings, HubSettings
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.rewards.answers import boxed
-from ictcli.settings import ColumnSettings, HubSettings
+from ictcli.rows import PROMPTS, Row, Rows, is_file_name, read_file, text
 from ictcli.tasks import BOXED, Benchmark, Domain, Task
 from ictcli.tasks.data import (
     behind,
@@ -18,19 +19,16 @@ from ictcli.tasks.data import (
     listed,
     own_letter_of,
     split_task,
-    text,
     with_choices,
     worked,
 )
 from ictcli.tasks.hub import load
-from ictcli.tasks.rows import Row, Rows, is_file_name, read_file
 from ictcli.tasks.sources import Source
 from ictcli.types import Problem
 
 HUB = "hub:"
 BARE = re.compile(r"[-+]?\d[\d,]*")
 """An integer and nothing else: a unit or % beside it may matter, to which `integer` is blind."""
-PROMPTS = ("prompt", "question", "problem")
 GOLDS = ("gold", "answer")
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
+from ictcli.recipe.settings import Example
 from ictcli.rewards import Limits
-from ictcli.settings import Example
 from ictcli.tasks import Domain, Task, find_benchmark, find_task, with_train
 from ictcli.tasks.examples import draw_examples
 from ictcli.tasks.split import digest_of, key_of
@@ -171,3 +171,15 @@ def _ordered(recipe: Recipe, task: Task) -> Task:
             "columns.difficulty names a column of numbers; or curriculum=length",
         )
     return with_train(replace(task, rank=rank), task.train)
+
+
+def heldout(recipe: Recipe, task: Task) -> list[Problem]:
+    """The problems a run is evaluated on. UserError where too few are held out to skip as many."""
+    skip = recipe.eval.skip
+    problems = task.heldout(skip + recipe.eval.problems)[skip:]
+    if not problems:
+        raise UserError(
+            f"{recipe.eval.bench or recipe.task} has no held-out problems behind the first {skip}.",
+            "lower eval.problems and eval.skip",
+        )
+    return problems

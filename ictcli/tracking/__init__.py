@@ -3,7 +3,7 @@
 A tracker is opened in a process of its own (`client`), fed through a pipe (`feed`): whatever it
 does there, hang, print, crash or wait for a server, no step waits for it. Only numbers, the recipe
 and the environment go to it, never a text of a model or a data set, nor a path of this machine
-(`ictcli.exporting.public`). Where it stands is in RUN/tracking/NAME.json.
+(`ictcli.runs.public`). Where it stands is in RUN/tracking/NAME.json.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from ictcli.exporting.public import public_environment, public_recipe
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
+from ictcli.runs.public import public_environment, public_recipe
 from ictcli.tracking import evaluated_figures, figures
 from ictcli.tracking.feed import PATIENCE, Feed
-from ictcli.trainer import Step, Watcher
+from ictcli.train.loop import Step, Watcher
 
 
 class Tracked:

@@ -22,16 +22,8 @@ def warm_up(model: str) -> None:
     import math_verify  # noqa: F401
     import scipy.stats  # noqa: F401
 
-    import ictcli.cli.compare
-    import ictcli.cli.eval
-    import ictcli.cli.resume
-    import ictcli.cli.train
-    import ictcli.compare.forks
-    import ictcli.compare.runs
-    import ictcli.console
-    import ictcli.doctor  # noqa: F401
     from ictcli.engine import build_engine
-    from ictcli.settings import EngineSettings
+    from ictcli.recipe.settings import EngineSettings
 
     build_engine(model, EngineSettings(threads=1))
 

@@ -15,8 +15,8 @@ import pytest
 from processes import Ended, Processes
 
 from ictcli.algorithm.selection import share_count
-from ictcli.metrics import EVERY_STEP, KNOWN
 from ictcli.recipe import load_recipe
+from ictcli.recipe.metrics import EVERY_STEP, KNOWN
 from ictcli.runs import Run, read_rollouts
 from ictcli.tasks.chain.tokenizer import VOCABULARY
 

@@ -247,7 +247,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from ictcli.compare.child import end_with
-from ictcli.launch import finish_step_on_interrupt
+from ictcli.train.launch import finish_step_on_interrupt
 end_with(0)
 out = Path(sys.argv[1])
 with finish_step_on_interrupt(lambda text: None) as interrupted:

@@ -22,9 +22,9 @@ from ictcli.compare.plan import (
 from ictcli.compare.tuning import best, check_problems, reached, settled
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import load_recipe, to_toml
-from ictcli.step import task_of
-from ictcli.summary import heldout
 from ictcli.tasks.data import is_heldout
+from ictcli.tasks.prepare import heldout
+from ictcli.train.step import task_of
 
 METHODS = ("ict", "grpo", "random")
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
-from ictcli.settings import OptimizerSettings
+from ictcli.recipe.settings import OptimizerSettings
 from ictcli.types import Rollouts
 
 

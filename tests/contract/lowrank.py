@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from torch import Tensor
 from torch.nn.utils import parametrize
 
-from ictcli.settings import AdapterSettings, OptimizerSettings
+from ictcli.recipe.settings import AdapterSettings, OptimizerSettings
 from ictcli.types import FloatArray
 
 from .dense import DenseTrainer

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ictcli.adapters import base_of, in_layout
+from ictcli.engine.adapters import base_of, in_layout
 from ictcli.errors import UserError
 
 from .conftest import GROUP, PROMPTS, SAMPLING, made_up, reader

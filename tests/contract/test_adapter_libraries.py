@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ictcli.models import BUILTIN
-from ictcli.settings import AdapterSettings
+from ictcli.engine.models import BUILTIN
+from ictcli.recipe.settings import AdapterSettings
 
 from .conftest import made_up, reader
 from .lowrank import ADAPTERS, CONFIG, LORA, adapters_of, files_of

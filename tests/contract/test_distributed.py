@@ -168,7 +168,7 @@ import numpy as np
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine, follows
-from ictcli.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.settings import EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 from ictcli_mlx import distributed, sample, update
 

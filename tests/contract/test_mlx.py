@@ -16,7 +16,7 @@ import pytest
 
 from ictcli.engine import build_engine
 from ictcli.errors import RunFailedError
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
@@ -127,7 +127,7 @@ def test_logits_of_a_pass_are_bounded(
     rollouts = made_up()
     wanted = mlx_engine.logprobs(rollouts, 1.0)
     passes.places.clear()
-    monkeypatch.setattr("ictcli.packing.MAX_LOGITS", 30 * 18)
+    monkeypatch.setattr("ictcli.engine.packing.MAX_LOGITS", 30 * 18)
     np.testing.assert_allclose(mlx_engine.logprobs(rollouts, 1.0), wanted, atol=1e-5)
     assert len(passes.places) > 4
     assert max(passes.places) <= 30

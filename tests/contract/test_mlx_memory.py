@@ -11,8 +11,8 @@ import pytest
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
-from ictcli.packing import bucket
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.engine.packing import bucket
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from ictcli import cli
-from ictcli.budget import Budget
+from ictcli.engine.budget import Budget
 from ictcli.errors import RunFailedError
-from ictcli.settings import EngineSettings
+from ictcli.recipe.settings import EngineSettings
 from ictcli.types import Rollouts
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, require
@@ -196,7 +196,7 @@ import re, resource, sys
 import numpy as np
 from pathlib import Path
 from ictcli.engine import build_engine
-from ictcli.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.settings import EngineSettings, OptimizerSettings
 from tests.contract.test_mlx_memory import long_rollouts
 from tests.contract.training import LR, PLAIN, sparse_weights, state
 

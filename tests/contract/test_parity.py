@@ -15,9 +15,9 @@ from ictcli.algorithm.methods import Scored, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import build_engine
-from ictcli.models import BUILTIN
+from ictcli.engine.models import BUILTIN
+from ictcli.recipe.settings import EngineSettings, OptimizerSettings
 from ictcli.seeds import generator
-from ictcli.settings import EngineSettings, OptimizerSettings
 from ictcli.tasks import find_task
 from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
 

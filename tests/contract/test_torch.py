@@ -13,7 +13,7 @@ import pytest
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
 from ictcli.errors import UserError
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .models import make_capped, make_multimodal, make_recurrent
@@ -103,7 +103,7 @@ def test_logits_of_a_pass_are_bounded(
     rollouts = made_up()
     wanted = torch_engine.logprobs(rollouts, 1.0)
     passes.clear()
-    monkeypatch.setattr("ictcli.packing.MAX_LOGITS", 30 * 18)
+    monkeypatch.setattr("ictcli.engine.packing.MAX_LOGITS", 30 * 18)
     np.testing.assert_allclose(torch_engine.logprobs(rollouts, 1.0), wanted, atol=1e-5)
     assert len(passes) > 4
     assert max(places for _, places in passes) <= 30

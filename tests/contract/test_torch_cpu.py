@@ -10,7 +10,7 @@ import pytest
 
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import EngineMissingError, UserError
-from ictcli.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, made_up, require
 from .lowrank import LORA, adapters_of

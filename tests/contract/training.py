@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import Normalisation, normalise
 from ictcli.engine import Engine
-from ictcli.settings import OptimizerSettings
+from ictcli.recipe.settings import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts, UpdateReport
 
 SMOOTH = OptimizerSettings(eps=5e-2, clip_norm=1e3)

@@ -11,8 +11,8 @@ import pytest
 
 from ictcli.engine import Engine, build_engine
 from ictcli.evaluation.evaluate import CHUNK, Evaluation, evaluate
+from ictcli.recipe.settings import EngineSettings, PromptSettings
 from ictcli.rewards import Verdict
-from ictcli.settings import EngineSettings, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.types import Sampling
 

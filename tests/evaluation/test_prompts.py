@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ictcli.engine.models import stop_ids
 from ictcli.evaluation.identity import difference_of, prompt_settings
-from ictcli.models import stop_ids
-from ictcli.prompts import render, template_of
-from ictcli.settings import Example, PromptSettings
+from ictcli.recipe.settings import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.chain.tokenizer import EOS_ID, make_tokenizer
+from ictcli.tasks.prompts import render, template_of
 from ictcli.types import Problem
 
 PROBLEM = Problem("1", r"What is {question} of \frac{1}{0}?", "2")

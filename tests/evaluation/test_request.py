@@ -11,7 +11,7 @@ from ictcli.evaluation.asking import table_of
 from ictcli.evaluation.identity import settings_of
 from ictcli.evaluation.request import Request, find_benchmarks, find_contenders
 from ictcli.evaluation.trained import as_trained
-from ictcli.settings import ColumnSettings, HubSettings
+from ictcli.recipe.settings import ColumnSettings, HubSettings
 
 
 def bench(folder: Path, *names: str) -> None:
@@ -36,7 +36,7 @@ def test_one_benchmark_under_two_names_is_refused(tmp_path: Path) -> None:
         "from ictcli.tasks import BENCHMARKS, register_benchmark\n"
         "register_benchmark('chain-again')(BENCHMARKS['chain'])\n"
     )
-    from ictcli import plugins
+    from ictcli.recipe import plugins
 
     plugins.load(str(plugin))
     with pytest.raises(UserError, match="names the benchmark chain twice"):

@@ -11,9 +11,8 @@ from ictcli.evaluation.session import seen
 from ictcli.evaluation.trained import trained_on
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
-from ictcli.summary import heldout
 from ictcli.tasks import find_benchmark
-from ictcli.tasks.prepare import described, prepare
+from ictcli.tasks.prepare import described, heldout, prepare
 from ictcli.tasks.split import is_heldout
 
 

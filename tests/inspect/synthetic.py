@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs import Run
-from ictcli.step import Batch, select
+from ictcli.train.step import Batch, select
 from ictcli.types import Problem, Rollouts
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -14,17 +14,18 @@ from hypothesis import strategies as st
 from synthetic import HOSTILE, WORDS, batch_of, recipe_of, record
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from ictcli.checkpoints import State
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import Model, states
 from ictcli.inspect.choices import choices_of
-from ictcli.inspect.pieces import pieces, sign, visible
+from ictcli.inspect.pieces import pieces
 from ictcli.inspect.record import find, read
 from ictcli.inspect.request import Session, places
 from ictcli.inspect.view import level
 from ictcli.runs import Run
-from ictcli.step import optimise, sample_batch, select, task_of
+from ictcli.runs.checkpoints import State
+from ictcli.text import sign, visible
+from ictcli.train.step import optimise, sample_batch, select, task_of
 
 
 @pytest.fixture(scope="module")

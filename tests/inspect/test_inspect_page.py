@@ -15,9 +15,9 @@ from synthetic import HOSTILE, record
 from ictcli.errors import UserError
 from ictcli.inspect.bundle import bundle
 from ictcli.inspect.page import page
-from ictcli.inspect.pieces import sign, visible
 from ictcli.inspect.request import Session
 from ictcli.inspect.target import check_target
+from ictcli.text import sign, visible
 
 VOID = {"meta", "br", "p", "td", "th", "tr"}  # may stay open
 

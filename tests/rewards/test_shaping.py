@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ictcli.recipe.settings import RewardSettings
 from ictcli.rewards import Verdict
 from ictcli.rewards.shaping import overlong, shaped
-from ictcli.settings import RewardSettings
 
 VERDICTS = [
     Verdict("correct", "1"),

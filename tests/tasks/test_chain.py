@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ictcli.rewards.builtin import chain
 from ictcli.tasks.chain.problem import (
     CHAIN,
     apply,
@@ -16,7 +17,6 @@ from ictcli.tasks.chain.problem import (
     right_operator,
     solution,
     value,
-    verify,
 )
 
 seeds = st.integers(0, 2**32)
@@ -93,7 +93,7 @@ def test_right_operator_needs_an_operator() -> None:
 @given(expressions, seeds)
 def test_a_solution_without_wrong_choices_is_correct(expression: str, seed: int) -> None:
     response = solution(expression, random.Random(seed), right=1.0)
-    assert verify(response, str(value(expression))) == "correct"
+    assert chain(response, str(value(expression))).status == "correct"
 
 
 @given(expressions, seeds, st.floats(0, 1))
@@ -151,7 +151,7 @@ def test_one_expression_in_sixteen_is_held_out() -> None:
     ],
 )
 def test_only_the_final_digit_counts(response: str, verdict: str) -> None:
-    assert verify(response, "6") == verdict
+    assert chain(response, "6").status == verdict
 
 
 @pytest.mark.parametrize(

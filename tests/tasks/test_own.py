@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from ictcli.errors import UserError
-from ictcli.settings import ColumnSettings, HubSettings
+from ictcli.recipe.settings import ColumnSettings, HubSettings
+from ictcli.rows import read_file
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.own import read_own
-from ictcli.tasks.rows import read_file
 
 COLUMNS = ColumnSettings(prompt="frage", gold="antwort", id="nr", difficulty="stufe")
 KINDS = ("jsonl", "csv", "parquet")

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ictcli.errors import UserError
-from ictcli.prompts import fitted
 from ictcli.recipe import Recipe, load_recipe, to_toml
-from ictcli.settings import PromptSettings
+from ictcli.recipe.settings import PromptSettings
 from ictcli.tasks import Task
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.tasks.prepare import check_unchanged, described, prepare, task_of
+from ictcli.tasks.prompts import fitted
 from ictcli.tasks.split import digest_of, is_heldout, key_of
 from ictcli.types import Problem
 

@@ -20,8 +20,8 @@ import pytest
 from filelock import FileLock
 
 from ictcli.recipe import load_recipe
+from ictcli.recipe.settings import Example
 from ictcli.runs import Run
-from ictcli.settings import Example
 from ictcli.tracking import feed, figures
 from ictcli.tracking.watch import Tracked
 

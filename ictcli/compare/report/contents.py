@@ -9,7 +9,7 @@ from ictcli.compare.report.document import Document, mapping
 from ictcli.compare.report.numbers import counted, listed, percent
 from ictcli.compare.report.palette import looks
 from ictcli.compare.statistics import BEFORE
-from ictcli.inspect.pieces import visible
+from ictcli.text import visible
 
 Result = dict[str, Any]
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ictcli.compare.report.document import Cell
-from ictcli.inspect.pieces import visible
+from ictcli.text import visible
 
 ABSENT = "\u2013"
 MINUS = "\u2212"

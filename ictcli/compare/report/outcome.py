@@ -31,7 +31,7 @@ from ictcli.compare.report.numbers import (
     sentence,
 )
 from ictcli.compare.report.palette import Looks, variant
-from ictcli.inspect.pieces import visible
+from ictcli.text import visible
 
 VERDICTS = ("supported", "contradicted", "undecided")
 FAMILIES = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ictcli.compare.report.document import Cell, Key
-from ictcli.inspect.pieces import visible
+from ictcli.text import visible
 
 HUES = 8
 """How many `--m0` ... stand in report.css."""

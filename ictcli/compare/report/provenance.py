@@ -29,7 +29,7 @@ from ictcli.compare.report.numbers import (
     word,
 )
 from ictcli.compare.report.training import tunes_rate
-from ictcli.inspect.pieces import visible
+from ictcli.text import visible
 
 Result = dict[str, Any]
 

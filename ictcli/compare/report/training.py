@@ -31,7 +31,7 @@ from ictcli.compare.report.numbers import (
     word,
 )
 from ictcli.compare.report.palette import Looks, variant
-from ictcli.inspect.pieces import visible
+from ictcli.text import visible
 
 Result = dict[str, Any]
 WEIGHED = (

@@ -133,18 +133,6 @@ def is_heldout(expression: str) -> bool:
     return zlib.crc32(expression.encode()) % HELDOUT_DIVISOR == 0
 
 
-def verify(response: str, gold: str) -> str:
-    """Verdict on a response: "correct", "wrong" or "unparsed".
-
-    A response parses when it ends in `#` and a single digit stands between that and the last
-    `;` (or the start). Only this digit counts: `gold` is the digit of the value.
-    """
-    final = response[:-1].rpartition(";")[2]
-    if not response.endswith("#") or len(final) != 1 or final not in _DIGITS:
-        return "unparsed"
-    return "correct" if final == gold else "wrong"
-
-
 def _candidates(expression: str) -> set[str]:
     """The distinct lines, each with its terminator, that apply one operator."""
     operators = len(expression) // 2

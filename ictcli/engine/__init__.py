@@ -1,0 +1,27 @@
+"""The seam between the algorithm and a device: one protocol, and what every engine shares."""
+
+from ictcli.engine.protocol import Engine
+from ictcli.engine.registry import (
+    LIBRARIES,
+    build_engine,
+    choose_backend,
+    follows,
+    installed_engines,
+    is_installed,
+    launched,
+    on_apple_silicon,
+    versions,
+)
+
+__all__ = [
+    "LIBRARIES",
+    "Engine",
+    "build_engine",
+    "choose_backend",
+    "follows",
+    "installed_engines",
+    "is_installed",
+    "launched",
+    "on_apple_silicon",
+    "versions",
+]

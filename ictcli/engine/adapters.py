@@ -1,0 +1,234 @@
+"""Low-rank adapters as both engines know them: their first values, and their files in mlx-lm's
+layout or peft's.
+
+| | mlx-lm | peft |
+|---|---|---|
+| weights | adapters.safetensors | adapter_model.safetensors |
+| A | NAME.lora_a (in, rank) | base_model.model.NAME.lora_A.weight (rank, in) |
+| B | NAME.lora_b (rank, out) | base_model.model.NAME.lora_B.weight (out, rank) |
+| DoRA's magnitudes | NAME.m (out,) | base_model.model.NAME.lora_magnitude_vector (out,) |
+| the product counts | scale times | lora_alpha / r times |
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import numpy as stored
+from safetensors import safe_open
+
+from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS
+from ictcli.seeds import generator
+
+Layout = Literal["mlx", "peft"]
+FILES: dict[Layout, str] = {"mlx": ADAPTER_WEIGHTS, "peft": PEFT_WEIGHTS}
+PREFIX = "base_model.model."
+TO_PEFT = {"lora_a": "lora_A.weight", "lora_b": "lora_B.weight", "m": "lora_magnitude_vector"}
+TO_MLX = {there: here for here, there in TO_PEFT.items()}
+PLACE = re.compile(r"(?:.*\.)?layers\.(\d+)\.(.+)")
+"""The name of a layer within a block."""
+
+READ = frozenset(
+    (
+        "peft_type",
+        "base_model_name_or_path",
+        "target_modules",
+        "r",
+        "lora_alpha",
+        "use_rslora",
+        "use_dora",
+    )
+)
+"""Settings of peft's that are read here, or that the names of the weights say as well."""
+
+WITHOUT_EFFECT = frozenset(
+    (
+        "task_type",
+        "auto_mapping",
+        "peft_version",
+        "revision",
+        "inference_mode",
+        "lora_dropout",  # nothing is dropped but in training
+        "exclude_modules",  # these three choose layers, and the weights name the chosen ones
+        "layers_to_transform",
+        "layers_pattern",
+        "megatron_core",
+        "qalora_group_size",  # of use_qalora
+    )
+)
+PLAIN: dict[str, tuple[Any, ...]] = {
+    "bias": ("none",),
+    "init_lora_weights": (True, False, "gaussian", "orthogonal", "eva"),
+}
+"""Settings at whose values adapters are B A on top of the model's own weights; other first values,
+like PiSSA's, change these too."""
+
+OFF: tuple[Any, ...] = (None, False, {}, [])
+"""What any other setting of peft's has to be, known or of a version to come."""
+
+
+def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np.float32]:
+    """A (inputs, rank) of a new adapter, uniform within 1 / sqrt(inputs), as both libraries draw
+    it; B begins at 0. `name` is the layer's place, like 3.self_attn.q_proj, so that a seed gives a
+    layer the same values in every engine, whatever other layers have adapters."""
+    drawn = generator(seed, "adapter", name).random((inputs, rank), dtype=np.float32)
+    return (2 * drawn - 1) / np.float32(math.sqrt(inputs))
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """A folder of adapters, without the words of either layout."""
+
+    kind: Literal["lora", "dora"]
+    rank: int
+    scale: float
+    weights: dict[str, npt.NDArray[Any]]
+    """NAME.lora_a, NAME.lora_b and NAME.m, in mlx-lm's shapes."""
+    model: str
+    base: str
+    """A fingerprint of the model's weights; empty where the folder has none."""
+
+
+def layout_of(config: dict[str, Any]) -> Layout:
+    return "peft" if "peft_type" in config else "mlx"
+
+
+@contextmanager
+def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
+    """The folder itself where it has this layout, else a temporary one of the same adapters in it.
+
+    `blocks` is how many the model has: mlx-lm counts adapted ones from the last. Raises ValueError,
+    KeyError or TypeError where the other layout cannot say the same, or the folder is damaged.
+    """
+    config = read_config(folder)
+    if layout_of(config) == layout:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as name:
+        if layout == "peft":
+            _write_peft(Path(name), _from_mlx(folder, config))
+        else:
+            _write_mlx(Path(name), _from_peft(folder, config), blocks)
+        yield Path(name)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    return cast(dict[str, Any], json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8")))
+
+
+def base_of(folder: Path) -> str:
+    """The fingerprint of the weights that adapters were trained on; empty where it is not told."""
+    config = read_config(folder)
+    if layout_of(config) == "mlx":
+        return str(config.get("base", ""))
+    with cast(Any, safe_open)(folder / PEFT_WEIGHTS, "np") as opened:
+        about = cast(dict[str, str], opened.metadata() or {})
+    return about.get("base", "")
+
+
+def _from_mlx(folder: Path, config: dict[str, Any]) -> Adapters:
+    if config["fine_tune_type"] not in ("lora", "dora"):
+        raise ValueError(f"fine_tune_type is {config['fine_tune_type']!r}, neither lora nor dora")
+    about = config["lora_parameters"]
+    weights = _load(folder / ADAPTER_WEIGHTS)
+    return Adapters(
+        config["fine_tune_type"],
+        int(about["rank"]),
+        float(about["scale"]),
+        weights,
+        str(config["model"]),
+        base_of(folder),
+    )
+
+
+def _from_peft(folder: Path, config: dict[str, Any]) -> Adapters:
+    if config["peft_type"] != "LORA":
+        raise ValueError(f"they are of peft's kind {config['peft_type']}, not LORA")
+    for name in sorted(config.keys() - READ - WITHOUT_EFFECT):
+        if config[name] not in PLAIN.get(name, OFF):
+            raise ValueError(f"mlx-lm has nothing like peft's {name} = {config[name]!r}")
+    weights: dict[str, npt.NDArray[Any]] = {}
+    for name, values in _load(folder / PEFT_WEIGHTS).items():
+        layer, _, kind = name.removeprefix(PREFIX).rpartition(".lora_")
+        key = TO_MLX[f"lora_{kind}"]
+        weights[f"{layer}.{key}"] = np.ascontiguousarray(values.T)
+    rank = int(config["r"])
+    root = math.sqrt(rank) if config.get("use_rslora") else rank
+    return Adapters(
+        "dora" if config.get("use_dora") else "lora",
+        rank,
+        float(config["lora_alpha"]) / root,
+        weights,
+        str(config["base_model_name_or_path"]),
+        base_of(folder),
+    )
+
+
+def _load(file: Path) -> dict[str, npt.NDArray[Any]]:
+    return cast(Any, stored).load_file(file)
+
+
+def _write_peft(folder: Path, adapters: Adapters) -> None:
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": adapters.model,
+        "inference_mode": True,
+        "r": adapters.rank,
+        "lora_alpha": adapters.scale * adapters.rank,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "use_dora": adapters.kind == "dora",
+        "target_modules": sorted({name.rpartition(".")[0] for name in adapters.weights}),
+    }
+    weights: dict[str, npt.NDArray[Any]] = {}
+    for name, values in adapters.weights.items():
+        layer, _, key = name.rpartition(".")
+        if values.ndim > 2:
+            raise ValueError(f"peft has no adapters for the experts of {layer}")
+        weights[f"{PREFIX}{layer}.{TO_PEFT[key]}"] = np.ascontiguousarray(values.T)
+    _write(folder, config, adapters, weights)
+
+
+def _write_mlx(folder: Path, adapters: Adapters, blocks: int) -> None:
+    layers = {name.rpartition(".")[0] for name in adapters.weights}
+    places: dict[int, set[str]] = {}
+    for layer in layers:
+        found = PLACE.fullmatch(layer)
+        if found is None:
+            raise ValueError(f"mlx-lm's layout knows blocks only, and {layer} is in none")
+        places.setdefault(int(found[1]), set()).add(found[2])
+    count = blocks - min(places, default=blocks)
+    config: dict[str, Any] = {
+        "fine_tune_type": adapters.kind,
+        "num_layers": count,
+        "lora_parameters": {
+            "rank": adapters.rank,
+            "scale": adapters.scale,
+            "dropout": 0.0,
+            "keys": sorted(set[str]().union(*places.values())),
+        },
+        "model": adapters.model,
+    }
+    _write(folder, config, adapters, adapters.weights)
+
+
+def _write(
+    folder: Path, config: dict[str, Any], adapters: Adapters, weights: dict[str, npt.NDArray[Any]]
+) -> None:
+    layout = layout_of(config)
+    about = {"base": adapters.base} if layout == "peft" else {"format": "mlx"}
+    if layout == "mlx" and adapters.base:
+        config = {**config, "base": adapters.base}
+    cast(Any, stored).save_file(weights, folder / FILES[layout], metadata=about)
+    (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

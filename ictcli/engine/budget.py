@@ -1,0 +1,159 @@
+"""How much an engine takes on at once, and less of it whenever memory runs out.
+
+Tokens of a pass and rows side by side change memory, and results by rounding alone. What broke is
+done again from its beginning, so it ends, to the bit, as if it had begun with the smaller budget.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from ictcli.engine import packing
+from ictcli.errors import RunFailedError, UserError
+from ictcli.recipe.settings import EngineSettings
+from ictcli.types import BoolArray, Rollouts
+
+T = TypeVar("T")
+
+LEAST = "which is as little as can be done at once"
+
+
+class OverLimitError(RunFailedError):
+    """More memory was taken than the recipe or the device allows."""
+
+
+class Budget:
+    """Tokens and rows of a forward and backward pass, and rows decoded side by side.
+
+    `ran_out` tells an engine's own out-of-memory errors from others (`OverLimitError` is one);
+    `free` gives back what a broken pass held.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        ran_out: Callable[[Exception], bool],
+        free: Callable[[], None] = lambda: None,
+    ) -> None:
+        given = settings.micro_batch
+        self.pass_rows = given if isinstance(given, int) else 0
+        """Rows of a pass at most; 0: as many as `tokens` allow."""
+        self.tokens = settings.micro_tokens
+        self.rows = settings.rows
+        self.say: Callable[[str], None] = lambda text: None
+        """Is told, in one line, when the budget shrinks."""
+        self._settings = settings
+        self._ran_out, self._free = ran_out, free
+        self._pass = (0, 0)
+        self._limited = False
+        self._shrunk: dict[str, int] = {}
+
+    def micro_batches(
+        self, rollouts: Rollouts, wanted: BoolArray, vocabulary: int
+    ) -> Iterator[packing.MicroBatch]:
+        """`ictcli.engine.packing.micro_batches` within the budget."""
+        found = packing.micro_batches(rollouts, wanted, self.tokens, vocabulary, self.pass_rows)
+        for batch in found:
+            self._pass = batch.ids.shape
+            yield batch
+
+    def passing(self, work: Callable[[], T]) -> T:
+        """What `work` gives, whose passes come from `micro_batches`. Where memory runs out it is
+        called again, with half the tokens of the pass that broke for each; it has to begin anew.
+        Raises RunFailedError where one row is too much, or where no pass had begun."""
+
+        def halve(reason: str) -> None:
+            rows, length = self._pass
+            if not rows:
+                raise self._exhausted("before a pass began", reason, passing=True)
+            smallest = self.pass_rows == 1 or self.tokens <= length
+            if rows < 2 and smallest:
+                where = f"in a pass over one row of {length:,} tokens, {LEAST}"
+                raise self._exhausted(where, reason, passing=True)
+            most = min(self.tokens, rows * length) if rows > 1 else self.tokens
+            self.tokens = self._shrunk["micro_tokens"] = max(most // 2, 1)
+            self.say(
+                f"Memory ran out in a pass over {rows:,} rows of {length:,} tokens ({reason}); "
+                f"it is done again, with {self.tokens:,} tokens a pass from now on."
+            )
+
+        def begin() -> T:
+            self._pass = (0, 0)
+            return work()
+
+        return self._until_it_fits(begin, halve)
+
+    def decoding(self, group: int, total: int, work: Callable[[], T]) -> T:
+        """The same of sampling `total` rows in groups of `group`, `rows` of them side by side."""
+
+        def halve(reason: str) -> None:
+            groups = min(self.rows, total) // group
+            if groups < 2:
+                where = f"decoding {group} rows side by side, {LEAST}"
+                raise self._exhausted(where, reason, passing=False)
+            self.rows = self._shrunk["rows"] = groups // 2 * group
+            self.say(
+                f"Memory ran out decoding {groups * group:,} rows side by side ({reason}); they "
+                f"are sampled again, {self.rows:,} at a time from now on."
+            )
+
+        return self._until_it_fits(work, halve)
+
+    def _until_it_fits(self, work: Callable[[], T], halve: Callable[[str], None]) -> T:
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                if not (isinstance(error, OverLimitError) or self._ran_out(error)):
+                    raise
+                reason = _sentence(error)
+                self._limited = isinstance(error, OverLimitError)
+            # behind the except: the error's frames held what the pass did
+            gc.collect()
+            self._free()
+            halve(reason)
+
+    def _exhausted(self, where: str, reason: str, *, passing: bool) -> RunFailedError:
+        ways = ["lower max_tokens" if passing else "lower max_tokens or group"]
+        if passing and not self._settings.gradient_checkpointing:
+            ways.append("set engine.gradient_checkpointing=true")
+        ways.append("train adapters (adapter.kind=lora) or a smaller model")
+        if self._limited:
+            ways.append("raise engine.memory_limit (in RUN/recipe.toml, then ictcli resume RUN)")
+        return RunFailedError(
+            f"Memory ran out {where}: {reason}.",
+            f"{', or '.join(ways)}; ictcli train RECIPE --dry-run shows what takes how much",
+        )
+
+    def lower(self, tokens: int, rows: int) -> bool:
+        """Shrink to these where they are less, as if memory had run out here; says whether so."""
+        before = self.tokens, self.rows
+        if tokens < self.tokens:
+            self.tokens = self._shrunk["micro_tokens"] = tokens
+        if rows < self.rows:
+            self.rows = self._shrunk["rows"] = rows
+        return before != (self.tokens, self.rows)
+
+    def state(self) -> dict[str, Any]:
+        """What shrank, for a checkpoint; empty where nothing did."""
+        return {**self._shrunk, "of": self._configured()} if self._shrunk else {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Begin where `state` ended, unless the recipe's own budget was changed since."""
+        if not state or list(state["of"]) != self._configured():
+            return
+        self._shrunk = {
+            name: int(state[name]) for name in ("micro_tokens", "rows") if name in state
+        }
+        self.tokens = self._shrunk.get("micro_tokens", self.tokens)
+        self.rows = self._shrunk.get("rows", self.rows)
+
+    def _configured(self) -> list[Any]:
+        return [self._settings.micro_tokens, self._settings.micro_batch, self._settings.rows]
+
+
+def _sentence(error: Exception) -> str:
+    text = error.message if isinstance(error, UserError) else str(error) or type(error).__name__
+    return " ".join(text.split())[:200].rstrip(".")

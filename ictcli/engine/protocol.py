@@ -1,0 +1,107 @@
+"""The seam: what a backend must do.
+
+An engine holds a model, its tokenizer and its optimiser. It samples, evaluates log-probabilities
+and steps; which tokens count and how much is decided outside it. See `ictcli.types` for the shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ictcli.algorithm.objective import Objective
+from ictcli.engine.budget import Budget
+from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+
+
+class Engine(Protocol):
+    """A model on a device. Built by `build(model, settings, optimizer, adapter)`; nothing else is
+    global."""
+
+    tokenizer: Any
+    """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
+    context: int
+    """The longest sequence the model takes, prompt and response together, in tokens."""
+    stop_ids: tuple[int, ...]
+    """Token ids that end a response, from the model's generation settings and tokenizer."""
+    budget: Budget
+    """What it takes on at once; it shrinks where memory runs out."""
+
+    def describe(self) -> dict[str, Any]:
+        """Engine, device, dtype, parameter count and library versions, for environment.json."""
+        ...
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seed: int,
+        wanted: Sequence[str] = (),
+    ) -> Rollouts:
+        """Sample `group` responses a prompt, with the wanted statistics (`TokenStats` names).
+
+        Row r draws its token t with uniform number (r, t) of `seed`, so results do not depend on
+        how rows are batched, up to the rounding of the logits.
+        """
+        ...
+
+    def logprobs(
+        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
+    ) -> FloatArray:
+        """(B, T) float32 log-probabilities of the sampled tokens at `temperature`; 0 behind ends.
+
+        `reference` evaluates the weights the run began with (needs `keep_reference`).
+        """
+        ...
+
+    def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
+        """(N, V) float32 logits at the N True places of `where` (B, T), in row-major order."""
+        ...
+
+    def keep_reference(self) -> None:
+        """Take the current weights as the reference policy; with adapters, the model without
+        them."""
+        ...
+
+    def update(
+        self,
+        rollouts: Rollouts,
+        weights: FloatArray,
+        advantage: FloatArray,
+        objective: Objective,
+        lr: float,
+        old_logp: FloatArray | None = None,
+        kl_old: FloatArray | None = None,
+    ) -> UpdateReport:
+        """One optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`).
+
+        `weights` (B, T) are normalised over this whole batch; `advantage` (B,). Without `old_logp`
+        (B, T) the ratio is exactly 1 and only its gradient counts. `kl_old` (B, T) are the
+        coefficients of |log pi - log pi_old| (kl_cov). A loss or gradient that is not finite
+        leaves weights and optimiser as they were.
+        """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what is trained and the optimiser state as safetensors into an existing folder."""
+        ...
+
+    def restore(self, folder: Path) -> None:
+        """Read back what `save` wrote, to the bit."""
+        ...
+
+    def export(self, folder: Path, *, packed: bool = False) -> None:
+        """Write the model and tokenizer in Hugging Face layout into an existing folder, adapters
+        fused into it. Quantised weights are unpacked, or stay `packed`, which rounds them again.
+        Mixtures of experts keep the names that mlx-lm gives their weights, with the MLX engine."""
+        ...
+
+    def export_adapter(self, folder: Path) -> None:
+        """Write the adapters alone into an existing folder, in their library's own layout."""
+        ...
+
+    def peak_memory(self) -> int:
+        """Highest memory use so far in bytes: of the device where it counts its own, else RSS."""
+        ...

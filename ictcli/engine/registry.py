@@ -1,0 +1,104 @@
+"""The engines that are installed, and building one.
+
+A backend is a Python package with an entry point in the group `ictcli.engines`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.util import find_spec
+from typing import Any
+
+from ictcli.engine.protocol import Engine
+from ictcli.errors import EngineMissingError, UserError, nearest
+from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+
+
+def installed_engines() -> dict[str, Any]:
+    """Entry points of the group `ictcli.engines`, by name."""
+    return {point.name: point for point in entry_points(group="ictcli.engines")}
+
+
+LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
+"""What each of our engines stands on; an entry point alone does not say that it is there."""
+
+
+RECORDED = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries that are installed, of those that matter to a result."""
+    found: dict[str, str] = {}
+    for name in RECORDED:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def is_installed(name: str) -> bool:
+    """Whether an engine can be loaded, without loading it."""
+    library = LIBRARIES.get(name)
+    return name in installed_engines() and (library is None or find_spec(library) is not None)
+
+
+def on_apple_silicon() -> bool:
+    return platform.system() == "Darwin" and platform.machine() == "arm64"
+
+
+def choose_backend(backend: str) -> str:
+    """Resolve `auto`: MLX on Apple silicon and under mlx.launch, else PyTorch; of the two, one that
+    is installed."""
+    if backend != "auto":
+        return backend
+    if launched():
+        return "mlx"
+    preferred = ("mlx", "torch") if on_apple_silicon() else ("torch", "mlx")
+    return next((name for name in preferred if is_installed(name)), preferred[0])
+
+
+def launched() -> bool:
+    """Whether `mlx.launch` started this process, as one of several."""
+    return "MLX_RANK" in os.environ
+
+
+def follows() -> bool:
+    """Whether another process of the launch runs the command, and this one lends it an engine."""
+    return int(os.environ.get("MLX_RANK", "0")) > 0
+
+
+def build_engine(
+    model: str,
+    settings: EngineSettings,
+    optimizer: OptimizerSettings | None = None,
+    adapter: AdapterSettings | None = None,
+) -> Engine:
+    """Load `model` (a folder, a hub id or `builtin:NAME`) into the engine that `settings` name.
+
+    Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
+    be loaded. Without `optimizer` the engine can sample and evaluate only; with `adapter` it trains
+    low-rank adapters and leaves the model's own weights.
+    """
+    name = choose_backend(settings.backend)
+    engines = installed_engines()
+    if not is_installed(name):
+        if name not in LIBRARIES:
+            raise UserError(
+                f"There is no backend {name!r}{nearest(name, sorted(engines))}.",
+                "ictcli doctor lists the engines that are installed",
+            )
+        raise EngineMissingError(
+            f"The {name} engine is not installed.", f'pip install "ictcli[{name}]"'
+        )
+    if launched() and name != "mlx":
+        raise UserError(f"The {name} engine runs in one process.", "start it without mlx.launch")
+    try:
+        build = engines[name].load()
+    except ImportError as error:
+        raise EngineMissingError(
+            f"The {name} engine is installed but does not import: {error}.",
+            f'pip install "ictcli[{name}]"',
+        ) from error
+    return build(model, settings, optimizer, adapter)

@@ -1,0 +1,252 @@
+"""The model card: README.md of an export, which says what it is, from what, how, and how well.
+
+Figures and settings alone; no text of a model or a data set is in it, and every string of a recipe
+is escaped: as JSON in the header, which YAML reads, and as inline code in the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from ictcli.engine.models import BUILTIN, snapshot
+from ictcli.errors import UserError
+from ictcli.evaluation.tables import interval
+from ictcli.runs.public import base_of, is_public, public_data, public_name
+from ictcli.runs.read import Table, count, number, scores_of, table, within
+from ictcli.runs.show import flat
+
+PAPER = "https://arxiv.org/abs/2606.19771"
+MAIN = (
+    *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
+    *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
+    *("adapter.kind", "adapter.rank", "adapter.alpha"),
+)
+
+
+def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None = None) -> str:
+    """The card of a run's export; `name` is what others load, `layout` is hf or mlx, `step` that
+    of a checkpoint (None: the last weights).
+
+    Raises UserError where the run has no recipe that can be read.
+    """
+    recipe = table(run / "recipe.toml")
+    if recipe is None:
+        raise UserError(f"{run / 'recipe.toml'} cannot be read.", "put it back")
+    environment = table(run / "environment.json") or {}
+    summary = table(run / "summary.json") or {}
+    if step is not None and step == count(summary.get("steps")):
+        step = None  # of the last step: the weights that were measured at the end
+    base = base_of(recipe, environment)
+    known = license_of(base)
+    base = base if is_public(base, run) else public_name(base, run)
+    method = within(recipe, "method", "name") or recipe.get("method") or "?"
+    parts = [
+        _header(base, known, recipe, environment, adapter=adapter, layout=layout),
+        f"# {code(run.name)}",
+        _opening(base, recipe, str(method), adapter=adapter, step=step),
+        "## Results",
+        _results(run, recipe, summary, step),
+        "## Training",
+        _training(recipe, {} if step else summary, str(method)),
+        "## Data",
+        _data(recipe, environment),
+        "## Use",
+        _use(base, name, adapter=adapter, layout=layout),
+        "## Limitations",
+        _limitations(recipe),
+        "## Versions",
+        _versions(environment),
+        "## Citation",
+        f"The method of token selection is that of [arXiv 2606.19771]({PAPER}), "
+        '"Beyond Entropy: Learning from Token-Level Distributional Deviations for LLM Reasoning", '
+        "as implemented by ictcli.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def code(value: object) -> str:
+    """A value as inline code of one line, whatever is in it."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    text = text.replace("|", "\\|")
+    return f"{fence}{pad}{text}{pad}{fence}" if text else "-"
+
+
+def _header(
+    base: str,
+    known: str | None,
+    recipe: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    *,
+    adapter: bool,
+    layout: str,
+) -> str:
+    """The YAML header. A JSON value is a YAML value."""
+    fields: dict[str, Any] = {}
+    if is_public(base):
+        fields["base_model"] = base
+        fields["base_model_relation"] = "adapter" if adapter else "finetune"
+    if known:
+        fields["license"] = known
+    fields["library_name"] = "mlx" if layout == "mlx" else "peft" if adapter else "transformers"
+    fields["pipeline_tag"] = "text-generation"
+    method = within(recipe, "method", "name") or recipe.get("method")
+    fields["tags"] = ["ictcli", "reinforcement-learning", "rlvr", str(method)]
+    path = within(environment, "data", "path")
+    if isinstance(path, str) and is_public(path):
+        fields["datasets"] = [path]
+    lines = [f"{key}: {json.dumps(value)}" for key, value in fields.items()]
+    return "\n".join(["---", *lines, "---"])
+
+
+def license_of(base: str) -> str | None:
+    """The licence that the model below states in its own card, if it is here."""
+    folder = BUILTIN.get(base.removeprefix("builtin:"))
+    if folder is None:
+        folder = snapshot(base) if is_public(base) or Path(base).is_dir() else None
+    try:
+        text = (folder / "README.md").read_text(encoding="utf-8") if folder else ""
+    except (OSError, ValueError):
+        return None
+    header = re.match(r"---\n(.*?)\n---", text, re.S)
+    found = re.search(r"^license:\s*[\"']?([\w.-]+)[\"']?\s*$", header[1] if header else "", re.M)
+    return found[1] if found else None
+
+
+def _opening(
+    base: str, recipe: Mapping[str, Any], method: str, *, adapter: bool, step: int | None
+) -> str:
+    what = "Low-rank adapters for" if adapter else "A model trained from"
+    task = public_name(str(recipe.get("task", "")))
+    text = (
+        f"{what} {code(base)}, trained by reinforcement learning with verifiable "
+        f"rewards on {code(task)} with ictcli, method {code(method)}."
+    )
+    if step is None:
+        return text
+    return f"{text} These are the weights of the checkpoint of step {step}, not the run's last."
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *body])
+
+
+def _results(
+    run: Path, recipe: Mapping[str, Any], summary: Mapping[str, Any], step: int | None
+) -> str:
+    """Of the last weights the figures of the summary; of a checkpoint's those that were measured at
+    its step, beside what the run began with."""
+    if step is None:
+        before, after = (scores_of(summary.get(name)) for name in ("before", "after"))
+        sizes, head = (summary.get("problems"), summary.get("samples_per_problem")), "after"
+        missing = "The run did not finish, so there are none."
+    else:
+        found = [table(run / "eval" / f"{name}.json") or {} for name in ("before", step_name(step))]
+        before, after = map(scores_of, found)
+        if found[0].get("problems") != found[1].get("problems"):
+            before = {}
+        sizes, head = (found[1].get("problems"), found[1].get("n")), f"step {step}"
+        missing = f"The weights of step {step} were not measured."
+    if not after:
+        return missing
+    rows = [["metric", "before", head]]
+    rows += [[name, interval(before.get(name)), interval(value)] for name, value in after.items()]
+    bench = public_name(str(within(recipe, "eval", "bench") or recipe.get("task", "")))
+    problems, samples = ("?" if (one := count(size)) is None else one for size in sizes)
+    return (
+        f"{_grid(rows)}\n\n{problems} held-out problems of {code(bench)}, {samples} samples each; "
+        "95 % intervals by bootstrap over problems. They say nothing of other seeds."
+    )
+
+
+def step_name(step: int) -> str:
+    """Of a checkpoint's folder, and of an evaluation."""
+    return f"step-{step:06d}"
+
+
+def _training(recipe: Mapping[str, Any], summary: Mapping[str, Any], method: str) -> str:
+    keys = flat(recipe)
+    options = [key for key in keys if key.startswith("method.") and key != "method.name"]
+    if keys.get("adapter.kind") in (None, "none"):
+        keys = {key: value for key, value in keys.items() if not key.startswith("adapter.")}
+    named = [key for key in (*MAIN, *options) if key in keys]
+    rows = [["setting", "value"], ["method", code(method)]]
+    rows += [[key, code(keys[key])] for key in named]
+    share, sampled = number(summary.get("tokens_kept_share")), count(summary.get("tokens_sampled"))
+    told = ""
+    if share is not None:
+        told = (
+            f"\n\nOf {sampled or 0:,} sampled tokens {share:.1%} were trained "
+            "(the dense warm-up, where there is one, included)."
+        )
+    return _grid(rows) + told
+
+
+def _data(recipe: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    """Where the problems come from, their counts and checksums; never their text."""
+    found, data = public_data(environment), within(environment, "data")
+    task = code(public_name(str(recipe.get("task", ""))))
+    told: list[str] = []
+    if (
+        isinstance(data, dict)
+        and cast(Table, data).get("train", "") is None
+        and not {"path", "file"} & {*found}
+    ):
+        told.append(f"The task {task}, whose problems are made by ictcli from the seed.")
+    if found:
+        told.append(_grid([["source", "value"], *([k, code(value)] for k, value in found.items())]))
+    return "\n\n".join(told) or f"The task {task}; the run has no record of its problems."
+
+
+def _use(base: str, name: str, *, adapter: bool, layout: str) -> str:
+    below = base if is_public(base) else "the-model-below"
+    name = re.sub(r"[^\w./-]", "_", name)
+    if layout == "mlx":
+        model = f"--model {below} --adapter-path {name}" if adapter else f"--model {name}"
+        return f"```console\nmlx_lm.generate {model} --prompt '...'\n```"
+    lines = ["from transformers import AutoModelForCausalLM, AutoTokenizer", ""]
+    quoted, under = json.dumps(name), json.dumps(below)
+    if adapter:
+        lines[:1] = ["from peft import PeftModel", lines[0]]
+        lines += [
+            f"model = AutoModelForCausalLM.from_pretrained({under})",
+            f"model = PeftModel.from_pretrained(model, {quoted})",
+            f"tokenizer = AutoTokenizer.from_pretrained({under})",
+        ]
+    else:
+        lines += [
+            f"model = AutoModelForCausalLM.from_pretrained({quoted})",
+            f"tokenizer = AutoTokenizer.from_pretrained({quoted})",
+        ]
+    return "```python\n" + "\n".join(lines) + "\n```"
+
+
+def _limitations(recipe: Mapping[str, Any]) -> str:
+    task = public_name(str(recipe.get("task", "")))
+    return (
+        f"- Trained to be judged right on {code(task)} alone, from one seed; other abilities of "
+        "the model below were not measured afterwards and may have suffered.\n"
+        "- The reward is an automatic verdict on the final answer: the reasoning before it was "
+        "never judged, and may be wrong where the answer is right.\n"
+        "- Nothing was done about safety, bias or truthfulness beyond what the model below has."
+    )
+
+
+def _versions(environment: Mapping[str, Any]) -> str:
+    libraries = within(environment, "libraries")
+    libraries = cast(Table, libraries) if isinstance(libraries, dict) else {}
+    engine = [within(environment, "engine", name) for name in ("engine", "device", "dtype")]
+    rows = [["what", "version"]]
+    for name in ("ictcli", "python", "platform"):
+        if name in environment:
+            rows.append([name, code(environment[name])])
+    rows += [[code(name), code(value)] for name, value in libraries.items()]
+    if any(engine):
+        rows.append(["engine", code(" ".join(str(part) for part in engine if part))])
+    return _grid(rows) if len(rows) > 1 else ""

@@ -1,0 +1,169 @@
+"""Make the folder: adapters in a layout, or a whole model, and the card beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, Literal
+
+from ictcli.engine import Engine, build_engine, is_installed
+from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
+from ictcli.engine.models import ADAPTER_CONFIG, locate, snapshot
+from ictcli.errors import EngineMissingError, UserError
+from ictcli.export.card import card
+from ictcli.files import new_folder
+from ictcli.recipe import Recipe
+from ictcli.recipe.settings import EngineSettings
+from ictcli.runs.checkpoints import engine_at
+from ictcli.runs.public import base_of, is_public
+from ictcli.runs.read import table, within
+
+Layout = Literal["hf", "mlx"]
+
+
+def adapters_of(run: Path, recipe: Recipe) -> Path | None:
+    """The folder of a run's adapters, or None where it trained all weights. UserError where it is
+    not finished."""
+    made = run / ("adapter" if recipe.adapters else "model")
+    if not made.is_dir():
+        raise UserError(f"The run {run} has no finished model yet.", f"ictcli resume {run}")
+    return made if recipe.adapters else None
+
+
+def check_public(run: Path, recipe: Recipe, repo: str) -> str:
+    """The hub's name of the model below. UserError where adapters would be pushed whose model
+    nobody else has: by the recipe, or by what was recorded when the run began."""
+    trained = base_of({"model": recipe.model}, table(run / "environment.json"))
+    for model in (trained, recipe.model):
+        if not is_public(model, run):
+            raise UserError(
+                f"{repo} would hold adapters of {model}, which others cannot load.",
+                "--merge makes a whole model of them",
+            )
+    return trained
+
+
+def export_adapters(
+    run: Path,
+    adapter: Path,
+    made: Path,
+    layout: Layout | None,
+    name: str,
+    *,
+    step: int | None = None,
+    base: str | None = None,
+) -> None:
+    """A run's adapters, in the layout they have or the other one; `name` is what its card has
+    others load, `step` that of a checkpoint. `base` takes the place of where the model below lies
+    on this machine."""
+    own = layout_of(read_config(adapter))
+    wanted = own if layout is None else "peft" if layout == "hf" else "mlx"
+    blocks = 0 if wanted == own or wanted == "peft" else _blocks(adapter)
+    with new_folder(made) as folder:
+        try:
+            with in_layout(adapter, wanted, blocks) as found:
+                for file in (ADAPTER_CONFIG, FILES[wanted]):
+                    shutil.copyfile(found / file, folder / file)
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
+                f"ictcli export {run} --merge makes a whole model",
+            ) from error
+        if base is not None:
+            key = "model" if wanted == "mlx" else "base_model_name_or_path"
+            config = json.dumps({**read_config(folder), key: base}, indent=2) + "\n"
+            (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
+        kind = "mlx" if wanted == "mlx" else "hf"
+        text = card(run, name, adapter=True, layout=kind, step=step)
+        (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def _blocks(adapter: Path) -> int:
+    """How many blocks the model below has, from its config.json."""
+    source = locate(str(adapter)).path
+    folder = snapshot(source)
+    config: Any = {}
+    with contextlib.suppress(OSError, ValueError):
+        text = (folder / "config.json").read_text(encoding="utf-8") if folder else "{}"
+        config = json.loads(text)
+    for place in (config, within(config, "text_config")):
+        for key in ("num_hidden_layers", "n_layer", "num_layers"):
+            if isinstance(found := within(place, key), int):
+                return found
+    raise UserError(
+        f"How many blocks {source} has is not known here, and mlx-lm's layout counts them.",
+        f"hf download {source} config.json",
+    )
+
+
+def export_model(
+    run: Path,
+    made: Path,
+    build: Callable[[], Engine] | None,
+    layout: Layout | None,
+    name: str,
+    *,
+    packed: bool = False,
+    step: int | None = None,
+) -> None:
+    """A whole model: what `build` has loaded, adapters fused into it, or without it a copy of
+    RUN/model. mlx-lm reads the Hugging Face layout; its own is what its converter makes of it."""
+    if layout == "mlx" and not is_installed("mlx"):
+        raise EngineMissingError(
+            "--to mlx of a whole model needs mlx-lm.", 'pip install "ictcli[mlx]"'
+        )
+    converted = layout == "mlx" and not packed
+    with new_folder(made) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
+        plain = Path(beside) / "hf" if converted else folder
+        plain.mkdir(exist_ok=True)
+        if build is None:
+            _copy(Path(locate(str(run / "model")).path), plain)
+        else:
+            build().export(plain, packed=packed)
+        if converted:
+            _convert(plain, Path(beside) / "mlx")
+            for file in (Path(beside) / "mlx").iterdir():
+                shutil.move(file, folder / file.name)
+        text = card(run, name, adapter=False, layout=layout or "hf", step=step)
+        (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def _copy(model: Path, folder: Path) -> None:
+    for file in model.iterdir():
+        if file.is_file() and file.name != "README.md":
+            shutil.copyfile(file, folder / file.name)
+
+
+def _convert(plain: Path, made: Path) -> None:
+    """By mlx-lm's own converter, which prints where data goes."""
+    import importlib
+
+    library: Any = importlib.import_module("mlx_lm.convert")
+    with contextlib.redirect_stdout(sys.stderr):
+        library.convert(str(plain), str(made))
+
+
+def engine_of(
+    run: Path, adapter: Path | None, saved: Path | None, settings: EngineSettings
+) -> Engine:
+    """A run's weights, loaded: those of a checkpoint, or the last; RUN/adapter also where a model
+    was made of it before."""
+    return engine_at(run, saved, settings) if saved else build_engine(str(adapter or run), settings)
+
+
+@contextlib.contextmanager
+def written(
+    run: Path, adapter: Path | None, saved: Path | None, settings: EngineSettings
+) -> Generator[Path]:
+    """A folder of the run's adapters: its own, or for a checkpoint a temporary one."""
+    if adapter is not None:
+        yield adapter
+        return
+    with tempfile.TemporaryDirectory() as name:
+        engine_of(run, None, saved, settings).export_adapter(Path(name))
+        yield Path(name)

@@ -1,0 +1,31 @@
+"""The recipe: what a user writes, read from TOML and checked before anything heavy is imported."""
+
+from ictcli.recipe.load import (
+    apply_override,
+    check,
+    find_recipe,
+    load_recipe,
+    recipe_keys,
+    recipe_text,
+    shipped_recipes,
+    to_toml,
+    toml_value,
+    unused_keys,
+    with_threads,
+)
+from ictcli.recipe.recipe import Recipe
+
+__all__ = [
+    "Recipe",
+    "apply_override",
+    "check",
+    "find_recipe",
+    "load_recipe",
+    "recipe_keys",
+    "recipe_text",
+    "shipped_recipes",
+    "to_toml",
+    "toml_value",
+    "unused_keys",
+    "with_threads",
+]

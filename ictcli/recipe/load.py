@@ -1,0 +1,233 @@
+"""Reading a recipe: TOML, `key=value` overrides, and checks before anything heavy is imported.
+
+Unknown keys are refused with the nearest known one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+
+from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
+from ictcli.errors import UserError, nearest
+from ictcli.recipe import plugins
+from ictcli.recipe.files import read_files
+from ictcli.recipe.metrics import unrecorded
+from ictcli.recipe.patterns import compiled
+from ictcli.recipe.recipe import Recipe
+from ictcli.recipe.settings import ColumnSettings, HubSettings
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that come with ictcli, by name."""
+    package = Path(__file__).parent.parent
+    folder = package / "recipes"
+    if not folder.is_dir():  # an editable install: beside the package
+        folder = package.parent / "recipes"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def find_recipe(source: str) -> Path:
+    """A recipe file by path, or a shipped one by name."""
+    if source.endswith(".toml") or "/" in source:
+        path = Path(source)
+        if not path.is_file():
+            raise UserError(f"There is no recipe file {source}.", "ictcli recipes ls")
+        return path
+    shipped = shipped_recipes()
+    if source not in shipped:
+        raise UserError(
+            f"There is no recipe {source!r}{nearest(source, sorted(shipped))}.",
+            "ictcli recipes ls, or give the path of a .toml file",
+        )
+    return shipped[source]
+
+
+_FORM_HINT = "ictcli recipes show quickstart shows the form"
+
+
+def recipe_text(path: Path) -> str:
+    """The text of a recipe file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not TOML, which is UTF-8: {error}.", _FORM_HINT) from error
+
+
+def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read, override and check a recipe. Raises UserError with one sentence and a hint."""
+    path = find_recipe(source) if isinstance(source, str) else source
+    try:
+        data = tomllib.loads(recipe_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not TOML: {error}.", _FORM_HINT) from error
+    for override in overrides:
+        apply_override(data, override)
+    return check(data, str(path), base=path.parent)
+
+
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Set `table.key=value` in place; the value is TOML, or a plain string."""
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise UserError(
+            f"{override!r} is not of the form key=value.", "for example: seed=1 checkpoint.every=10"
+        )
+    table = data
+    for part in parts[:-1]:
+        inner = table.setdefault(part, {})
+        if part in _NAMES and isinstance(inner, str):
+            inner = table[part] = {_NAMES[part]: inner}
+        if not isinstance(inner, dict):
+            raise UserError(f"{part} in {override!r} is a value, not a table.", _KEYS_HINT)
+        table = cast(dict[str, Any], inner)
+    table[parts[-1]] = toml_value(text)
+
+
+def toml_value(text: str) -> Any:
+    """What is typed behind `key=`: a TOML value, or a plain string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+_NAMES = {"method": "name", "reward": "verifier"}  # of tables that may be a bare name
+_KEYS_HINT = "ictcli recipes show quickstart, or the README's list of keys"
+
+
+def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe:
+    """Validate recipe data. Relative paths of plugins, models and data are tried against the
+    working directory, then against `base`, and made absolute, so that a run can be resumed from
+    anywhere."""
+    data = dict(data)
+    named = data.get("plugins", [])
+    if isinstance(named, list):
+        data["plugins"] = [str(plugins.load(str(name), base)) for name in cast(list[object], named)]
+    for key, name in _NAMES.items():
+        if isinstance(data.get(key), str):
+            data[key] = {name: data[key]}
+    read_files(data, base or Path())
+    try:
+        recipe = Recipe.model_validate(data)
+        if not isinstance(recipe.method.get("name"), str):
+            raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
+        find_method(recipe.method["name"])
+        recipe.options()
+        _sound(recipe, source)
+    except ValidationError as error:
+        raise _explain(error, source, data.get("method")) from error
+    return recipe
+
+
+def _sound(recipe: Recipe, source: str) -> None:
+    """What a table cannot know of itself."""
+    reward = recipe.reward
+    if reward.overlong_buffer > recipe.max_tokens:
+        raise UserError(
+            f"{source}: reward.overlong_buffer = {reward.overlong_buffer} is more than "
+            f"max_tokens = {recipe.max_tokens}.",
+            "the buffer is the last part of max_tokens",
+        )
+    if reward.pattern is not None:
+        compiled(reward.pattern)
+        if recipe.prompt.shots:
+            raise UserError(
+                f"{source}: the examples of prompt.shots answer in a box, and reward.pattern "
+                "reads answers in another way.",
+                "prompt.examples = a file of your own examples",
+            )
+    if recipe.eval.bench is None and (recipe.eval.columns, recipe.eval.hub) != (
+        ColumnSettings(),
+        HubSettings(),
+    ):
+        raise UserError(
+            f"{source}: eval.columns and eval.hub are of eval.bench, which is not there.",
+            "eval.bench=FILE or hub:owner/name",
+        )
+    best = recipe.checkpoint.best
+    if best is not None and (fault := unrecorded(recipe, best)):
+        raise UserError(f"{source}: checkpoint.best = {best!r} {fault[0]}.", fault[1])
+
+
+def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:
+    """Every key of a recipe as a dotted path, methods' options included once."""
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from recipe_keys(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+    if not prefix:
+        options = {key for method in METHODS.values() for key in method.options.model_fields}
+        yield from (f"method.{key}" for key in ["name", *sorted(options)])
+
+
+_PLAINLY = {
+    "tuple_type": "input should be a list, in square brackets",
+    "dict_type": "input should be a method's name, or a table with one",
+    "model_type": "input should be a table; set the keys in it",
+}
+
+
+def _explain(error: ValidationError, source: str, method: Any) -> UserError:
+    """The fault of a recipe that says most, in one sentence: a mistyped key before the one that is
+    missing for it."""
+    faults = error.errors()
+    fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
+    path = ".".join(str(part) for part in fault["loc"])
+    known = [*recipe_keys(), *Recipe.model_fields]
+    if error.title != "Recipe":  # a method's own options
+        if fault["type"] == "extra_forbidden":
+            near = nearest(path, list(find_method(method["name"]).options.model_fields))
+            return UserError(
+                f"{source}: method {method['name']} has no option {path!r}{near}.",
+                "ictcli methods lists each method's options",
+            )
+        path = f"method.{path}"
+    if fault["type"] == "extra_forbidden":
+        near = nearest(path, known) or nearest(path.split(".")[-1], known)
+        return UserError(f"{source}: there is no key {path!r}{near}.", _KEYS_HINT)
+    if fault["type"] == "missing":
+        return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
+    message = _PLAINLY.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+    message = message[:1].lower() + message[1:]
+    return UserError(f"{source}: {path} = {fault['input']!r}: {message}.", _KEYS_HINT)
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The resolved recipe as TOML that reads back equal."""
+    import tomli_w
+
+    return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def with_threads(recipe: Recipe, threads: int | None) -> Recipe:
+    """The recipe, for a sitting on so many CPU threads at most; its run's own file stays."""
+    if not threads:
+        return recipe
+    return recipe.model_copy(
+        update={"engine": recipe.engine.model_copy(update={"threads": threads})}
+    )
+
+
+def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
+    """Of the keys that were typed, those that nothing looks at, and the setting that makes it so:
+    those of another method, and adapters' (a recipe file's too) where no kind is named."""
+    method = recipe.rule
+    reads = {"keep": issubclass(method.options, ShareOptions), "warmup": method.dense_warmup}
+    typed = {override.partition("=")[0].strip() for override in overrides}
+    unread = [key for key, read in reads.items() if key in typed and not read]
+    found = dict.fromkeys(unread, f"method={method.name}")
+    if recipe.adapter.kind == "none":
+        given = recipe.adapter.model_fields_set - {"kind"}
+        names = [f"adapter.{name}" for name in type(recipe.adapter).model_fields if name in given]
+        if "kind" in recipe.adapter.model_fields_set:  # a file with all keys in it says it means it
+            names = [name for name in names if name in typed]
+        found |= dict.fromkeys(names, "adapter.kind=none")
+    return found

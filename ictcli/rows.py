@@ -1,0 +1,177 @@
+"""Rows of a local file: JSONL, CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ictcli.errors import UserError
+from ictcli.files import encodable
+
+FILES = (".jsonl", ".csv", ".parquet")
+"""What the names of data files end in."""
+PROMPTS = ("prompt", "question", "problem")
+"""The columns a question is looked for in."""
+
+
+@dataclass(frozen=True)
+class Row:
+    where: str
+    """For an error: `data.jsonl, line 3`."""
+    number: int
+    """The line or row of a file, from 1; the place in a config of the hub, from 0."""
+    columns: dict[str, Any]
+    config: str = ""
+
+    def get(self, name: str) -> Any:
+        """What is in a column; None where nothing is, as NaN and infinity say too."""
+        value = self.columns.get(name)
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    @property
+    def there(self) -> list[str]:
+        """The columns with something in them."""
+        return [name for name in self.columns if self.get(name) is not None]
+
+
+@dataclass(frozen=True)
+class Rows:
+    rows: list[Row]
+    source: dict[str, Any]
+    """For a result: file and sha256, or path, config, split and the revision that was used."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all rows' columns, in their order."""
+        return list(dict.fromkeys(name for row in self.rows for name in row.columns))
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a task or benchmark of that name is a local file."""
+    return name.lower().endswith(FILES)
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in words: text, a list, an object, a number, nothing."""
+    if value is None:
+        return "nothing"
+    kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (int | float, "a number"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), type(value).__name__)
+
+
+def read_file(name: str) -> Rows:
+    """The rows of a file by what its name ends in: one JSON object a line (blank lines are passed
+    over), CSV with a header, of whose cells no type is guessed, or Parquet. UserError with the line
+    where one cannot be read."""
+    path = Path(name)
+    if not path.is_file():
+        raise UserError(
+            f"There is no data file {name}.", "give the path of a .jsonl, .csv or .parquet file"
+        )
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{name} cannot be read: {error.strerror}.", "check the file") from error
+    if name.lower().endswith(".parquet"):
+        rows = list(_parquet(name, content))
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name} is not UTF-8: {error}.", "save it as UTF-8") from error
+        rows = list(_csv(name, text) if name.lower().endswith(".csv") else _jsonl(name, text))
+    if not rows:
+        raise UserError(f"The data set {name} is empty.", "give it one problem a line at least")
+    return Rows(rows, {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()})
+
+
+def _jsonl(name: str, text: str) -> Iterator[Row]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{name}, line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{where} is not JSON: {error}.", "one object a line") from error
+        if not isinstance(row, dict):
+            raise UserError(
+                f"{where} is {kind_of(row)}, and no object.",
+                'one object a line: {"prompt": "...", "gold": "..."}',
+            )
+        yield Row(where, number, cast("dict[str, Any]", row))
+
+
+def _csv(name: str, text: str) -> Iterator[Row]:
+    """An empty cell is none."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] | None = None
+    first = 1
+    try:
+        for cells in reader:
+            where, number = f"{name}, line {first}", first
+            first = reader.line_num + 1
+            if not cells:
+                continue
+            if header is None:
+                header = [cell.strip() for cell in cells]
+                if len(header) == 1 and (found := re.search(r"[;\t]", cells[0])):
+                    mark = "semicolons" if found[0] == ";" else "tabs"
+                    raise UserError(
+                        f"{where} parts its cells by {mark}; a .csv file is read with commas.",
+                        "save it with commas between the cells",
+                    )
+                if len(set(header)) < len(header):
+                    raise UserError(f"{where} names a column twice.", "the first line names them")
+                continue
+            if len(cells) > len(header):
+                raise UserError(
+                    f"{where} has {len(cells)} cells, and the header {len(header)}.",
+                    'a text with a comma in it stands in quotes: "a, b"',
+                )
+            texts = [cell or None for cell in cells] + [None] * (len(header) - len(cells))
+            yield Row(where, number, dict(zip(header, texts, strict=True)))
+    except csv.Error as error:
+        raise UserError(f"{name}, line {first} is not CSV: {error}.", "check its quotes") from error
+
+
+def _parquet(name: str, content: bytes) -> Iterator[Row]:
+    import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+    from pyarrow import parquet  # pyright: ignore
+
+    arrow = cast(Any, pyarrow)
+    try:
+        columns = cast(Any, parquet).read_table(arrow.BufferReader(content)).to_pylist()
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise UserError(f"{name} is not Parquet: {reason}.", "check the file") from error
+    for number, row in enumerate(columns, 1):
+        yield Row(f"{name}, row {number}", number, row)
+
+
+def text(row: Row, *names: str, key: str = "") -> str:
+    """The first of those columns that is there, as text. `key` of `columns` names another."""
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, str | int | float):
+            return encodable(str(value))
+    for name in names:
+        if (value := row.get(name)) is not None:
+            raise UserError(
+                f"{row.where} has a {name} that is {kind_of(value)}, not text.",
+                "each row needs one, as text",
+            )
+    other = f"; columns.{key}=NAME names another (ictcli eval: --columns {key}=NAME)" if key else ""
+    raise UserError(
+        f"{row.where} has no {' or '.join(names)}.",
+        f"each row needs one, as text; it has {', '.join(row.there) or 'nothing'}{other}",
+    )

@@ -1,0 +1,176 @@
+"""From a problem to the tokens a model is given, and back from tokens to text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from ictcli.engine import Engine
+from ictcli.errors import UserError
+from ictcli.recipe.settings import QUESTION, TEMPLATES, PromptSettings
+from ictcli.tasks import Domain, Task, with_train
+from ictcli.types import Problem, Rollouts
+
+Template = Literal["chat", "none", "own"]
+
+
+def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
+    """What is put around a question: the tokenizer's chat template, nothing, or the user's text.
+    UserError where the tokenizer has no chat template and one is asked for."""
+    if settings.template not in TEMPLATES:
+        return "own"
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    if settings.template == "chat" and not has_template:
+        raise UserError(
+            "The model's tokenizer has no chat template.",
+            "prompt.template=none leaves it out (ictcli eval: --template none)",
+        )
+    return "none" if settings.template == "none" or not (has_template and domain.words) else "chat"
+
+
+def render(
+    tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings
+) -> tuple[str, bool]:
+    """The prompt as text: examples, question, suffix, and the template where one is used; and
+    whether the tokenizer should still add its special tokens (a chat template brings its own).
+
+    Examples are asked as the question is, suffix included. In a chat each is a turn of the user and
+    one of the assistant; else text with an empty line behind it."""
+    template = template_of(tokenizer, domain, settings)
+    default = "" if template == "own" else domain.suffix
+    suffix = default if settings.suffix is None else settings.suffix
+    questions = [*(example.prompt for example in settings.examples), problem.prompt]
+    asked = [f"{question}\n{suffix}" if suffix else question for question in questions]
+    answers = [example.response for example in settings.examples]
+    if template != "chat":
+        first = getattr(tokenizer, "bos_token", None)
+        text = _as_text(asked, answers, settings.template if template == "own" else None, first)
+        text = f"{settings.system}\n{text}" if settings.system else text
+        return text, template == "none" or not (first and text.startswith(first))
+    messages = [{"role": "system", "content": settings.system}] if settings.system else []
+    for question, answer in zip(asked, answers, strict=False):
+        messages.append({"role": "user", "content": question})
+        messages.append({"role": "assistant", "content": answer})
+    messages.append({"role": "user", "content": asked[-1]})
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return text, False
+
+
+def _as_text(
+    asked: Sequence[str], answers: Sequence[str], template: str | None, first: str | None
+) -> str:
+    """Questions with their answers, and the last without, in a template of one's own if any. Its
+    beginning-of-text token stands at the front alone."""
+    pieces: list[str] = []
+    for number, question in enumerate(asked):
+        piece = question if template is None else template.replace(QUESTION, question)
+        if number and template and first and template.startswith(first):
+            piece = piece.removeprefix(first)
+        if number < len(answers):
+            gap = "\n" if template is None else "" if piece[-1:].isspace() else " "
+            piece = f"{piece}{gap}{answers[number]}\n\n"
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def encode(
+    engine: Engine,
+    problems: Sequence[Problem],
+    domain: Domain,
+    settings: PromptSettings,
+    max_tokens: int,
+) -> list[list[int]]:
+    """Token ids a problem. Raises UserError where prompt + max_tokens exceeds the context."""
+    ids = [_tokens(engine, problem, domain, settings) for problem in problems]
+    for problem, tokens in zip(problems, ids, strict=True):
+        if not tokens:
+            raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
+        left = engine.context - len(tokens)
+        if left < 1:
+            raise UserError(
+                f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which leaves no "
+                f"room in the model's context of {engine.context}.",
+                "leave that problem out, or take a model with a longer context",
+            )
+        if max_tokens > left:
+            raise UserError(
+                f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which with "
+                f"max_tokens = {max_tokens} exceeds the model's context of {engine.context}.",
+                f"max_tokens={left} (ictcli eval: --max-tokens {left}), or shorter prompts",
+            )
+    return ids
+
+
+def _tokens(
+    engine: Engine, problem: Problem, domain: Domain, settings: PromptSettings
+) -> list[int]:
+    text, special = render(engine.tokenizer, problem, domain, settings)
+    return list(engine.tokenizer(text, add_special_tokens=special)["input_ids"])
+
+
+def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -> Task:
+    """The task without the problems whose prompts, examples and template included, are longer than
+    `settings.max_tokens`, and notes of how many they are: of those to train on, and of the first
+    `heldout` held out. UserError where none is left to train on."""
+    most = settings.max_tokens
+    if not most:
+        return task
+    known: dict[tuple[bool, str], bool] = {}
+    _, examined = task.examined or (task.name, task.domain)
+    all_held = task.heldout
+
+    def fits(problem: Problem, domain: Domain) -> bool:
+        key = (domain is examined, problem.prompt)
+        if key not in known:
+            known[key] = len(_tokens(engine, problem, domain, settings)) <= most
+        return known[key]
+
+    def held(n: int) -> list[Problem]:
+        asked = n
+        while True:
+            found = all_held(asked)
+            left = [problem for problem in found if fits(problem, examined)]
+            if len(left) >= n or len(found) < asked:
+                return left[:n]
+            asked *= 2
+
+    left = [problem for problem in task.train if fits(problem, task.domain)]
+    first = all_held(heldout)
+    counts = {
+        "too_long": (len(task.train), len(left), ""),
+        "heldout_too_long": (len(first), sum(fits(p, examined) for p in first), "held-out "),
+    }
+    notes, left_out = list(task.notes), dict(task.left_out)
+    for name, (before, after, kind) in counts.items():
+        if after < before:
+            left_out[name] = before - after
+            notes.append(
+                f"{before - after:,} of {before:,} {kind}problems left out: prompts longer than "
+                f"{most} tokens."
+            )
+    if not task.train:
+        notes.append(
+            f"prompt.max_tokens leaves none out of the problems {task.name} makes to train on."
+        )
+    elif not left:
+        raise UserError(
+            f"Every prompt of {task.name} is longer than prompt.max_tokens = {most}.",
+            "raise it, or show fewer examples",
+        )
+    task = replace(
+        task,
+        finite=tuple(p for p in task.finite if fits(p, task.domain)),
+        heldout=held,
+        notes=tuple(notes),
+        left_out=left_out,
+    )
+    return with_train(task, left) if left else task
+
+
+def decode(tokenizer: Any, rollouts: Rollouts) -> list[str]:
+    """(B,) responses as text, special tokens left out."""
+    rows = [rollouts.tokens[row, : rollouts.lengths[row]].tolist() for row in range(len(rollouts))]
+    return tokenizer.batch_decode(
+        rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )

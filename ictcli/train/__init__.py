@@ -1,0 +1,1 @@
+"""Training: the loop, its steps, and how a run is started."""

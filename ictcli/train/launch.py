@@ -1,0 +1,146 @@
+"""Start or continue a run: engine, environment record, Ctrl-C, training."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import signal
+import sys
+from collections.abc import Callable, Generator
+from typing import Any
+
+from ictcli import __version__
+from ictcli.engine import Engine, build_engine, versions
+from ictcli.errors import RunFailedError, UserError
+from ictcli.files import encodable, write_json
+from ictcli.planning.advice import look_ahead
+from ictcli.planning.auto import choose
+from ictcli.planning.machine import Room, device_of, room
+from ictcli.planning.peaks import PROMPT_TOKENS
+from ictcli.recipe import Recipe
+from ictcli.runs import FORMAT, Run
+from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of, recipe_hash
+from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
+from ictcli.tasks.prompts import encode, fitted
+from ictcli.tracking.watch import tracked
+from ictcli.train.loop import Watcher, train
+
+
+def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
+    """What environment.json holds."""
+    return {
+        "format": FORMAT,
+        "ictcli": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "libraries": versions(),
+        "engine": engine.describe(),
+        "seed": recipe.seed,
+        "command": sys.argv[1:],
+    }
+
+
+def on_device(recipe: Recipe, device: str) -> Recipe:
+    """The recipe with its engine's device named, for a plan: auto is a guess before there is an
+    engine."""
+    engine = recipe.engine.model_copy(update={"device": device})
+    return recipe.model_copy(update={"engine": engine})
+
+
+def warn_if_tight(
+    recipe: Recipe, here: Room, say: Callable[[str], None], prompt: int = PROMPT_TOKENS
+) -> None:
+    """Say so where the plan exceeds what there is: a process that the system ends for its memory
+    cannot say anything any more."""
+    outlook = look_ahead(recipe, here=here, prompt=prompt)
+    if outlook is not None and outlook.fits is False:
+        say(f"The plan of memory: {outlook.sentence}")
+
+
+@contextlib.contextmanager
+def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[], bool]]:
+    """Within, Ctrl-C (SIGTERM, SIGHUP) asks the run to end after its step, a second one now."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        with contextlib.suppress(OSError):  # the terminal may be gone: that may be why
+            say("Finishing the step in flight; Ctrl-C again stops at once.")
+
+    numbers = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup
+    before = {number: signal.signal(number, ask) for number in heard}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def told_failures(run: Run) -> Generator[None]:
+    """What ends the run within, other than its end or Ctrl-C, is in its failure.json afterwards."""
+    path = run.folder / "failure.json"
+    path.unlink(missing_ok=True)
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, UserError) or isinstance(error, RunFailedError):
+            told = (
+                error.message
+                if isinstance(error, UserError)
+                else f"{type(error).__name__}: {error}"
+            )
+            with contextlib.suppress(OSError):
+                write_json(path, {"error": encodable(told)[:1000]})
+        raise
+
+
+def launch(
+    run: Run, recipe: Recipe, watch: Watcher, attach: Callable[[Engine], None] = lambda engine: None
+) -> dict[str, Any]:
+    """Build the engine and train the run to its end; gives its summary.
+
+    `attach` is given the engine before the first step (the live view decodes tokens with it).
+    """
+    with finish_step_on_interrupt(watch.warned) as interrupted, told_failures(run):
+        recipe, task = prepare(recipe)  # before a model is loaded
+        for note in task.notes:
+            watch.warned(note)
+        recorded = run.read("environment.json")
+        began = recorded or {}
+        hashed = recipe_hash(run.folder)
+        check_recipe(run.folder, began.get("recipe_sha256", hashed), hashed, "the run began")
+        here = room(on_device(recipe, "cpu").engine)  # before the model takes of it
+        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+        planned = on_device(recipe, str(engine.describe().get("device", recipe.engine.device)))
+        if device_of(planned.engine) == "cuda":
+            here = room(planned.engine)
+        option, adapters = "engine.backend=", recipe.adapters is not None
+        if note := check_engine(run.folder, began, engine, adapters=adapters, option=option):
+            watch.warned(note)
+        attach(engine)
+        told = len(task.notes)
+        task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
+        for note in task.notes[told:]:
+            watch.warned(note)
+        engine.budget.say = watch.warned
+        # or refuse now
+        ids = encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)
+        longest = max(map(len, ids), default=PROMPT_TOKENS)
+        chosen = choose(planned, began.get("micro_tokens"), watch.warned, here, longest)
+        engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
+        warn_if_tight(planned, here, watch.warned, longest)
+        model = identity_of(recipe.model, recipe.engine)
+        data = described(recipe, task, heldout(recipe, task))
+        if recorded is None:  # a resumed run keeps the first one's
+            known = {"name": recipe.model, "sha256": model}
+            about = {**chosen, "data": data, "model": known, "recipe_sha256": hashed}
+            run.write("environment.json", {**environment(engine, recipe), **about})
+        else:
+            check_unchanged(began.get("data", {}), data, str(run.folder))
+        check_model(run.folder, began, model)
+        with tracked(run, recipe, watch) as telling:
+            return train(run, recipe, task, engine, telling, interrupted)

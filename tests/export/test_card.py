@@ -1,0 +1,167 @@
+"""The model card: what it says of a run, and that nothing in a recipe can break out of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+import yaml
+
+from ictcli.export.card import card, code, license_of
+from ictcli.runs.public import is_public, public_name
+
+HOSTILE = 'x" ]\n---\n# owned <script>alert(1)</script> | `a` ``b`` ![](http://e) {{7}}'
+
+
+def make_run(folder: Path, **changed: Any) -> Path:
+    folder.mkdir()
+    recipe = {"model": "Qwen/Qwen2.5-0.5B", "task": "gsm8k", "steps": 9, "lr": 1e-6, **changed}
+    recipe.setdefault("method", {"name": "ict", "keep": 0.1})
+    (folder / "recipe.toml").write_text(tomli_w.dumps(recipe))
+    interval = {"value": 0.25, "low": 0.2, "high": 0.3}
+    summary = {
+        "before": {"pass@1": interval},
+        "after": {"pass@1": {**interval, "value": 0.28}},
+        "problems": 512,
+        "samples_per_problem": 4,
+        "tokens_kept_share": 0.117,
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+    data = {"path": "openai/gsm8k", "revision": "abc123", "sha256": "f" * 64}
+    environment = {"ictcli": "0.1.0", "libraries": {"torch": "2.13.0"}, "data": data}
+    (folder / "environment.json").write_text(json.dumps(environment))
+    (folder / "rollouts").mkdir()
+    (folder / "rollouts" / "texts.json").write_text("a model's words")
+    return folder
+
+
+def header(text: str) -> dict[str, Any]:
+    _, found, _ = text.split("---\n", 2)
+    return yaml.safe_load(found)
+
+
+def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
+    text = card(make_run(tmp_path / "run"), "me/it", adapter=True, layout="hf")
+    assert header(text) == {
+        "base_model": "Qwen/Qwen2.5-0.5B",
+        "base_model_relation": "adapter",
+        "library_name": "peft",
+        "pipeline_tag": "text-generation",
+        "tags": ["ictcli", "reinforcement-learning", "rlvr", "ict"],
+        "datasets": ["openai/gsm8k"],
+    }
+    for told in (
+        "| pass@1 | 0.250 [0.200, 0.300] | 0.280 [0.200, 0.300] |",
+        "| lr | `1e-06` |",
+        "| method.keep | `0.1` |",
+        "11.7% were trained",
+        "| revision | `abc123` |",
+        "| `torch` | `2.13.0` |",
+        "arXiv 2606.19771",
+        'PeftModel.from_pretrained(model, "me/it")',
+    ):
+        assert told in text
+    assert "words" not in text
+
+
+def test_nothing_of_a_recipe_breaks_out_of_its_place(tmp_path: Path) -> None:
+    changed = {"task": HOSTILE, "method": {"name": HOSTILE, "option": HOSTILE}, "model": HOSTILE}
+    run = make_run(tmp_path / "run", **changed)
+    text = card(run, HOSTILE, adapter=False, layout="mlx")
+    assert header(text)["tags"][-1] == HOSTILE
+    body = text.split("---\n", 2)[2]
+    assert sum(line.startswith("# ") for line in body.splitlines()) == 1
+    for line in body.splitlines():
+        if "script" in line:
+            assert "<script" not in outside_code(line), line
+            assert "http://e" not in outside_code(line), line
+
+
+def outside_code(line: str) -> str:
+    """A line without its code spans, as CommonMark finds them: a run of backticks closes at the
+    next run of the same length."""
+    import re
+
+    return re.sub(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", "", line)
+
+
+@pytest.mark.parametrize("text", ["a", "`", "``x", "a`b``c", "a\nb", "|", "\x1b[2J"])
+def test_code_is_one_span_of_one_line(text: str) -> None:
+    assert outside_code(code(text)) == "" and "\n" not in code(text) and "\x1b" not in code(text)
+
+
+def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    base.mkdir()
+    assert license_of(str(base)) is None
+    (base / "README.md").write_text("---\ntags: [a]\nlicense: apache-2.0\n---\nlicense: mit\n")
+    assert license_of(str(base)) == "apache-2.0"
+    run = make_run(tmp_path / "run", model=str(base))
+    told = header(card(run, "it", adapter=False, layout="hf"))
+    assert told["license"] == "apache-2.0" and "base_model" not in told
+    assert str(tmp_path) not in card(run, "it", adapter=False, layout="hf")
+
+
+def test_of_the_data_counts_and_checksums_are_told_and_no_text(tmp_path: Path) -> None:
+    """Nor is a place on this machine; a task that makes its problems has no source."""
+    run = make_run(tmp_path / "run", prompt={"examples": [{"prompt": "SECRET", "response": "S2"}]})
+    data: dict[str, Any] = {
+        "path": "/home/me/SECRET/rows",
+        "train": {"problems": 7, "sha256": "a" * 64, "first": "SECRET"},
+        "left_out": {"held_out": 2, "SECRET |": "SECRET"},
+        "examples": [{"prompt": "SECRET", "response": "SECRET"}],
+        "more": "SECRET",
+    }
+    (run / "environment.json").write_text(json.dumps({"data": data}))
+    text = card(run, "me/it", adapter=False, layout="hf")
+    assert "SECRET" not in text and "S2" not in text
+    for told in ("| path | `rows` |", "| train.problems | `7` |", "| left_out.held_out | `2` |"):
+        assert told in text
+    (run / "environment.json").write_text(json.dumps({"data": {"train": None, "left_out": {}}}))
+    text = card(run, "me/it", adapter=False, layout="hf")
+    assert "are made by ictcli from the seed" in text and "None" not in text
+
+
+def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "eval").mkdir()
+    for name, value in (("before", 0.25), ("step-000004", 0.5)):
+        score = {"value": value, "low": value, "high": value}
+        found = {"problems": 9, "n": 3, "pass@1": score, "pass@2": 3}
+        (run / "eval" / f"{name}.json").write_text(json.dumps(found))
+    text = card(run, "it", adapter=False, layout="hf", step=4)
+    assert "| metric | before | step 4 |" in text and "checkpoint of step 4" in text
+    assert "| pass@1 | 0.250 [0.250, 0.250] | 0.500 [0.500, 0.500] |" in text
+    assert "9 held-out problems of `gsm8k`, 3 samples each" in text and "11.7%" not in text
+    text = card(run, "it", adapter=False, layout="hf", step=5)
+    assert "The weights of step 5 were not measured." in text and "0.280" not in text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"environment.json": {"command": 5, "engine": [], "libraries": 3, "data": [1]}},
+        {"environment.json": {"data": {"train": 1, "left_out": 2, "path": 4}, "model": "x"}},
+        {"summary.json": {"after": {"pass@1": 3}, "before": [], "tokens_kept_share": "x"}},
+        {"summary.json": {"after": 3, "tokens_sampled": "x", "tokens_kept_share": 0.5}},
+    ],
+)
+def test_a_damaged_record_costs_its_own_part(tmp_path: Path, damage: dict[str, Any]) -> None:
+    run = make_run(tmp_path / "run")
+    for name, found in damage.items():
+        (run / name).write_text(json.dumps(found))
+    assert 'base_model: "Qwen/Qwen2.5-0.5B"' in card(run, "it", adapter=True, layout="hf")
+
+
+def test_a_folder_near_the_run_is_no_name_of_the_hub(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    assert is_public("models/base", run)
+    (tmp_path / "models" / "base").mkdir(parents=True)
+    assert not is_public("models/base", run) and is_public("other/base", run)
+    assert public_name("models/base", run) == "base"
+    (run / "environment.json").write_text(json.dumps({"command": ["train", "b/mine.toml"]}))
+    (tmp_path / "b" / "other" / "base").mkdir(parents=True)
+    assert not is_public("other/base", run)

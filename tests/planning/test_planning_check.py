@@ -1,0 +1,80 @@
+"""A dry run refuses what a run would, and plans with what is known of the prompts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ictcli.errors import UserError
+from ictcli.planning.advice import look_ahead
+from ictcli.planning.check import check
+from ictcli.planning.machine import room
+from ictcli.recipe import load_recipe
+from ictcli.recipe.settings import EngineSettings
+from ictcli.tasks.prepare import prepare
+
+
+def rows(folder: Path, n: int) -> str:
+    path = folder / "d.jsonl"
+    told = (json.dumps({"prompt": f"{i}+1=", "gold": i + 1}) + "\n" for i in range(n))
+    path.write_text("".join(told), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["task=nothing"],
+        ["task=none.jsonl"],
+        ["reward.verifier=nothing"],
+        ["task={d}", "columns.prompt=frage"],
+        ["task=hub:me/mine", "eval.bench={d}", "eval.columns.gold=antwort"],
+        ["eval.bench={d}", "eval.skip=1000"],
+    ],
+)
+def test_what_a_run_refuses_a_dry_run_refuses(tmp_path: Path, overrides: list[str]) -> None:
+    data = rows(tmp_path, 60)
+    recipe = load_recipe("quickstart", [text.format(d=data) for text in overrides])
+    with pytest.raises(UserError):
+        check(recipe)
+
+
+def test_max_tokens_must_leave_room_for_a_prompt() -> None:
+    with pytest.raises(UserError, match="max_tokens = 100000 leaves a prompt no room"):
+        check(load_recipe("quickstart", ["max_tokens=100000"]))
+
+
+def test_data_of_the_hub_is_not_opened() -> None:
+    assert "is not opened in a dry run" in check(load_recipe("quickstart", ["task=gsm8k"]))[0]
+    assert not check(load_recipe("quickstart"))
+
+
+@pytest.mark.parametrize(("asked", "skip"), [(2, 0), (2, 1), (8, 0), (500, 0), (500, 2)])
+def test_a_small_held_out_part_is_noted(tmp_path: Path, asked: int, skip: int) -> None:
+    over = [f"task={rows(tmp_path, 100)}", f"eval.problems={asked}", f"eval.skip={skip}"]
+    task = prepare(load_recipe("quickstart", over))[1]
+    found = len(task.finite) - len(task.train) - skip
+    told = [note for note in task.notes if f"has {found} held-out problem" in note]
+    assert len(told) == (found < max(asked, 8))
+    assert all(("asks for" in note) == (found < asked) for note in told)
+
+
+def test_the_plan_takes_prompts_as_long_as_they_may_be() -> None:
+    def planned(*overrides: str, prompt: int = 256) -> int:
+        found = look_ahead(
+            load_recipe("quickstart", ["engine.backend=torch", *overrides]), prompt=prompt
+        )
+        assert found is not None and found.plan is not None
+        return found.plan.prompt
+
+    bare = planned()
+    assert planned("prompt.max_tokens=20") == 20 < bare == planned("prompt.max_tokens=9999")
+    assert planned(prompt=30) == 30 and planned("prompt.max_tokens=20", prompt=30) == 20
+
+
+def test_of_two_limits_the_smaller_counts() -> None:
+    settings = EngineSettings(backend="torch", device="cpu", memory_limit=2.0)
+    assert room(settings, 100).size == 2 * 2**30 == room(settings).size
+    assert room(settings, 1).size == 0.75 * 2**30

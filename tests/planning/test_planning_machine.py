@@ -1,0 +1,122 @@
+"""How much memory a machine has for a run, and which device it is planned for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ictcli.engine import Engine
+from ictcli.planning import machine
+from ictcli.planning.machine import Room, room
+from ictcli.recipe import Recipe, check
+from ictcli.runs import Run
+from ictcli.train.launch import launch
+
+
+def recipe_of(**engine: Any) -> Recipe:
+    """A recipe of one step, on the MLX engine unless told otherwise."""
+    fixed = {"model": "builtin:chain", "task": "chain", "method": "grpo", "steps": 1}
+    return check({**fixed, "engine": {"backend": "mlx", **engine}}, "test")
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew() -> Iterator[None]:
+    machine._nvidia.cache_clear()
+    yield
+    machine._nvidia.cache_clear()
+
+
+def smi(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An nvidia-smi of two GPUs."""
+    said = folder / "nvidia-smi"
+    said.write_text("#!/bin/sh\necho GPU-a1b2, 8192\necho GPU-b2c3, 24576\n")
+    said.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_the_room_is_the_recipe_s_or_the_asked_machine_s_or_this_one_s() -> None:
+    limited = recipe_of(memory_limit=2.5).engine
+    assert room(limited) == room(limited, 8) == Room(2.5 * 2**30, "engine.memory_limit")
+    assert room(recipe_of().engine, 16).size == 12 * 2**30
+    cuda = recipe_of(backend="torch", device="cuda").engine
+    assert room(cuda, 24).size == 24 * 2**30
+    assert 0 < room(recipe_of().engine).size < 2**50
+
+
+@pytest.mark.parametrize(
+    ("visible", "device", "gib"),
+    [
+        (None, "cuda:1", 24),
+        ("1", "auto", 24),
+        ("1,0", "cuda:1", 8),
+        ("GPU-b2", "auto", 24),  # the beginning of a uuid
+        ("GPU-b2c3,GPU-a1b2", "cuda:1", 8),
+        ("1,-1,0", "cuda:1", 0),  # none behind what is none
+        ("1,-1,0", "cuda", 24),
+        ("MIG-GPU-b2c3/1/0", "auto", 0),  # a part of it
+        ("MIG-7f0e", "auto", 0),
+        ("", "auto", None),
+        ("-1", "auto", None),
+        ("GPU-", "auto", None),  # which of the two?
+        ("GPU-ff", "auto", None),
+        ("MIG-GPU-ffff/1/0", "auto", None),
+        ("2", "auto", None),
+    ],
+)
+def test_a_gpu_s_memory_is_what_nvidia_smi_says(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    visible: str | None,
+    device: str,
+    gib: float | None,
+) -> None:
+    """Of those that CUDA_VISIBLE_DEVICES leaves; None where it leaves none."""
+    smi(tmp_path, monkeypatch)
+    monkeypatch.setattr("ictcli.planning.machine.on_apple_silicon", lambda: False)
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    settings = recipe_of(backend="torch", device=device).engine
+    assert machine.device_of(settings) == ("cpu" if gib is None else "cuda")
+    if gib is not None:
+        assert room(settings).size == gib * 2**30
+
+
+class SeenError(Exception):
+    pass
+
+
+def test_a_run_is_planned_for_the_device_its_engine_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU that PyTorch cannot use is not planned for, whatever nvidia-smi says."""
+    pytest.importorskip("torch")
+    smi(tmp_path, monkeypatch)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    engines, seen = list[Engine](), list[tuple[Recipe, Room]]()
+
+    def choose(recipe: Recipe, recorded: Any, say: Any, here: Room, prompt: int) -> None:
+        seen.append((recipe, here))
+        raise SeenError
+
+    monkeypatch.setattr("ictcli.train.launch.choose", choose)
+    recipe = recipe_of(backend="torch")
+    watch: Any = Quiet()
+    with Run.create(tmp_path / "run", recipe) as run, pytest.raises(SeenError):
+        launch(run, recipe, watch, engines.append)
+    device = engines[0].describe()["device"]
+    assert device in ("cpu", "mps")
+    assert [(r.engine.device, here.named == "the GPU's memory") for r, here in seen] == [
+        (device, False)
+    ]
+
+
+class Quiet:
+    """A watcher that says nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None

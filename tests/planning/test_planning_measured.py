@@ -1,0 +1,110 @@
+"""The memory plan held against what the MLX engine takes; `bench/memory.py` has larger models."""
+
+from __future__ import annotations
+
+import gc
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.planning.on_torch import LIBRARIES
+from ictcli.planning.peaks import plan
+from ictcli.planning.shapes import read_shape
+from ictcli.recipe import check
+from ictcli.types import Sampling
+
+
+def make_model(folder: Path, vocabulary: int) -> Path:
+    """A random Qwen2 of some megabytes, with the chain tokenizer."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from ictcli.tasks.chain.tokenizer import make_tokenizer
+
+    config = Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=96,
+        intermediate_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    torch.manual_seed(0)
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    return folder
+
+
+PROMPT = 64
+ENGINE = {"backend": "mlx", "device": "cpu", "micro_tokens": 256}
+MEASURED: dict[str, dict[str, Any]] = {
+    "long, full": {"vocabulary": 512, "max_tokens": 96, "engine": ENGINE},
+    "wide, lora, checkpointing": {
+        "vocabulary": 32768,
+        "max_tokens": 16,
+        "adapter": {"kind": "lora", "rank": 8},
+        "engine": {**ENGINE, "gradient_checkpointing": True},
+    },
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
+    mx = pytest.importorskip("mlx.core")
+    pytest.importorskip("mlx_lm")
+    from ictcli_mlx.engine import MlxEngine
+
+    given = {**MEASURED[name]}
+    folder = make_model(tmp_path, given.pop("vocabulary"))
+    fixed = {"task": "chain", "method": "ict", "keep": 0.5, "prompts": 1, "steps": 1}
+    recipe = check({"model": str(folder), **fixed, **given}, "test")
+    planned = plan(recipe, read_shape(recipe.model), device="cpu", prompt=PROMPT)
+    gc.collect()
+    others = mx.get_active_memory()  # what engines of other tests hold
+    engine = MlxEngine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+    prompts = [[2 + i % 14 for i in range(PROMPT)]] * recipe.prompts
+    sampling = Sampling(recipe.max_tokens)
+    rollouts = engine.generate(prompts, recipe.group, sampling, 0, recipe.wanted_stats)
+    weights = np.where(np.arange(recipe.max_tokens) % 2, 1e-3, 0.0) * rollouts.valid
+    advantage = np.where(np.arange(len(rollouts)) % 2, 1.0, -1.0)
+
+    def update() -> None:
+        engine.update(rollouts, weights, advantage, recipe.objective, 1e-6)
+
+    def sample() -> None:
+        engine.generate(prompts, recipe.group, sampling, 1, recipe.wanted_stats)
+
+    update()  # what AdamW holds is made by its first step
+    for phase, work in {"sampling": sample, "updating": update}.items():
+        mx.clear_cache()
+        mx.reset_peak_memory()
+        engine.memory.peak = 0
+        work()
+        ratio = planned.peak(phase) / (engine.peak_memory() - others)
+        assert 0.75 <= ratio <= 1.25, (phase, ratio)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets a process's mark back")
+def test_a_process_takes_what_was_planned_for_torch() -> None:
+    """Beside the libraries too, which are most of a small model's."""
+    bench = Path(__file__).parents[2] / "bench" / "memory.py"
+    command = [sys.executable, str(bench), "--engine", "torch", "small, lora"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    phases = re.findall(r"(\w+) +planned +(\d+) MiB +measured +(\d+) MiB", ended.stdout)
+    assert [phase for phase, _, _ in phases] == ["sampling", "evaluating", "updating"]
+    for phase, planned, measured in phases:
+        assert 0.8 <= int(planned) / int(measured) <= 1.2, (phase, planned, measured)
+    _, planned, measured = phases[-1]
+    libraries = LIBRARIES / 2**20
+    assert 0.7 <= (int(planned) - libraries) / (int(measured) - libraries) <= 1.3

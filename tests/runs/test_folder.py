@@ -1,0 +1,296 @@
+"""The run folder: what a process that died leaves, and what the next one makes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.engine import Engine, build_engine
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.recipe import Recipe, load_recipe
+from ictcli.recipe.settings import EngineSettings, OptimizerSettings
+from ictcli.runs import Run, free_folder, is_run, read_rollouts
+from ictcli.runs.checkpoints import State
+from ictcli.tasks import find_task
+from ictcli.train.step import sample_batch, select
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_model: Path) -> Engine:
+    return build_engine(str(tiny_model), EngineSettings(threads=1), OptimizerSettings())
+
+
+@pytest.fixture
+def recipe(tiny_model: Path) -> Recipe:
+    return load_recipe("quickstart", [f"model={tiny_model}", "prompts=2", "group=2"])
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def fill(run: Run, steps: int) -> None:
+    for step in range(1, steps + 1):
+        run.append("metrics.jsonl", {"step": step, "reward": step / 3})
+        run.append("timings.jsonl", {"step": step, "sample_s": 0.1})
+        (run.folder / "rollouts").mkdir(exist_ok=True)
+        (run.folder / "rollouts" / f"step-{step:06d}.safetensors").touch()
+
+
+def test_a_recipe_comes_back_from_its_folder(tmp_path: Path, recipe: Recipe) -> None:
+    with Run.create(tmp_path / "a" / "run", recipe):
+        assert is_run(tmp_path / "a" / "run")
+    run, found = Run.open(tmp_path / "a" / "run")
+    with run:
+        assert found == recipe
+
+
+def test_restore_goes_back_to_the_newest_checkpoint(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 5)
+        before = (run.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+        state = State(step=3, skipped=1, first_entropy=1.25, tokens_sampled=9, wall_s=0.5)
+        run.checkpoint(engine, state, 2)
+        assert run.restore(engine, print) == state
+        assert (run.folder / "metrics.jsonl").read_bytes() == b"".join(before[:3])
+        assert [line["step"] for line in run.lines("timings.jsonl")] == [1, 2, 3]
+        assert names(run.folder / "rollouts") == {f"step-00000{i}.safetensors" for i in (1, 2, 3)}
+
+
+def test_without_a_checkpoint_restore_goes_back_to_the_beginning(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 2)
+        assert run.restore(engine, print) == State()
+        assert (run.folder / "metrics.jsonl").read_bytes() == b""
+        assert names(run.folder / "rollouts") == set()
+
+
+@pytest.mark.parametrize("torn", ['{"step": 3, "rew', '{"step": 3, "reward": 1.0}', "{"])
+def test_a_torn_last_line_is_as_if_it_were_not_there(
+    tmp_path: Path, recipe: Recipe, engine: Engine, torn: str
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 2)
+        whole = (run.folder / "metrics.jsonl").read_bytes()
+        run.checkpoint(engine, State(step=2), 2)
+        (run.folder / "metrics.jsonl").write_bytes(whole + torn.encode())
+        assert [line["step"] for line in run.lines("metrics.jsonl")] == [1, 2]
+        run.restore(engine, print)
+        assert (run.folder / "metrics.jsonl").read_bytes() == whole
+
+
+def test_restore_brings_back_the_weights_of_the_checkpoint(
+    tmp_path: Path, recipe: Recipe, tiny_model: Path
+) -> None:
+    kept, other = (
+        build_engine(str(tiny_model), EngineSettings(threads=1), OptimizerSettings())
+        for _ in range(2)
+    )
+    batch = sample_batch(recipe, kept, find_task("chain"), 1)
+    weights = np.ones(batch.rollouts.tokens.shape, np.float32) * batch.rollouts.valid
+    for _ in range(2):
+        kept.update(batch.rollouts, weights, np.ones(4), recipe.objective, 1e-3)
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 1)
+        run.checkpoint(kept, State(step=1), 1)
+        run.restore(other, print)
+    for each in (kept, other):
+        each.update(batch.rollouts, weights, np.ones(4), recipe.objective, 1e-3)
+    one, two = (each.logprobs(batch.rollouts, 1.0) for each in (kept, other))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_only_the_newest_checkpoints_stay_and_half_ones_do_not_count(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 11)
+        for step in (8, 9, 10, 11):
+            run.checkpoint(engine, State(step=step), 2)
+        assert [path.name for path in run.checkpoints()] == ["step-000010", "step-000011"]
+        (run.folder / "checkpoints" / "step-000012").mkdir()
+        (run.folder / "checkpoints" / ".step-000013.1.tmp").mkdir()
+        assert run.restore(engine, print).step == 11
+        assert ".step-000013.1.tmp" not in names(run.folder / "checkpoints")
+
+
+def test_a_checkpoint_of_another_format_is_refused(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 1)
+        path = run.checkpoint(engine, State(step=1), 2) / "manifest.json"
+        whole = path.read_text()
+        path.write_text(json.dumps({**json.loads(whole), "format": 99}))
+        with pytest.raises(UserError, match="written by another version"):
+            run.restore(engine, print)
+        path.write_text(whole)
+        assert run.restore(engine, print).step == 1
+        path.unlink()  # the first format had none
+        (path.parent / "state.json").write_text('{"format": 1}')
+        with pytest.raises(UserError, match="written by another version"):
+            run.restore(engine, print)
+
+
+FILES = ["state.json", "manifest.json", "weights.safetensors", "optimizer.safetensors"]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("damage", ["empty", "cut", "altered", "missing"])
+def test_a_damaged_checkpoint_is_passed_over_with_a_word(
+    tmp_path: Path, recipe: Recipe, engine: Engine, file: str, damage: str
+) -> None:
+    said: list[str] = []
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 4)
+        run.checkpoint(engine, State(step=2), 2)
+        path = run.checkpoint(engine, State(step=4), 2) / file
+        whole = path.read_bytes()
+        place = whole.index(b"sha256") + 10 if file == "manifest.json" else len(whole) - 3
+        if damage == "missing":
+            path.unlink()
+        else:
+            altered = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+            path.write_bytes({"empty": b"", "cut": whole[:-9], "altered": altered}[damage])
+        assert run.restore(engine, said.append).step == 2
+        assert f"step-000004 is damaged ({file} is " in said[0] or file == "manifest.json"
+        assert "step-000004 is damaged" in said[0] and "the one before" in said[0]
+        assert len(run.lines("metrics.jsonl")) == 2
+        (path.parent.parent / "step-000002" / file).write_bytes(b"")
+        with pytest.raises(RunFailedError, match="No checkpoint"):
+            run.restore(engine, said.append)
+
+
+def test_a_recipe_changed_behind_a_run_is_refused(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 1)
+        run.checkpoint(engine, State(step=1), 2)
+        file = run.folder / "recipe.toml"
+        text = file.read_text()
+        file.write_text(text.replace("steps = ", "steps = 1", 1))
+        with pytest.raises(UserError, match="was changed since"):
+            run.restore(engine, print)
+        file.write_text(text.replace("micro_tokens = ", "micro_tokens = 1").replace("warn", "off"))
+        assert run.restore(engine, print).step == 1  # where and how it runs may change
+
+
+def test_what_somebody_put_beside_the_checkpoints_stays(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 3)
+        run.checkpoint(engine, State(step=2), 1)
+        (run.folder / "checkpoints" / "step-000002").rename(run.folder / "checkpoints/step-2.bak")
+        (run.folder / "rollouts" / "step-000003.copy.safetensors").touch()
+        run.checkpoint(engine, State(step=2), 1)
+        run.restore(engine, print)
+        assert (run.folder / "checkpoints" / "step-2.bak" / "state.json").is_file()
+        assert (run.folder / "rollouts" / "step-000003.copy.safetensors").is_file()
+
+
+def test_metrics_taken_out_behind_a_run_are_missed(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 3)
+        run.checkpoint(engine, State(step=3), 2)
+        (run.folder / "metrics.jsonl").unlink()
+        with pytest.raises(UserError, match="0 of 3 steps"):
+            run.restore(engine, print)
+
+
+def test_a_folder_has_one_process_at_a_time(tmp_path: Path, recipe: Recipe) -> None:
+    with (
+        Run.create(tmp_path / "run", recipe),
+        pytest.raises(UserError, match="in use by another process"),
+    ):
+        Run.open(tmp_path / "run")
+    Run.open(tmp_path / "run")[0].__exit__(None, None, None)
+
+
+def fail(run: Run, error: BaseException) -> None:
+    with pytest.raises(type(error)), run:
+        raise error
+
+
+def test_a_run_that_could_not_start_leaves_its_place_free(tmp_path: Path, recipe: Recipe) -> None:
+    folder = tmp_path / "run"
+    run = Run.create(folder, recipe)
+    run.write("environment.json", {})
+    fail(run, UserError("no such model"))
+    assert not folder.exists()
+    Run.create(folder, recipe).__exit__(None, None, None)
+
+
+ENDS = [KeyboardInterrupt(), InterruptedRunError("stopped"), OSError("disk"), ValueError("a bug")]
+
+
+@pytest.mark.parametrize("error", ENDS)
+def test_a_run_ended_from_outside_stays(
+    tmp_path: Path, recipe: Recipe, error: BaseException
+) -> None:
+    fail(Run.create(tmp_path / "run", recipe), error)
+    assert is_run(tmp_path / "run")
+
+
+def test_a_run_that_did_something_stays(tmp_path: Path, recipe: Recipe) -> None:
+    run = Run.create(tmp_path / "run", recipe)
+    fill(run, 1)
+    fail(run, RunFailedError("diverged"))
+    assert names(tmp_path / "run") >= {"recipe.toml", "metrics.jsonl"}
+
+
+def test_a_run_that_was_there_before_stays(tmp_path: Path, recipe: Recipe) -> None:
+    Run.create(tmp_path / "run", recipe).__exit__(None, None, None)
+    fail(Run.open(tmp_path / "run")[0], UserError("the model is gone"))
+    assert is_run(tmp_path / "run")
+
+
+def test_metrics_hold_no_number_that_is_not_one(tmp_path: Path, recipe: Recipe) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            run.append("metrics.jsonl", {"step": 1, "loss": float("nan")})
+        assert run.lines("metrics.jsonl") == []
+        assert run.read("summary.json") is None
+
+
+def test_recorded_rollouts_come_back_as_they_were(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    batch = sample_batch(recipe, engine, find_task("chain"), 1)
+    strange = [text + "\u2028\n\0é" for text in batch.texts]
+    batch = replace(batch, texts=strange)
+    plan = select(recipe, batch, 1)
+    with Run.create(tmp_path / "run", recipe) as run:
+        run.record_rollouts(1, batch, plan)
+        found: tuple[dict[str, np.ndarray], dict[str, Any]] = read_rollouts(
+            run.folder / "rollouts" / "step-000001.safetensors"
+        )
+    arrays, about = found
+    for name in ("tokens", "lengths", "finished", "logp"):
+        np.testing.assert_array_equal(arrays[name], getattr(batch.rollouts, name))
+    for name, values in batch.rollouts.stats.items():
+        np.testing.assert_array_equal(arrays[f"stats/{name}"], values)
+    np.testing.assert_array_equal(arrays["kept"], plan.kept)
+    np.testing.assert_array_equal(arrays["weights"], plan.weights)
+    assert about["texts"] == strange
+    assert about["prompts"] == [list(prompt) for prompt in batch.rollouts.prompts]
+    assert [problem["gold"] for problem in about["problems"]] == [p.gold for p in batch.problems]
+
+
+def test_a_free_folder_is_free(tmp_path: Path) -> None:
+    for name in ("a", "a-2", "a-3"):
+        path = free_folder(tmp_path, "a")
+        assert path == tmp_path / name
+        path.mkdir()

@@ -1,0 +1,180 @@
+"""Laws of reading what runs left: states, damage, and paired differences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from ictcli.cli import cli
+from ictcli.runs.diff import difference, differing
+from ictcli.runs.list import FLAGS, entry, find_runs, list_runs
+from ictcli.runs.show import detail
+
+COUNTS = ([4, 0, 1, 2, 3, 3], [1, 1, 1, 1, 3, 0])
+N = 4
+
+
+def interval(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - 0.1, "high": value + 0.1}
+
+
+def make_run(folder: Path, counts: list[int], *, finished: bool = True, first: int = 0) -> Path:
+    """A run as its files, evaluated on the problems p`first`, ... with so many of N right."""
+    (folder / "eval").mkdir(parents=True)
+    (folder / "recipe.toml").write_text(
+        'model = "m"\ntask = "t"\nsteps = 3\n[method]\nname = "x"\n'
+    )
+    (folder / "environment.json").write_text(
+        json.dumps({"command": ["train", "recipes/mine.toml", "seed=1"], "python": "3.11"})
+    )
+    for name, values in (
+        ("metrics.jsonl", {"reward": 0.5}),
+        ("timings.jsonl", {"sample_s": 1.5, "update_s": 0.5, "peak_bytes": 7}),
+    ):
+        lines = [json.dumps({"step": step, **values}) + "\n" for step in (1, 2, 3)]
+        (folder / name).write_text("".join(lines))
+    for label in ("before", "after"):
+        found = {
+            "benchmark": "b",
+            "problems": len(counts),
+            "n": N,
+            "correct": counts,
+            "pass@1": interval(0.3),
+            "pass@4": interval(0.5),
+            "settings": {"temperature": 1.0},
+        }
+        (folder / "eval" / f"{label}.json").write_text(json.dumps(found))
+        ids = [f"p{first + number // N}" for number in range(N * len(counts))]
+        (folder / "eval" / f"{label}.jsonl").write_text(
+            "".join(json.dumps({"id": one}) + "\n" for one in ids)
+        )
+    if finished:
+        scores = {"before": {"pass@1": interval(0.3)}, "after": {"pass@1": interval(0.4)}}
+        (folder / "summary.json").write_text(json.dumps({"steps": 3, "wall_s": 9.5, **scores}))
+    return folder
+
+
+def test_a_run_s_state_is_what_its_files_and_its_lock_say(tmp_path: Path) -> None:
+    done = make_run(tmp_path / "a" / "done", COUNTS[0])
+    cut = make_run(tmp_path / "cut", COUNTS[0], finished=False)
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / ".lock").touch()
+    (tmp_path / "other").mkdir()
+    assert [path.name for path in find_runs(tmp_path)] == ["done", "cut", "half"]
+    found = {Path(one.run).name: one for one in list_runs(tmp_path)}
+    assert {name: one.state for name, one in found.items()} == {
+        "done": "finished",
+        "cut": "stopped",
+        "half": "damaged",
+    }
+    one = found["done"]
+    assert (one.recipe, one.model, one.method, one.seed) == ("mine", "m", "x", 0)
+    assert (one.before, one.after, one.seconds, one.step, one.steps) == (0.3, 0.4, 9.5, 3, 3)
+    assert found["cut"].seconds == 6.0
+    with FileLock(cut / ".lock"):
+        assert entry(cut).state == "running"
+        assert entry(cut).state == "running"
+    (cut / "failure.json").write_text('{"error": "Entropy collapse."}')
+    assert (entry(cut).state, entry(cut).note) == ("failed", "Entropy collapse.")
+    assert detail(done)["next"][0] == f"ictcli eval {done} --bench t"
+    assert detail(cut)["next"] == [f"ictcli resume {cut}"]
+
+
+DAMAGE = {
+    "empty": lambda data: b"",
+    "torn": lambda data: data[: len(data) // 2],
+    "binary": lambda data: b"\xff\xfe\x00" + data,
+    "another shape": lambda data: b"[1, null]\n",
+    "nulls": lambda data: json.dumps(dict.fromkeys(("steps", "n", "correct"))).encode(),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_listed_and_never_fatal(tmp_path: Path, kind: str) -> None:
+    whole = make_run(tmp_path / "whole", COUNTS[0])
+    names = [path.relative_to(whole) for path in whole.rglob("*") if path.is_file()]
+    assert len(names) == 9
+    for number, name in enumerate(names):
+        run = make_run(tmp_path / f"damaged-{number}", COUNTS[1])
+        (run / name).write_bytes(DAMAGE[kind]((run / name).read_bytes()))
+        told: list[Any] = [entry(run).json(), detail(run), difference([whole, run])]
+        told.append(difference([run, whole]))
+        json.dumps(told, allow_nan=False)
+    assert len(list_runs(tmp_path)) == len(names) + 1
+
+
+def test_differences_are_paired_on_the_same_problems_only(tmp_path: Path) -> None:
+    first, second = (make_run(tmp_path / str(i), counts) for i, counts in enumerate(COUNTS))
+    other = make_run(tmp_path / "other", COUNTS[1], first=1)
+    found = difference([first, second, other])
+    paired, refused = found["paired"]
+    each = np.array(COUNTS[1]) / N - np.array(COUNTS[0]) / N
+    assert paired["pass@1"]["value"] == pytest.approx(each.mean())
+    draws = np.random.default_rng(1).integers(0, len(each), (20000, len(each)))
+    low, high = np.quantile(each[draws].mean(axis=1), [0.025, 0.975])
+    assert paired["pass@1"]["low"] == pytest.approx(low, abs=0.05)
+    assert paired["pass@1"]["high"] == pytest.approx(high, abs=0.05)
+    right = [np.array(counts) > 0 for counts in COUNTS]  # pass@4 of 4 samples
+    assert paired["pass@4"]["value"] == pytest.approx(right[1].mean() - right[0].mean())
+    assert refused["why_not"] == "they were evaluated on other problems"
+    assert found["recipe"] == {} and found["environment"] == {}
+
+
+def test_what_differs_is_every_key_that_is_not_the_same_in_all() -> None:
+    one, other = {"a": 1, "b": {"c": 2, "d": 3}}, {"a": 1, "b": {"c": 4}, "e": 5}
+    assert differing([one, other]) == {"b.c": [2, 4], "b.d": [3, None], "e": [None, 5]}
+    assert differing([one, one]) == {}
+    assert differing([one, {}]) == {}
+
+
+WITHIN: list[tuple[str, Any]] = [
+    ("environment.json", {"command": 5, "engine": [], "libraries": 7, "data": [1], "model": "x"}),
+    ("environment.json", {"engine": {"parameters": "many"}, "data": 3, "command": []}),
+    ("eval/after.json", {"pass@1": 3, "maj@x": {}, "pass@2": {"value": 1}, "problems": "p"}),
+    ("eval/after.json", {"n": N, "correct": COUNTS[0], "pass@x": interval(0.5), "pass@9": [2]}),
+    ("eval/after.json", {"n": N, "correct": COUNTS[0], "pass@9": interval(0.5)}),
+    ("summary.json", {"after": 3, "before": {"pass@1": [1]}, "wall_s": 10**400, "steps": "x"}),
+]
+
+
+@pytest.mark.parametrize(("name", "found"), WITHIN)
+def test_what_is_damaged_within_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, found: Any
+) -> None:
+    """By the commands, whole; what is whole beside it is told."""
+    good = make_run(tmp_path / "good", COUNTS[0])
+    bad = make_run(tmp_path / "bad", COUNTS[0])
+    (bad / name).write_text(json.dumps(found))
+    for args in (["show", str(bad)], ["diff", str(good), str(bad)], ["diff", str(bad), str(good)]):
+        for more in ([], ["--json"]):
+            cli.main(["runs", *args, *more], standalone_mode=False)
+    cli.main(["runs", "ls", str(tmp_path)], standalone_mode=False)
+    assert "good" in capsys.readouterr().out
+    assert detail(bad)["metrics"]["reward"]["first"] == 0.5
+
+
+def test_the_recipe_is_found_behind_options(tmp_path: Path) -> None:
+    run = make_run(tmp_path, COUNTS[0])
+    for words in (
+        ["train", "--run", "out", "--threads", "2", "mine", "seed=1"],
+        ["train", "--json", "--backend=torch", "a/mine.toml"],
+        ["compare", "--seeds", "2", "--dry-run", "--out", "there", "mine"],
+    ):
+        (run / "environment.json").write_text(json.dumps({"command": words}))
+        assert entry(run).recipe == "mine"
+    recorded = {"command": ["train", "other"], "recipe_name": "mine"}
+    (run / "environment.json").write_text(json.dumps(recorded))
+    assert entry(run).recipe == "mine"
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_the_options_without_a_value_are_those_of_the_command(name: str) -> None:
+    command: Any = cli.get_command(click.Context(cli), name)
+    flags = {word for one in command.params if getattr(one, "is_flag", False) for word in one.opts}
+    assert set(FLAGS[name]) == flags

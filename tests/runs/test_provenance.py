@@ -1,0 +1,174 @@
+"""A run goes on with what it began with, wherever that lies now, or says what is another."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ictcli.errors import UserError
+from ictcli.recipe import load_recipe
+from ictcli.rewards import VERIFIERS, Verdict, register_verifier
+from ictcli.runs import Run
+from ictcli.runs.provenance import check_engine, recipe_hash
+from ictcli.train.evaluations import finished as finished_run
+from ictcli.train.launch import launch
+
+
+class Notes:
+    """A watcher that keeps the warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def evaluating(self, label: str, done: int, total: int) -> None: ...
+    def evaluated(self, label: str, found: dict[str, Any]) -> None: ...
+    def stepped(self, step: Any) -> None: ...
+    def warned(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+SMALL = ("steps=2", "prompts=2", "group=4", "max_tokens=16", "eval.problems=4", "engine.threads=1")
+
+
+def resumed(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    (folder / "summary.json").unlink(missing_ok=True)
+    run, recipe = Run.open(folder)
+    notes = Notes()
+    with run:
+        return launch(run, recipe, notes), notes.warnings
+
+
+@pytest.fixture(scope="module")
+def even() -> Iterator[None]:
+    """A verifier that half of all responses satisfy, so that groups have a signal."""
+    register_verifier("even")(lambda r, gold: Verdict("wrong" if len(r) % 2 else "correct"))
+    yield
+    del VERIFIERS["even"]
+
+
+@pytest.fixture(scope="module")
+def finished(even: None, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("begun") / "run"
+    overrides = [f"model={tiny_model}", "reward=even", "checkpoint.every=1", "lr=0.01", *SMALL]
+    recipe = load_recipe("quickstart", overrides)
+    with Run.create(folder, recipe) as run:
+        launch(run, recipe, Notes())
+    return folder
+
+
+@pytest.fixture
+def made(finished: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def test_a_recipe_changed_before_the_first_checkpoint_is_refused(made: Path) -> None:
+    shutil.rmtree(made / "checkpoints")
+    file = made / "recipe.toml"
+    text = file.read_text()
+    file.write_text(text.replace("temperature = 1.0", "temperature = 0.5", 1))
+    with pytest.raises(UserError, match=r"recipe\.toml was changed since the run began"):
+        resumed(made)
+    file.write_text(text.replace("micro_tokens = ", "micro_tokens = 1"))
+    whole = (made / "metrics.jsonl").read_bytes()
+    assert resumed(made)[1] == []
+    assert (made / "metrics.jsonl").read_bytes() == whole
+
+
+def test_another_precision_is_warned_of(made: Path) -> None:
+    file = made / "recipe.toml"
+    file.write_text(file.read_text().replace('dtype = "auto"', 'dtype = "bfloat16"'))
+    (note,) = resumed(made)[1]
+    assert "began with torch in float32, and goes on with torch in bfloat16" in note
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"n": 4}', None])
+def test_what_it_was_before_is_measured_again_by_the_weights_it_began_with(
+    made: Path, damage: str | None
+) -> None:
+    file, samples = made / "eval" / "before.json", made / "eval" / "before.jsonl"
+    whole = samples.read_bytes()
+    assert whole != (made / "eval" / "after.jsonl").read_bytes()
+    file.unlink() if damage is None else file.write_text(damage)
+    notes = resumed(made)[1]
+    assert notes == [] or "before.json is damaged" in notes[0]
+    assert json.loads(file.read_text())["problems"] == 4
+    assert samples.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["environment.json", "summary.json"])
+@pytest.mark.parametrize("damage", ["", '{"format": 1', "[]", "null"])
+def test_a_damaged_file_is_named(made: Path, name: str, damage: str) -> None:
+    (made / name).write_text(damage)
+    with pytest.raises(UserError, match=f"{name} is damaged") as caught:
+        again(made) if name == "summary.json" else resumed(made)
+    assert f"rm {made / name}" in caught.value.hint
+    (made / name).unlink()
+    resumed(made)
+    assert again(made)["steps"] == 2
+
+
+def again(folder: Path) -> dict[str, Any]:
+    """What `ictcli resume` shows of a finished run."""
+    run, recipe = Run.open(folder)
+    with run:
+        found = finished_run(run, recipe, print)
+    assert found is not None
+    return found
+
+
+def test_the_model_of_a_run_that_was_moved_is_where_it_lies_now(made: Path) -> None:
+    assert again(made)["model"] == str(made / "model")
+    weights = (made / "model" / "model.safetensors").read_bytes()
+    shutil.rmtree(made / "model")
+    assert again(made)["model"] == str(made / "model")
+    assert (made / "model" / "model.safetensors").read_bytes() == weights
+    shutil.rmtree(made / "model")
+    shutil.rmtree(made / "checkpoints")
+    with pytest.raises(UserError, match="There is no checkpoint"):
+        again(made)
+
+
+class Other:
+    def describe(self) -> dict[str, Any]:
+        return {"engine": "mlx", "dtype": "float32", "bits": []}
+
+
+def test_adapters_go_on_with_the_engine_they_began_with(tmp_path: Path) -> None:
+    began, other = {"engine": {"engine": "torch", "dtype": "float32", "bits": []}}, Other()
+    engine: Any = other
+    with pytest.raises(UserError, match="began with torch") as caught:
+        check_engine(tmp_path, began, engine, adapters=True, option="engine.backend=")
+    assert (caught.value.hint, caught.value.exit_code) == ("engine.backend=torch", 2)
+    assert "with mlx" in check_engine(tmp_path, began, engine, adapters=False, option="")
+    same = {"engine": other.describe()}
+    assert check_engine(tmp_path, same, engine, adapters=True, option="") == ""
+    assert check_engine(tmp_path, {}, engine, adapters=True, option="") == ""
+
+
+RECIPE = """model = "m"
+task = "{a}/d.{kind}"
+data = "{a}/x.jsonl"
+lr = {lr}
+eval = {{bench = "{a}/b.{kind}", data = "{a}/y.csv", n = 4}}
+reward = {{verifier = "{a}/v.py:grade"}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_a_recipes_files_may_be_moved_and_what_counts_may_not(tmp_path: Path, kind: str) -> None:
+    def hashed(place: str, verifier: str, lr: float = 0.1) -> str:
+        folder = tmp_path / place
+        folder.mkdir(exist_ok=True)
+        (folder / "v.py").write_text(verifier)
+        (folder / "recipe.toml").write_text(RECIPE.format(a=folder, kind=kind, lr=lr))
+        return recipe_hash(folder)
+
+    own = hashed("a", "one")
+    assert hashed("b", "one") == own
+    assert hashed("b", "two") != own
+    assert hashed("b", "one", 0.2) != own

@@ -1,0 +1,26 @@
+"""What is said at the end of steps that were not finite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ictcli.errors import RunFailedError
+from ictcli.recipe import load_recipe
+from ictcli.runs import Run
+from ictcli.runs.checkpoints import State
+from ictcli.train.loop import sound_alarms
+
+
+@pytest.mark.parametrize(
+    ("skipped", "told"), [(3, r"is not finite\. No"), (8, "; 5 before had too, and were left out")]
+)
+def test_steps_that_were_left_out_untold_are_told_at_the_end(
+    tmp_path: Path, skipped: int, told: str
+) -> None:
+    recipe = load_recipe("quickstart", ["alarms.nonfinite=off"])
+    state = State(step=9, nonfinite=3, skipped=skipped)
+    with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RunFailedError, match=told):
+        sound_alarms(run, recipe, state, {"updates": 0}, cast(Any, None))
