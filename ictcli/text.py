@@ -1,8 +1,9 @@
-"""Text of models and data, made safe to show."""
+"""Text of models and data made safe to show, and numbers as text."""
 
 from __future__ import annotations
 
 import unicodedata
+from typing import Any
 
 SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 PART = "◌"
@@ -25,3 +26,17 @@ def sign(piece: str) -> str:
     if shown and unicodedata.category(shown[0]).startswith("M"):
         return PART + shown
     return shown if shown.strip() else "␣" * len(shown) or PART
+
+
+def duration(seconds: float) -> str:
+    """`42s`, `3m07s`, `2h05m`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def figure(value: Any, form: str = ".3f") -> str:
+    """A number by its format; `-` for None."""
+    return "-" if value is None else format(value, form)

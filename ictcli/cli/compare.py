@@ -125,11 +125,12 @@ def _compare(
     from ictcli.compare.record import read_all
     from ictcli.compare.runs import train_all
     from ictcli.compare.tuning import best, reached
-    from ictcli.console import RunWatcher, comparison, narrate, watcher
+    from ictcli.console import comparison, narrate, watcher
     from ictcli.console.compared import tuned_to
     from ictcli.engine import build_engine
     from ictcli.errors import RunFailedError
     from ictcli.files import write_json
+    from ictcli.train.watcher import RunWatcher
 
     def live(recipe: Recipe, path: Path) -> RunWatcher:
         return watcher(recipe, path, live=not as_json)

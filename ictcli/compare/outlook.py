@@ -14,12 +14,12 @@ from typing import Any
 
 from ictcli.compare.plan import Member
 from ictcli.compare.runs import told
-from ictcli.console.plain import RunWatcher
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.files import numbered
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run
 from ictcli.train.launch import launch
+from ictcli.train.watcher import RunWatcher
 
 PROBLEMS = 32
 """Evaluated at most, to measure what a problem takes."""

@@ -19,12 +19,13 @@ from filelock import FileLock, Timeout
 
 from ictcli.compare.folder import FULL, GOES_ON, full
 from ictcli.compare.plan import Member, is_unused
-from ictcli.console.plain import RunWatcher, duration
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import write_text
 from ictcli.recipe import Recipe, to_toml, with_threads
 from ictcli.runs import Run, is_run
+from ictcli.text import duration
 from ictcli.train.launch import finish_step_on_interrupt, launch
+from ictcli.train.watcher import RunWatcher
 
 Summaries = dict[Path, dict[str, Any]]
 Watch = Callable[[Recipe, Path], AbstractContextManager[RunWatcher]]

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from ictcli.console.live import LiveWatcher
-from ictcli.console.plain import PlainWatcher, RunWatcher, narrate
+from ictcli.console.plain import PlainWatcher, narrate
 from ictcli.console.results import EvalProgress, evaluations
 from ictcli.console.table import rows, table
 from ictcli.errors import UserError
@@ -24,11 +24,11 @@ from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.own import is_own
 from ictcli.tasks.prepare import prepare
 from ictcli.train.step import mini_batches
+from ictcli.train.watcher import RunWatcher
 
 __all__ = [
     "EvalProgress",
     "PlainWatcher",
-    "RunWatcher",
     "comparison",
     "evaluations",
     "examples",

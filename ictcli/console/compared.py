@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ictcli.compare.outlook import Outlook
-from ictcli.console.plain import duration, narrate
+from ictcli.console.plain import narrate
 from ictcli.console.table import table
+from ictcli.text import duration
 
 
 def planned(outlook: Outlook, jobs: int, *, as_json: bool) -> None:

@@ -6,9 +6,9 @@ import json
 import sys
 from typing import Any
 
-from ictcli.console.plain import figure, narrate
+from ictcli.console.plain import narrate
 from ictcli.console.table import table
-from ictcli.text import sign, visible
+from ictcli.text import figure, sign, visible
 
 MOST = 8
 """Of the group's deepest shaded tokens, printed with all their figures."""

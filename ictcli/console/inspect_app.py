@@ -17,11 +17,11 @@ from rich.text import Text
 
 from ictcli.console.inspect_frame import Cursor, Frame, Palette
 from ictcli.console.inspect_keys import Keys, raw
-from ictcli.console.plain import figure, narrate
+from ictcli.console.plain import narrate
 from ictcli.errors import UserError
 from ictcli.inspect.request import Session
 from ictcli.inspect.view import View, shading
-from ictcli.text import sign
+from ictcli.text import figure, sign
 
 BESIDE = 70
 """Cells that the two tables of candidates take beside each other."""

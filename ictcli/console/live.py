@@ -14,9 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ictcli.console.plain import RunWatcher, figure, passes
+from ictcli.console.plain import passes
 from ictcli.recipe import Recipe
+from ictcli.text import figure
 from ictcli.train.loop import Step
+from ictcli.train.watcher import RunWatcher
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = (

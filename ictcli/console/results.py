@@ -12,9 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from ictcli.console.plain import duration, narrate
+from ictcli.console.plain import narrate
 from ictcli.console.table import stdout_width, table
 from ictcli.evaluation import tables
+from ictcli.text import duration
 
 EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""

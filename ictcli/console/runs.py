@@ -13,12 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from ictcli.console.live import printable, sparkline
-from ictcli.console.plain import duration, narrate
+from ictcli.console.plain import narrate
 from ictcli.console.table import stdout_width, table
 from ictcli.evaluation.tables import Grid, interval
 from ictcli.runs.list import Entry
 from ictcli.runs.read import count
 from ictcli.runs.show import flat
+from ictcli.text import duration
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
 WAYS = (

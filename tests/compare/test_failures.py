@@ -22,9 +22,9 @@ from ictcli.compare.plan import Member, Plan, Variant, members, variants_of
 from ictcli.compare.record import Finished, read_all
 from ictcli.compare.runs import Summaries, reason, train_all
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
-from ictcli.console import RunWatcher
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import to_toml
+from ictcli.train.watcher import RunWatcher
 
 
 def small_plan(folder: Path, *overrides: str) -> Plan:
