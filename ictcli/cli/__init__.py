@@ -14,7 +14,6 @@ from typing import Any
 import click
 
 from ictcli import __version__
-from ictcli.engine.memory import says_full
 from ictcli.errors import UserError, nearest
 
 COMMANDS = (
@@ -102,6 +101,8 @@ def _run() -> int:
     except BrokenPipeError:
         raise
     except (MemoryError, RuntimeError) as error:
+        from ictcli.engine.memory import says_full
+
         words = ("memory", "allocate", "resource limit")  # torch's and MLX's
         full = any(word in str(error).lower() for word in words) or says_full(str(error))
         if isinstance(error, RuntimeError) and not full:
