@@ -10,33 +10,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ictcli.evaluation.passk import paired, pass_at_k
 from ictcli.runs.list import entry
-from ictcli.runs.read import Table, count, lines, number, scores_of, table, within
+from ictcli.runs.read import Table, read_lines, read_record
+from ictcli.runs.records import (
+    Environment,
+    EvaluationRecord,
+    RecipeRecord,
+    Record,
+    SampleRecord,
+    Summary,
+    passes_of,
+)
 from ictcli.runs.show import flat
 from ictcli.types import IntArray
 
 UNLIKE = ("command", "data")
 """Of environment.json: not of the environment."""
-TOTALS = ("wall_s", "train_s", "tokens_sampled", "tokens_kept_share", "steps_skipped", "peak_bytes")
+TOTALS = {"wall_s", "train_s", "tokens_sampled", "tokens_kept_share", "steps_skipped", "peak_bytes"}
 
 
 def difference(runs: Sequence[Path]) -> Table:
     """Two runs or more against the first: `{runs, recipe, environment, data, results, paired}`."""
-    environments = [table(run / "environment.json") or {} for run in runs]
-    own = [{k: v for k, v in one.items() if k not in UNLIKE} for one in environments]
+    recipes = [_table(run / "recipe.toml", RecipeRecord) for run in runs]
+    environments = [_table(run / "environment.json", Environment) for run in runs]
+    where = [{k: v for k, v in table.items() if k not in UNLIKE} for table in environments]
     return {
         "runs": [entry(run).json() for run in runs],
-        "recipe": differing([table(run / "recipe.toml") or {} for run in runs]),
-        "environment": differing(own),
-        "data": differing([within(one, "data") or {} for one in environments]),
+        "recipe": differing(recipes),
+        "environment": differing(where),
+        "data": differing([table.get("data", {}) for table in environments]),
         "results": [_result(run) for run in runs],
         "paired": [_paired(run, runs[0]) for run in runs[1:]],
     }
+
+
+def _table(path: Path, kind: type[Record]) -> Table:
+    record = read_record(path, kind, strict=False)
+    return record.to_json() if record else {}
 
 
 def differing(tables: Sequence[Table]) -> dict[str, list[Any]]:
@@ -50,12 +65,13 @@ def differing(tables: Sequence[Table]) -> dict[str, list[Any]]:
 
 
 def _result(run: Path) -> Table:
-    summary = table(run / "summary.json") or {}
-    evaluation = table(run / "eval" / "after.json") or {}
+    summary = read_record(run / "summary.json", Summary, strict=False)
+    evaluation = read_record(run / "eval" / "after.json", EvaluationRecord, strict=False)
+    scores = evaluation.scores if evaluation else {}
     return {
-        "problems": count(evaluation.get("problems")),
-        **scores_of(evaluation),
-        **{name: number(summary[name]) for name in TOTALS if name in summary},
+        "problems": evaluation.problems if evaluation else None,
+        **{name: score.json() for name, score in scores.items()},
+        **(summary.model_dump(include=TOTALS, exclude_unset=True) if summary else {}),
     }
 
 
@@ -94,21 +110,21 @@ SETTINGS = ("temperature", "top_p", "top_k", "max_tokens")
 
 def _scored(run: Path) -> Scored | None:
     """None where there is none that can be read."""
-    found = table(run / "eval" / "after.json") or {}
-    counts: Any = found.get("correct")
-    ids = [str(line.get("id")) for line in lines(run / "eval" / "after.jsonl")]
-    problems, n = list(dict.fromkeys(ids)), count(found.get("n")) or 0
-    if not isinstance(counts, list) or not problems or len(ids) != n * len(problems):
+    evaluation = read_record(run / "eval" / "after.json", EvaluationRecord, strict=False)
+    samples = read_lines(run / "eval" / "after.jsonl", SampleRecord)
+    problems = list(dict.fromkeys(sample.id for sample in samples))
+    if evaluation is None or evaluation.correct is None or not problems:
         return None
-    correct: Any = np.array([count(one) for one in cast(list[object], counts)], dtype=np.float64)
-    if len(correct) != len(problems) or not ((correct >= 0) & (correct <= n)).all():
+    n, correct = evaluation.n, np.array(evaluation.correct)
+    if len(samples) != n * len(problems) or len(correct) != len(problems):
         return None
-    ks = {int(name.removeprefix("pass@")) for name in scores_of(found) if name.startswith("pass@")}
-    told = {name: within(found, "settings", name) for name in SETTINGS}
+    if not ((correct >= 0) & (correct <= n)).all():
+        return None
+    settings = {name: evaluation.settings.get(name) for name in SETTINGS}
     return Scored(
         n,
-        {k for k in ks if k <= n},
-        correct.astype(np.int64),
+        {k for k in passes_of(evaluation.scores) if k <= n},
+        correct,
         problems,
-        {"benchmark": found.get("benchmark"), **told},
+        {"benchmark": evaluation.benchmark, **settings},
     )

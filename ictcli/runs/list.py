@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from ictcli.runs.read import (
-    Table,
-    changed,
-    count,
-    in_use,
-    last_line,
-    lines,
-    number,
-    table,
-    within,
+from ictcli.evaluation.passk import Interval
+from ictcli.runs.read import changed, in_use, last_record, read_lines, read_record
+from ictcli.runs.records import (
+    Environment,
+    EvaluationRecord,
+    Failure,
+    RecipeRecord,
+    StepMetrics,
+    StepTimings,
+    Summary,
+    passes_of,
 )
 
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
@@ -52,7 +53,7 @@ class Entry:
     note: str
     """What is wrong with it."""
 
-    def json(self) -> Table:
+    def json(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -85,35 +86,32 @@ def list_runs(folder: Path) -> list[Entry]:
 
 def entry(run: Path) -> Entry:
     """One run, from what its folder holds."""
-    recipe = table(run / "recipe.toml")
-    summary = table(run / "summary.json")
-    step = count(within(last_line(run / "metrics.jsonl"), "step")) or 0
-    if summary is not None:
-        step = count(summary.get("steps")) or step
+    recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False)
+    summary = read_record(run / "summary.json", Summary, strict=False)
+    last = last_record(run / "metrics.jsonl", StepMetrics)
     state, note = _state(run, recipe, summary)
-    recipe = recipe or {}
-    method = recipe.get("method")
     before, after = _scores(run, summary)
     at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")), run)
+    environment = read_record(run / "environment.json", Environment, strict=False)
     return Entry(
         run=str(run),
         state=state,
-        recipe=_trained_by(table(run / "environment.json")),
-        model=str(recipe.get("model", "")),
-        task=str(recipe.get("task", "")),
-        method=str(method if isinstance(method, str) else within(method, "name") or ""),
-        seed=count(recipe.get("seed", 0)) if recipe else None,
-        step=step,
-        steps=count(recipe.get("steps")),
+        recipe=PurePath(recipe_of(environment)).stem,
+        model=recipe.model if recipe else "",
+        task=recipe.task if recipe else "",
+        method=recipe.method if recipe else "",
+        seed=recipe.seed if recipe else None,
+        step=summary.steps if summary else last.step if last else 0,
+        steps=recipe.steps if recipe else None,
         before=before,
         after=after,
         when=datetime.fromtimestamp(at or 0, UTC).isoformat(timespec="seconds"),
-        seconds=number(within(summary, "wall_s")) if summary else _seconds(run),
+        seconds=summary.wall_s if summary else _seconds(run),
         note=note,
     )
 
 
-def _state(run: Path, recipe: Table | None, summary: Table | None) -> tuple[State, str]:
+def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> tuple[State, str]:
     if in_use(run):
         return "running", ""
     if recipe is None:
@@ -123,13 +121,8 @@ def _state(run: Path, recipe: Table | None, summary: Table | None) -> tuple[Stat
         return "damaged", "summary.json cannot be read"
     if summary is not None:
         return "finished", ""
-    failure = within(table(run / "failure.json"), "error")
-    return ("failed", str(failure)) if failure else ("stopped", "")
-
-
-def _trained_by(environment: Table | None) -> str:
-    """The recipe's name in `ictcli train NAME`, `compare NAME`."""
-    return PurePath(recipe_of(environment)).stem
+    failure = read_record(run / "failure.json", Failure, strict=False)
+    return ("failed", failure.error) if failure else ("stopped", "")
 
 
 FLAGS = {
@@ -139,42 +132,39 @@ FLAGS = {
 """The options of a command that take no value."""
 
 
-def recipe_of(environment: Table | None) -> str:
-    """The recipe as it was typed, or recorded under `recipe_name`; empty where neither is there."""
-    if isinstance(recorded := within(environment, "recipe_name"), str):
-        return recorded
-    words = within(environment, "command")
-    typed = [str(word) for word in cast(list[object], words)] if isinstance(words, list) else []
-    if not typed or (first := typed[0]) not in FLAGS:
+def recipe_of(environment: Environment | None) -> str:
+    """The recipe as it was typed in `ictcli train NAME`, `compare NAME`, or recorded under
+    `recipe_name`; empty where neither is there."""
+    if environment is None or environment.recipe_name is not None:
+        return (environment and environment.recipe_name) or ""
+    words = iter(environment.command)
+    flags = FLAGS.get(next(words, ""))
+    if flags is None:
         return ""
-    rest = iter(typed[1:])
-    for word in rest:
+    for word in words:
         if not word.startswith("-"):
             return "" if "=" in word else word
-        if word != "--" and "=" not in word and word not in FLAGS[first]:
-            next(rest, None)  # its value
+        if word != "--" and "=" not in word and word not in flags:
+            next(words, None)  # its value
     return ""
 
 
-def least_pass(found: Any) -> tuple[str, float] | None:
-    """The pass@k of the least k in an evaluation or a part of a summary, with its name."""
-    known: list[tuple[int, str, float]] = []
-    for name, value in (cast(Table, found) if isinstance(found, dict) else {}).items():
-        k = name.removeprefix("pass@")
-        mean = number(within(value, "value"))
-        if name.startswith("pass@") and k.isdecimal() and mean is not None:
-            known.append((int(k), name, mean))
-    return min(known)[1:] if known else None
+def _scores(run: Path, summary: Summary | None) -> tuple[float | None, float | None]:
+    """pass@1, or of the least k there is, before and after training."""
+    if summary:
+        return _least(summary.before), _least(summary.after)
+    later = [path for path in evaluations(run) if path.stem != "before"]
+    return _evaluated(run / "eval" / "before.json"), _evaluated(later[-1]) if later else None
 
 
-def _scores(run: Path, summary: Table | None) -> tuple[float | None, float | None]:
-    if summary is not None:
-        before, after = (least_pass(summary.get(name)) for name in ("before", "after"))
-    else:
-        before = least_pass(table(run / "eval" / "before.json"))
-        later = [path for path in evaluations(run) if path.stem != "before"]
-        after = least_pass(table(later[-1])) if later else None
-    return before[1] if before else None, after[1] if after else None
+def _evaluated(path: Path) -> float | None:
+    evaluation = read_record(path, EvaluationRecord, strict=False)
+    return _least(evaluation.scores) if evaluation else None
+
+
+def _least(scores: Mapping[str, Interval]) -> float | None:
+    passes = passes_of(scores)
+    return passes[min(passes)].value if passes else None
 
 
 def evaluations(run: Path) -> Sequence[Path]:
@@ -187,8 +177,5 @@ def evaluations(run: Path) -> Sequence[Path]:
 
 def _seconds(run: Path) -> float | None:
     """Of the steps so far, evaluations left out."""
-    parts = [
-        (number(line.get("sample_s")) or 0.0) + (number(line.get("update_s")) or 0.0)
-        for line in lines(run / "timings.jsonl")
-    ]
-    return sum(parts) if parts else None
+    timings = read_lines(run / "timings.jsonl", StepTimings)
+    return sum((t.sample_s or 0.0) + (t.update_s or 0.0) for t in timings) if timings else None

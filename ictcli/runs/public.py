@@ -11,7 +11,8 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
 from ictcli.runs.list import recipe_of
-from ictcli.runs.read import Table, number, table, within
+from ictcli.runs.read import Table, number, read_record, within
+from ictcli.runs.records import Environment
 
 SOURCE = ("path", "file", "config", "split", "revision", "sha256")
 """Of where problems come from."""
@@ -48,7 +49,8 @@ def _is_here(name: str, run: Path | None) -> bool:
 
 def _recipe_s(run: Path) -> str:
     """The folder of the recipe as it was typed."""
-    return str(Path(recipe_of(table(run / "environment.json"))).parent)
+    environment = read_record(run / "environment.json", Environment, strict=False)
+    return str(Path(recipe_of(environment)).parent)
 
 
 def base_of(recipe: Mapping[str, Any], environment: object) -> str:

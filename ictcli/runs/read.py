@@ -1,4 +1,8 @@
-"""Files of a run that may be missing, torn or half made, read as far as they go."""
+"""Reading a run's files as records.
+
+A strict reader stops at a damaged file and says how to go on; a forgiving one (`strict=False`, for
+`runs ls`, `show` and `diff`) leaves a gap.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,76 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from ictcli.errors import UserError
+from ictcli.runs.records import FORMAT, Record, Stamp
+
+R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
 TAIL = 1 << 16
 """Bytes at a file's end that its last line is looked for in."""
+
+
+def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
+    """A JSON or TOML file as a record; None where it does not exist.
+
+    Strict raises UserError where it is damaged or another version of ictcli wrote it; otherwise
+    that is None too.
+    """
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".toml":
+            return kind.model_validate(tomllib.loads(data.decode()))
+        if strict and Stamp.model_validate_json(data).format != FORMAT:
+            raise UserError(
+                f"{path} was written by another version of ictcli.", "read it with that version"
+            )
+        return kind.model_validate_json(data)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        if not strict:
+            return None
+        raise error if isinstance(error, OSError) else damaged(path) from error
+
+
+def read_lines(path: Path, kind: type[R]) -> list[R]:
+    """The lines of a JSONL file as records, without those that a kill or power cut damaged."""
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError:
+        return []
+    records = (_record(line, kind) for line in lines)
+    return [record for record in records if record is not None]
+
+
+def last_record(path: Path, kind: type[R]) -> R | None:
+    """The last whole line of a JSONL file as a record, without reading the rest."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            lines = file.read().splitlines(keepends=True)
+    except OSError:
+        return None
+    records = (_record(line, kind) for line in reversed(lines))
+    return next((record for record in records if record is not None), None)
+
+
+def _record(line: bytes, kind: type[R]) -> R | None:
+    """None where the line has no end, or is no such record."""
+    try:
+        return kind.model_validate_json(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+
+
+def damaged(path: Path) -> UserError:
+    """For a file of a run's folder that is not what a run wrote."""
+    return UserError(
+        f"{path} is damaged.",
+        f"put it back; or rm {path}, and ictcli resume {path.parent} makes it again",
+    )
 
 
 def table(path: Path) -> Table | None:
@@ -42,19 +111,6 @@ def lines(path: Path) -> list[Table]:
         return []
     found = [_object(line) for line in text.splitlines()]
     return [line for line in found if line is not None]
-
-
-def last_line(path: Path) -> Table | None:
-    """The last whole line of a JSONL file, without reading the rest."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return None
-    whole = text[: text.rfind("\n") + 1].splitlines()
-    return next((found for line in reversed(whole) if (found := _object(line))), None)
 
 
 def _object(line: str) -> Table | None:

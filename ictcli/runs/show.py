@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.runs.list import Entry, entry, evaluations
-from ictcli.runs.read import Table, count, lines, number, scores_of, size, table, within
+from ictcli.runs.read import Table, read_lines, read_record, size
+from ictcli.runs.records import (
+    Environment,
+    EvaluationRecord,
+    RecipeRecord,
+    StepMetrics,
+    StepTimings,
+)
 
 CURVES = (
     *("reward", "entropy", "renyi2", "share_kept", "length", "truncated", "grad_norm", "kl"),
@@ -15,79 +23,71 @@ CURVES = (
 )
 """The metrics that are summed up, where a run has them."""
 PARTS = ("model", "adapter", "checkpoints", "rollouts", "eval", "tensorboard", "wandb")
-EVALUATED = ("benchmark", "problems", "n", "truncated", "unparsed", "timed_out", "seconds")
+EVALUATED = {"benchmark", "problems", "n", "truncated", "unparsed", "timed_out", "seconds"}
 
 
 def detail(run: Path) -> Table:
     """Everything `ictcli runs show` tells of a run, as data."""
-    one = entry(run)
-    environment = table(run / "environment.json") or {}
+    shown = entry(run)
+    recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False)
+    environment = read_record(run / "environment.json", Environment, strict=False)
+    where = environment.to_json() if environment else {}
+    timings = read_lines(run / "timings.jsonl", StepTimings)
+    seconds = sorted(line.seconds for line in timings if line.seconds is not None)
     return {
-        **one.json(),
-        "keys": table(run / "recipe.toml") or {},
-        "data": within(environment, "data") or {},
-        "environment": {key: value for key, value in environment.items() if key != "data"},
-        "metrics": summed_up(lines(run / "metrics.jsonl")),
-        "seconds_per_step": _pace(lines(run / "timings.jsonl")),
-        "peak_bytes": max(
-            (count(line.get("peak_bytes")) or 0 for line in lines(run / "timings.jsonl")), default=0
-        )
-        or None,
+        **shown.json(),
+        "keys": recipe.to_json() if recipe else {},
+        "data": where.pop("data", {}),
+        "environment": where,
+        "metrics": curves(read_lines(run / "metrics.jsonl", StepMetrics)),
+        "seconds_per_step": seconds[len(seconds) // 2] if seconds else None,
+        "peak_bytes": max((line.peak_bytes or 0 for line in timings), default=0) or None,
         "evaluations": [_evaluation(path) for path in evaluations(run)],
         "checkpoints": _checkpoints(run),
         "bytes": _sizes(run),
-        "next": next_commands(run, one),
+        "next": next_commands(run, shown),
     }
 
 
-def summed_up(metrics: list[Table]) -> Table:
+def curves(metrics: Sequence[StepMetrics]) -> Table:
     """By name: the first value, the mean of the last tenth of the steps, least, most, and all."""
-    found: Table = {}
+    result: Table = {}
     for name in CURVES:
-        values = [value for line in metrics if (value := number(line.get(name))) is not None]
+        values = [value for line in metrics if (value := line.value(name)) is not None]
         if values:
             last = values[-max(1, len(values) // 10) :]
-            found[name] = {
+            result[name] = {
                 "first": values[0],
                 "last_tenth": sum(last) / len(last),
                 "least": min(values),
                 "most": max(values),
                 "values": values,
             }
-    return found
-
-
-def _pace(timings: list[Table]) -> float | None:
-    """The median seconds of a step."""
-    parts = [(number(line.get("sample_s")), number(line.get("update_s"))) for line in timings]
-    known = sorted(one + other for one, other in parts if one is not None and other is not None)
-    return known[len(known) // 2] if known else None
+    return result
 
 
 def _evaluation(path: Path) -> Table:
-    found = table(path)
-    if found is None:
+    evaluation = read_record(path, EvaluationRecord, strict=False)
+    if evaluation is None:
         return {"label": path.stem, "damaged": True}
-    return {
-        "label": path.stem,
-        **{name: found[name] for name in EVALUATED if name in found},
-        **scores_of(found),
-    }
+    shown = evaluation.model_dump(include=EVALUATED, exclude_unset=True)
+    scores = {name: score.json() for name, score in evaluation.scores.items()}
+    return {"label": path.stem, **shown, **scores}
 
 
 def _checkpoints(run: Path) -> list[Table]:
-    found: list[Table] = []
+    checkpoints: list[Table] = []
     for path in sorted((run / "checkpoints").glob("step-*")):
-        state = table(path / "state.json")
-        found.append(
+        state = read_record(path / "state.json", StepTimings, strict=False)
+        checkpoints.append(
             {
                 "path": str(path),
-                "step": count(within(state, "step")),
+                "step": state.step if state else None,
                 "bytes": size(path),
                 "whole": state is not None,
             }
         )
-    return found
+    return checkpoints
 
 
 def _sizes(run: Path) -> dict[str, int]:

@@ -55,8 +55,19 @@ def make_run(folder: Path, counts: list[int], *, finished: bool = True, first: i
             "".join(json.dumps({"id": one}) + "\n" for one in ids)
         )
     if finished:
-        scores = {"before": {"pass@1": interval(0.3)}, "after": {"pass@1": interval(0.4)}}
-        (folder / "summary.json").write_text(json.dumps({"steps": 3, "wall_s": 9.5, **scores}))
+        summary = {
+            "task": "t",
+            "steps": 3,
+            "problems": len(counts),
+            "samples_per_problem": N,
+            "before": {"pass@1": interval(0.3)},
+            "after": {"pass@1": interval(0.4)},
+            "wall_s": 9.5,
+            "tokens_sampled": 9,
+            "tokens_kept_share": 0.5,
+            "kept_tokens": {},
+        }
+        (folder / "summary.json").write_text(json.dumps(summary))
     return folder
 
 
