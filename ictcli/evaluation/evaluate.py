@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.evaluation import samples as files
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, bootstrap_mean, pass_at_k
+from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample
 from ictcli.recipe.settings import PromptSettings
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
-from ictcli.types import FloatArray, IntArray, Problem, Sampling
+from ictcli.types import Problem, Sampling
 
 CHUNK = 64
 """Problems a call of the engine in training. Fixed: each chunk's seed comes from its place."""
@@ -30,51 +30,6 @@ FAILURES = 10
 def chunk_of(n: int) -> int:
     """Problems a call of the engine in `ictcli eval`, n samples each."""
     return max(1, ROWS // n)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What one evaluation found. Shares are of all samples."""
-
-    benchmark: str
-    problems: int
-    n: int
-    pass_at: dict[int, Interval]
-    majority: FloatArray | None
-    """(problems,) share of the largest groups of answers that is right; None where the verifier
-    extracts no answers."""
-    majority_mean: Interval | None
-    correct: IntArray
-    """(problems,) correct samples of n."""
-    truncated: float
-    unparsed: float
-    timed_out: float
-    tokens: int
-    seconds: float
-    settings: dict[str, Any]
-
-    def json(self) -> dict[str, Any]:
-        """As the summary of a run and `eval --json` give it."""
-        total = self.problems * self.n
-        most = self.majority_mean
-        return {
-            "benchmark": self.benchmark,
-            "problems": self.problems,
-            "n": self.n,
-            **{f"pass@{k}": interval.json() for k, interval in self.pass_at.items()},
-            f"maj@{self.n}": None if most is None else most.json(),
-            "accuracy": int(self.correct.sum()) / total,
-            "truncated": self.truncated,
-            "unparsed": self.unparsed,
-            "timed_out": self.timed_out,
-            "tokens": self.tokens,
-            "tokens_per_response": self.tokens / total,
-            "seconds": round(self.seconds, 2),
-            "tokens_per_second": round(self.tokens / self.seconds, 1) if self.seconds else None,
-            "settings": self.settings,
-            "correct": self.correct.tolist(),
-            "majority": None if self.majority is None else self.majority.tolist(),
-        }
 
 
 def evaluate(
@@ -136,9 +91,9 @@ def evaluate(
         if samples is not None:
             files.append(samples, lines)
         progress(min(first + chunk, len(problems)), len(problems))
-    about = {**asdict(sampling), "prompt": settings.model_dump(mode="json"), "seed": seed}
+    about = SampleSettings(**asdict(sampling), prompt=settings, seed=seed)
     seconds = time.perf_counter() - started + written
-    return score(name, found, len(problems), domain, about, n=n, ks=ks, seed=seed, seconds=seconds)
+    return score(name, found, len(problems), domain, about, n=n, ks=ks, seconds=seconds)
 
 
 def score(
@@ -146,29 +101,35 @@ def score(
     samples: Sequence[Sample],
     problems: int,
     domain: Domain,
-    settings: dict[str, Any],
+    settings: SampleSettings,
     *,
     n: int,
     ks: Sequence[int],
-    seed: int,
     seconds: float,
 ) -> Evaluation:
     """The figures of n samples of each of `problems`, in their order."""
     rows = files.by_problem(name, samples, n, problems)
-    correct, total = files.counts(rows), n * problems
+    correct, total, seed = files.counts(rows), n * problems, settings.seed
+    tokens = sum(sample.tokens for sample in samples)
     most = majority(rows, domain.verify, domain.limits)
+    scores: dict[str, Interval | None] = {
+        f"pass@{k}": bootstrap_mean(pass_at_k(n, correct, k), seed) for k in sorted(set(ks))
+    }
+    scores[f"maj@{n}"] = None if most is None else bootstrap_mean(most, seed)
     return Evaluation(
         benchmark=name,
         problems=problems,
         n=n,
-        pass_at={k: bootstrap_mean(pass_at_k(n, correct, k), seed) for k in sorted(set(ks))},
-        majority=most,
-        majority_mean=None if most is None else bootstrap_mean(most, seed),
-        correct=correct,
-        truncated=sum(not s.finished for s in samples) / total,
-        unparsed=sum(s.status == "unparsed" for s in samples) / total,
-        timed_out=sum(s.status == "timeout" for s in samples) / total,
-        tokens=sum(s.tokens for s in samples),
-        seconds=seconds,
+        scores=scores,
+        accuracy=int(correct.sum()) / total,
+        truncated=sum(not sample.finished for sample in samples) / total,
+        unparsed=sum(sample.status == "unparsed" for sample in samples) / total,
+        timed_out=sum(sample.status == "timeout" for sample in samples) / total,
+        tokens=tokens,
+        tokens_per_response=tokens / total,
+        seconds=round(seconds, 2),
+        tokens_per_second=round(tokens / seconds, 1) if seconds else None,
         settings=settings,
+        correct=tuple(correct.tolist()),
+        majority=None if most is None else tuple(most.tolist()),
     )

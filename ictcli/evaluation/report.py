@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ictcli.engine import Engine
-from ictcli.evaluation.evaluate import Evaluation
 from ictcli.evaluation.identity import FORMAT
 from ictcli.evaluation.passk import paired, pass_at_k
+from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.request import Asked, Contender, Request
 from ictcli.tasks import prompts
 
@@ -40,7 +40,7 @@ def entry(
     domain = asked.benchmark.domain
     hidden = domain.private and not request.show_private
     example = prompts.render(engine.tokenizer, asked.problems[0], domain, contender.prompt)[0]
-    told = found.json()
+    told = found.model_dump(mode="json")
     suffix = contender.prompt.suffix
     if suffix is None:
         suffix = "" if own["template"][asked.name] == "own" else domain.suffix

@@ -85,7 +85,7 @@ def evaluation(
             samples=run.folder / "eval" / f"{label}.jsonl",
             progress=progress,
         )
-        known = found.json()
+        known = found.model_dump(mode="json")
         run.write(name, known)
     return known
 

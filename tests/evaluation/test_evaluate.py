@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ictcli.engine import Engine, build_engine
-from ictcli.evaluation.evaluate import CHUNK, Evaluation, evaluate
+from ictcli.evaluation.evaluate import CHUNK, evaluate
+from ictcli.evaluation.record import Evaluation
 from ictcli.recipe.settings import EngineSettings, PromptSettings
 from ictcli.rewards import Verdict
 from ictcli.tasks import Domain, find_benchmark
@@ -48,12 +49,12 @@ def test_an_evaluation_counts_what_its_samples_show(engine: Engine, tmp_path: Pa
     lines = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     statuses = np.array([line["status"] for line in lines]).reshape(6, 4)
     assert set(statuses.flat) == {"correct", "wrong", "unparsed"}
-    assert found.correct.tolist() == (statuses == "correct").sum(axis=1).tolist()
+    assert list(found.correct) == (statuses == "correct").sum(axis=1).tolist()
     assert found.unparsed == pytest.approx((statuses == "unparsed").mean())
     assert found.truncated == pytest.approx((statuses == "unparsed").mean())
-    assert list(found.pass_at) == [1, 4]
-    assert found.pass_at[1].value == pytest.approx((statuses == "correct").mean())
-    assert found.pass_at[4].value == pytest.approx((statuses == "correct").any(axis=1).mean())
+    assert list(found.passes) == ["pass@1", "pass@4"]
+    assert found.passes["pass@1"].value == pytest.approx((statuses == "correct").mean())
+    assert found.passes["pass@4"].value == pytest.approx((statuses == "correct").any(axis=1).mean())
     assert [line["id"] for line in lines[::4]] == [
         problem.id for problem in find_benchmark("chain").problems(6)
     ]
@@ -72,7 +73,10 @@ def test_it_can_be_repeated_and_lengthened(engine: Engine, tmp_path: Path) -> No
 
 
 def test_its_json_holds_no_number_that_is_not_one(engine: Engine) -> None:
-    found: dict[str, Any] = json.loads(json.dumps(measure(engine, 2).json(), allow_nan=False))
+    record = measure(engine, 2)
+    text = json.dumps(record.model_dump(mode="json"), allow_nan=False)
+    assert Evaluation.model_validate_json(text) == record
+    found: dict[str, Any] = json.loads(text)
     assert found["tokens_per_response"] == pytest.approx(found["tokens"] / 8)
     assert found["settings"]["max_tokens"] == 12 and found["settings"]["seed"] == 5
     assert found["pass@1"].keys() == {"value", "low", "high"}
