@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from ictcli_torch.engine import TorchEngine
-from ictcli_torch.update import backward
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
+from ictcli.engine.passes import Update
 from ictcli.recipe.settings import EngineSettings, OptimizerSettings
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import ROW_STATS, FloatArray, Rollouts, Sampling
@@ -164,8 +164,7 @@ def measure_peak(folder: Path, keep: float) -> int:
 def peak(folder: Path, keep: float) -> None:
     engine, rollouts = build(folder), made_up()
     weights = weights_of(rollouts, keep)
-    budget = engine.budget
-    backward(engine.model, None, rollouts, *weights, Objective(), budget, None, None)
+    engine._gradient(Update(rollouts, *weights, Objective()))
     print(engine.peak_memory())
 
 

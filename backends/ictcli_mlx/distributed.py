@@ -22,7 +22,7 @@ import numpy as np
 from mlx.utils import tree_map, tree_unflatten
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine.packing import Tally
+from ictcli.engine.passes import Update, UpdateStats
 from ictcli.errors import RunFailedError
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
@@ -156,23 +156,22 @@ class CrewEngine(MlxEngine):
             arrays.get("kl_old"),
         )
 
-    def _gradient(
-        self, rollouts: Rollouts, *given: Any, mine: Sequence[int] | None = None
-    ) -> tuple[Any, Tally]:
+    def _gradient(self, batch: Update) -> tuple[Any, UpdateStats]:
         """The whole batch's gradient and figures: each rank passes over its rows."""
-        order = np.argsort(-rollouts.lengths, kind="stable")  # every rank gets as many tokens
-        mine = order[self.crew.rank :: self.crew.size].tolist()
+        order = np.argsort(-batch.rollouts.lengths, kind="stable")  # every rank gets as many tokens
+        mine = np.isin(np.arange(len(order)), order[self.crew.rank :: self.crew.size])
+        part = replace(batch, weights=np.where(mine[:, None], batch.weights, 0))
         own = super()._gradient
-        gradient, tally = self._agreed(lambda: own(rollouts, *given, mine=mine))
+        gradient, stats = self._agreed(lambda: own(part))
         if gradient is None:
             gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
-        figures = {name: mx.array(getattr(tally, name)) for name in SUMMED}
-        gradient, figures, logp = self.crew.sum([gradient, figures, mx.array(tally.logp)])
-        tally = replace(
-            Tally(np.array(logp), gap=self.crew.max(tally.gap)),
+        figures = {name: mx.array(getattr(stats, name)) for name in SUMMED}
+        gradient, figures, logp = self.crew.sum([gradient, figures, mx.array(stats.logp)])
+        stats = replace(
+            UpdateStats(np.array(logp), gap=self.crew.max(stats.gap)),
             **{name: value.item() for name, value in figures.items()},
         )
-        return (gradient if tally.count else None), tally
+        return (gradient if stats.count else None), stats
 
     def _budgeted(self) -> dict[str, Any]:
         """What a verb brings with it: rank 0's budget, which a recipe, a checkpoint or work of its

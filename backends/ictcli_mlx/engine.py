@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 from mlx.utils import tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine import launched
+from ictcli.engine import launched, passes
 from ictcli.engine.budget import Budget
 from ictcli.engine.models import locate, weights_fingerprint
-from ictcli.engine.packing import Tally
+from ictcli.engine.passes import Update, UpdateStats
 from ictcli.errors import UserError
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
@@ -183,12 +182,15 @@ class MlxEngine:
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
     ) -> FloatArray:
         with self._as_reference() if reference else contextlib.nullcontext():
-            return self.budget.passing(
-                lambda: self.passes.logprobs(rollouts, temperature, rollouts.valid)
+            return passes.logprobs(
+                rollouts,
+                self.budget,
+                self.vocabulary,
+                lambda batch: self.passes.logprobs(batch, temperature),
             )
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-        return self.budget.passing(lambda: self.passes.logits_at(rollouts, where))
+        return passes.logits_at(rollouts, where, self.budget, self.vocabulary, self.passes.logits)
 
     def keep_reference(self) -> None:
         """Arrays never change: an update makes new ones, and these stay."""
@@ -221,11 +223,10 @@ class MlxEngine:
     ) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
-        gradient, tally = self._gradient(
-            rollouts, weights, advantage, objective, old_logp, kl_old, self._as_reference
-        )
+        batch = Update(rollouts, weights, advantage, objective, old_logp, kl_old)
+        gradient, stats = self._gradient(batch)
         grad_norm = 0.0 if gradient is None else number(norm(gradient))
-        report = tally.report(grad_norm, finite=bool(np.isfinite([grad_norm, tally.loss]).all()))
+        report = stats.report(grad_norm)
         held = [gradient]
         del gradient
         if report.stepped:
@@ -234,10 +235,9 @@ class MlxEngine:
         self.memory.free()  # sampling needs buffers of other sizes
         return report
 
-    def _gradient(
-        self, rollouts: Rollouts, *given: Any, mine: Sequence[int] | None = None
-    ) -> tuple[Any, Tally]:
-        return self.budget.passing(lambda: self.passes.gradient(rollouts, *given, mine=mine))
+    def _gradient(self, batch: Update) -> tuple[Any, UpdateStats]:
+        """The gradient of the whole batch, and its figures."""
+        return self.budget.passing(lambda: self.passes.gradient(batch, self._as_reference))
 
     def _own(self) -> dict[str, mx.array]:
         """The weights that a run changes."""

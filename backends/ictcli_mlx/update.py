@@ -1,4 +1,4 @@
-"""One optimiser step on L = -sum w * Psi, pass by pass (`ictcli.engine.packing`)."""
+"""The forward and backward pass of one micro-batch (`ictcli.engine.passes` loops over them)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map
 
-from ictcli.algorithm.objective import Objective, k3, surrogate
-from ictcli.algorithm.quantities import entropy
-from ictcli.engine import packing
+from ictcli.algorithm.objective import Objective
 from ictcli.engine.budget import Budget
-from ictcli.types import BoolArray, FloatArray, Rollouts
+from ictcli.engine.loss import policy_loss, token_logp
+from ictcli.engine.packing import MicroBatch, bucket
+from ictcli.engine.passes import Update, UpdateStats, accumulate
+from ictcli.types import FloatArray
 
 from .files import number
 from .memory import Memory
@@ -42,73 +43,48 @@ class Passes:
         self.recompute, self.compiled = recompute, compiled
         self._gradients: dict[Any, Callable[..., Any]] = {}
 
-    def logits_at(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-        """(N, V) float32 logits at the True places of `where` (B, T), in row-major order."""
-        order = np.full(where.shape, -1)
-        order[where] = np.arange(int(where.sum()))
-        found = np.zeros((int(where.sum()), self.vocabulary), dtype=np.float32)
-        for batch in self.budget.micro_batches(rollouts, where, self.vocabulary):
-            logits = head_logits(self.model, self.heads, *_inputs(batch))
-            found[order[batch.rows, batch.positions]] = np.array(logits)
-            self.memory.watch("Evaluating logits", HINT)
-        return found
+    def logits(self, batch: MicroBatch) -> FloatArray:
+        """(N, V) float32 at the wanted places."""
+        logits = np.array(head_logits(self.model, self.heads, *_inputs(batch)))
+        self.memory.watch("Evaluating logits", HINT)
+        return logits
 
-    def logprobs(self, rollouts: Rollouts, temperature: float, wanted: BoolArray) -> FloatArray:
-        """(B, T) float32 log-probabilities at the wanted tokens, 0 elsewhere."""
-        found = np.zeros(rollouts.tokens.shape, dtype=np.float32)
-        for batch in self.budget.micro_batches(rollouts, wanted, self.vocabulary):
-            found[batch.rows, batch.positions] = self._logprobs(batch, temperature)
-        return found
-
-    def _logprobs(self, batch: packing.MicroBatch, temperature: float) -> FloatArray:
+    def logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
+        """(N,) float32 log-probabilities of the wanted tokens."""
         logits = head_logits(self.model, self.heads, *_inputs(batch))
-        logp = np.array(token_logp(logits, mx.array(batch.targets), temperature))
+        logp = np.array(token_logp(mx, logits, mx.array(batch.targets), temperature))
         self.memory.watch("Evaluating log-probabilities", HINT)
         return logp
 
     def gradient(
-        self,
-        rollouts: Rollouts,
-        weights: FloatArray,
-        advantage: FloatArray,
-        objective: Objective,
-        old_logp: FloatArray | None,
-        kl_old: FloatArray | None,
-        reference: Callable[[], AbstractContextManager[None]],
-        mine: Sequence[int] | None = None,
-    ) -> tuple[Any, packing.Tally]:
+        self, update: Update, reference: Callable[[], AbstractContextManager[None]]
+    ) -> tuple[Any, UpdateStats]:
         """The gradient of the whole batch, float32, by the names of the trained weights (None
         where nothing has a signal), and its figures. Within `reference()` the model is the
-        reference policy. `mine`: only these rows."""
-        wanted = packing.trained(weights, advantage, objective, kl_old)
-        if mine is not None:
-            others = np.ones(len(rollouts), dtype=bool)
-            others[list(mine)] = False
-            wanted[others] = False
-        tally = packing.Tally(np.zeros(rollouts.tokens.shape, dtype=np.float32))
-        A_BT = np.broadcast_to(advantage[:, None], wanted.shape)
+        reference policy."""
+        objective, scale = update.objective, self._loss_scale(update.weights)
         total: Any = None
-        scale = self._loss_scale(weights)
-        for batch in self.budget.micro_batches(rollouts, wanted, self.vocabulary):
-            given = {"A": batch.take(A_BT), "w": batch.take(weights) * scale}
-            if old_logp is not None:
-                given["old"] = batch.take(old_logp)
-            if kl_old is not None:
-                given["kl_old"] = batch.take(kl_old)
-            if objective.kl > 0:
-                with reference():
-                    given["reference"] = self._logprobs(batch, objective.temperature)
-            loss, logp, gradient = self._pass(batch, given, objective)
+
+        def one_pass(
+            batch: MicroBatch, terms: dict[str, FloatArray]
+        ) -> tuple[float, FloatArray, float]:
+            nonlocal total
+            terms["weights"] = terms["weights"] * scale
+            (loss, logp, kl), gradient = self._pass(batch, terms, objective)
             gradient = tree_map(lambda g: g.astype(mx.float32) / scale, gradient)
             total = gradient if total is None else tree_map(mx.add, total, gradient)
             # ends the pass: its activations can be dropped, the sum of gradients stays
-            mx.eval(total, loss, logp)
+            mx.eval(total, loss, logp, kl)
             self.memory.watch(f"A pass over {batch.ids.size} tokens", HINT)
-            seen = np.array(logp)[: len(batch.targets)]
-            kl = float(k3(np, seen, given["reference"]).sum()) if objective.kl > 0 else 0.0
-            old = given.get("old", seen)
-            tally.add(batch, objective, number(loss) / scale, kl, seen, old, given["A"])
-        return total, tally
+            N = len(batch.targets)
+            return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())
+
+        def reference_logp(batch: MicroBatch) -> FloatArray:
+            with reference():
+                return self.logprobs(batch, objective.temperature)
+
+        stats = accumulate(update, self.budget, self.vocabulary, one_pass, reference_logp)
+        return total, stats
 
     def _loss_scale(self, weights: FloatArray) -> float:
         """A power of two that brings the largest weight to about 1 where the model computes in
@@ -119,28 +95,27 @@ class Passes:
         return float(2.0 ** -np.floor(np.log2(largest)))
 
     def _pass(
-        self, batch: packing.MicroBatch, given: dict[str, np.ndarray], objective: Objective
-    ) -> tuple[mx.array, mx.array, Any]:
-        """Loss, log pi (N,) and gradient of one micro-batch."""
+        self, batch: MicroBatch, terms: dict[str, FloatArray], objective: Objective
+    ) -> tuple[tuple[mx.array, mx.array, mx.array], Any]:
+        """What `policy_loss` gives of one micro-batch, and the gradient."""
         ids, places, targets = batch.ids, np.flatnonzero(batch.head), batch.targets
         if self.compiled:  # few shapes, so few traces
-            ids, places, targets, given = _bucketed(ids, places, targets, given)
+            ids, places, targets, terms = _bucketed(ids, places, targets, terms)
         parameters = self.model.trainable_parameters()
-        key = (objective, tuple(given))
+        key = (objective, tuple(terms))
         if key not in self._gradients:
             function = mx.value_and_grad(self._loss(objective))
             self._gradients[key] = mx.compile(function) if self.compiled else function
-        arrays = {name: mx.array(values) for name, values in given.items()}
+        arrays = {name: mx.array(values) for name, values in terms.items()}
         self.model.train()  # some models take a kernel without a gradient else
         try:
             with recomputing(self.model.layers, self.recompute):
-                (loss, logp), gradient = self._gradients[key](
+                return self._gradients[key](
                     parameters, mx.array(ids), mx.array(places), mx.array(targets), arrays
                 )
         finally:
             self.model.eval()
             self.model.update(parameters)  # it holds the trace's
-        return loss, logp, gradient
 
     def _loss(self, objective: Objective) -> Callable[..., Any]:
         def loss(
@@ -148,47 +123,31 @@ class Passes:
             ids: mx.array,
             places: mx.array,
             targets: mx.array,
-            given: dict[str, mx.array],
-        ) -> tuple[mx.array, mx.array]:
-            """-sum w * Psi, and log pi (N,). The weights are an argument, so that a compiled trace
-            holds none of an earlier step."""
+            terms: dict[str, mx.array],
+        ) -> tuple[mx.array, mx.array, mx.array]:
+            """`policy_loss`. The weights are an argument, so that a compiled trace holds none of an
+            earlier step."""
             self.model.update(parameters)
             logits = head_logits(self.model, self.heads, ids, places)
-            logp = token_logp(logits, targets, objective.temperature)
-            old = given["old"] if "old" in given else mx.stop_gradient(logp)
-            psi = surrogate(mx, logp, old, given["A"], objective)
-            if "reference" in given:
-                psi = psi - objective.kl * k3(mx, logp, given["reference"])
-            if objective.entropy != 0:
-                psi = psi + objective.entropy * entropy(mx, mx.softmax(logits, axis=-1))
-            if "kl_old" in given:
-                psi = psi - given["kl_old"] * mx.abs(logp - old)
-            return -(given["w"] * psi).sum(), logp
+            return policy_loss(mx, logits, targets, terms, objective)
 
         return loss
 
 
-def token_logp(logits: mx.array, targets: mx.array, temperature: float) -> mx.array:
-    """(N,) log-probability of the targets under softmax(logits / temperature)."""
-    scaled = logits if temperature == 1 else logits / temperature
-    picked = mx.take_along_axis(scaled, targets[:, None], axis=-1)[:, 0]
-    return picked - mx.logsumexp(scaled, axis=-1)
-
-
-def _inputs(batch: packing.MicroBatch) -> tuple[mx.array, mx.array]:
+def _inputs(batch: MicroBatch) -> tuple[mx.array, mx.array]:
     return mx.array(batch.ids), mx.array(np.flatnonzero(batch.head))
 
 
 def _bucketed(
-    ids: np.ndarray, places: np.ndarray, targets: np.ndarray, given: dict[str, np.ndarray]
+    ids: np.ndarray, places: np.ndarray, targets: np.ndarray, terms: dict[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Rows, lengths and wanted places padded to a bucket's size. An added place repeats the last
     one, so that its numbers are finite, and weighs 0."""
     R, S = ids.shape
-    wide = np.zeros((packing.bucket(R), packing.bucket(S)), dtype=ids.dtype)
+    wide = np.zeros((bucket(R), bucket(S)), dtype=ids.dtype)
     wide[:R, :S] = ids
-    more = (0, packing.bucket(len(places), 2) - len(places))
+    more = (0, bucket(len(places), 2) - len(places))
     places = np.pad(places // S * wide.shape[1] + places % S, more, mode="edge")
-    padded = {name: np.pad(values, more, mode="edge") for name, values in given.items()}
-    padded["w"] = np.pad(given["w"], more)
+    padded = {name: np.pad(values, more, mode="edge") for name, values in terms.items()}
+    padded["weights"] = np.pad(terms["weights"], more)
     return wide, places, np.pad(targets, more, mode="edge"), padded

@@ -17,9 +17,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine import passes
 from ictcli.engine.budget import Budget
 from ictcli.engine.models import locate, rope_settings, snapshot, weights_fingerprint
-from ictcli.engine.packing import Tally
+from ictcli.engine.packing import MicroBatch
+from ictcli.engine.passes import Update, UpdateStats
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
@@ -71,6 +73,7 @@ class TorchEngine:
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
         self.context = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
+        self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.adapted: Any | None = None
         self.base = ""
@@ -124,7 +127,7 @@ class TorchEngine:
             "bits": [4] if self.settings.load_in_4bit else [],
             "parameters": self.model.num_parameters(),
             "trained": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
-            "vocabulary": int(text_config(self.model).vocab_size),
+            "vocabulary": self.vocabulary,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
@@ -157,13 +160,20 @@ class TorchEngine:
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
     ) -> FloatArray:
         with self._as_reference() if reference else contextlib.nullcontext(self.model) as model:
-            return self.budget.passing(
-                lambda: update.logprobs(model, rollouts, temperature, self.budget, rollouts.valid)
+            return passes.logprobs(
+                rollouts,
+                self.budget,
+                self.vocabulary,
+                lambda batch: update.logprobs(model, batch, temperature),
             )
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-        return self.budget.passing(
-            lambda: update.logits_at(self.model, rollouts, where, self.budget)
+        return passes.logits_at(
+            rollouts,
+            where,
+            self.budget,
+            self.vocabulary,
+            lambda batch: update.logits(self.model, batch),
         )
 
     def keep_reference(self) -> None:
@@ -197,25 +207,33 @@ class TorchEngine:
     ) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
-        optimizer = self.optimizer
-
-        def work() -> Tally:
-            optimizer.drop_gradient()
-            with recomputing(self.model, self.settings.gradient_checkpointing):
-                return update.backward(
-                    self.model,
-                    self._as_reference if objective.kl > 0 else None,
-                    rollouts,
-                    weights,
-                    advantage,
-                    objective,
-                    self.budget,
-                    old_logp,
-                    kl_old,
-                )
-
+        batch = Update(rollouts, weights, advantage, objective, old_logp, kl_old)
         with self.memory.phase():
-            return update.step(optimizer, lr, self.budget.passing(work))
+            stats = self.budget.passing(lambda: self._gradient(batch))
+            report = stats.report(self.optimizer.clip())
+            if report.stepped:
+                self.optimizer.step(lr)
+            self.optimizer.drop_gradient()
+        return report
+
+    def _gradient(self, batch: Update) -> UpdateStats:
+        """Leave the gradient of the whole batch with the optimiser; its figures."""
+        assert self.optimizer is not None
+        self.optimizer.drop_gradient()  # of a pass that was broken off
+        objective = batch.objective
+
+        def reference_logp(part: MicroBatch) -> FloatArray:
+            with self._as_reference() as model:
+                return update.logprobs(model, part, objective.temperature)
+
+        with recomputing(self.model, self.settings.gradient_checkpointing):
+            return passes.accumulate(
+                batch,
+                self.budget,
+                self.vocabulary,
+                lambda part, terms: update.backward(self.model, part, terms, objective),
+                reference_logp,
+            )
 
     def _own(self) -> dict[str, torch.Tensor]:
         """The weights that a run changes, each stored tensor once."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ictcli.algorithm.objective import Objective, was_clipped
-from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts, UpdateReport
+from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
 
 MAX_LOGITS = 1 << 27
 """Logits of a pass at most (512 MB in float32), whatever the token budget allows. A row that wants
@@ -37,17 +36,6 @@ class MicroBatch:
     def take(self, values: FloatArray) -> FloatArray:
         """(N,) float32 of (B, T) values at the wanted tokens."""
         return values[self.rows, self.positions].astype(np.float32)
-
-
-def trained(
-    weights: FloatArray, advantage: FloatArray, objective: Objective, kl_old: FloatArray | None
-) -> BoolArray:
-    """(B, T): the weighted tokens that can add to the gradient at all."""
-    wanted = np.asarray(weights != 0)
-    if not objective.skips_without_signal:
-        return wanted
-    signal = (advantage != 0)[:, None]
-    return wanted & (signal if kl_old is None else signal | (kl_old != 0))
 
 
 def micro_batches(
@@ -103,52 +91,3 @@ def bucket(n: int, per_octave: int = 4) -> int:
     """The next size up of those that are traced: so many from a power of two to the next."""
     step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
     return -(-n // step) * step
-
-
-@dataclass
-class Tally:
-    """Figures of one update, summed over its passes."""
-
-    logp: FloatArray
-    """(B, T) float32 log pi, where evaluated."""
-    loss: float = 0.0
-    clipped: float = 0.0
-    kl: float = 0.0
-    count: float = 0.0
-    """Tokens that were evaluated."""
-    gap: float = 0.0
-    passed: float = 0.0
-    """Prompt and response tokens that went through the model."""
-
-    def add(
-        self,
-        batch: MicroBatch,
-        objective: Objective,
-        loss: float,
-        kl: float,
-        logp: FloatArray,
-        old_logp: FloatArray,
-        advantage: FloatArray,
-    ) -> None:
-        """Count a pass: loss, summed KL, and its tokens' log pi, log pi_old and A, (N,) each."""
-        self.logp[batch.rows, batch.positions] = logp
-        self.loss += loss
-        self.kl += kl
-        self.clipped += float(was_clipped(np, logp, old_logp, advantage, objective).sum())
-        self.gap = max(self.gap, float(np.abs(logp - old_logp).max()))
-        self.count += len(logp)
-        self.passed += batch.ids.size
-
-    def report(self, grad_norm: float, *, finite: bool) -> UpdateReport:
-        count = max(self.count, 1)
-        return UpdateReport(
-            stepped=finite and self.count > 0,
-            finite=finite,
-            loss=self.loss,
-            grad_norm=grad_norm,
-            clip_fraction=self.clipped / count,
-            kl=self.kl / count,
-            ratio_gap=self.gap,
-            logp=self.logp,
-            tokens=int(self.passed),
-        )

@@ -12,6 +12,7 @@ import pytest
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
 from ictcli.engine.packing import bucket
+from ictcli.engine.passes import Update
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
@@ -146,10 +147,8 @@ def test_small_weights_do_not_vanish_in_float16(tiny_model: Path, size: float) -
     weights *= size / weights.max()
 
     def gradient() -> dict[str, np.ndarray]:
-        found, tally = engine._gradient(
-            rollouts, weights, A, Objective(), None, None, engine._as_reference
-        )
-        losses.append(tally.loss)
+        found, stats = engine._gradient(Update(rollouts, weights, A, Objective()))
+        losses.append(stats.loss)
         return {name: np.array(values) / size for name, values in flat(found).items()}
 
     losses: list[float] = []
