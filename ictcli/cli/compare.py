@@ -15,8 +15,8 @@ from ictcli.cli.train import BACKENDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ictcli.compare.plan import Grid, Member, Plan
-    from ictcli.compare.runs import Summaries
+    from ictcli.compare.design import Design, Grid, RunSpec
+    from ictcli.compare.launch import Summaries
     from ictcli.recipe import Recipe
 
 
@@ -68,19 +68,19 @@ def command(
     ictcli compare chain-compare --sweep method.keep=0.05,0.1,0.2 --jobs 2 --dry-run
     ictcli compare chain-compare --tune lr=1e-4,2e-4,4e-4 --methods ict,grpo,random --seeds 5
     """
-    from ictcli.compare.folder import opened
-    from ictcli.compare.outlook import look_ahead, measure_all
-    from ictcli.compare.plan import (
-        Plan,
+    from ictcli.compare.design import (
+        Design,
         check_keys,
-        members,
         read_grid,
-        tuning_members,
+        run_specs,
+        tuning_specs,
         variants_of,
     )
-    from ictcli.compare.tuning import check_problems, settled
+    from ictcli.compare.folder import opened
+    from ictcli.compare.time_estimate import estimate_time, measure_all
+    from ictcli.compare.tuning import check_problems, earlier_choice
     from ictcli.console import narrate
-    from ictcli.console.compared import planned
+    from ictcli.console.compare import planned
     from ictcli.errors import UserError
     from ictcli.recipe import find_recipe, load_recipe
 
@@ -91,13 +91,13 @@ def command(
     extra = (f"engine.backend={backend}",) if backend else ()
     load_recipe(recipe, [*overrides, *extra])  # plugins add methods
     variants = variants_of(names, [read_grid(text, "--sweep") for text in sweeps])
-    plan = Plan(recipe, (*overrides, *extra), variants, seeds, folder)
+    design = Design(recipe, (*overrides, *extra), variants, seeds, folder)
     grid = read_grid(tune, "--tune") if tune else None
     if grid:
-        check_keys([*plan.swept, grid.key], "--sweep and --tune")
-    tries = tuning_members(plan, grid) if grid else []
-    chosen = settled(tries, variants) if grid else None
-    final = members(plan, chosen, grid=grid)
+        check_keys([*design.swept, grid.key], "--sweep and --tune")
+    tries = tuning_specs(design, grid) if grid else []
+    chosen = earlier_choice(tries, variants) if grid else None
+    final = run_specs(design, chosen, grid=grid)
     for one in [one for one in final if one.chosen and chosen is None][:1]:
         narrate(
             f"note: {one.folder} was trained with {one.chosen}: should tuning choose another "
@@ -108,25 +108,31 @@ def command(
     for note in check_problems(tries):
         narrate(f"note: {note}")
     if dry_run:
-        wanted = [*(member for member, _ in tries), *final]
-        outlook = look_ahead(wanted, measure_all(wanted, narrate), jobs)
+        wanted = [*(spec for spec, _ in tries), *final]
+        outlook = estimate_time(wanted, measure_all(wanted, narrate), jobs)
         planned(outlook, jobs, as_json=as_json)
         return 0
     with opened(folder):
-        return _compare(plan, grid, baseline, jobs, threads, as_json=as_json)
+        return _compare(design, grid, baseline, jobs, threads, as_json=as_json)
 
 
 def _compare(
-    plan: Plan, grid: Grid | None, baseline: str, jobs: int, threads: int | None, *, as_json: bool
+    design: Design,
+    grid: Grid | None,
+    baseline: str,
+    jobs: int,
+    threads: int | None,
+    *,
+    as_json: bool,
 ) -> int:
     """Tune, train, gather and print; 1 where any run failed."""
+    from ictcli.compare.design import run_specs, tuning_specs
+    from ictcli.compare.finished import read_all
     from ictcli.compare.folder import GOES_ON
-    from ictcli.compare.plan import members, tuning_members
-    from ictcli.compare.record import read_all
-    from ictcli.compare.runs import train_all
-    from ictcli.compare.tuning import best, reached
-    from ictcli.console import comparison, narrate, watcher
-    from ictcli.console.compared import tuned_to
+    from ictcli.compare.launch import train_all
+    from ictcli.compare.tuning import best_overrides, tuning_scores
+    from ictcli.console import narrate, watcher
+    from ictcli.console.compare import comparison, tuned_to
     from ictcli.engine import build_engine
     from ictcli.errors import RunFailedError
     from ictcli.files import write_json
@@ -135,20 +141,20 @@ def _compare(
     def live(recipe: Recipe, path: Path) -> RunWatcher:
         return watcher(recipe, path, live=not as_json)
 
-    def train(runs: Sequence[Member]) -> tuple[Summaries, list[str]]:
+    def train(runs: Sequence[RunSpec]) -> tuple[Summaries, list[str]]:
         return train_all(runs, live, narrate, jobs=jobs, threads=threads)
 
     failed: list[str] = []
     chosen, tuned = None, None
     if grid:
-        tries = tuning_members(plan, grid)
+        tries = tuning_specs(design, grid)
         summaries, failed = train_all(
             [one for one, _ in tries], live, narrate, jobs=jobs, threads=threads
         )
-        tuned = reached(tries, summaries)
-        chosen = best(tuned, plan.variants)
-        tuned_to(chosen, [one.label for one in plan.variants if one.label not in chosen])
-    runs = members(plan, chosen)
+        tuned = tuning_scores(tries, summaries)
+        chosen = best_overrides(tuned, design.variants)
+        tuned_to(chosen, [one.label for one in design.variants if one.label not in chosen])
+    runs = run_specs(design, chosen)
     summaries, missed = train(runs)
     done, damaged = read_all(runs, summaries)
     for line in damaged:
@@ -156,11 +162,11 @@ def _compare(
     failed = [*failed, *missed, *damaged]
     if not done:
         raise RunFailedError("Every run of the comparison failed.", f"mend that: {GOES_ON}")
+    from ictcli.compare.gather import gather
     from ictcli.compare.report import write_report
-    from ictcli.compare.result import gather
 
     result = gather(
-        plan,
+        design,
         runs,
         done,
         build_engine(runs[0].recipe.model, runs[0].recipe.engine),
@@ -170,7 +176,7 @@ def _compare(
         tuning=grid,
         failed=failed,
     )
-    write_json(plan.folder / "comparison.json", result)
-    write_report(result, plan.folder)
-    comparison(result, plan.folder, as_json=as_json)
+    write_json(design.folder / "comparison.json", result)
+    write_report(result, design.folder)
+    comparison(result, design.folder, as_json=as_json)
     return 1 if failed else 0

@@ -29,7 +29,14 @@ from typing import Any, Literal
 import numpy as np
 
 from ictcli.compare.crossed import LEVEL
-from ictcli.compare.statistics import BEFORE, Difference, Scores, corrected, difference, paired
+from ictcli.compare.statistics import (
+    BEFORE,
+    PairedDifference,
+    Scores,
+    corrected,
+    difference,
+    paired,
+)
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
@@ -57,9 +64,9 @@ class _Test:
     what: str
     """The start of the sentence, up to the number of points."""
     rival: str
-    found: Difference
+    found: PairedDifference
     note: str = ""
-    gain: tuple[str, Difference] | None = None
+    gain: tuple[str, PairedDifference] | None = None
     """The metric and the gain that must itself be told to be above 0 for support."""
     fair: bool = True
     """Whether the two are what the claim compares; no verdict otherwise."""
@@ -248,7 +255,7 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
     return claims
 
 
-def _sentence(test: _Test, found: Difference, size: int, family: str) -> str:
+def _sentence(test: _Test, found: PairedDifference, size: int, family: str) -> str:
     rival = test.rival if test.rival.startswith("its") else f"{_plain(test.rival)}'s"
     side = "above" if found.value >= 0 else "below"
     told = [f"{_capital(test.what)} is {abs(100 * found.value):.1f} points {side} {rival}"]

@@ -4,7 +4,7 @@
 |---|---|
 | LABEL-sSEED/ | a run (see `ictcli.runs`); with --jobs log.txt is what it said |
 | tune/LABEL-KEYVALUE/ | a tuning run |
-| comparison.json | what was found; see `ictcli.compare.result` |
+| comparison.json | what was found; see `ictcli.compare.gather` |
 | report.html, .md, .json | the same to read; see `ictcli.compare.report` |
 """
 

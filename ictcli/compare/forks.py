@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ictcli.algorithm.selection import random_share
-from ictcli.compare.common import Common
+from ictcli.compare.shared_rollouts import SharedRollouts
 from ictcli.seeds import generator
 from ictcli.types import BoolArray, FloatArray
 
@@ -64,7 +64,7 @@ class ForkComparison:
         return asdict(self)
 
 
-def compare_forks(common: Common) -> list[ForkComparison]:
+def compare_forks(common: SharedRollouts) -> list[ForkComparison]:
     """Each variant at its own share and at 10 %. Empty where the task does not know its forks."""
     rollouts = common.batch.rollouts
     forks, valid = common.forks, rollouts.valid

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ictcli.compare.claims import SUBJECT, method_of
-from ictcli.compare.plan import Plan
-from ictcli.compare.record import Finished
+from ictcli.compare.design import Design
+from ictcli.compare.finished import FinishedRun
 from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.trained import is_dense
 
 
 def notes_of(
-    plan: Plan,
-    done: Sequence[Finished],
+    design: Design,
+    done: Sequence[FinishedRun],
     scores: Scores,
     base: str,
     asked: str,
@@ -24,13 +24,13 @@ def notes_of(
     variants without a finished run (or, where they were `tuned`, without a tuning run), and of
     pairs of variants that share no seed: such a pair has no difference and no verdict."""
     finished = {one.label for one in done}
-    labels = [one.label for one in plan.variants if one.label in finished]
+    labels = [one.label for one in design.variants if one.label in finished]
     notes: list[str] = []
-    meant = {name for one in plan.variants for name in (one.label, one.method)}
+    meant = {name for one in design.variants for name in (one.label, one.method)}
     if asked not in (base, method_of(base)):
         why = "has no finished run" if asked in meant else "is not among the methods"
         notes.append(f"The baseline {asked} {why}: differences are from {base}.")
-    for variant in plan.variants:
+    for variant in design.variants:
         if variant.label not in labels:
             lost = tuned is not None and not tuned.get(variant.label)
             runs = "tuning runs" if lost else "runs"

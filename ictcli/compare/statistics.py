@@ -75,7 +75,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Difference(Estimate):
+class PairedDifference(Estimate):
     """A paired difference with its two-sided tests."""
 
     p: float | None
@@ -126,7 +126,7 @@ def estimate(values: FloatArray) -> Estimate:
     return replace(found, low=bounds[0], high=bounds[1], over=over)
 
 
-def difference(values: FloatArray, baseline: FloatArray) -> Difference:
+def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
     """The mean of `values` - `baseline`, (S, N) each of the same seeds and problems, or of two such
     differences; cells in [-1, 1]. Seeds that miss either run are left out; ValueError if all do."""
     cells = _runs(np.round(values - baseline, 12))  # what is equal shall look so
@@ -134,7 +134,7 @@ def difference(values: FloatArray, baseline: FloatArray) -> Difference:
     known = infer(cells)
     units = cells.mean(axis=1) if len(cells) > 1 else cells[0]
     p_swap = _swapped(units)
-    return Difference(
+    return PairedDifference(
         **asdict(found),
         p=known.p,
         p_swap=p_swap,
@@ -152,7 +152,7 @@ def paired(values: FloatArray, baseline: FloatArray) -> bool:
 
 def differences(
     scores: Scores, baseline: str, variants: Sequence[str] | None = None
-) -> dict[str, dict[str, Difference]]:
+) -> dict[str, dict[str, PairedDifference]]:
     """By metric and variant: its difference from `baseline`, all of them one family of Holm's.
     A variant that shares no seed with the baseline is left out.
 
@@ -169,7 +169,7 @@ def differences(
     return {metric: {v: family[m, v] for m, v in family if m == metric} for metric in scores}
 
 
-def corrected(family: Sequence[Difference]) -> list[Difference]:
+def corrected(family: Sequence[PairedDifference]) -> list[PairedDifference]:
     """The same differences with `p_holm` over the family; those without a p stay out of it."""
     tested = [place for place, found in enumerate(family) if found.p is not None]
     ps = holm([cast(float, family[place].p) for place in tested])

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ictcli.compare.claims import counted
-from ictcli.compare.plan import Member, Variant
-from ictcli.compare.runs import Summaries
+from ictcli.compare.design import RunSpec, Variant
+from ictcli.compare.launch import Summaries
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe
 from ictcli.train.step import task_of
@@ -16,19 +16,19 @@ from ictcli.train.step import task_of
 METRIC = "pass@1"
 
 
-def reached(
-    tries: Sequence[tuple[Member, str]], summaries: Summaries
+def tuning_scores(
+    tries: Sequence[tuple[RunSpec, str]], summaries: Summaries
 ) -> dict[str, dict[str, dict[str, float]]]:
     """By variant and override: pass@k on the tuning problems; failed runs are left out."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for member, override in tries:
-        of_it = found.setdefault(member.variant.label, {})
-        if summary := summaries.get(member.folder):
+    for spec, override in tries:
+        of_it = found.setdefault(spec.variant.label, {})
+        if summary := summaries.get(spec.folder):
             of_it[override] = {k: one["value"] for k, one in summary["after"].items()}
     return found
 
 
-def best(
+def best_overrides(
     tuned: Mapping[str, Mapping[str, Mapping[str, Any]]], variants: Sequence[Variant]
 ) -> dict[str, str]:
     """By variant the override of highest pass@1 (the first k, where 1 is not among them), the
@@ -48,28 +48,28 @@ def best(
     return found
 
 
-def settled(
-    tries: Sequence[tuple[Member, str]], variants: Sequence[Variant]
+def earlier_choice(
+    tries: Sequence[tuple[RunSpec, str]], variants: Sequence[Variant]
 ) -> dict[str, str] | None:
     """What tuning chose, where all of it was done before; None where a run of it is missing."""
     summaries: Summaries = {}
     try:
-        for member, _ in tries:
-            text = (member.folder / "summary.json").read_text(encoding="utf-8")
-            summaries[member.folder] = json.loads(text)
-        return best(reached(tries, summaries), variants)
+        for spec, _ in tries:
+            text = (spec.folder / "summary.json").read_text(encoding="utf-8")
+            summaries[spec.folder] = json.loads(text)
+        return best_overrides(tuning_scores(tries, summaries), variants)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def check_problems(tries: Sequence[tuple[Member, str]]) -> list[str]:
+def check_problems(tries: Sequence[tuple[RunSpec, str]]) -> list[str]:
     """That problems are left to tune on, behind those of the final runs, before anything is
     trained; a note where they are fewer. UserError where there are none."""
     notes: list[str] = []
     asked: dict[str, Recipe] = {}
-    for member, _ in tries:
-        decides = member.recipe.model_dump(include={"task", "data", "eval", "reward", "plugins"})
-        asked.setdefault(repr(decides), member.recipe)
+    for spec, _ in tries:
+        decides = spec.recipe.model_dump(include={"task", "data", "eval", "reward", "plugins"})
+        asked.setdefault(repr(decides), spec.recipe)
     for recipe in asked.values():
         skip, wanted = recipe.eval.skip, recipe.eval.problems
         there = len(task_of(recipe).heldout(skip + wanted)) - (skip - wanted)

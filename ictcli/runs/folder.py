@@ -105,13 +105,15 @@ class Run:
     ) -> None:
         refused = isinstance(error, UserError) and not isinstance(error, InterruptedRunError)
         if self._created and refused:
-            self._discard_if_unused()
+            self._discard_if_unused(started=isinstance(error, RunFailedError))
         self._lock.release()
 
-    def _discard_if_unused(self) -> None:
+    def _discard_if_unused(self, *, started: bool) -> None:
         """Take a folder away in which nothing was done, so that the mended command finds it free:
-        the model, the task or the engine was at fault."""
+        the model, the task or the engine was at fault. A run that started keeps failure.json."""
         ours = {"recipe.toml", "environment.json", ".lock"}
+        if not started:
+            ours.add("failure.json")
         if {path.name for path in self.folder.iterdir()} <= ours:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import platform
 import signal
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import encodable, write_json
 from ictcli.planning.advice import look_ahead
 from ictcli.planning.auto import choose
@@ -79,22 +80,32 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
             signal.signal(number, handler)
 
 
+NO_SPACE = "No space is left on the disk"
+
+
+def failure_message(error: Exception) -> str:
+    """Why a run failed, in one line: the message of a UserError, or the type and text of another
+    exception. A full disk begins with NO_SPACE."""
+    if isinstance(error, UserError):
+        return error.message
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{NO_SPACE} ({error.filename})."
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 @contextlib.contextmanager
-def told_failures(run: Run) -> Generator[None]:
-    """What ends the run within, other than its end or Ctrl-C, is in its failure.json afterwards."""
+def record_failure(run: Run) -> Generator[None]:
+    """Write the exception that ends the run within to failure.json; Ctrl-C is none."""
     path = run.folder / "failure.json"
     path.unlink(missing_ok=True)
     try:
         yield
+    except InterruptedRunError:
+        raise
     except Exception as error:
-        if not isinstance(error, UserError) or isinstance(error, RunFailedError):
-            told = (
-                error.message
-                if isinstance(error, UserError)
-                else f"{type(error).__name__}: {error}"
-            )
-            with contextlib.suppress(OSError):
-                write_json(path, {"error": encodable(told)[:1000]})
+        with contextlib.suppress(OSError):
+            write_json(path, {"error": encodable(failure_message(error))[:1000]})
         raise
 
 
@@ -105,7 +116,7 @@ def launch(
 
     `attach` is given the engine before the first step (the live view decodes tokens with it).
     """
-    with finish_step_on_interrupt(watch.warned) as interrupted, told_failures(run):
+    with finish_step_on_interrupt(watch.warned) as interrupted, record_failure(run):
         recipe, task = prepare(recipe)  # before a model is loaded
         for note in task.notes:
             watch.warned(note)

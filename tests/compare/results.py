@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.compare import claims, course, statistics
+from ictcli.compare import claims, entropy_claims, statistics
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 SWEPT = f"ict note={HOSTILE}$x_1$|`&amp;`"
@@ -77,7 +77,7 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
             scores,
             {"ict": claims.Trained(0.101, 0.101), "random": claims.Trained(0.1, 0.1)},
         ),
-        *course.entropy_claims({v: list(noisy["entropy", v]) for v in labels}),
+        *entropy_claims.entropy_claims({v: list(noisy["entropy", v]) for v in labels}),
     ]
     return {
         "format": 2,

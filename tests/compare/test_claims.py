@@ -10,7 +10,7 @@ from worlds import World
 
 from ictcli.algorithm.alarms import COLLAPSE_BELOW, EXPLOSION_ABOVE
 from ictcli.compare.claims import Claim, Trained, accuracy_claims, fork_claims
-from ictcli.compare.course import entropy_claims, prediction_claims
+from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.statistics import BEFORE, difference, holm, scores_of
 
 

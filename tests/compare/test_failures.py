@@ -16,23 +16,23 @@ import pytest
 from filelock import FileLock
 
 from ictcli.compare.claims import accuracy_claims, fork_claims
+from ictcli.compare.design import Design, RunSpec, Variant, run_specs, variants_of
+from ictcli.compare.finished import FinishedRun, read_all
 from ictcli.compare.folder import opened
+from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.compare.notes import notes_of
-from ictcli.compare.plan import Member, Plan, Variant, members, variants_of
-from ictcli.compare.record import Finished, read_all
-from ictcli.compare.runs import Summaries, reason, train_all
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import to_toml
 from ictcli.train.watcher import RunWatcher
 
 
-def small_plan(folder: Path, *overrides: str) -> Plan:
+def small_design(folder: Path, *overrides: str) -> Design:
     variants = variants_of(("ict", "grpo", "random"), [])
-    return Plan("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
+    return Design("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
 
 
-def finish(member: Member) -> dict[str, Any]:
+def finish(spec: RunSpec) -> dict[str, Any]:
     """The files of a finished run, as small as they can be; gives the summary."""
     passes = {"pass@1": {"value": 0.5}, "pass@4": {"value": 0.5}}
     summary = {
@@ -54,16 +54,16 @@ def finish(member: Member) -> dict[str, Any]:
         "timings.jsonl": steps,
     }
     for name, text in files.items():
-        path = member.folder / name
+        path = spec.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return summary
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> tuple[list[Member], Summaries]:
-    runs = members(small_plan(tmp_path))
-    return runs, {member.folder: finish(member) for member in runs}
+def finished(tmp_path: Path) -> tuple[list[RunSpec], Summaries]:
+    runs = run_specs(small_design(tmp_path))
+    return runs, {spec.folder: finish(spec) for spec in runs}
 
 
 FILES = ("metrics.jsonl", "timings.jsonl", "eval/after.json", "eval/before.json")
@@ -71,11 +71,11 @@ FILES = ("metrics.jsonl", "timings.jsonl", "eval/after.json", "eval/before.json"
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_finished_run_without_one_of_its_files_is_told_and_the_rest_goes_on(
-    finished: tuple[list[Member], Summaries], name: str
+    finished: tuple[list[RunSpec], Summaries], name: str
 ) -> None:
     runs, summaries = finished
     whole, none = read_all(runs, summaries)
-    assert [one.member for one in whole] == runs and none == []
+    assert [one.spec for one in whole] == runs and none == []
     path = runs[2].folder / name
     text = path.read_text()
     torn = [text[: len(text) * place // 8] for place in range(8)]
@@ -85,12 +85,12 @@ def test_a_finished_run_without_one_of_its_files_is_told_and_the_rest_goes_on(
         else:
             path.write_text(damaged)
         done, told = read_all(runs, summaries)
-        assert [one.member for one in done] == [*runs[:2], *runs[3:]], damaged
+        assert [one.spec for one in done] == [*runs[:2], *runs[3:]], damaged
         assert len(told) == 1 and str(path) in told[0] and "random, seed 0" in told[0]
 
 
 def test_a_run_judged_by_other_problems_is_not_paired(
-    finished: tuple[list[Member], Summaries],
+    finished: tuple[list[RunSpec], Summaries],
 ) -> None:
     runs, summaries = finished
     other = json.dumps({"n": 4, "problems": 3, "correct": [0, 4, 4]})
@@ -117,20 +117,20 @@ def test_methods_without_a_common_seed_have_no_difference_and_the_rest_has() -> 
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    plan = small_plan(tmp_path)
-    runs = members(plan)  # ict, grpo and random of seed 0, then of seed 1
-    done = [Finished(runs[place], {}, {}, {}, [], []) for place in (0, 5)]
+    design = small_design(tmp_path)
+    runs = run_specs(design)  # ict, grpo and random of seed 0, then of seed 1
+    done = [FinishedRun(runs[place], {}, {}, {}, [], []) for place in (0, 5)]
     counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
-    notes = notes_of(plan, done, scores, "ict", "grpo")
+    notes = notes_of(design, done, scores, "ict", "grpo")
     assert notes[0] == "The baseline grpo has no finished run: differences are from ict."
     assert notes[1] == "grpo is left out: none of its runs finished."
     assert notes[2].startswith("ict and random have no seed that both finished")
     tuned = {"ict": {"lr=1": {}}, "random": {"lr=1": {}}, "grpo": {}}
-    assert "none of its tuning runs" in notes_of(plan, done, scores, "ict", "grpo", tuned)[1]
-    other = notes_of(plan, done, scores, "ict", "dapo")
+    assert "none of its tuning runs" in notes_of(design, done, scores, "ict", "grpo", tuned)[1]
+    other = notes_of(design, done, scores, "ict", "dapo")
     assert other[0].startswith("The baseline dapo is not among the methods")
-    one = Plan(plan.source, plan.overrides, (Variant("ict", "ict"),), 2, tmp_path)
+    one = Design(design.source, design.overrides, (Variant("ict", "ict"),), 2, tmp_path)
     assert notes_of(one, done[:1], scores, "ict", "ict") == []
 
 
@@ -168,39 +168,28 @@ def test_a_full_disk_and_a_key_say_what_goes_on(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
 
-ERROR = "error: The disk is gone.\nIt was here before.\n\nhint: look for it\n"
-TRACEBACK = """Traceback (most recent call last):
-  File "x.py", line 1, in <module>
-    boom()
-ValueError: it is 3
-and that is too many
-"""
-
-
 @pytest.mark.parametrize(
-    ("said", "code", "told"),
+    ("failure", "code", "message"),
     [
-        ("step 1\n" + ERROR, 1, "The disk is gone.\nIt was here before."),
-        ("error: of a verifier\n" + TRACEBACK, 1, "ValueError: it is 3"),
-        (TRACEBACK + ERROR, 1, "The disk is gone.\nIt was here before."),
-        (TRACEBACK + "\nDuring handling, another:\n\n" + TRACEBACK, 1, "ValueError: it is 3"),
-        ("step 1\n", -9, "it was killed (SIGKILL), perhaps for want of memory"),
-        ("step 1\n", -11, "it was killed (SIGSEGV)"),
-        ("usage\nlast words\n\n", 2, "it ended with code 2: last words"),
-        ("", 7, "it ended with code 7"),
+        ('{"error": "The disk is gone. It was here before."}', 1, "The disk is gone. It was here"),
+        ('{"error": "ValueError: it is 3"}', 1, "ValueError: it is 3"),
+        ("", -9, "it was killed (SIGKILL), perhaps for want of memory"),
+        ("{", -11, "it was killed (SIGSEGV)"),
+        ("", 7, "it ended with code 7; "),
     ],
 )
-def test_why_a_process_ended(said: str, code: int, told: str) -> None:
-    assert reason(said, code) == told
+def test_why_a_process_ended(tmp_path: Path, failure: str, code: int, message: str) -> None:
+    (tmp_path / "failure.json").write_text(failure)
+    assert why_it_ended(tmp_path, code).startswith(message)
 
 
 def test_a_failed_process_is_told_in_its_own_words_not_in_old_ones(tmp_path: Path) -> None:
-    runs = members(small_plan(tmp_path, f"task={tmp_path / 'gone.jsonl'}"))[:2]
-    for member in runs:
-        member.folder.mkdir()
-        (member.folder / "recipe.toml").write_text(to_toml(member.recipe))
-        (member.folder / "checkpoints").mkdir()
-        (member.folder / "log.txt").write_text("error: an older failure.\n\nhint: none\n")
+    runs = run_specs(small_design(tmp_path, f"task={tmp_path / 'gone.jsonl'}"))[:2]
+    for spec in runs:
+        spec.folder.mkdir()
+        (spec.folder / "recipe.toml").write_text(to_toml(spec.recipe))
+        (spec.folder / "checkpoints").mkdir()
+        (spec.folder / "failure.json").write_text('{"error": "an older failure."}')
     said: list[str] = []
     summaries, failed = train_all(runs, RunWatcher, said.append, jobs=2)
     assert summaries == {} and len(failed) == 2 and [f"failed: {one}" for one in failed] == said[2:]
@@ -208,11 +197,11 @@ def test_a_failed_process_is_told_in_its_own_words_not_in_old_ones(tmp_path: Pat
 
 
 def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
-    finished: tuple[list[Member], Summaries],
+    finished: tuple[list[RunSpec], Summaries],
 ) -> None:
     runs = finished[0]
-    for member in runs:
-        (member.folder / "recipe.toml").write_text("")
+    for spec in runs:
+        (spec.folder / "recipe.toml").write_text("")
     (runs[1].folder / "summary.json").write_text("{")
     waited, held = threading.Event(), threading.Event()
 
@@ -246,7 +235,7 @@ time.sleep(60)
 CHILD = """
 import sys, time
 from pathlib import Path
-from ictcli.compare.child import end_with
+from ictcli.cli.resume import end_with
 from ictcli.train.launch import finish_step_on_interrupt
 end_with(0)
 out = Path(sys.argv[1])

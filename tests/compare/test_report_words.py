@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from results import HOSTILE, result
 
+from ictcli.compare.gather import _probed
 from ictcli.compare.report.contents import document
 from ictcli.compare.report.markdown import markdown
-from ictcli.compare.result import _probed
 
 
 @pytest.fixture(scope="module")

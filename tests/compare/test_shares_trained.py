@@ -6,26 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from ictcli.compare.plan import Plan, members, read_grid, variants_of
-from ictcli.compare.record import Finished
+from ictcli.compare.design import Design, read_grid, run_specs, variants_of
+from ictcli.compare.finished import FinishedRun
 from ictcli.compare.trained import recalls, trained
 
 WARMUPS = (0, 2, 4)
 
 
-def finished(folder: Path) -> list[Finished]:
+def finished(folder: Path) -> list[FinishedRun]:
     """Four steps of each variant and seed, dense in its warm-up: behind it a tenth of the tokens
     and a fifth of the forks."""
     variants = variants_of(("ict", "grpo"), [read_grid("warmup=0,2,4", "--sweep")])
-    plan = Plan("chain-compare", ("steps=4",), variants, 2, folder)
-    found: list[Finished] = []
-    for one in members(plan):
+    design = Design("chain-compare", ("steps=4",), variants, 2, folder)
+    found: list[FinishedRun] = []
+    for one in run_specs(design):
         dense = 4 if one.variant.method == "grpo" else one.recipe.warmup
         shares = [1.0] * dense + [0.1] * (4 - dense)
         lines = [{"fork_recall": min(1.0, 2 * x), "share_kept": x} for x in shares]
         chose = shares[dense if dense < 4 else 0]
         summary = {"tokens_kept_share": sum(shares) / 4, "kept_tokens": {"share_kept": chose}}
-        found.append(Finished(one, summary, {}, {}, lines, []))
+        found.append(FinishedRun(one, summary, {}, {}, lines, []))
     return found
 
 

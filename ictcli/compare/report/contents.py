@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ictcli.compare.report import accuracy, choices, inference, outcome, provenance, training
+from ictcli.compare.report import accuracy, inference, outcome, provenance, tokens, training
 from ictcli.compare.report.document import Document, mapping
 from ictcli.compare.report.numbers import counted, listed, percent
 from ictcli.compare.report.palette import looks
@@ -23,7 +23,7 @@ def document(result: Result) -> Document:
         outcome.differences(result, shown),
         outcome.pass_at_k(result, shown),
         training.curves(result, shown),
-        choices.mechanism(result, shown),
+        tokens.mechanism(result, shown),
         training.cost(result, shown),
         training.tuning(result, shown),
         provenance.paper(result),

@@ -68,7 +68,7 @@ def forest(metric: str, found: Mapping[str, Any], baseline: str, looks: Looks) -
 
 
 def told(one: Mapping[str, Any]) -> bool:
-    """Whether a difference is told from 0 at 5 %, as statistics.Difference.differs says it."""
+    """Whether a difference is told from 0 at 5 %, as PairedDifference.differs has it."""
     p = one["p"] if one["p_holm"] is None else one["p_holm"]
     return one["seeds"] > 1 and p is not None and p <= 0.05
 

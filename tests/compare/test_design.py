@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from ictcli.compare.outlook import Measured, kind, look_ahead
-from ictcli.compare.plan import (
-    Member,
-    Plan,
+from ictcli.compare.design import (
+    Design,
+    RunSpec,
     Variant,
-    members,
     read_grid,
+    run_specs,
     slug,
-    tuning_members,
+    tuning_specs,
     variants_of,
 )
-from ictcli.compare.tuning import best, check_problems, reached, settled
+from ictcli.compare.time_estimate import RunCosts, estimate_time, kind
+from ictcli.compare.tuning import best_overrides, check_problems, earlier_choice, tuning_scores
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import load_recipe, to_toml
 from ictcli.tasks.data import is_heldout
@@ -29,13 +29,13 @@ from ictcli.train.step import task_of
 METHODS = ("ict", "grpo", "random")
 
 
-def plan_of(folder: Path, *sweeps: str, seeds: int = 2) -> Plan:
+def design_of(folder: Path, *sweeps: str, seeds: int = 2) -> Design:
     grids = [read_grid(text, "--sweep") for text in sweeps]
-    return Plan("chain-compare", ("steps=4",), variants_of(METHODS, grids), seeds, folder)
+    return Design("chain-compare", ("steps=4",), variants_of(METHODS, grids), seeds, folder)
 
 
 def test_every_method_has_every_seed_and_nothing_else_differs(tmp_path: Path) -> None:
-    runs = members(plan_of(tmp_path))
+    runs = run_specs(design_of(tmp_path))
     assert [(m.variant.label, m.seed) for m in runs] == [(m, s) for s in (0, 1) for m in METHODS]
     bare: list[dict[str, Any]] = []
     for run in runs:
@@ -46,10 +46,10 @@ def test_every_method_has_every_seed_and_nothing_else_differs(tmp_path: Path) ->
 
 
 def test_a_sweep_varies_only_methods_that_look_at_it(tmp_path: Path) -> None:
-    labels = [v.label for v in plan_of(tmp_path, "method.keep=0.05,0.2", "lr=1e-4,2e-4").variants]
+    labels = [v.label for v in design_of(tmp_path, "method.keep=0.05,0.2", "lr=1e-4,2e-4").variants]
     assert [one for one in labels if one.startswith("grpo")] == ["grpo lr=1e-4", "grpo lr=2e-4"]
     assert sum(one.startswith("ict") for one in labels) == 4 and "ict keep=0.05 lr=2e-4" in labels
-    runs = members(plan_of(tmp_path, "method.keep=0.05,0.2"))
+    runs = run_specs(design_of(tmp_path, "method.keep=0.05,0.2"))
     keeps = {m.variant.label: m.recipe.method.get("keep") for m in runs}
     assert keeps == {
         "ict keep=0.05": 0.05,
@@ -59,21 +59,21 @@ def test_a_sweep_varies_only_methods_that_look_at_it(tmp_path: Path) -> None:
         "random keep=0.2": 0.2,
     }
     assert len({m.folder for m in runs}) == len(runs)
-    warmups = [v.label for v in plan_of(tmp_path, "warmup=1,2").variants]
+    warmups = [v.label for v in design_of(tmp_path, "warmup=1,2").variants]
     assert "grpo" in warmups and "random warmup=2" in warmups
 
 
 def test_controls_choose_as_many_tokens_as_the_recipe_s_method(tmp_path: Path) -> None:
     methods = ("ict", "random", "frequent", "kl", "entropy20", "grpo")
     overrides = ("method.keep=0.05", 'method.scope="batch"', "method.advantage_power=0.1")
-    plan = Plan("chain-compare", overrides, variants_of(methods, []), 1, tmp_path)
-    told = {one.variant.method: one.recipe.options().model_dump() for one in members(plan)}
+    design = Design("chain-compare", overrides, variants_of(methods, []), 1, tmp_path)
+    told = {one.variant.method: one.recipe.options().model_dump() for one in run_specs(design)}
     for method in methods[:4]:
         assert (told[method]["keep"], told[method]["scope"]) == (0.05, "batch")
     assert told["entropy20"] == {"keep": 0.2} and "advantage_power" not in told["kl"]
     swept = variants_of(methods, [read_grid("keep=0.1,0.2", "--sweep")])
     with pytest.raises(UserError, match=r"sets method\.keep = 0\.05"):
-        members(Plan("chain-compare", overrides, swept, 1, tmp_path))
+        run_specs(Design("chain-compare", overrides, swept, 1, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["lr", "=1", "lr=", "lr=,"])
@@ -93,38 +93,38 @@ def test_what_runs_have_in_common_cannot_vary() -> None:
 
 
 def test_a_varied_temperature_leaves_the_evaluation_alone(tmp_path: Path) -> None:
-    runs = members(plan_of(tmp_path, "temperature=0.7,1.3"))
+    runs = run_specs(design_of(tmp_path, "temperature=0.7,1.3"))
     assert {one.recipe.temperature for one in runs} == {0.7, 1.3}
     assert {one.recipe.eval.temperature for one in runs} == {1.0}
     variants = variants_of(METHODS, [read_grid("temperature=0.7,1.3", "--sweep")])
-    own = Plan("chain-compare", ("eval.temperature=0.5",), variants, 1, tmp_path)
-    assert {one.recipe.eval.temperature for one in members(own)} == {0.5}
+    own = Design("chain-compare", ("eval.temperature=0.5",), variants, 1, tmp_path)
+    assert {one.recipe.eval.temperature for one in run_specs(own)} == {0.5}
 
 
 def test_a_folder_of_another_tuning_is_known_before_it_begins(tmp_path: Path) -> None:
-    plan, grid = plan_of(tmp_path), read_grid("lr=1e-4,4e-4", "--tune")
-    trained = members(plan, dict.fromkeys(METHODS, "lr=4e-4"))[0]
+    design, grid = design_of(tmp_path), read_grid("lr=1e-4,4e-4", "--tune")
+    trained = run_specs(design, dict.fromkeys(METHODS, "lr=4e-4"))[0]
     (trained.folder / "eval").mkdir(parents=True)
     (trained.folder / "recipe.toml").write_text(to_toml(trained.recipe))
-    first, *rest = members(plan, grid=grid)
+    first, *rest = run_specs(design, grid=grid)
     assert (first.recipe, first.chosen, first.untuned) == (trained.recipe, "lr=4e-4", "")
     assert {(one.chosen, one.untuned) for one in rest} == {("", "lr")}
-    told = look_ahead([first, *rest], {kind(first.recipe): timed(1.0)} | {
+    told = estimate_time([first, *rest], {kind(first.recipe): timed(1.0)} | {
         kind(one.recipe): timed(1.0) for one in rest
     }, 1, have=1)  # fmt: skip
     assert [one.json()["lr"] for one in told.planned] == [4e-4] + [None] * 5
-    tries = tuning_members(plan, grid)
-    assert settled(tries, plan.variants) is None
+    tries = tuning_specs(design, grid)
+    assert earlier_choice(tries, design.variants) is None
     for one, key in tries:
         one.folder.mkdir(parents=True)
         after = {"after": {"pass@1": {"value": 0.9 if key == "lr=1e-4" else 0.1}}}
         (one.folder / "summary.json").write_text(json.dumps(after))
-    chosen = settled(tries, plan.variants)
+    chosen = earlier_choice(tries, design.variants)
     assert chosen == dict.fromkeys(METHODS, "lr=1e-4")
     with pytest.raises(UserError, match="another recipe"):
-        members(plan, chosen, grid=grid)
+        run_specs(design, chosen, grid=grid)
     with pytest.raises(UserError, match="than any value of --tune"):
-        members(plan, grid=read_grid("lr=1e-4,2e-4", "--tune"))
+        run_specs(design, grid=read_grid("lr=1e-4,2e-4", "--tune"))
 
 
 def test_a_setting_that_no_method_has_is_refused() -> None:
@@ -134,52 +134,52 @@ def test_a_setting_that_no_method_has_is_refused() -> None:
 
 def test_no_key_is_varied_twice_and_no_two_runs_share_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="keep is varied twice"):
-        plan_of(tmp_path, "keep=0.1,0.2", "method.keep=0.3")
-    plan = plan_of(tmp_path)
+        design_of(tmp_path, "keep=0.1,0.2", "method.keep=0.3")
+    design = design_of(tmp_path)
     alike = (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))
     with pytest.raises(UserError, match="go by the name"):
-        members(Plan(plan.source, plan.overrides, alike, 1, tmp_path))
+        run_specs(Design(design.source, design.overrides, alike, 1, tmp_path))
 
 
 def test_a_run_of_another_recipe_is_in_the_way_only_if_it_did_something(tmp_path: Path) -> None:
-    folder = members(plan_of(tmp_path))[0].folder
+    folder = run_specs(design_of(tmp_path))[0].folder
     folder.mkdir()
     (folder / "recipe.toml").write_text(to_toml(load_recipe("quickstart")))
     (folder / "log.txt").write_text("error: The model is not there.")
-    assert len(members(plan_of(tmp_path))) == 6
+    assert len(run_specs(design_of(tmp_path))) == 6
     (folder / "eval").mkdir()
     with pytest.raises(UserError, match="another recipe"):
-        members(plan_of(tmp_path))
+        run_specs(design_of(tmp_path))
 
 
 def test_tuning_sees_no_problem_of_the_final_runs(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path)
-    tries = tuning_members(plan, read_grid("lr=1e-4,2e-4", "--tune"))
+    design = design_of(tmp_path)
+    tries = tuning_specs(design, read_grid("lr=1e-4,2e-4", "--tune"))
     assert [one.recipe.lr for one, _ in tries] == [1e-4, 2e-4] * 3
-    final, trial = members(plan)[0].recipe, tries[0][0].recipe
+    final, trial = run_specs(design)[0].recipe, tries[0][0].recipe
     asked = [{p.prompt for p in heldout(r, task_of(r))} for r in (final, trial)]
     assert len(asked[0]) == len(asked[1]) == 512 and not asked[0] & asked[1]
-    assert {one.seed for one, _ in tries}.isdisjoint({one.seed for one in members(plan)})
+    assert {one.seed for one, _ in tries}.isdisjoint({one.seed for one in run_specs(design)})
 
 
 def test_the_best_value_is_that_of_highest_pass_at_1(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path)
-    tries = tuning_members(plan, read_grid("lr=1e-4,2e-4,3e-4", "--tune"))
+    design = design_of(tmp_path)
+    tries = tuning_specs(design, read_grid("lr=1e-4,2e-4,3e-4", "--tune"))
     values = {"lr=1e-4": 0.2, "lr=2e-4": 0.5, "lr=3e-4": 0.5}
     summaries = {
         one.folder: {"after": {"pass@1": {"value": values[key]}, "pass@4": {"value": 0.9}}}
         for one, key in tries
         if (one.variant.label, key) != ("ict", "lr=2e-4")  # a run that failed
     }
-    tuned = reached(tries, summaries)
-    chosen = best(tuned, plan.variants)
+    tuned = tuning_scores(tries, summaries)
+    chosen = best_overrides(tuned, design.variants)
     assert chosen == {"ict": "lr=3e-4", "grpo": "lr=2e-4", "random": "lr=2e-4"}
-    assert [m.recipe.lr for m in members(plan, chosen)][:3] == [3e-4, 2e-4, 2e-4]
-    left = best({**tuned, "ict": {}}, plan.variants)
+    assert [m.recipe.lr for m in run_specs(design, chosen)][:3] == [3e-4, 2e-4, 2e-4]
+    left = best_overrides({**tuned, "ict": {}}, design.variants)
     assert left == {"grpo": "lr=2e-4", "random": "lr=2e-4"}
-    assert {m.variant.label for m in members(plan, left)} == {"grpo", "random"}
+    assert {m.variant.label for m in run_specs(design, left)} == {"grpo", "random"}
     with pytest.raises(RunFailedError, match="Every tuning run failed"):
-        best({label: {} for label in tuned}, plan.variants)
+        best_overrides({label: {} for label in tuned}, design.variants)
 
 
 @pytest.mark.parametrize("problems", [4, 5, 6])
@@ -191,15 +191,15 @@ def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path, prob
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
     own = f"task={tmp_path / 'own.jsonl'}"
 
-    def tries(problems: int) -> list[tuple[Member, str]]:
-        plan = Plan(
+    def tries(problems: int) -> list[tuple[RunSpec, str]]:
+        design = Design(
             "chain-compare",
             (own, f"eval.problems={problems}"),
             variants_of(METHODS, []),
             2,
             tmp_path,
         )
-        return tuning_members(plan, read_grid("lr=1e-4,2e-4", "--tune"))
+        return tuning_specs(design, read_grid("lr=1e-4,2e-4", "--tune"))
 
     found = check_problems(tries(problems))
     assert len(found) == 1 and f"by {7 - problems} problem" in found[0]
@@ -211,26 +211,26 @@ def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path, prob
     assert check_problems(tries(int(refused.value.hint.split("=")[1].split()[0]))) == []
 
 
-def timed(step: float, load: float = 1.0) -> Measured:
-    return Measured(load, step, 10 * step, problem=0.01, model=100, checkpoint=10, rollouts=1)
+def timed(step: float, load: float = 1.0) -> RunCosts:
+    return RunCosts(load, step, 10 * step, problem=0.01, model=100, checkpoint=10, rollouts=1)
 
 
 def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: Path) -> None:
-    runs = members(plan_of(tmp_path))
+    runs = run_specs(design_of(tmp_path))
     steps = {"ict": 2.0, "grpo": 3.0, "random": 5.0}
     measured = {kind(one.recipe): timed(steps[one.variant.label]) for one in runs}
     assert len(measured) == 3  # seeds are of one kind
     asked = 2 * 512 * 0.01
     alone = {label: 1.0 + 4 * step + asked for label, step in steps.items()}
-    whole = look_ahead(runs, measured, 1, have=8)
+    whole = estimate_time(runs, measured, 1, have=8)
     assert (whole.left, whole.bytes, whole.at_once) == (6, 6 * 110, 1)
     assert whole.seconds == pytest.approx(2 * sum(alone.values()))
     runs[0].folder.mkdir()
     (runs[0].folder / "summary.json").write_text("{}")
-    left = look_ahead(runs, measured, 1, have=8)
+    left = estimate_time(runs, measured, 1, have=8)
     assert left.left == 5 and left.seconds == pytest.approx(whole.seconds - alone["ict"])
     (runs[1].folder / "checkpoints" / "step-000003").mkdir(parents=True)
-    continued = look_ahead(runs, measured, 1, have=8)
+    continued = estimate_time(runs, measured, 1, have=8)
     assert continued.seconds == pytest.approx(left.seconds - 3 * 3.0 - asked / 2)
 
 
@@ -238,18 +238,18 @@ def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: P
 def test_no_more_runs_at_once_than_cores(
     tmp_path: Path, jobs: int, have: int, at_once: int
 ) -> None:
-    runs = members(plan_of(tmp_path, seeds=4))
+    runs = run_specs(design_of(tmp_path, seeds=4))
     measured = {kind(one.recipe): timed(1.0) for one in runs}
-    found = look_ahead(runs, measured, jobs, have=have)
+    found = estimate_time(runs, measured, jobs, have=have)
     assert found.at_once == at_once
     assert found.seconds == pytest.approx(len(runs) * (1.0 + 4.0 + 10.24) / at_once)
     assert json.loads(json.dumps(found.json()))["left"] == len(runs)
 
 
 def test_a_dense_warmup_is_planned_as_dense(tmp_path: Path) -> None:
-    plan = Plan("chain-compare", ("steps=4", "warmup=3"), variants_of(METHODS, []), 1, tmp_path)
-    runs = members(plan)
-    found = look_ahead(runs, {kind(one.recipe): timed(1.0) for one in runs}, 1, have=1)
+    design = Design("chain-compare", ("steps=4", "warmup=3"), variants_of(METHODS, []), 1, tmp_path)
+    runs = run_specs(design)
+    found = estimate_time(runs, {kind(one.recipe): timed(1.0) for one in runs}, 1, have=1)
     ict, grpo, _ = (one.seconds for one in found.planned)
     assert ict - grpo == pytest.approx(3 * 9.0)
 

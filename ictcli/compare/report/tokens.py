@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ictcli.compare.course import ERROR_BELOW, PEARSON_ABOVE
+from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import mechanism as drawn
 from ictcli.compare.report.document import (
     Block,

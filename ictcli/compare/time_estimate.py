@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ictcli.compare.plan import Member
-from ictcli.compare.runs import told
+from ictcli.compare.design import RunSpec
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.files import numbered
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run
-from ictcli.train.launch import launch
+from ictcli.train.launch import failure_message, launch
 from ictcli.train.watcher import RunWatcher
 
 PROBLEMS = 32
@@ -26,7 +25,7 @@ PROBLEMS = 32
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunCosts:
     """Seconds and bytes of one run's parts."""
 
     load: float
@@ -70,18 +69,18 @@ def kind(recipe: Recipe) -> str:
 
 
 def measure_all(
-    runs: Sequence[Member], say: Callable[[str], None] = lambda text: None
-) -> dict[str, Measured]:
-    """By kind of run, what one was measured to take. Raises InterruptedRunError at Ctrl-C, and
+    runs: Sequence[RunSpec], say: Callable[[str], None] = lambda text: None
+) -> dict[str, RunCosts]:
+    """What one run of each kind was measured to take. Raises InterruptedRunError at Ctrl-C, and
     RunFailedError, naming the run, where one cannot be timed."""
-    first: dict[str, Member] = {}
-    for member in runs:
-        first.setdefault(kind(member.recipe), member)
-    found: dict[str, Measured] = {}
-    for number, (what, member) in enumerate(first.items(), 1):
-        say(f"timing {number}/{len(first)}: {member.variant.label}")
+    first: dict[str, RunSpec] = {}
+    for spec in runs:
+        first.setdefault(kind(spec.recipe), spec)
+    measured: dict[str, RunCosts] = {}
+    for number, (what, spec) in enumerate(first.items(), 1):
+        say(f"timing {number}/{len(first)}: {spec.variant.label}")
         try:
-            found[what] = measure(member.recipe)
+            measured[what] = measure(spec.recipe)
         except (InterruptedRunError, KeyboardInterrupt):
             raise InterruptedRunError(
                 "Interrupted while timing; nothing of it is kept.",
@@ -90,15 +89,15 @@ def measure_all(
         except Exception as error:  # a model's, a method's, a verifier's
             if isinstance(error, UserError) and not isinstance(error, RunFailedError):
                 raise  # its hint is of the recipe, not of the folder
-            why = error.message if isinstance(error, UserError) else told(error)
             hint = "without --dry-run it would be reported, and the other runs go on"
             if isinstance(error, OSError):
                 hint = "TMPDIR=FOLDER has the steps to be timed written elsewhere"
-            raise RunFailedError(f"{member.name} cannot be timed: {why}", hint) from error
-    return found
+            why = failure_message(error)
+            raise RunFailedError(f"{spec.name} cannot be timed: {why}", hint) from error
+    return measured
 
 
-def measure(recipe: Recipe) -> Measured:
+def measure(recipe: Recipe) -> RunCosts:
     """Two steps and two short evaluations in a folder that is thrown away; the second step counts,
     since the first compiles and warms up. Two more where there are dense steps at first."""
     warm = 2 if warmup_of(recipe) else 0
@@ -123,7 +122,7 @@ def measure(recipe: Recipe) -> Measured:
         steps = [one["sample_s"] + one["update_s"] for one in timings]
         evaluated = sum(one["seconds"] for one in asked)
         made = folder / ("adapter" if recipe.adapters else "model")
-        return Measured(
+        return RunCosts(
             load=max(whole - sum(steps) - evaluated, 0.0),
             step=steps[-1],
             dense=steps[1] if warm else steps[-1],
@@ -139,17 +138,17 @@ def _size(folder: Path) -> int:
 
 
 @dataclass(frozen=True)
-class Planned:
+class RunEstimate:
     """What one run will take: 0 of one that is finished."""
 
-    member: Member
+    spec: RunSpec
     steps_done: int
     finished: bool
     seconds: float
     bytes: int
 
     def json(self) -> dict[str, Any]:
-        one = self.member
+        one = self.spec
         return {
             "folder": str(one.folder),
             "label": one.variant.label,
@@ -167,15 +166,15 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class TimeEstimate:
     """What is left to do."""
 
-    planned: list[Planned]
+    planned: list[RunEstimate]
     at_once: int
     """Runs that the machine can work on side by side, at most `jobs`."""
     seconds: float
     bytes: int
-    measured: dict[str, Measured]
+    measured: dict[str, RunCosts]
 
     @property
     def left(self) -> int:
@@ -199,9 +198,9 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def look_ahead(
-    runs: Sequence[Member], measured: Mapping[str, Measured], jobs: int, have: int | None = None
-) -> Outlook:
+def estimate_time(
+    runs: Sequence[RunSpec], measured: Mapping[str, RunCosts], jobs: int, have: int | None = None
+) -> TimeEstimate:
     """What the runs that are not finished will take. `jobs` at a time share the machine: what was
     timed alone is divided only as far as there are cores (`have`) for all of them. Tuning runs end
     before the others begin. With several jobs each run is a process that loads its libraries."""
@@ -212,22 +211,22 @@ def look_ahead(
     at_once = max(1, min(jobs, have // threads))
     planned = [_planned(one, measured[kind(one.recipe)], load) for one in runs]
     seconds = sum(
-        _makespan([one.seconds for one in planned if bool(one.member.trying) is trying], at_once)
+        _makespan([one.seconds for one in planned if bool(one.spec.trying) is trying], at_once)
         for trying in (True, False)
     )
     seconds += loads[0] - load if seconds else 0
     size = sum(one.bytes for one in planned)
-    return Outlook(planned, at_once, seconds, size, dict(measured))
+    return TimeEstimate(planned, at_once, seconds, size, dict(measured))
 
 
-def _planned(member: Member, measured: Measured, load: float) -> Planned:
-    steps = member.recipe.steps
-    if (member.folder / "summary.json").is_file():
-        return Planned(member, steps, True, 0.0, 0)
-    saved = numbered(member.folder / "checkpoints", r"step-(\d+)")
+def _planned(spec: RunSpec, measured: RunCosts, load: float) -> RunEstimate:
+    steps = spec.recipe.steps
+    if (spec.folder / "summary.json").is_file():
+        return RunEstimate(spec, steps, True, 0.0, 0)
+    saved = numbered(spec.folder / "checkpoints", r"step-(\d+)")
     done = min(saved[-1][0], steps) if saved else 0
-    size = 0 if is_run(member.folder) and done else measured.bytes(member.recipe)
-    return Planned(member, done, False, load + measured.seconds(member.recipe, done), size)
+    size = 0 if is_run(spec.folder) and done else measured.bytes(spec.recipe)
+    return RunEstimate(spec, done, False, load + measured.seconds(spec.recipe, done), size)
 
 
 def _makespan(times: Sequence[float], lanes: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.compare.plan import Variant
+from ictcli.compare.design import Variant
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.recipe.settings import UpdateSettings
@@ -26,7 +26,7 @@ CURVE = np.linspace(0.0, 1.0, 201)
 
 
 @dataclass(frozen=True)
-class Common:
+class SharedRollouts:
     """One batch, and what each variant keeps of it, (B, T) each."""
 
     batch: Batch
@@ -39,7 +39,7 @@ class Common:
         return _kept_by(self.recipes[label], self.batch, **options)
 
 
-def common_rollouts(variants: Sequence[tuple[Variant, Recipe]], engine: Engine) -> Common:
+def sample_shared(variants: Sequence[tuple[Variant, Recipe]], engine: Engine) -> SharedRollouts:
     """Sample one batch from the model before training, with every statistic the methods want, and
     ask each variant for its choice behind any dense warm-up."""
     recipes = {variant.label: recipe for variant, recipe in variants}
@@ -51,7 +51,7 @@ def common_rollouts(variants: Sequence[tuple[Variant, Recipe]], engine: Engine) 
     batch = sample_batch(base, engine, task, 1, tuple(wanted))
     forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
     kept = {label: _kept_by(recipe, batch) for label, recipe in recipes.items()}
-    return Common(batch, forks, kept, recipes)
+    return SharedRollouts(batch, forks, kept, recipes)
 
 
 def _kept_by(recipe: Recipe, batch: Batch, **options: float) -> BoolArray:
@@ -60,7 +60,7 @@ def _kept_by(recipe: Recipe, batch: Batch, **options: float) -> BoolArray:
     return select(chooser, batch, recipe.warmup + 1).kept
 
 
-def overlap(common: Common) -> dict[str, Any]:
+def overlap(common: SharedRollouts) -> dict[str, Any]:
     """Jaccard's index of the kept tokens of each two variants: shared of all that either keeps."""
     labels = list(common.kept)
 
@@ -72,7 +72,7 @@ def overlap(common: Common) -> dict[str, Any]:
     return {"labels": labels, "jaccard": matrix}
 
 
-def places(common: Common) -> dict[str, Any]:
+def places(common: SharedRollouts) -> dict[str, Any]:
     """Where each variant's kept tokens lie: by position in the response and by entropy among all
     tokens, in BINS equal parts, in the regimes (R_H where p > beta), and with p > SURE: `sure`, and
     of all tokens `sure_all`."""
@@ -112,7 +112,7 @@ def _shares(values: FloatArray) -> list[float]:
     return (counts / max(int(counts.sum()), 1)).tolist()
 
 
-def uniqueness(common: Common) -> dict[str, Any]:
+def uniqueness(common: SharedRollouts) -> dict[str, Any]:
     """The sorted curve of u over all tokens, and its elbow: the point farthest below the line from
     the first to the last."""
     rollouts = common.batch.rollouts

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ictcli.compare.plan import Member
-from ictcli.compare.runs import Summaries
+from ictcli.compare.design import RunSpec
+from ictcli.compare.launch import Summaries
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRun:
     """A run that went to its end, and the files that a comparison is made of."""
 
-    member: Member
+    spec: RunSpec
     summary: Json
     before: Json
     after: Json
@@ -28,33 +28,33 @@ class Finished:
 
     @property
     def label(self) -> str:
-        return self.member.variant.label
+        return self.spec.variant.label
 
 
-def read_all(runs: Sequence[Member], summaries: Summaries) -> tuple[list[Finished], list[str]]:
+def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
     """The finished runs, and a line for each of which a file is missing, damaged, or of another
     evaluation than the first run's."""
-    found: list[Finished] = []
+    found: list[FinishedRun] = []
     failed: list[str] = []
-    for number, member in enumerate(runs, 1):
-        if member.folder in summaries:
+    for number, spec in enumerate(runs, 1):
+        if spec.folder in summaries:
             try:
-                one = _read(member, summaries[member.folder])
+                one = _read(spec, summaries[spec.folder])
                 if found and one.after["problems"] != found[0].after["problems"]:
                     raise ValueError(
-                        f"{member.folder / 'eval' / 'after.json'} is of {one.after['problems']} "
-                        f"problems, {found[0].member.name}'s of {found[0].after['problems']}"
+                        f"{spec.folder / 'eval' / 'after.json'} is of {one.after['problems']} "
+                        f"problems, {found[0].spec.name}'s of {found[0].after['problems']}"
                     )
                 found.append(one)
             except ValueError as error:
-                again = f"rm -r {member.folder} trains it again"
-                failed.append(f"run {number}/{len(runs)}: {member.name}: {error}; {again}")
+                again = f"rm -r {spec.folder} trains it again"
+                failed.append(f"run {number}/{len(runs)}: {spec.name}: {error}; {again}")
     return found, failed
 
 
-def _read(member: Member, summary: Json) -> Finished:
-    folder, steps = member.folder, member.recipe.steps
-    n, ks = member.recipe.eval.n, member.recipe.eval.k
+def _read(spec: RunSpec, summary: Json) -> FinishedRun:
+    folder, steps = spec.folder, spec.recipe.steps
+    n, ks = spec.recipe.eval.n, spec.recipe.eval.k
 
     def evaluation(found: Any) -> bool:
         counts = found["correct"]
@@ -76,8 +76,8 @@ def _read(member: Member, summary: Json) -> Finished:
         return kept and spent and all(found["after"][f"pass@{k}"]["value"] >= 0 for k in ks)
 
     _checked(folder / "summary.json", lambda text: summary, whole)
-    return Finished(
-        member,
+    return FinishedRun(
+        spec,
         summary,
         _checked(folder / "eval" / "before.json", json.loads, evaluation),
         _checked(folder / "eval" / "after.json", json.loads, evaluation),

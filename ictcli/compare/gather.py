@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.compare import claims, common, course
+from ictcli.compare import claims, entropy_claims, shared_rollouts
+from ictcli.compare.design import Design, Grid, RunSpec, Variant
+from ictcli.compare.finished import FinishedRun
 from ictcli.compare.forks import compare_forks
 from ictcli.compare.notes import notes_of
 from ictcli.compare.paper import paper_table
-from ictcli.compare.plan import Grid, Member, Plan, Variant
-from ictcli.compare.record import Finished
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.compare.table import rows_of
 from ictcli.compare.trained import recalls, series, trained
@@ -28,9 +28,9 @@ CURVES = ("reward", "entropy", "renyi2", "share_kept", "length", "grad_norm")
 
 
 def gather(
-    plan: Plan,
-    runs: Sequence[Member],
-    done: Sequence[Finished],
+    design: Design,
+    runs: Sequence[RunSpec],
+    done: Sequence[FinishedRun],
     engine: Engine,
     *,
     baseline: str,
@@ -39,12 +39,12 @@ def gather(
     tuning: Grid | None = None,
     failed: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The dict of comparison.json of `plan` as it was asked for, from the runs that are `done` of
+    """The dict of comparison.json of `design` as it was asked for, from the runs that are `done` of
     those that were meant to be. `tuned`: by label, each override of the grid `tuning` with what it
     reached. Variants without a finished run are left out, with a note; one at least has some."""
     finished = {one.label for one in done}
-    labels = [one.label for one in plan.variants if one.label in finished]
-    first = done[0].member.recipe
+    labels = [one.label for one in design.variants if one.label in finished]
+    first = done[0].spec.recipe
     seeds = list(dict.fromkeys(one.seed for one in runs))
     correct, n = _counts(done, labels, seeds)
     scores = scores_of(correct, n, first.eval.k)
@@ -52,7 +52,7 @@ def gather(
         (one for one in labels if one == baseline or claims.method_of(one) == baseline), labels[0]
     )
     steps = {label: [one.metrics for one in done if one.label == label] for label in labels}
-    shared = common.common_rollouts(_one_each(done, labels), engine)
+    shared = shared_rollouts.sample_shared(_one_each(done, labels), engine)
     forks = compare_forks(shared)
     probes = {label: [_probe(run) for run in steps[label]] for label in labels}
     estimates = {
@@ -62,17 +62,19 @@ def gather(
     found = [
         *claims.accuracy_claims(scores, {label: trained(done, label) for label in labels}),
         *claims.fork_claims(*recalls(done, seeds)),
-        *course.entropy_claims(
+        *entropy_claims.entropy_claims(
             {label: [series(run, "entropy") for run in steps[label]] for label in labels}
         ),
-        *course.prediction_claims(_means(_subject({k: v for k, v in probes.items() if any(v)}))),
+        *entropy_claims.prediction_claims(
+            _means(_subject({k: v for k, v in probes.items() if any(v)}))
+        ),
     ]
     return {
         "format": FORMAT,
         "command": command,
-        "recipe": plan.source,
+        "recipe": design.source,
         "recipe_toml": to_toml(first),
-        "overrides": list(plan.overrides),
+        "overrides": list(design.overrides),
         "task": first.task,
         "model": first.model,
         **_about(engine, done),
@@ -83,7 +85,7 @@ def gather(
         "ks": list(first.eval.k),
         "baseline": base,
         "baseline_asked": baseline,
-        "swept": plan.swept,
+        "swept": design.swept,
         "tuned_key": tuning.key if tuning else None,
         "variants": [_variant(runs, done, label, tuned, tuning) for label in labels],
         "estimates": estimates,
@@ -97,15 +99,15 @@ def gather(
         "probe": {label: _probed(steps[label]) for label in labels if any(probes[label])},
         "places": {
             label: {**one, "high_low": _high_low(done, label)}
-            for label, one in common.places(shared).items()
+            for label, one in shared_rollouts.places(shared).items()
         },
-        "overlap": common.overlap(shared),
+        "overlap": shared_rollouts.overlap(shared),
         "forks": [row.json() for row in forks],
-        "uniqueness": common.uniqueness(shared),
+        "uniqueness": shared_rollouts.uniqueness(shared),
         "cost": {label: _cost([one for one in done if one.label == label]) for label in labels},
         "paper": paper_table(first),
         "failed": list(failed),
-        "notes": notes_of(plan, done, scores, base, baseline, tuned),
+        "notes": notes_of(design, done, scores, base, baseline, tuned),
         "rows": [
             {
                 **row,
@@ -113,7 +115,7 @@ def gather(
             }
             for row in rows_of(
                 {
-                    (one.label, one.member.seed): one.summary
+                    (one.label, one.spec.seed): one.summary
                     for label in labels
                     for one in done
                     if one.label == label
@@ -127,36 +129,37 @@ def _interval(found: dict[str, Any]) -> dict[str, Any]:
     return {key: found[key] for key in ("value", "low", "high")}
 
 
-def _about(engine: Engine, done: Sequence[Finished]) -> dict[str, Any]:
-    about = environment(engine, done[0].member.recipe)
+def _about(engine: Engine, done: Sequence[FinishedRun]) -> dict[str, Any]:
+    about = environment(engine, done[0].spec.recipe)
     named = {"ictcli": about["ictcli"], "python": about["python"], **about["libraries"]}
     system = f"{platform.system()} {platform.machine()}"
     return {"versions": {**named, "system": system}, "device": engine.describe()}
 
 
 def _counts(
-    done: Sequence[Finished], labels: Sequence[str], seeds: Sequence[int]
+    done: Sequence[FinishedRun], labels: Sequence[str], seeds: Sequence[int]
 ) -> tuple[dict[str, IntArray], int]:
     """Correct samples by label, (seeds, problems) each, -1 where a run is missing; and of n."""
     n, N = done[0].after["n"], done[0].after["problems"]
     place = {seed: row for row, seed in enumerate(seeds)}
     counts = {label: np.full((len(seeds), N), -1) for label in (BEFORE, *labels)}
     for one in reversed(done):
-        counts[one.label][place[one.member.seed]] = one.after["correct"]
-        counts[BEFORE][place[one.member.seed]] = one.before["correct"]
+        counts[one.label][place[one.spec.seed]] = one.after["correct"]
+        counts[BEFORE][place[one.spec.seed]] = one.before["correct"]
     return counts, n
 
 
-def _one_each(done: Sequence[Finished], labels: Sequence[str]) -> list[tuple[Variant, Recipe]]:
+def _one_each(done: Sequence[FinishedRun], labels: Sequence[str]) -> list[tuple[Variant, Recipe]]:
     """Each variant's recipe, of one seed."""
-    members = {one.label: one.member for one in reversed(done)}
-    seed = {"seed": done[0].member.seed}
+    run_specs = {one.label: one.spec for one in reversed(done)}
+    seed = {"seed": done[0].spec.seed}
     return [
-        (members[label].variant, members[label].recipe.model_copy(update=seed)) for label in labels
+        (run_specs[label].variant, run_specs[label].recipe.model_copy(update=seed))
+        for label in labels
     ]
 
 
-def _high_low(done: Sequence[Finished], label: str) -> dict[str, Any]:
+def _high_low(done: Sequence[FinishedRun], label: str) -> dict[str, Any]:
     """The high:low entropy ratio of the tokens trained behind any dense warm-up, a mean over the
     steps for each seed; None where no token of low entropy was ever kept, as entropy20 does."""
     mine = [one.summary["kept_tokens"].get("high_low_ratio") for one in done if one.label == label]
@@ -227,7 +230,7 @@ def _pass_curve(counts: IntArray, n: int) -> dict[str, float]:
     return {str(k): float(pass_at_k(n, flat, k).mean()) for k in range(1, n + 1)}
 
 
-def _cost(mine: Sequence[Finished]) -> dict[str, float | None]:
+def _cost(mine: Sequence[FinishedRun]) -> dict[str, float | None]:
     timings = [line for one in mine for line in (one.timings[1:] or one.timings)]
     summaries = [one.summary for one in mine]
     return {
@@ -239,8 +242,8 @@ def _cost(mine: Sequence[Finished]) -> dict[str, float | None]:
 
 
 def _variant(
-    runs: Sequence[Member],
-    done: Sequence[Finished],
+    runs: Sequence[RunSpec],
+    done: Sequence[FinishedRun],
     label: str,
     tuned: Mapping[str, Any] | None,
     tuning: Grid | None,

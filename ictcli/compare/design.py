@@ -42,7 +42,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Member:
+class RunSpec:
     """One run of a comparison."""
 
     variant: Variant
@@ -71,7 +71,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Design:
     """A comparison as it was asked for; `source` is a recipe's name or path."""
 
     source: str
@@ -181,25 +181,25 @@ def heeds(method: Method, key: str) -> bool:
     return True
 
 
-def members(
-    plan: Plan, tuned: dict[str, str] | None = None, *, grid: Grid | None = None
-) -> list[Member]:
+def run_specs(
+    design: Design, tuned: dict[str, str] | None = None, *, grid: Grid | None = None
+) -> list[RunSpec]:
     """Every run of a comparison, seeds first, so that one that is stopped has whole columns.
     `tuned` is an override for each variant's label; those it lacks are left out. Without it, where
     a value of `grid` is still to be chosen, a run that was trained has the value in its folder.
     UserError where the folder holds runs of another recipe, or of no value of the grid."""
-    found: list[Member] = []
-    for seed in range(plan.first_seed, plan.first_seed + plan.seeds):
-        for variant in plan.variants:
+    found: list[RunSpec] = []
+    for seed in range(design.first_seed, design.first_seed + design.seeds):
+        for variant in design.variants:
             if tuned is not None and variant.label not in tuned:
                 continue
             name = f"{slug(variant.label)}-s{seed}"
             if grid and tuned is None:
-                found.append(_untuned(plan, variant, seed, name, grid))
+                found.append(_untuned(design, variant, seed, name, grid))
                 continue
             chosen = tuned[variant.label] if tuned else ""
-            recipe = plan.recipe(variant, seed, *([chosen] if chosen else []))
-            found.append(replace(_member(plan, variant, seed, name, recipe), chosen=chosen))
+            recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
+            found.append(replace(_run_spec(design, variant, seed, name, recipe), chosen=chosen))
     taken = Counter(str(one.folder) for one in found)
     for folder, runs in taken.items():
         if runs > 1:
@@ -210,38 +210,38 @@ def members(
     return found
 
 
-def tuning_members(plan: Plan, grid: Grid) -> list[tuple[Member, str]]:
+def tuning_specs(design: Design, grid: Grid) -> list[tuple[RunSpec, str]]:
     """A run for each variant and each value of the grid, with its override: another seed than the
     final runs', evaluated on held-out problems behind theirs."""
-    found: list[tuple[Member, str]] = []
-    seed = plan.first_seed + TUNING_SEED
-    for variant in plan.variants:
+    found: list[tuple[RunSpec, str]] = []
+    seed = design.first_seed + TUNING_SEED
+    for variant in design.variants:
         for value in grid.values:
             override = f"{grid.key}={value}"
-            final = plan.recipe(variant, seed).eval
+            final = design.recipe(variant, seed).eval
             skip = final.skip + final.problems
-            recipe = plan.recipe(variant, seed, override, f"eval.skip={skip}")
+            recipe = design.recipe(variant, seed, override, f"eval.skip={skip}")
             name = f"tune/{slug(variant.label)}-{slug(override)}"
-            member = _member(plan, variant, seed, name, recipe)
-            found.append((replace(member, trying=override), override))
+            spec = _run_spec(design, variant, seed, name, recipe)
+            found.append((replace(spec, trying=override), override))
     return found
 
 
-def _member(plan: Plan, variant: Variant, seed: int, name: str, recipe: Recipe) -> Member:
-    folder = plan.folder / name
+def _run_spec(design: Design, variant: Variant, seed: int, name: str, recipe: Recipe) -> RunSpec:
+    folder = design.folder / name
     if not is_unused(folder) and load_recipe(folder / "recipe.toml") != recipe:
         raise _other(folder, "another recipe")
-    return Member(variant, seed, folder, recipe)
+    return RunSpec(variant, seed, folder, recipe)
 
 
-def _untuned(plan: Plan, variant: Variant, seed: int, name: str, grid: Grid) -> Member:
-    folder = plan.folder / name
+def _untuned(design: Design, variant: Variant, seed: int, name: str, grid: Grid) -> RunSpec:
+    folder = design.folder / name
     if is_unused(folder):
-        return Member(variant, seed, folder, plan.recipe(variant, seed), untuned=grid.key)
+        return RunSpec(variant, seed, folder, design.recipe(variant, seed), untuned=grid.key)
     there = load_recipe(folder / "recipe.toml")
     for override in (f"{grid.key}={value}" for value in grid.values):
-        if plan.recipe(variant, seed, override) == there:
-            return Member(variant, seed, folder, there, chosen=override)
+        if design.recipe(variant, seed, override) == there:
+            return RunSpec(variant, seed, folder, there, chosen=override)
     raise _other(folder, "another recipe than any value of --tune makes")
 
 
@@ -254,8 +254,8 @@ def _other(folder: Path, what: str) -> UserError:
 
 def is_unused(folder: Path) -> bool:
     """Whether nothing was done in a folder, as a run: it failed before its first evaluation."""
-    before = {"recipe.toml", "environment.json", ".lock", "log.txt"}
-    return not is_run(folder) or {path.name for path in folder.iterdir()} <= before
+    names = {"recipe.toml", "environment.json", ".lock", "log.txt", "failure.json"}
+    return not is_run(folder) or {path.name for path in folder.iterdir()} <= names
 
 
 def slug(label: str) -> str:

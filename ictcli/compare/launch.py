@@ -1,0 +1,240 @@
+"""Train every run of a comparison, one after another or several at once; finished runs are kept."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ictcli.compare.design import RunSpec, is_unused
+from ictcli.compare.folder import GOES_ON, full
+from ictcli.errors import InterruptedRunError, UserError
+from ictcli.files import write_text
+from ictcli.recipe import Recipe, to_toml, with_threads
+from ictcli.runs import Run, is_run
+from ictcli.runs.read import table
+from ictcli.text import duration
+from ictcli.train.launch import NO_SPACE, failure_message, finish_step_on_interrupt, launch
+from ictcli.train.watcher import RunWatcher
+
+Summaries = dict[Path, dict[str, Any]]
+"""The summaries of finished runs, by folder."""
+Outcome = dict[str, Any] | str
+"""The summary of a run, or the sentence that says why there is none."""
+OpenWatcher = Callable[[Recipe, Path], AbstractContextManager[RunWatcher]]
+
+
+def train_all(
+    runs: Sequence[RunSpec],
+    watcher: OpenWatcher,
+    say: Callable[[str], None],
+    *,
+    jobs: int = 1,
+    threads: int | None = None,
+) -> tuple[Summaries, list[str]]:
+    """Summaries by folder, and a sentence for each run that failed; the other runs go on. `threads`
+    limits the threads of each run. Raises InterruptedRunError at Ctrl-C, after every run has saved,
+    and RunFailedError when the disk is full."""
+    summaries: Summaries = {}
+    failed: list[str] = []
+
+    def finish(place: str, spec: RunSpec, outcome: Outcome) -> None:
+        if not isinstance(outcome, str):
+            summaries[spec.folder] = outcome
+            return
+        if outcome.startswith(NO_SPACE):
+            raise full(spec.folder)
+        failed.append(f"{place}: {outcome}")
+        say(f"failed: {failed[-1]}")
+
+    todo: list[tuple[str, RunSpec]] = []
+    for number, spec in enumerate(runs, 1):
+        place = f"run {number}/{len(runs)}: {spec.name}"
+        known = _earlier(spec, say)
+        if known is None:
+            todo.append((place, spec))
+        elif known == {}:
+            todo.append((place + ", continued", spec))
+        else:
+            if not isinstance(known, str):
+                say(place + ", finished before")
+            finish(place, spec, known)
+    if jobs > 1:
+        trained = _side_by_side(todo, say, jobs, threads)
+    else:
+        trained = _in_turn(todo, watcher, say, threads)
+    for place, spec, outcome in trained:
+        finish(place, spec, outcome)
+    return summaries, failed
+
+
+def _earlier(spec: RunSpec, say: Callable[[str], None]) -> Outcome | None:
+    """What an earlier command left of a run: its summary, {} if it is unfinished, a sentence if a
+    file of it is damaged; None for a run that is new."""
+    if not is_run(spec.folder):
+        try:
+            with Run.create(spec.folder, spec.recipe):
+                return None
+        except UserError as error:
+            raise UserError(error.message, "--out OTHER takes another folder") from None
+    lock = FileLock(spec.folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:  # the child of a comparison that was killed, say
+        say(f"waiting for the process that trains {spec.folder} to save its step")
+        lock.acquire(poll_interval=0.2)
+    try:
+        if is_unused(spec.folder):  # the command may have been mended since
+            (spec.folder / "environment.json").unlink(missing_ok=True)
+            write_text(spec.folder / "recipe.toml", to_toml(spec.recipe))
+            return None
+        return _summary(spec.folder) or _damage(spec.folder) or {}
+    finally:
+        lock.release()
+
+
+def _summary(folder: Path) -> Outcome | None:
+    """The summary of a run; None where there is none yet."""
+    path = folder / "summary.json"
+    if not path.exists():
+        return None
+    return table(path) or f"{path} is damaged; rm {path} has it made again"
+
+
+def _damage(folder: Path) -> str | None:
+    """What is wrong with the files that an unfinished run goes on from, beside its checkpoints."""
+    for name in ("eval/before.json", "metrics.jsonl", "timings.jsonl"):
+        path = folder / name
+        try:
+            text = path.read_text(encoding="utf-8")
+            whole = text[: text.rfind("\n") + 1]  # a kill may tear the last line
+            for part in whole.splitlines() if path.suffix == ".jsonl" else [text]:
+                json.loads(part)
+        except FileNotFoundError:
+            continue
+        except ValueError:
+            return f"{path} is damaged; rm -r {folder} trains it again"
+    return None
+
+
+def _in_turn(
+    todo: Sequence[tuple[str, RunSpec]],
+    watcher: OpenWatcher,
+    say: Callable[[str], None],
+    threads: int | None,
+) -> Iterator[tuple[str, RunSpec, Outcome]]:
+    """Each run in this process."""
+    for place, spec in todo:
+        say(place)
+        run, _ = Run.open(spec.folder)
+        recipe = with_threads(spec.recipe, threads)
+        with run, watcher(spec.recipe, spec.folder) as watch:
+            try:
+                outcome: Outcome = launch(run, recipe, watch, watch.attach)
+            except InterruptedRunError as error:
+                raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
+            except Exception as error:  # a method's, a verifier's: the other runs go on
+                outcome = failure_message(error)
+        yield place, spec, outcome
+
+
+@dataclass(frozen=True)
+class _Child:
+    """A run in a process of its own."""
+
+    place: str
+    spec: RunSpec
+    process: subprocess.Popen[bytes]
+    started: float
+
+
+def _side_by_side(
+    todo: Sequence[tuple[str, RunSpec]],
+    say: Callable[[str], None],
+    jobs: int,
+    threads: int | None,
+) -> Iterator[tuple[str, RunSpec, Outcome]]:
+    """Each run in a process of its own, `jobs` of them at a time."""
+    waiting = list(todo)
+    running: list[_Child] = []
+    with finish_step_on_interrupt(say) as interrupted:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs and not interrupted():
+                    place, spec = waiting.pop(0)
+                    say(place)
+                    running.append(_start(place, spec, threads))
+                if interrupted():
+                    _stop(running)
+                    raise InterruptedRunError(
+                        "Interrupted: every run finished and saved the step in flight.", GOES_ON
+                    )
+                time.sleep(0.2)
+                for child in [child for child in running if child.process.poll() is not None]:
+                    running.remove(child)
+                    _close(child)
+                    outcome = _summary(child.spec.folder) or why_it_ended(
+                        child.spec.folder, child.process.returncode
+                    )
+                    if not isinstance(outcome, str):
+                        took = duration(time.monotonic() - child.started)
+                        say(f"{child.place}: finished in {took}")
+                    yield child.place, child.spec, outcome
+        finally:
+            _stop(running)
+
+
+def _start(place: str, spec: RunSpec, threads: int | None) -> _Child:
+    """`ictcli resume` in a session of its own: Ctrl-C reaches it through this process alone. Its
+    stdin is a pipe that nobody writes to; the pipe closes when this process ends, however it ends,
+    and the child then saves its step and ends too."""
+    command = [sys.executable, "-m", "ictcli", "resume", str(spec.folder), "--json"]
+    command += ["--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
+    (spec.folder / "failure.json").unlink(missing_ok=True)  # of an earlier sitting
+    with (spec.folder / "log.txt").open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
+    return _Child(place, spec, process, time.monotonic())
+
+
+def _stop(running: list[_Child]) -> None:
+    """Have every process save its step and end."""
+    for child in running:
+        if child.process.poll() is None:
+            child.process.terminate()  # a shell's background jobs ignore SIGINT
+    for child in running:
+        child.process.wait()
+        _close(child)
+    running.clear()
+
+
+def _close(child: _Child) -> None:
+    if child.process.stdin:
+        child.process.stdin.close()
+
+
+def why_it_ended(folder: Path, code: int) -> str:
+    """Why the process of a run ended: the sentence of its failure.json, else the signal that killed
+    it or its exit code."""
+    failure = table(folder / "failure.json") or {}
+    if message := failure.get("error"):
+        return str(message)
+    if code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        memory = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        return f"it was killed ({names.get(-code, f'signal {-code}')}){memory}"
+    return f"it ended with code {code}; {folder / 'log.txt'} has what it said"
