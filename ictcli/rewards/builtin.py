@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import re
+
 from ictcli.rewards import choice as choices
 from ictcli.rewards.answers import extract
 from ictcli.rewards.maths import compare as maths
-from ictcli.rewards.maths.integers import as_integer
+from ictcli.rewards.maths.latex import OPEN, balanced, tidy
+from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.units import split_unit
 from ictcli.rewards.verifiers import Answers, Verdict, register_verifier
+
+_INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
+_EQUATION = re.compile(rf"^(?:[^=<>\\{OPEN}]|\\[a-zA-Z]++)*+=(?=[^=]*$)")
+
+
+def as_integer(text: str) -> int | None:
+    """The integer that an answer or a gold says, else None: `1,234`, `$18`, `007`, `12.0`,
+    `18 dollars`, `5\\%`, `x = 5`."""
+    bare = text.strip()
+    if len(bare) <= 400 and _INTEGER.fullmatch(bare):
+        return int(bare.replace("$", "").replace(",", "").partition(".")[0])
+    if len(text) > 400 or not balanced(text):
+        return None
+    value, _ = split_unit(_EQUATION.sub("", tidy(text)).strip())
+    exact = number(value.removesuffix("%").strip())
+    return int(exact) if exact is not None and exact.denominator == 1 else None
 
 
 def math_verdict(answer: str, gold: str) -> Verdict:
-    """A mathematical answer against a gold, both LaTeX, by all means there are."""
+    """The verdict on a LaTeX answer, algebra included: may be slow."""
     return _verdict(maths.compare(answer, gold, algebra=True), answer)
 
 
 def math_at_once(answer: str, gold: str) -> Verdict | None:
-    """The same where layout, structure and exact numbers decide it; None where algebra must."""
+    """The verdict if text, structure and exact numbers decide it; None if it needs algebra."""
     try:
         return _verdict(maths.compare(answer, gold, algebra=False), answer)
     except maths.UndecidedError:
@@ -31,7 +51,7 @@ def _verdict(outcome: maths.Outcome, answer: str) -> Verdict:
 
 
 def integer_at_once(answer: str, gold: str) -> Verdict | None:
-    """An answer against an integer gold, where it is one in any dress."""
+    """The verdict on an answer to an integer gold; None if it needs algebra."""
     value = as_integer(answer)
     if value is None:
         return math_at_once(answer, gold)
@@ -62,14 +82,14 @@ def integer(response: str, gold: str) -> Verdict:
 
 @register_verifier("choice")
 def choice(response: str, gold: str) -> Verdict:
-    """The letter a response settles on against the gold's; see `choice.judge` for the texts."""
+    """The letter that a response decides on against the gold letter (`choice.judge`)."""
     return choices.judge(response, gold)
 
 
 @register_verifier("chain")
 def chain(response: str, gold: str) -> Verdict:
-    """The digit on the last line of a chain: between its last `;`, or its start, and the `#` that
-    must end it."""
+    """The digit on the last line of a chain: after its last `;` (or its start), before its final
+    `#`."""
     final = response[:-1].rpartition(";")[2]
     if not response.endswith("#") or len(final) != 1 or final not in "0123456789":
         return Verdict("unparsed", "")

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ictcli.rewards.maths import algebra
-from ictcli.rewards.maths.functions import UnreadableError
+from ictcli.rewards.maths.algebra import UnreadableError
 from ictcli.rewards.maths.latex import flat, tidy
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.symbols import equal

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from ictcli.errors import UserError
 from ictcli.rewards import VERIFIERS, Limits, Verdict, find_verifier, grade
 from ictcli.rewards.answers import extract
-from ictcli.rewards.builtin import integer, math
-from ictcli.rewards.maths.integers import as_integer
+from ictcli.rewards.builtin import as_integer, integer, math
 
 BOXES = [
     (r"so \boxed{42}.", "42"),
@@ -160,6 +159,10 @@ def test_grading_needs_a_gold_for_every_response() -> None:
 def test_chain_judges_the_last_line(response: str, status: str, extracted: str) -> None:
     found = find_verifier("chain")(response, "6")
     assert (found.status, found.extracted) == (status, extracted)
+
+
+def test_an_equation_with_a_malformed_side_is_unparsed() -> None:
+    assert grade(r"\boxed{(<a,b) = (,4)}", "(3,4)").status == "unparsed"
 
 
 def test_an_unknown_verifier_is_answered_with_the_nearest() -> None:

@@ -1,38 +1,86 @@
-"""A reader of tidy LaTeX expressions to sympy, that reads all of an expression or nothing.
+"""A parser from tidy LaTeX expressions to sympy that reads a whole expression or refuses it.
 
-math-verify's own reader (latex2sympy2-extended 1.11) takes `2(3)` for 5, `\\cos 3t` for cos 3,
-`\\sin x \\cdot x` for sin(x^2), `2 3` for 5 and capitals for small letters, so the common part of
-the language is read here: sums, products written or implied, powers, roots, fractions, functions,
-absolute values, floors, binomials, factorials, finite sums. What has two readings is refused.
+math-verify's parser (latex2sympy2-extended 1.11) reads `2(3)` as 5, `\\cos 3t` as cos 3,
+`\\sin x \\cdot x` as sin(x^2), `2 3` as 5 and capitals as small letters. This one covers sums,
+explicit and implied products, powers, roots, fractions, functions, absolute values, floors,
+binomials, factorials and finite sums, and refuses what has two readings.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.functions import (
-    FUNCTIONS,
-    INVERSE,
-    LARGEST_COUNT,
-    SEVERAL,
-    UnknownError,
-    UnreadableError,
-    power,
-    root,
-)
-from ictcli.rewards.maths.spelling import GREEK, OPAQUE
+from ictcli.rewards.maths.latex import GREEK, OPAQUE
 
 sympy = cast(Any, _sympy)
 
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec,
+    "csc": sympy.csc, "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan,
+    "arccot": sympy.acot, "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh,
+    "ln": sympy.log, "exp": sympy.exp, "log": lambda x: sympy.log(x, 10),
+    "lg": lambda x: sympy.log(x, 10),
+}  # fmt: skip
+INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot"}
+SEVERAL = {"max": sympy.Max, "min": sympy.Min, "gcd": sympy.gcd, "lcm": sympy.lcm}
+
+LARGEST_COUNT = 2000
+"""Largest argument of a factorial or binomial, and longest finite sum."""
+LARGEST_POWER = 20_000
+"""Most digits of a power of a number, and largest exponent of anything else."""
 DEEPEST = 60
-"""Brackets within brackets; more is refused before Python's stack is short."""
+"""Deepest nesting of brackets; more could exhaust Python's stack."""
 
 _TOKEN = re.compile(r"(\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+)|(\\[a-zA-Z]+|\\.)|([A-Za-z])|(\S)|\s+")
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil", "|": "|"}
 _CLOSERS = set(_CLOSING.values()) | {",", "+", "-", "/", "*", "\\cdot", ""}
+
+
+class UnreadableError(ValueError):
+    """The text is not an expression with exactly one reading."""
+
+
+class UnknownError(UnreadableError):
+    """The text holds a command that this parser does not know."""
+
+
+def quotient(above: Any, below: Any) -> Any:
+    """above / below. Raises UnreadableError for 0."""
+    if below == 0:
+        raise UnreadableError("divided by zero")
+    return above / below
+
+
+def countable(value: Any, refusal: str) -> Any:
+    """The value. Raises UnreadableError for a number above LARGEST_COUNT."""
+    if value.is_number and abs(value) > LARGEST_COUNT:
+        raise UnreadableError(refusal)
+    return value
+
+
+def root(inside: Any, index: Any) -> Any:
+    """The index-th root; odd roots of negative numbers are real."""
+    if index.is_Integer and index % 2 == 1:
+        return sympy.sign(inside) * sympy.root(sympy.Abs(inside), index)
+    return sympy.root(inside, index)
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """base ** exponent. Raises UnreadableError if the result would be very large."""
+    if exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1 and base.is_real:
+        return power(root(base, sympy.Integer(exponent.q)), sympy.Integer(exponent.p))
+    if exponent.is_number and exponent.is_real:
+        digits = abs(exponent) * (1 if base.free_symbols else sympy.log(abs(base) + 2, 10))
+        if sympy.N(digits, 5) > LARGEST_POWER:
+            raise UnreadableError("too large a power")
+    result = base**exponent
+    if result.is_Pow and result.exp.is_number and abs(result.exp) > LARGEST_POWER:
+        raise UnreadableError("too large a power")
+    return result
 
 
 def read(text: str) -> Any:
@@ -44,24 +92,24 @@ def read(text: str) -> Any:
 
 
 class _Reader:
-    """Recursive descent over the tokens; each method takes what it reads."""
+    """Recursive descent over the tokens; each method consumes what it reads."""
 
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = []
         end = 0
-        for found in _TOKEN.finditer(text):
-            if found.start() != end:
+        for match in _TOKEN.finditer(text):
+            if match.start() != end:
                 raise UnreadableError(text)
-            end = found.end()
-            if not found[0].isspace():
-                self.tokens.append(found[0])
+            end = match.end()
+            if not match[0].isspace():
+                self.tokens.append(match[0])
         self.place = 0
         self.depth = 0
         self.bars = 0
         self.bound: set[str] = set()
 
     def peek(self) -> str:
-        """The token to be taken next; empty at the end."""
+        """The next token; empty at the end."""
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
 
     def take(self, expected: str | None = None) -> str:
@@ -72,10 +120,10 @@ class _Reader:
         return token
 
     def whole(self) -> Any:
-        found = self.sum()
+        expression = self.sum()
         if self.peek():
             raise UnreadableError(self.peek())
-        return found
+        return expression
 
     def sum(self) -> Any:
         self.depth += 1
@@ -90,7 +138,7 @@ class _Reader:
         return total
 
     def term(self) -> Any:
-        """Factors, written side by side or with a sign between."""
+        """Factors side by side or with a sign between them."""
         negative = False
         while self.peek() in ("+", "-"):
             negative ^= self.take() == "-"
@@ -107,10 +155,7 @@ class _Reader:
             elif token == "/":
                 self.take()
                 above = self.place
-                below = self.power()
-                if below == 0:
-                    raise UnreadableError("divided by zero")
-                product = product / below
+                product = quotient(product, self.power())
                 slash = not self.figures(start, self.place) or above - start != 2
             elif self.starts_factor(token):
                 if slash:
@@ -126,7 +171,7 @@ class _Reader:
         return all(token[0].isdigit() or token == "/" for token in self.tokens[first:last])
 
     def mixed(self, whole: Any, before: str) -> Any:
-        """`1\\frac{1}{2}`: digits directly behind a whole number are its fraction."""
+        """The value of a mixed number like `1\\frac{1}{2}` after its whole part; else None."""
         signs = self.tokens[self.place : self.place + 7]
         if self.peek() != "\\frac" or not before.isdigit() or len(signs) < 7:
             return None
@@ -137,9 +182,7 @@ class _Reader:
         if not (whole.is_Integer and whole >= 0):
             raise UnreadableError("a mixed number behind a factor")
         self.place += 7
-        if int(signs[5]) == 0:
-            raise UnreadableError("divided by zero")
-        return whole + sympy.Rational(int(signs[2]), int(signs[5]))
+        return whole + quotient(sympy.Integer(signs[2]), sympy.Integer(signs[5]))
 
     def starts_factor(self, token: str) -> bool:
         if token == "|":
@@ -165,13 +208,11 @@ class _Reader:
             self.take()
             if self.peek() == "!":
                 raise UnreadableError("a double factorial")
-            if value.is_number and abs(value) > LARGEST_COUNT:
-                raise UnreadableError("too large a factorial")
-            return sympy.factorial(value)
+            return sympy.factorial(countable(value, "too large a factorial"))
         return value
 
     def group(self) -> Any:
-        """An argument: a group in braces, or one token."""
+        """An argument: a group in braces or one token."""
         if self.peek() == "{":
             return self.within("{")
         if self.peek() == "-":
@@ -181,10 +222,10 @@ class _Reader:
     def within(self, opening: str) -> Any:
         self.take(opening)
         bars, self.bars = self.bars, int(opening == "|")
-        found = self.sum()
+        expression = self.sum()
         self.bars = bars
         self.take(_CLOSING[opening])
-        return found
+        return expression
 
     def atom(self) -> Any:
         token = self.peek()
@@ -225,7 +266,7 @@ class _Reader:
         return sympy.Symbol(name, real=True)
 
     def one_token(self) -> bool:
-        """Whether the parentheses that follow hold one sign, as in P(1) or x(t)."""
+        """Whether the parentheses that follow hold one token, as in P(1) or x(t)."""
         inside = self.tokens[self.place + 1 : self.place + 3]
         return len(inside) == 2 and inside[1] == ")" and inside[0].isalnum()
 
@@ -239,23 +280,19 @@ class _Reader:
 
     def arguments(self) -> list[Any]:
         self.take("(")
-        found = [self.sum()]
+        expressions = [self.sum()]
         while self.peek() == ",":
             self.take()
-            found.append(self.sum())
+            expressions.append(self.sum())
         self.take(")")
-        return found
+        return expressions
 
     def command(self, name: str) -> Any:
         if name in ("frac", "binom"):
             above, below = self.within("{"), self.within("{")
-            if name == "binom":
-                if above.is_number and abs(above) > LARGEST_COUNT:
-                    raise UnreadableError("too large a binomial")
-                return sympy.binomial(above, below)
-            if below == 0:
-                raise UnreadableError("divided by zero")
-            return above / below
+            if name == "frac":
+                return quotient(above, below)
+            return sympy.binomial(countable(above, "too large a binomial"), below)
         if name == "sqrt":
             index = self.within("[") if self.peek() == "[" else sympy.Integer(2)
             return root(self.within("{"), index)
@@ -272,7 +309,7 @@ class _Reader:
         raise UnknownError(f"\\{name}")
 
     def opaque(self, name: str) -> Any:
-        """A decorated letter or figure as a symbol of its own."""
+        """A decorated letter or figure as one symbol."""
         start = self.place
         if self.peek() == "{":
             self.skip_group()
@@ -324,7 +361,7 @@ class _Reader:
         return -argument if minus else argument
 
     def series(self, name: str) -> Any:
-        """\\sum_{k=1}^{n} of the term that follows."""
+        """\\sum_{k=1}^{n} or \\prod of the term that follows."""
         self.take("_")
         self.take("{")
         index = self.take()

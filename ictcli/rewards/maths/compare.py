@@ -1,24 +1,14 @@
-"""Whether an answer says what the gold says, by structure first and by algebra where it must."""
+"""Whether an answer equals the gold: by text and structure first, by algebra where needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise, product
 from typing import Any, Literal
 
 from ictcli.rewards.maths import units
-from ictcli.rewards.maths.alike import (
-    alike,
-    alike_words,
-    ascending,
-    constant,
-    in_order,
-    last,
-    spoken,
-    with_letter,
-    without_name,
-)
-from ictcli.rewards.maths.latex import OPEN, balanced, flat, letters, tidy
+from ictcli.rewards.maths.latex import CLOSE, OPEN, balanced, flat, letters, tidy
 from ictcli.rewards.maths.nodes import (
     Chain,
     Inequality,
@@ -35,21 +25,21 @@ from ictcli.rewards.maths.nodes import (
     Words,
 )
 from ictcli.rewards.maths.numbers import number
-from ictcli.rewards.maths.ranges import difference, ranges, ratio_terms
-from ictcli.rewards.maths.shape import expand, read
+from ictcli.rewards.maths.relations import difference, ranges, ratio_terms
+from ictcli.rewards.maths.structure import expand, is_word, read, simple
 
 LONGEST = 800
-"""Characters of the longest answer that is read; a longer one is the gold verbatim or nothing."""
+"""Characters of the longest answer that is parsed; a longer one must be the gold verbatim."""
 
 Outcome = Literal["same", "different", "unreadable"]
 
 
 class UndecidedError(Exception):
-    """Algebra is needed, and was not asked for."""
+    """The verdict needs algebra, which the caller did not allow."""
 
 
 def readable(gold: str) -> bool:
-    """Whether a gold has a structure that an answer can be compared with."""
+    """Whether a gold can be parsed, so that answers can be compared with it."""
     if not balanced(gold) or len(gold) > LONGEST or not (text := tidy(gold)):
         return False
     try:
@@ -60,7 +50,8 @@ def readable(gold: str) -> bool:
 
 
 def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
-    """Without `algebra` it is fast and safe, and raises UndecidedError where that is not enough."""
+    """Whether an answer equals the gold. Without `algebra` this is fast and safe, and raises
+    UndecidedError if only algebra can tell."""
     if answer.strip() == gold.strip() and answer.strip():
         return "same"
     if len(answer) > LONGEST or len(gold) > LONGEST or not balanced(answer) or not balanced(gold):
@@ -71,33 +62,41 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
     if flat(left) == flat(right) or (OPEN in left + right and alike_words(left, right)):
         return "same"
     try:
-        meanings = read(right)
+        answers = read(right)
     except (MalformedError, RecursionError):
         return "unreadable"
     try:
         golds = read(left)
     except (MalformedError, RecursionError):
         return "different"
-    judge = Comparison(algebra)
-    undecided = False
-    for wanted in golds:
-        for meaning in meanings:
-            try:
-                if judge.same(wanted, meaning):
-                    return "same"
-            except UndecidedError:
-                undecided = True
-    if undecided:
-        raise UndecidedError
-    return "unreadable" if judge.unreadable else "different"
+    comparison = Comparison(algebra)
+    if comparison.first_same(product(golds, answers)) is not None:
+        return "same"
+    return "unreadable" if comparison.unreadable else "different"
 
 
 class Comparison:
-    """One comparison; `unreadable` afterwards: some part of the answer could not be parsed."""
+    """One comparison of nodes; `unreadable` is set if some part could not be parsed."""
 
     def __init__(self, algebra: bool) -> None:
         self.algebra = algebra
         self.unreadable = False
+
+    def first_same(self, pairs: Iterable[tuple[Node, Node]]) -> int | None:
+        """Index of the first pair whose nodes are the same, or None. UndecidedError if there is
+        none without algebra."""
+        undecided = False
+        for place, (gold, answer) in enumerate(pairs):
+            try:
+                if self.same(gold, answer):
+                    return place
+            except UndecidedError:
+                undecided = True
+            except MalformedError:  # a side of an equation
+                self.unreadable = True
+        if undecided:
+            raise UndecidedError
+        return None
 
     def same(self, gold: Node, answer: Node) -> bool:
         gold, answer = expand(gold), expand(answer)
@@ -141,8 +140,8 @@ class Comparison:
             return self._equations(gold, answer)
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._equations(gold, answer)
-        for one in (gold, answer):
-            if isinstance(one, Named) and one.name[:1] == "(" and not ascending(one.name):
+        for node in (gold, answer):
+            if isinstance(node, Named) and node.name[:1] == "(" and not ascending(node.name):
                 return False
         if isinstance(gold, Named):
             return self.same(gold.value, without_name(answer, gold.name))
@@ -162,34 +161,32 @@ class Comparison:
         return self._value(gold) and self.same(last(gold), answer)
 
     def _value(self, chain: Chain) -> bool:
-        """Whether it is a computation: constants, each about the next."""
+        """Whether a chain is a computation: constants, each about equal to the next."""
         if not all(map(constant, chain.sides)):
             return False
         sides = [read(side)[0] for side in chain.sides]
-        return all(self._near(one, other) for one, other in pairwise(sides))
+        return all(self._near(*pair) for pair in pairwise(sides))
 
-    def _near(self, one: Node, other: Node) -> bool:
-        """Whether two values agree to a few per cent, as roundings do."""
-        one, other = (n.value if isinstance(n, Named) else n for n in (one, other))
-        if not isinstance(one, Scalar) or not isinstance(other, Scalar):
-            return self.same(one, other)
-        left, right = number(one.text), number(other.text)
+    def _near(self, first: Node, second: Node) -> bool:
+        """Whether two values agree to 5 %, as roundings do."""
+        first, second = (n.value if isinstance(n, Named) else n for n in (first, second))
+        if not isinstance(first, Scalar) or not isinstance(second, Scalar):
+            return self.same(first, second)
+        left, right = number(first.text), number(second.text)
         if left is not None and right is not None:
             return abs(left - right) <= max(abs(left), abs(right)) / 20
-        return self._algebra(lambda symbols: symbols.near(one.text, other.text))
+        return self._algebra(lambda symbols: symbols.near(first.text, second.text))
 
     def _equations(self, gold: Node, answer: Node) -> bool:
-        sides = [difference(gold), difference(answer)]
-        if sides[0] is None or sides[1] is None:
+        left, right = difference(gold), difference(answer)
+        if left is None or right is None:
             return False
-        return self._algebra(
-            lambda symbols: symbols.proportional(str(sides[0]), str(sides[1])) != 0
-        )
+        return self._algebra(lambda symbols: symbols.proportional(left, right) != 0)
 
     def _inequalities(self, gold: Inequality, answer: Inequality) -> bool:
         if gold.sign != answer.sign:
             return False
-        left, right = (f"({one.left})-({one.right})" for one in (gold, answer))
+        left, right = (f"({node.left})-({node.right})" for node in (gold, answer))
         signs = (1, -1) if gold.sign == "!=" else (1,)
         return self._algebra(lambda symbols: symbols.proportional(left, right) in signs)
 
@@ -217,37 +214,31 @@ class Comparison:
         return self._rows([in_order(gold.items)], [in_order(answer.items)])
 
     def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        """Whether each part of one is a part of the other, in any order. The first partner is as
-        good as any but where percent or rounding make equality no equivalence."""
+        """Whether the parts are the same in any order. Each gold takes the first answer that is
+        the same; only percentages and roundings could make that choice matter."""
         if len(gold) != len(answer):
             return False
         left = list(answer)
-        for wanted in gold:
-            undecided = False
-            for place, given in enumerate(left):
-                try:
-                    if self.same(wanted, given):
-                        del left[place]
-                        break
-                except UndecidedError:
-                    undecided = True
-            else:
-                if undecided:
-                    raise UndecidedError
+        for part in gold:
+            place = self.first_same((part, other) for other in left)
+            if place is None:
                 return False
+            del left[place]
         return True
 
     def _rows(self, gold: Sequence[Sequence[Node]], answer: Sequence[Sequence[Node]]) -> bool:
         if [len(row) for row in gold] != [len(row) for row in answer]:
             return False
+        pairs = [
+            pair for rows in zip(gold, answer, strict=True) for pair in zip(*rows, strict=True)
+        ]
         undecided = False
-        for wanted, given in zip(gold, answer, strict=True):
-            for one, other in zip(wanted, given, strict=True):
-                try:
-                    if not self.same(one, other):
-                        return False
-                except UndecidedError:
-                    undecided = True
+        for pair in pairs:
+            try:
+                if not self.same(*pair):
+                    return False
+            except UndecidedError:
+                undecided = True
         if undecided:
             raise UndecidedError
         return True
@@ -280,10 +271,81 @@ class Comparison:
     def _algebra(self, decide: Callable[[Any], bool]) -> bool:
         if not self.algebra:
             raise UndecidedError
-        from ictcli.rewards.maths import symbols  # brings sympy
+        from ictcli.rewards.maths import symbols  # imports sympy
 
         try:
             return decide(symbols)
         except symbols.UnreadableError:
             self.unreadable = True
             return False
+
+
+def alike(first: str, second: str) -> bool:
+    """Whether two names are interchangeable: equal, or y and a function of x."""
+    return first == second or {first, second} in ({"y", "f(x)"}, {"y", "g(x)"}, {"y", "h(x)"})
+
+
+def alike_words(left: str, right: str) -> bool:
+    """Whether two answers with words in them differ at most in the words' case and punctuation."""
+    return folded(left) == folded(right) and len(folded(left)) > 1
+
+
+def folded(text: str) -> str:
+    """Tidy text with its words in lower case and without punctuation; symbols keep their case."""
+    text = re.sub(rf"{OPEN}[^{CLOSE}]*{CLOSE}", lambda marked: simple(marked[0]), text)
+    text = re.sub(
+        r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])",
+        lambda run: run[0].lower() if is_word(run[0]) else run[0],
+        text,
+    )
+    return flat(text)
+
+
+def spoken(node: Node) -> str | None:
+    """Words, or the text of a scalar, without spaces; None for other nodes."""
+    if isinstance(node, Words):
+        return node.text.replace(" ", "")
+    return simple(flat(node.text)).replace(" ", "") if isinstance(node, Scalar) else None
+
+
+def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
+    """`20 s` as 20 seconds if the other side is in seconds; else s is a symbol."""
+    if scalar.unit or not other.unit:
+        return scalar
+    letter = re.fullmatch(r"(.*\d) ([a-zA-Z])", scalar.text)
+    if letter and units.canonical(letter[2]) == other.unit:
+        return Scalar(letter[1], other.unit)
+    return scalar
+
+
+def in_order(items: Sequence[Node]) -> Sequence[Node]:
+    """`y = 1, x = 2` in the order of the names; anything else unchanged."""
+    names = [item.name for item in items if isinstance(item, Named)]
+    if len(names) < len(items) or len(set(names)) < len(names):
+        return items
+    return sorted(items, key=lambda item: item.name if isinstance(item, Named) else "")
+
+
+def without_name(node: Node, name: str) -> Node:
+    """`x = 1, x = 2` as `1, 2` if every item has that name."""
+    if isinstance(node, Items) and not node.brackets:
+        named = [item for item in node.items if isinstance(item, Named) and item.name == name]
+        if len(named) == len(node.items):
+            return Items("", tuple(item.value for item in named))
+    return node
+
+
+def ascending(name: str) -> bool:
+    """Whether the names of a tuple, `(x,y)`, are in alphabetical order."""
+    parts = name.strip("()").split(",")
+    return parts == sorted(parts)
+
+
+def constant(side: str) -> bool:
+    """Whether a side of an equation has no symbols besides constants and functions."""
+    return not letters(side)
+
+
+def last(chain: Chain) -> Node:
+    """The last side of a chain."""
+    return read(chain.sides[-1])[0]

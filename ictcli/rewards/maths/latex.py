@@ -1,6 +1,6 @@
-"""LaTeX brought to one layout, so that what is left to differ is the mathematics.
+"""LaTeX in one canonical layout, so that two tidy texts differ only in their mathematics.
 
-Text within `\\text{}` stands between the marks OPEN and CLOSE afterwards, and ROW is for `\\\\`.
+Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becomes ROW.
 """
 
 from __future__ import annotations
@@ -9,9 +9,77 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from ictcli.rewards.maths.spelling import FUNCTIONS, GREEK, SYNONYMS, UNICODE, WORDY
-
 OPEN, CLOSE, ROW = "\ue000", "\ue001", "\ue002"
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+UNICODE = {
+    "−": "-", "–": "-", "—": "-", "×": "\\cdot ", "⋅": "\\cdot ", "·": "\\cdot ", "∗": "*",
+    "÷": "/", "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "∪": "\\cup ",
+    "∩": "\\cap ", "∈": "\\in ", "∞": "\\infty ", "π": "\\pi ", "√": "\\sqrt ", "±": "\\pm ",
+    "∓": "\\mp ", "°": "^\\circ ", "²": "^2", "³": "^3", "½": "\\frac{1}{2}",
+    "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}", "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}",
+    "∅": "\\emptyset ", "ℝ": "\\mathbb{R}", "θ": "\\theta ", "α": "\\alpha ", "β": "\\beta ",
+    "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200b": "", "′": "'", "’": "'", "，": ",",
+}  # fmt: skip
+
+SYNONYMS = {
+    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
+    "times": "cdot", "ast": "cdot", "leq": "le", "leqslant": "le", "leqq": "le", "geq": "ge",
+    "geqslant": "ge", "geqq": "ge", "neq": "ne", "lt": "<", "gt": ">", "lbrace": "\\{",
+    "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")", "lvert": "|",
+    "rvert": "|", "vert": "|", "mid": "|", "Vert": "\\|", "lVert": "\\|", "rVert": "\\|",
+    "varnothing": "emptyset", "lang": "langle", "rang": "rangle", "div": "/", "colon": ":",
+    "R": "mathbb{R}", "Z": "mathbb{Z}", "N": "mathbb{N}", "Q": "mathbb{Q}", "land": "wedge",
+    "lor": "vee", "approxeq": "approx", "simeq": "approx",
+    "ldots": "dots", "cdots": "dots", "dotsc": "dots", "bf": "", "rm": "",
+    "degree": "^\\circ", "displaystyle": "", "textstyle": "", "scriptstyle": "",
+    "limits": "", "nolimits": "", "big": "", "Big": "", "bigg": "", "Bigg": "", "bigl": "",
+    "bigr": "", "Bigl": "", "Bigr": "", "biggl": "", "biggr": "", "left": "", "right": "",
+    "middle": "", "mleft": "", "mright": "", "quad": " ", "qquad": " ", "enspace": " ",
+    "thinspace": " ", "boldsymbol": "mathbf", "bm": "mathbf",
+    "hline": "", "notag": "", "nonumber": "", "newline": " ", "cdotp": "cdot", "lnot": "neg",
+    "implies": "Rightarrow", "pounds": "£", "euro": "€", "textdollar": "", "dollar": "",
+    "percent": "%", "sfrac": "frac", "nicefrac": "frac",
+    "varepsilon": "epsilon", "varphi": "phi", "vartheta": "theta", "bold": "mathbf",
+    "Large": "", "large": "", "huge": "", "Huge": "", "LARGE": "", "small": "", "cents": "¢",
+    "Bbb": "mathbb", "operatorname*": "operatorname",
+}  # fmt: skip
+
+WORDY = _words(
+    "textbf textit textrm textnormal textsf texttt text mbox hbox mathrm mathsf mathit mathtt "
+    "operatorname emph underline fbox boxed mathop ensuremath"
+)
+"""Commands around words; a longer name comes before its prefixes."""
+
+FUNCTIONS = _words(
+    "arcsin arccos arctan arccot sinh cosh tanh sin cos tan cot sec csc ln log lg exp gcd lcm "
+    "max min det"
+)
+
+GREEK = _words(
+    "alpha phi theta mu xi eta chi tau varphi gamma Lambda varepsilon Psi beta Gamma upsilon "
+    "hbar kappa Pi Sigma zeta iota lambda rho omega ell Xi sigma epsilon Delta nu delta psi "
+    "Phi Omega Theta vartheta"
+)
+
+OPAQUE = _words(
+    "angle mathscr widehat arc overrightarrow underline tilde mathbb hat mathcal square "
+    "triangle bar overarc mathfrak widetilde overline vec"
+)
+"""Commands that turn what they decorate into one symbol."""
+
+SHORT_WORDS = _words(
+    "leo ann and red pm dna blue fri wed aug her tue or man mar eva one odd two sep oct none "
+    "win nov neither gas bob sum six ten mon jul rna joe both thu yes ben sea kim amy dan may "
+    "sat apr cat new ice all jun tie his dog feb am sun old sam day sky tom max jan even no "
+    "dec"
+)
+"""Words and names of two or three letters that occur as answers; any other short run of letters is
+a product of symbols."""
 
 _UNICODE_TABLE = str.maketrans(UNICODE)
 _BARE = re.compile(
@@ -23,7 +91,7 @@ _TRAILING = re.compile(rf"[\s.,;:~{ROW}]+$")
 
 
 def balanced(text: str) -> bool:
-    """Whether braces match (escaped ones aside)."""
+    """Whether the unescaped braces match."""
     depth = 0
     for sign in re.findall(r"\\.|[{}]", text):
         depth += {"{": 1, "}": -1}.get(sign, 0)
@@ -33,7 +101,7 @@ def balanced(text: str) -> bool:
 
 
 def group_end(text: str, start: int) -> int:
-    """The place behind the brace that closes the one at `start`; -1 where there is none."""
+    """The position after the brace that closes the one at `start`, or -1."""
     depth = 0
     for sign in re.compile(r"\\.|[{}]").finditer(text, start):
         depth += {"{": 1, "}": -1}.get(sign[0], 0)
@@ -43,7 +111,7 @@ def group_end(text: str, start: int) -> int:
 
 
 def argument(text: str, start: int) -> tuple[str, int] | None:
-    """The argument of a command at `start`, a group or one token, and the place behind it."""
+    """The argument (a group or one token) at `start`, and the position after it; else None."""
     while start < len(text) and text[start] == " ":
         start += 1
     if start >= len(text):
@@ -52,37 +120,36 @@ def argument(text: str, start: int) -> tuple[str, int] | None:
         end = group_end(text, start)
         return None if end < 0 else (text[start + 1 : end - 1], end)
     if text[start] == "\\":
-        found = re.compile(r"\\[a-zA-Z]+|\\.").match(text, start)
-        return (found[0], found.end()) if found else None
+        command = re.compile(r"\\[a-zA-Z]+|\\.").match(text, start)
+        return (command[0], command.end()) if command else None
     return (text[start], start + 1) if text[start].isalnum() else None
 
 
 def replaced(text: str, command: str, make: Callable[[str], str]) -> str:
-    """Every `\\command{argument}` replaced by what `make` gives for its argument."""
+    """`text` with every `\\command{argument}` replaced by `make(argument)`."""
     pattern = re.compile(rf"\\{re.escape(command)}(?![a-zA-Z])\*?")
     place = 0
-    while found := pattern.search(text, place):
-        start = found.end()
+    while command_match := pattern.search(text, place):
+        start = command_match.end()
         if start < len(text) and text[start] == " ":
             start += 1
         if start >= len(text) or text[start] != "{" or (end := group_end(text, start)) < 0:
-            place = found.end()
+            place = command_match.end()
             continue
-        new = make(text[start + 1 : end - 1])
-        text = text[: found.start()] + new + text[end:]
-        place = found.start()
+        place = command_match.start()
+        text = text[:place] + make(text[start + 1 : end - 1]) + text[end:]
     return text
 
 
 def _wordy(content: str, command: str) -> str:
-    """`\\text{...}`: its words between marks; a number, and an upright e, i or d, is itself."""
+    """`\\text{...}` as words between marks; numbers and an upright e, i or d as themselves."""
     inner = content.strip()
     if inner in FUNCTIONS and command in ("operatorname", "mathop"):
         return f"\\{inner} "
     if inner in ("e", "i", "d") and command.startswith(("math", "operatorname")):
         return f" {inner} "
-    if found := re.fullmatch(r"([-+]?\d[\d.,]*) +([A-Za-z][^\d]*)", inner):
-        return f" {found[1]}{OPEN}{found[2]}{CLOSE}"
+    if quantity := re.fullmatch(r"([-+]?\d[\d.,]*) +([A-Za-z][^\d]*)", inner):
+        return f" {quantity[1]}{OPEN}{quantity[2]}{CLOSE}"
     if not inner or re.fullmatch(r"[\d.,+\-*/=()\[\] ]+", inner):
         return inner and f" {inner} "
     if "\\" in inner or OPEN in inner or "$" in inner:
@@ -90,24 +157,21 @@ def _wordy(content: str, command: str) -> str:
     return f"{OPEN}{inner}{CLOSE}"
 
 
-def _unspaced(found: re.Match[str]) -> str:
-    return found[0].replace(" ", "")
-
-
-def _infix(found: re.Match[str]) -> str:
-    name = "frac" if found[2] == "over" else "binom"
-    return f"\\{name}{{{found[1].strip()}}}{{{found[3].strip()}}}"
+def _infix(match: re.Match[str]) -> str:
+    """`a \\over b` or `a \\choose b` as a prefix command."""
+    name = "frac" if match[2] == "over" else "binom"
+    return f"\\{name}{{{match[1].strip()}}}{{{match[3].strip()}}}"
 
 
 def _arguments(text: str) -> str:
-    """\\frac and \\sqrt with braces around their arguments, whatever stood there."""
+    """`text` with braces around every argument of \\frac, \\binom and \\sqrt."""
     out: list[str] = []
     place = 0
     pattern = re.compile(r"\\(frac|binom|sqrt)(?![a-zA-Z])")
-    while found := pattern.search(text, place):
-        out.append(text[place : found.start()])
-        place, parts = found.end(), [found[0]]
-        if found[1] == "sqrt":
+    while command := pattern.search(text, place):
+        out.append(text[place : command.start()])
+        place, parts = command.end(), [command[0]]
+        if command[1] == "sqrt":
             index = re.compile(r"\s*\[([^\[\]]*)\]").match(text, place)
             if index:
                 parts.append(f"[{index[1].strip()}]" if index[1].strip() != "2" else "")
@@ -119,18 +183,18 @@ def _arguments(text: str) -> str:
                 out.append("".join(parts))
                 place = end
                 continue
-        for _ in range(1 if found[1] == "sqrt" else 2):
-            given = argument(text, place)
-            if given is None:
+        for _ in range(1 if command[1] == "sqrt" else 2):
+            group = argument(text, place)
+            if group is None:
                 break
-            parts.append("{" + _arguments(given[0]) + "}")
-            place = given[1]
+            parts.append("{" + _arguments(group[0]) + "}")
+            place = group[1]
         out.append("".join(parts))
     return "".join(out) + text[place:]
 
 
 def round_end(text: str, start: int) -> int:
-    """The place behind the parenthesis that closes the one at `start`; -1 where there is none."""
+    """The position after the parenthesis that closes the one at `start`, or -1."""
     depth = 0
     for place in range(start, len(text)):
         depth += (text[place] == "(") - (text[place] == ")")
@@ -140,7 +204,7 @@ def round_end(text: str, start: int) -> int:
 
 
 def tidy(text: str) -> str:
-    """One layout for many spellings."""
+    """LaTeX (or plain text) in the canonical layout that every other module here expects."""
     text = re.sub(r"√\s*(\d+(?:\.\d+)?|[a-zA-Z])", r"\\sqrt{\1}", text)
     text = text.translate(_UNICODE_TABLE).replace("**", "^" if "**" in text.strip("* ") else "")
     text = re.sub(r"\\\\(?:\[[\d.]+[a-z]{2}\])?", ROW, text)
@@ -153,9 +217,11 @@ def tidy(text: str) -> str:
     text = re.sub(r"\\[()]|\\\[|(?<!\\)\\\](?!\[)", " ", text)
     text = re.sub(r"(?<=\d)(?:,?\\!|\\,|\{,\})(?=\d{3}(?!\d))", "", text)  # of thousands
     text = re.sub(
-        r"(?<![\d.,] )(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d.,/]| [\d/]| ?\\frac)", _unspaced, text
+        r"(?<![\d.,] )(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d.,/]| [\d/]| ?\\frac)",
+        lambda match: match[0].replace(" ", ""),
+        text,
     )
-    text = re.sub(r"\\[!,;:> ]|~", lambda found: "" if found[0] == "\\!" else " ", text)
+    text = re.sub(r"\\[!,;:> ]|~", lambda match: "" if match[0] == "\\!" else " ", text)
     for name in ("textcircled", "color", "phantom", "hphantom", "label", "tag"):
         text = replaced(text, name, lambda _: "")
     text = re.sub(r"\\textcolor\{[^{}]*\}", "", text)
@@ -167,12 +233,12 @@ def tidy(text: str) -> str:
     for _ in range(3):  # text within text
         for name in WORDY:
             text = replaced(text, name, partial(_wordy, command=name))
-    text = _BARE.sub(lambda found: "\\" + {"infinity": "infty"}.get(found[1], found[1]), text)
+    text = _BARE.sub(lambda match: "\\" + {"infinity": "infty"}.get(match[1], match[1]), text)
 
-    def canonical(found: re.Match[str]) -> str:
-        name = SYNONYMS.get(found[1], found[1])
+    def canonical(match: re.Match[str]) -> str:
+        name = SYNONYMS.get(match[1], match[1])
         command = f"\\{name}" if name[:1].isalpha() else name
-        following = text[found.end() : found.end() + 1]
+        following = text[match.end() : match.end() + 1]
         return command + (" " if name[-1:].isalpha() and following.isalpha() else "")
 
     for _ in range(2):
@@ -199,16 +265,16 @@ def tidy(text: str) -> str:
 
 
 def letters(text: str) -> set[str]:
-    """The symbols in tidy LaTeX, e and i aside."""
+    """The symbols in tidy LaTeX other than e and i."""
     signs = set(re.findall(r"\\[a-zA-Z]+|[A-Za-z]", text))
     return {sign for sign in signs if sign.isalpha() or sign[1:] in GREEK} - {"e", "i"}
 
 
 def flat(text: str) -> str:
-    """A tidy answer for comparison letter by letter: no spaces but those between numbers and behind
-    commands, no braces around one sign."""
+    """Tidy LaTeX for comparison as text: spaces only between numbers and after commands, no braces
+    around a single character."""
     text = text.replace(OPEN, "").replace(CLOSE, "")
     text = re.sub(r"(?<=\d)\s+(?=[\d.])", "\x01", text)
-    text = re.sub(r"(\\[a-zA-Z]+)\s+(?![a-zA-Z])|\s+", lambda found: found[1] or "\x00", text)
+    text = re.sub(r"(\\[a-zA-Z]+)\s+(?![a-zA-Z])|\s+", lambda match: match[1] or "\x00", text)
     text = re.sub(r"(?<=\\)([a-zA-Z]+)\x00(?=[a-zA-Z])", "\\1\x01", text).replace("\x00", "")
     return re.sub(r"(?<=[\^_])\{(\w)\}", r"\1", text).replace("\x01", " ")

@@ -1,12 +1,15 @@
-"""What an answer can be: a scalar, words, a list, an interval, a matrix, a relation."""
+"""The node types of a parsed answer, and the splitting of tidy text at its top-level signs."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from ictcli.rewards.maths.latex import CLOSE, OPEN
 
 
 class MalformedError(ValueError):
-    """Brackets that do not match, or an empty part."""
+    """Brackets do not match, or a part is empty."""
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,14 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Words:
-    """Words that are no mathematics: lower case, single spaces."""
+    """Words rather than mathematics: lower case, single spaces."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Numeral:
-    """Digits to a base that is written down."""
+    """Digits with an explicit base."""
 
     digits: str
     base: int
@@ -34,8 +37,8 @@ class Numeral:
 
 @dataclass(frozen=True)
 class Items:
-    """Several answers. `brackets` is `()`, `(]`, `[)`, `[]` for what is ordered, `{}` for a set,
-    empty for a bare list."""
+    """Several answers. `brackets` is `()`, `(]`, `[)` or `[]` for a tuple or an interval, `{}` for
+    a set, empty for a bare list."""
 
     brackets: str
     items: tuple[Node, ...]
@@ -48,7 +51,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Matrix:
-    """`kind` is empty for any brackets; a determinant and cases have their own."""
+    """`kind` is `cases`, `Vmatrix`, or empty for a matrix in any brackets."""
 
     kind: str
     rows: tuple[tuple[Node, ...], ...]
@@ -56,7 +59,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Named:
-    """`x = 5`, `x \\in [0, 1)`, `x > 2`: a value, and what it is the value of."""
+    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`."""
 
     name: str
     value: Node
@@ -64,21 +67,21 @@ class Named:
 
 @dataclass(frozen=True)
 class Chain:
-    """Sides with `=` between, no side a mere name."""
+    """Sides joined by `=`, none of them just a name."""
 
     sides: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Nearly:
-    """Sides with `\\approx` between."""
+    """Sides joined by `\\approx`."""
 
     sides: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Inequality:
-    """`left sign right`, the sign one of <, <=, !=."""
+    """`left sign right`, where sign is <, <= or !=."""
 
     left: str
     sign: str
@@ -96,3 +99,51 @@ Node = (
 
 REALS = Items("()", (Scalar("-\\infty"), Scalar("\\infty")))
 EMPTY = Items("{}", ())
+
+DEEPEST = 50
+"""Deepest nesting of brackets that is read."""
+
+OPENING, CLOSING = {"(", "[", "\\{", "{", "\\langle"}, {")", "]", "\\}", "}", "\\rangle"}
+_TOKEN = re.compile(
+    rf"\\(?:begin|end)\{{[a-z]*\*?\}}|\\[a-zA-Z]+|\\.|{OPEN}[^{CLOSE}]*{CLOSE}|.", re.S
+)
+_JOINT = re.compile(r"^(?:,?\s*(?:and|or|oder|und)\s*)$")
+
+
+def tokens(text: str) -> list[tuple[str, int]]:
+    """The signs of a tidy text, each with its bracket depth. Round and square brackets match each
+    other, as in half-open intervals. Raises MalformedError."""
+    signs: list[tuple[str, int]] = []
+    opened: list[str] = []
+    for match in _TOKEN.finditer(text):
+        sign = match[0]
+        if sign in CLOSING or sign.startswith("\\end{"):
+            if not opened:
+                raise MalformedError(f"{sign} closes nothing")
+            opening = opened.pop()
+            if (opening in "([") != (sign in ")]") or (opening == "{") != (sign == "}"):
+                raise MalformedError(f"{sign} closes {opening}")
+        signs.append((sign, len(opened)))
+        if sign in OPENING or sign.startswith("\\begin{"):
+            opened.append(sign)
+            if len(opened) > DEEPEST:
+                raise MalformedError("brackets too deep")
+    if opened:
+        raise MalformedError(f"{opened[-1]} is not closed")
+    return signs
+
+
+def split(text: str, at: set[str]) -> tuple[list[str], list[str]]:
+    """(parts, separators) of a tidy text, cut at the signs `at` outside all brackets. Marked text
+    that says `and` or `or` counts as the sign `or`."""
+    parts = [""]
+    separators: list[str] = []
+    for sign, depth in tokens(text):
+        is_or = sign[0] == OPEN and _JOINT.match(sign[1:-1].strip().lower())
+        name = "or" if is_or else sign
+        if depth == 0 and name in at:
+            parts.append("")
+            separators.append(name)
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts], separators

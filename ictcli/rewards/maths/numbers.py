@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 DIGITS = 400
-"""Of the longest number that is read; a longer one is compared as text."""
+"""Characters of the longest number that is read; a longer one is compared as text."""
 
 _PLAIN = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _NUMBER = re.compile(_PLAIN)
@@ -23,44 +23,44 @@ _SCIENTIFIC = re.compile(
 
 
 def plain(text: str) -> Fraction | None:
-    """`1,234`, `007`, `12.50`, `.5` as a number."""
+    """The value of digits like `1,234`, `007`, `12.50` or `.5`, else None."""
     if len(text) > DIGITS or not _NUMBER.fullmatch(text):
         return None
     return Fraction(text.replace(",", "").rstrip("."))
 
 
 def number(text: str) -> Fraction | None:
-    """A tidy text (`latex.tidy`) that is one exact number, signed or not, else None."""
+    """The value of a tidy text that is one exact number, signed or not, else None."""
     text = text.strip()
     while text[:1] == "(" and text[-1:] == ")" and "(" not in text[1:] and ")" not in text[:-1]:
         text = text[1:-1].strip()
     sign = _SIGN.match(text)
     if not sign or len(text) > DIGITS:
         return None
-    found = _unsigned(text[sign.end() :].strip())
-    return -found if found is not None and sign[1] == "-" else found
+    value = _unsigned(text[sign.end() :].strip())
+    return -value if value is not None and sign[1] == "-" else value
 
 
 def _unsigned(text: str) -> Fraction | None:
     if _NUMBER.fullmatch(text):
         return plain(text)
-    if found := _REPEATING.fullmatch(text):
-        whole, fixed = found[1] or "0", found[2]
-        again = next(group for group in found.groups()[2:] if group)
+    if match := _REPEATING.fullmatch(text):
+        whole, fixed = match[1] or "0", match[2]
+        again = next(group for group in match.groups()[2:] if group)
         scale = 10 ** len(fixed)
         tail = Fraction(int(again), (10 ** len(again) - 1) * scale)
         return int(whole) + Fraction(int(fixed or "0"), scale) + tail
-    if found := _FRACTION.fullmatch(text):
-        above, below = number(found[1]), number(found[2])
+    if match := _FRACTION.fullmatch(text):
+        above, below = number(match[1]), number(match[2])
         return above / below if above is not None and below else None
-    if found := _SLASH.fullmatch(text):
-        above, below = plain(found[1]), plain(found[2])
+    if match := _SLASH.fullmatch(text):
+        above, below = plain(match[1]), plain(match[2])
         return above / below if above is not None and below else None
-    if found := _MIXED.fullmatch(text):
-        above, below = (found[2], found[3]) if found[2] else (found[4], found[5])
-        return int(found[1]) + Fraction(int(above), int(below)) if int(below) else None
-    if found := _SCIENTIFIC.fullmatch(text):
-        base, exponent = plain(found[1]), int(found[2] or found[3] or found[4])
+    if match := _MIXED.fullmatch(text):
+        above, below = (match[2], match[3]) if match[2] else (match[4], match[5])
+        return int(match[1]) + Fraction(int(above), int(below)) if int(below) else None
+    if match := _SCIENTIFIC.fullmatch(text):
+        base, exponent = plain(match[1]), int(match[2] or match[3] or match[4])
         return (
             base * Fraction(10) ** exponent if base is not None and abs(exponent) <= 400 else None
         )

@@ -1,11 +1,16 @@
-"""Equations and inequalities, those solved for a name as its value or range."""
+"""Equations, inequalities, ranges and ratios.
+
+A relation solved for a name becomes the name with its value or range.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from typing import Any
 
-from ictcli.rewards.maths.latex import CLOSE, OPEN
+from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, flat
 from ictcli.rewards.maths.nodes import (
     REALS,
     Chain,
@@ -15,12 +20,12 @@ from ictcli.rewards.maths.nodes import (
     Named,
     Nearly,
     Node,
+    Ratio,
     Scalar,
     Union,
+    split,
 )
 from ictcli.rewards.maths.numbers import number
-from ictcli.rewards.maths.spelling import FUNCTIONS
-from ictcli.rewards.maths.splitting import split
 
 _SUBSCRIPT = r"(?:_(?:\{[^{}]*\}|\w|\\[a-zA-Z]+))?"
 _NOT_A_NAME = "|".join(("frac", "sqrt", r"pi\b", "infty", "pm", "mp", *FUNCTIONS))
@@ -38,8 +43,7 @@ _SIGNS = {"<": "<", ">": ">", "\\le": "<=", "\\ge": ">=", "\\ne": "!="}
 
 
 def relation(text: str, node: Callable[[str], Node]) -> Node | None:
-    """An equation, an inequality, a membership; `node` reads their sides. None for what has none
-    of their signs."""
+    """An equation, inequality or membership whose sides `node` parses; None for other text."""
     parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", "\\Rightarrow"})
     if not signs:
         return None
@@ -73,15 +77,17 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
 
 
 def is_name(text: str) -> bool:
+    """Whether an answer can be the value of `text`: a symbol, f(x), \\angle ABC, words, (x, y)."""
     return bool(_NAME.fullmatch(text.strip())) and text.strip() not in ("e", "i")
 
 
 def name_of(text: str) -> str:
+    """A name without spaces, braces and text marks."""
     return re.sub(r"\s+|[{}]", "", text.replace(OPEN, "").replace(CLOSE, ""))
 
 
 def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
-    """Solved for a name, a range; else as it stands, the smaller side on the left."""
+    """The range of a name the inequality is solved for; else the inequality, smaller side left."""
     if all(sign[0] == ">" for sign in signs):
         parts, signs = parts[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
     if any(sign[0] == ">" for sign in signs):
@@ -96,9 +102,9 @@ def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node])
         hole = Scalar(right)
         low, high = REALS.items
         return Named(name_of(left), Union((Items("()", (low, hole)), Items("()", (hole, high)))))
-    if (found := re.fullmatch(r"\|\s*([a-zA-Z])\s*\|", left)) and sign != "!=":
+    if (symbol := re.fullmatch(r"\|\s*([a-zA-Z])\s*\|", left)) and sign != "!=":
         brackets = "()" if sign == "<" else "[]"
-        return Named(found[1], Items(brackets, (Scalar(f"-({right})"), node(right))))
+        return Named(symbol[1], Items(brackets, (Scalar(f"-({right})"), node(right))))
     if sign != "!=" and is_name(left) != is_name(right):
         if is_name(left):
             brackets = "()" if sign == "<" else "(]"
@@ -106,3 +112,56 @@ def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node])
         brackets = "()" if sign == "<" else "[)"
         return Named(name_of(right), Items(brackets, (node(left), Scalar("\\infty"))))
     return Inequality(left, sign, right)
+
+
+def difference(node: Node) -> str | None:
+    """Left side minus right side of an equation with two sides."""
+    if isinstance(node, Chain) and len(node.sides) == 2:
+        return f"({node.sides[0]})-({node.sides[1]})"
+    if isinstance(node, Named) and isinstance(node.value, Scalar):
+        return f"({node.name})-({node.value.text})"
+    return None
+
+
+def ranges(node: Node) -> list[tuple[Any, ...]] | None:
+    """The numeric intervals of a node, sorted and merged where they touch: (low, low is excluded,
+    high, high is included). None for any other node."""
+    parts = node.parts if isinstance(node, Union) else (node,)
+    intervals: list[tuple[Any, ...]] = []
+    if len({part.name for part in parts if isinstance(part, Named)}) > 1:
+        return None
+    for part in parts:
+        part = part.value if isinstance(part, Named) else part
+        if not isinstance(part, Items) or part.brackets in ("", "{}") or len(part.items) != 2:
+            return None
+        low, high = map(endpoint, part.items)
+        if low is None or high is None:
+            return None
+        intervals.append((low, part.brackets[0] == "(", high, part.brackets[1] == "]"))
+    intervals.sort()
+    merged = intervals[:1]
+    for low, opened, high, closed in intervals[1:]:
+        end, end_closed = merged[-1][2:]
+        if (low, opened) <= (end, end_closed) and not (low == end and opened and not end_closed):
+            merged[-1] = (*merged[-1][:2], *max((end, end_closed), (high, closed)))
+        else:
+            merged.append((low, opened, high, closed))
+    return merged
+
+
+def endpoint(node: Node) -> Any:
+    """An endpoint of an interval as a number, or None."""
+    if not isinstance(node, Scalar) or node.unit:
+        return None
+    text = flat(node.text).lstrip("+")
+    infinite = {"\\infty": math.inf, "-\\infty": -math.inf}
+    return infinite[text] if text in infinite else number(node.text)
+
+
+def ratio_terms(node: Node) -> list[str] | None:
+    """The terms of a ratio; a number is the ratio of its numerator to its denominator."""
+    if isinstance(node, Ratio):
+        return list(node.terms)
+    if isinstance(node, Scalar) and not node.unit and (value := number(node.text)) is not None:
+        return [str(value.numerator), str(value.denominator)]
+    return None

@@ -1,8 +1,8 @@
-"""Whether two expressions are equal everywhere they are defined, to DIGITS digits at many points.
+"""Equality of expressions by their values, to DIGITS digits at many points.
 
-Expressions are read by `algebra`, and what it does not know (integrals, limits) by math-verify,
-whose verdict is believed only where it has read every number. Slow, and open to explosion: it runs
-in a worker.
+`algebra` parses the expressions. What it does not know (integrals, limits) goes to math-verify,
+whose verdict counts only if its parse depends on every number and letter. This can be slow and use
+much memory, so it runs in a worker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, cast
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.rewards.maths import algebra
-from ictcli.rewards.maths.functions import UnknownError, UnreadableError
+from ictcli.rewards.maths.algebra import UnknownError, UnreadableError
 from ictcli.rewards.maths.latex import letters
 
 sympy = cast(Any, _sympy)
@@ -27,7 +27,7 @@ _POINTS = (
     *("101/7", "-77/9"),
 )
 ENOUGH = 3
-"""Points at which both must be defined and agree."""
+"""Number of points at which both must be defined and agree."""
 _WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9", "11", "10", "13", "12")
 _COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
 
@@ -37,9 +37,9 @@ def equal(left_text: str, right_text: str) -> bool:
     try:
         left, right = _read(left_text), _read(right_text)
     except UnknownError:
-        if not believed(left_text, right_text):
-            raise
-        return True
+        if believed(left_text, right_text):
+            return True
+        raise
     if left == right:
         return True
     if not _symbols(left, right):
@@ -57,7 +57,7 @@ def equal(left_text: str, right_text: str) -> bool:
 
 
 def _constants(left: Any, right: Any) -> bool:
-    """Two numbers: their difference is 0, or cannot be told from 0 within 1,500 digits."""
+    """Whether two numbers differ by 0, or by less than 1e-1400."""
     infinite = (left.is_infinite, right.is_infinite)
     if any(infinite):
         return bool(all(infinite) and left == right)
@@ -80,8 +80,7 @@ def near(left_text: str, right_text: str) -> bool:
 
 
 def proportional(left_text: str, right_text: str) -> int:
-    """The sign of the constant c in left = c * right, 0 where there is none. Raises
-    UnreadableError."""
+    """The sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
     left, right = _read(left_text), _read(right_text)
     ratio, agreed = None, 0
     for a, b in _samples(left, right) if _symbols(left, right) else []:
@@ -96,15 +95,15 @@ def proportional(left_text: str, right_text: str) -> int:
 @lru_cache(maxsize=4096)
 def _read(text: str) -> Any:
     try:
-        found = algebra.read(text)
-        found = found.doit() if found.has(*_COUNTS) else found
+        expression = algebra.read(text)
+        expression = expression.doit() if expression.has(*_COUNTS) else expression
     except UnreadableError:
         raise
     except (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError) as error:
         raise UnreadableError(text) from error
-    if found.has(sympy.zoo, sympy.nan):
+    if expression.has(sympy.zoo, sympy.nan):
         raise UnreadableError(text)
-    return found
+    return expression
 
 
 def _symbols(left: Any, right: Any) -> list[Any]:
@@ -112,24 +111,23 @@ def _symbols(left: Any, right: Any) -> list[Any]:
 
 
 def _samples(left: Any, right: Any) -> list[tuple[Any, Any]]:
-    """Values of both at the same points: whole ones for symbols that count something."""
+    """Values of both at the same points; symbols that count something get whole numbers."""
     symbols = _symbols(left, right)
-    counted = {
-        one for side in (left, right) for part in side.atoms(*_COUNTS) for one in part.free_symbols
-    }
-    found: list[tuple[Any, Any]] = []
+    counts = left.atoms(*_COUNTS) | right.atoms(*_COUNTS)
+    counted = {symbol for count in counts for symbol in count.free_symbols}
+    samples: list[tuple[Any, Any]] = []
     for first in range(len(_POINTS)):
         point: dict[Any, Any] = {}
-        for place, one in enumerate(symbols):
-            values = _WHOLE if one in counted else _POINTS
-            point[one] = sympy.Rational(values[(first + 5 * place) % len(values)])
-            point[one] += place // len(values)
-        found.append((value_at(left, point), value_at(right, point)))
-    return found
+        for place, symbol in enumerate(symbols):
+            values = _WHOLE if symbol in counted else _POINTS
+            point[symbol] = sympy.Rational(values[(first + 5 * place) % len(values)])
+            point[symbol] += place // len(values)
+        samples.append((value_at(left, point), value_at(right, point)))
+    return samples
 
 
 def value_at(expression: Any, point: dict[Any, Any]) -> Any:
-    """A complex or infinite value, exact or to DIGITS digits; None where there is none."""
+    """The complex or infinite value at a point, exact or to DIGITS digits; None if undefined."""
     try:
         value = expression.subs(point).doit()
         if not value.is_Rational:
@@ -142,7 +140,7 @@ def value_at(expression: Any, point: dict[Any, Any]) -> Any:
 
 
 def close(left: Any, right: Any) -> bool:
-    """Whether two values agree in all but the last digits."""
+    """Whether two values agree to a relative CLOSE_ENOUGH; rationals exactly."""
     if left.is_infinite or right.is_infinite or (left.is_Rational and right.is_Rational):
         return bool(left == right)
     return bool(abs(left - right) <= CLOSE_ENOUGH * max(abs(left), abs(right)))
@@ -161,7 +159,7 @@ def _library() -> Any:
 
 
 def believed(gold: str, answer: str) -> bool:
-    """Whether math-verify finds both equal, and both parses change with every number in them."""
+    """Whether math-verify finds both equal and both parses depend on every number and letter."""
     if letters(gold) != letters(answer) or gold.count("\\") != answer.count("\\"):
         return False
     left, right = _parse(gold), _parse(answer)
@@ -183,9 +181,9 @@ def _parse(text: str) -> Any:
 
 
 def _attentive(text: str, parsed: Any) -> bool:
-    """Whether every number and every letter of a text matters to the parser."""
-    for found in re.finditer(r"\d+|(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", text):
-        other = str(int(found[0]) + 7) if found[0].isdigit() else "w" if found[0] != "w" else "u"
-        if _parse(text[: found.start()] + other + text[found.end() :]) == parsed:
+    """Whether the parse changes with every number and letter of the text."""
+    for part in re.finditer(r"\d+|(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", text):
+        other = str(int(part[0]) + 7) if part[0].isdigit() else "w" if part[0] != "w" else "u"
+        if _parse(text[: part.start()] + other + text[part.end() :]) == parsed:
             return False
     return True

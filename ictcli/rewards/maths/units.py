@@ -1,4 +1,4 @@
-"""Units of measurement as answers write them, brought to one spelling."""
+"""Units of measurement in one spelling, and answers split into value and unit."""
 
 from __future__ import annotations
 
@@ -27,13 +27,8 @@ _SPELLINGS = {
 }  # fmt: skip
 _CANONICAL = {word: unit for unit, words in _SPELLINGS.items() for word in [unit, *words.split()]}
 _COMPOUND = {
-    "mph": "mi/h",
-    "kmh": "km/h",
-    "kph": "km/h",
-    "kmph": "km/h",
-    "cc": "cm^3",
-    "sqft": "ft^2",
-}
+    "mph": "mi/h", "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "cc": "cm^3", "sqft": "ft^2",
+}  # fmt: skip
 _NOTHING = _words("unit of the a an total approximately about exactly only each left altogether")
 _SCALE = {
     "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
@@ -43,16 +38,11 @@ _NO_UNIT = _words(
     "or and not is are maybe no wrong times plus minus half halves third thirds quarter quarters "
     "factorial more less to if than another but divided over by where when for with mod"
 )
-"""Words that say something else of a number than what it counts."""
+"""Words after a number that are not what it counts."""
 _POWER = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
 _SYMBOLS = {
-    "¢": "cent",
-    "£": "pound sterling",
-    "€": "euro",
-    "¥": "yen",
-    "$": "dollar",
-    "₹": "rupee",
-}
+    "¢": "cent", "£": "pound sterling", "€": "euro", "¥": "yen", "$": "dollar", "₹": "rupee",
+}  # fmt: skip
 
 _TEXT_TAIL = re.compile(
     rf"^(.*?[^\s+\-*/^_=<>{{(\[,]|)\s*(?:\\cdot)?\s*"
@@ -63,12 +53,12 @@ _PLAIN_TAIL = re.compile(
 )
 _HEAD = re.compile(rf"^(-?\s*){OPEN}([^{OPEN}{CLOSE}]*){CLOSE}\s*(?=[-\d.(\\])(.*)$")
 _MONEY = re.compile(r"^(-?\s*)([£€¥₹])\s*(.*)$")
-_CURRENCIES = {"dollar", "euro", "rupee", "cent", "pound sterling", "yen"}
+_CURRENCIES = set(_SYMBOLS.values())
 
 
 def canonical(words: str) -> str:
-    """One spelling of a unit: singular, abbreviated, powers as `^2`, `per` as `/`; empty where the
-    words name nothing measured."""
+    """A unit in one spelling: singular, abbreviated, powers as `^2`, `per` as `/`; empty if the
+    words name no unit."""
     text = words.replace(OPEN, " ").replace(CLOSE, " ").lower().replace("per cent", "percent")
     text = re.sub(r"\s*\^\s*\{?\s*-(\d)\s*\}?", r"^~\1 ", text)
     text = re.sub(r"\\cdot|[·*]", " ", text).replace("-", " ").replace("~", "-")
@@ -117,7 +107,7 @@ def _singular(word: str) -> str:
 
 
 def known(words: str) -> bool:
-    """Whether every word is a unit of measurement of the list."""
+    """Whether every word is a unit of measurement known here."""
     parts = re.findall(r"[a-z]+", words.lower())
     return bool(parts) and all(
         _singular(part) in _SPELLINGS or part in _POWER or part in _COMPOUND or part == "per"
@@ -126,25 +116,25 @@ def known(words: str) -> bool:
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
-    """(what is measured, its unit) of a tidy answer; None where it has no unit, and an empty one
-    where there are words that name nothing measured. `5 million` measures 5000000."""
+    """(value, unit) of a tidy answer: None without a unit, empty if the words after the value name
+    none. Scales are multiplied in: `5 million` has the value 5000000."""
     unit: str | None = None
-    if found := _MONEY.match(text):
-        text, unit = found[1] + found[3], _SYMBOLS[found[2]]
-    elif found := _HEAD.match(text):
-        name = canonical(found[2])
+    if money := _MONEY.match(text):
+        text, unit = money[1] + money[3], _SYMBOLS[money[2]]
+    elif head := _HEAD.match(text):
+        name = canonical(head[2])
         if name in _CURRENCIES or not name:
-            text, unit = found[1] + found[3], name or None
+            text, unit = head[1] + head[3], name or None
     if text[-1:] in _SYMBOLS:
         return text[:-1].strip(), _joined(unit, _SYMBOLS[text[-1:]])
-    found = _TEXT_TAIL.match(text)
-    if found and not (found[1].strip() and measures(found[2])):
+    if tail := _TEXT_TAIL.match(text):
+        is_unit = bool(tail[1].strip()) and measures(tail[2])
+    else:
+        tail = _PLAIN_TAIL.match(text)
+        is_unit = tail is not None and _is_unit(tail[1], tail[2])
+    if not tail or not is_unit:
         return text.strip(), unit
-    if not found and (found := _PLAIN_TAIL.match(text)) and not _is_unit(found[1], found[2]):
-        found = None
-    if not found:
-        return text.strip(), unit
-    value, words = found[1].strip(), found[2].replace(OPEN, " ").replace(CLOSE, " ")
+    value, words = tail[1].strip(), tail[2].replace(OPEN, " ").replace(CLOSE, " ")
     first, _, rest = words.strip().partition(" ")
     if scale := _SCALE.get(_singular(first.lower())):
         known_value = number(value)
@@ -156,7 +146,7 @@ def split_unit(text: str) -> tuple[str, str | None]:
 
 
 def measures(words: str) -> bool:
-    """Whether the words behind a number may be a unit: no figures, operators, or other answers."""
+    """Whether the words after a number may be a unit: no digits, operators, or other answers."""
     bare = re.sub(r"\^\s*\{?-?\d\}?|\\cdot", " ", words.replace(OPEN, " ").replace(CLOSE, " "))
     if re.search(r"[\d=+*√^;?\\]| - ", bare):
         return False
@@ -167,7 +157,7 @@ def measures(words: str) -> bool:
 
 
 def _is_unit(before: str, tail: str) -> bool:
-    """Whether letters behind a number are words, not a product of symbols."""
+    """Whether letters after a number are a unit rather than a product of symbols."""
     words = re.findall(r"[A-Za-z]+", tail)
     if "\\" in before[-1:] or not measures(tail):
         return False
@@ -182,7 +172,7 @@ def _joined(first: str | None, second: str) -> str:
 
 
 def agree(gold: str | None, answer: str | None) -> bool:
-    """Whether two units may stand for one another: one may be left out, or say less."""
+    """Whether two units are compatible: equal, or one is missing or less specific."""
     if not gold or not answer or gold == answer:
         return True
     if any(sign in gold + answer for sign in "^/"):

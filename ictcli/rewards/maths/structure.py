@@ -1,0 +1,306 @@
+"""Parsing of tidy text into nodes: lists, tuples, intervals, sets, matrices, relations, scalars."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from itertools import pairwise
+
+from ictcli.rewards.maths.latex import CLOSE, OPEN, ROW, SHORT_WORDS
+from ictcli.rewards.maths.nodes import (
+    CLOSING,
+    EMPTY,
+    REALS,
+    Items,
+    MalformedError,
+    Matrix,
+    Named,
+    Nearly,
+    Node,
+    Numeral,
+    Ratio,
+    Scalar,
+    Union,
+    Words,
+    split,
+    tokens,
+)
+from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.relations import is_name, relation
+from ictcli.rewards.maths.units import split_unit
+
+_PLAIN_JOINT = re.compile(rf"(?<![A-Za-z\\{OPEN}])(?:,\s*)?(?:and|or)(?![A-Za-z])")
+_THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_CONDITION = re.compile(rf"(?i){OPEN}\s*(?:if|when|for|where)\s*{CLOSE}|^(?:if|when|for)(?![a-z])")
+_PREAMBLE = re.compile(rf"(?is)^{OPEN}[^{CLOSE}]*(?:\b(?:is|are|equals|at)|:)\s*{CLOSE}\s*(?=\S)")
+_TWISTS = re.compile(
+    r"(?i)\b(?:not|half|twice|less|more|negative|square|double|opposite|than|third)\b|n't"
+)
+_DOMAIN = re.compile(r"(?<=\S)\s*(?:,\s*|\()\s*[a-zA-Z]\s*\\in\s*\\mathbb\{[RZNQ]\}\s*\)?$")
+_EMPTY_SET = {"nosolution", "nosolutions", "norealsolution", "norealsolutions", "\\emptyset"}
+_ALL_REALS = {
+    *("allrealnumbers", "allreals", "allrealnumber", "realnumbers", "everyrealnumber"),
+    "\\mathbb{r}",
+}
+_BASED = re.compile(
+    rf"""^[({{]?\s*([0-9A-Z]+(?:\.[0-9A-Z]+)?)\s*[)}}]?
+    _\s*(?:\{{\s*([^{{}}]+?)\s*\}}|(\d)|({OPEN}[^{CLOSE}]*{CLOSE}))$""",
+    re.X,
+)
+_BASE_WORDS = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16, "hex": 16,
+}  # fmt: skip
+_DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN}degrees{CLOSE}")
+_MINUTES = re.compile(rf"(\d+)\s*({OPEN}degrees{CLOSE})\s*(\d+)\s*'(?:\s*(\d+)\s*'')?")
+
+
+def read(text: str) -> list[Node]:
+    """The readings of a tidy text, likelier first: `1,234` is a number, or else a list. Raises
+    MalformedError."""
+    if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
+        raise MalformedError("\\not")
+    preamble = _PREAMBLE.match(text)
+    if preamble and not _TWISTS.search(preamble[0]):
+        text = text[preamble.end() :]
+    text = _DOMAIN.sub("", text)
+    readings = [_node(text)]
+    if _THOUSANDS.search(text) and (items := _list(text)) is not None:
+        readings.append(items)
+    return readings
+
+
+def _joined(text: str) -> str:
+    """`text` with plain `and` and `or` as marked text; `1, and 2` has one separator."""
+    text = _PLAIN_JOINT.sub(f"{OPEN}or{CLOSE}", text)
+    return re.sub(rf",\s*(?={OPEN}\s*(?:and|or)\s*{CLOSE})", "", text)
+
+
+def _list(text: str) -> Node | None:
+    parts, separators = split(_joined(text), {",", ";", "or"})
+    if not separators:
+        return None
+    if "" in parts:
+        raise MalformedError("an empty part")
+    items = tuple(_node(part) for part in parts)
+    if "or" in separators and all(map(_is_range, items)) and len(set(map(_name, items))) == 1:
+        return Union(items)
+    return Items("", _pluses(items))
+
+
+def _is_range(node: Node) -> bool:
+    """Whether a node is certainly an interval; a pair in parentheses may be a point."""
+    if isinstance(node, Named):
+        return isinstance(node.value, Items) and node.value.brackets not in ("", "{}")
+    return isinstance(node, Items) and any("infty" in _text(item) for item in node.items)
+
+
+def _name(node: Node) -> str:
+    return node.name if isinstance(node, Named) else ""
+
+
+def _node(text: str) -> Node:
+    text = text.strip()
+    if not text:
+        raise MalformedError("an empty part")
+    bare = re.sub(rf"[\s{OPEN}{CLOSE}]", "", text.lower())
+    if bare in _EMPTY_SET:
+        return EMPTY
+    if bare in _ALL_REALS:
+        return REALS
+    if numeral := based(text):
+        return numeral
+    hidden = _THOUSANDS.sub(lambda match: match[0].replace(",", "\ue003"), text)
+    if (items := _list(hidden)) is not None:
+        return items
+    text = hidden.replace("\ue003", ",")
+    for reader in (worded, partial(relation, node=_node), _union, _bracketed, ratio):
+        if (node := reader(text)) is not None:
+            return node
+    return scalar(text)
+
+
+def _union(text: str) -> Node | None:
+    parts, signs = split(text, {"\\cup", "\\setminus"})
+    if not signs or "" in parts:
+        return None
+    nodes = tuple(_node(part) for part in parts)
+    if "\\setminus" not in signs:
+        return Union(nodes)
+    holes = nodes[1] if len(nodes) == 2 and nodes[0] == REALS else None
+    if (
+        not isinstance(holes, Items)
+        or holes.brackets != "{}"
+        or any(number(_text(item)) is None for item in holes.items)
+    ):
+        return None
+    ends = sorted(holes.items, key=lambda item: number(_text(item)) or 0)
+    ends = [REALS.items[0], *ends, REALS.items[1]]
+    return Union(tuple(Items("()", pair) for pair in pairwise(ends)))
+
+
+def _text(node: Node) -> str:
+    return node.text if isinstance(node, Scalar) else ""
+
+
+def _bracketed(text: str) -> Node | None:
+    signs = tokens(text)
+    first, last = signs[0][0], signs[-1][0]
+    if first.startswith("\\begin{") and last.startswith("\\end{"):
+        return _matrix(text, first[7:-1], first, last)
+    if label := re.match(r"[A-Z](?=\()", text):
+        point = _bracketed(text[label.end() :])
+        return point if isinstance(point, Items) else None
+    if first not in ("(", "[", "\\{", "\\langle") or last not in CLOSING or len(signs) < 2:
+        return None
+    if any(depth == 0 for _, depth in signs[1:-1]):
+        return None  # (a)(b)
+    inside = text[len(first) : -len(last)].strip()
+    if first == "\\{":
+        if not inside:
+            return EMPTY
+        parts, _ = split(_joined(inside), {",", ";", "or"})
+        builder, bars = split(inside, {"|", ":"})
+        if bars:
+            condition = _node(builder[-1]) if len(builder) == 2 else None
+            ranged = isinstance(condition, Named) and condition.name == builder[0]
+            return condition.value if ranged and isinstance(condition, Named) else None
+        return Items("{}", _pluses(tuple(_node(part) for part in parts)))
+    kind = "()" if first == "\\langle" else first + last
+    parts, separators = split(inside, {",", ";"})
+    if "" in parts:
+        raise MalformedError("an empty part")
+    if not separators:
+        node = _node(inside)
+        return node if kind == "()" or isinstance(node, Matrix) else None
+    return Items(kind, tuple(_node(part) for part in parts))
+
+
+def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
+    inside = text[len(first) : -len(last)]
+    if environment == "array":
+        inside = re.sub(r"^\s*\{[^{}]*\}", "", inside)
+    rows, _ = split(inside, {ROW})
+    cells = [split(row, {"&"})[0] for row in rows if row]
+    if not cells or (any("" in row for row in cells) and environment != "cases"):
+        raise MalformedError("an empty cell")
+    if environment == "vmatrix":
+        square = all(len(row) == len(cells) for row in cells) and len(cells) < 5
+        return Scalar(determinant(cells)) if square else None
+    kind = environment if environment in ("cases", "Vmatrix") else ""
+    if kind == "cases":
+        cells = [[_CONDITION.sub("", cell).strip(" ,.;") for cell in row if cell] for row in cells]
+    return Matrix(kind, tuple(tuple(_node(cell) for cell in row) for row in cells))
+
+
+def _pluses(items: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The items, each `\\pm` replaced by its two values."""
+    out: list[Node] = []
+    for item in items:
+        expanded = expand(item)
+        out.extend(
+            expanded.items if isinstance(expanded, Items) and not expanded.brackets else [item]
+        )
+    return tuple(out)
+
+
+def expand(node: Node) -> Node:
+    """`a \\pm b` as the list of both values; any other node unchanged."""
+    if not isinstance(node, Scalar) or not re.search(r"\\(?:pm|mp)(?![a-zA-Z])", node.text):
+        return node
+    both: list[Node] = []
+    for plus, minus in (("+", "-"), ("-", "+")):
+        text = re.sub(r"\\pm(?![a-zA-Z])\s*", plus, node.text)
+        text = re.sub(r"\\mp(?![a-zA-Z])\s*", minus, text)
+        both.append(Scalar(text.lstrip("+ "), node.unit))
+    return Items("", tuple(both))
+
+
+def based(text: str) -> Numeral | None:
+    """Digits with an explicit base, like `52_8`."""
+    if not (match := _BASED.match(text)):
+        return None
+    base = (match[2] or match[3] or match[4]).strip(OPEN + CLOSE + " ").lower()
+    base = base.removeprefix("base").strip()
+    value = _BASE_WORDS.get(base) or (int(base) if base.isdigit() and len(base) < 3 else 0)
+    digits = match[1].lstrip("0") or "0"
+    if not 2 <= value <= 36 or (digits[0].isalpha() and value <= 10):
+        return None
+    return Numeral(digits, value)
+
+
+def worded(text: str) -> Words | None:
+    """Marked text, or letters that hold at least one word."""
+    if OPEN in text:
+        marked = re.sub(rf"{OPEN}[^{CLOSE}]*{CLOSE}", "", text)
+        return Words(simple(text)) if re.fullmatch(r"[\sA-Za-z.\-()']*", marked) else None
+    if not re.fullmatch(r"[A-Za-z]+(?:[ \-'.]+[A-Za-z]+)*[.']?", text.strip()):
+        return None
+    runs = re.findall(r"[A-Za-z]+", text)
+    return Words(simple(text)) if any(map(is_word, runs)) and not _signed(text) else None
+
+
+def is_word(run: str) -> bool:
+    """Whether a run of letters is a word rather than a product of symbols."""
+    return run.lower() in SHORT_WORDS or (len(run) > 3 and bool(set(run.lower()) & set("eiou")))
+
+
+def _signed(text: str) -> bool:
+    """Whether a hyphen or prime is next to letters that are not a word: it is mathematics then."""
+    return any(
+        not (is_word(left) and is_word(right))
+        for left, right in re.findall(r"([A-Za-z]*)[-'](?=([A-Za-z]*))", text)
+    )
+
+
+def simple(words: str) -> str:
+    """Words for comparison: lower case, single spaces, no brackets or punctuation except next to
+    digits."""
+    words = words.replace(OPEN, " ").replace(CLOSE, " ").replace("p.m.", "pm").replace("a.m.", "am")
+    words = re.sub(r"[(){};!?\"]+|[.,:](?!\d)|-(?![\d.])", " ", words.lower())
+    return " ".join(words.split())
+
+
+def ratio(text: str) -> Ratio | None:
+    """`a : b` or `a to b`."""
+    text = re.sub(rf"(?<=[\d\s]){OPEN}\s*to\s*{CLOSE}(?=[\s\d])", ":", text)
+    parts, signs = split(text.replace("{:}", ":"), {":"})
+    if not signs or any(number(part) is None and not is_name(part) for part in parts):
+        return None
+    return Ratio(tuple(parts))
+
+
+def scalar(text: str) -> Node:
+    """An expression with its unit or percent sign."""
+    if re.search(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])", text):
+        text = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
+    text = _MINUTES.sub(_decimal_degrees, text)
+    value, unit = split_unit(text)
+    if value != text:
+        inner = _node(value)
+        if isinstance(inner, Scalar):
+            return Scalar(inner.text, unit)
+        if isinstance(inner, Items | Nearly | Numeral):
+            return inner
+        if isinstance(inner, Ratio):  # a time of day
+            return Words(simple(text))
+    percent = re.fullmatch(r"(.*[^\s])\s*%", value)
+    if percent:
+        return Scalar(percent[1], "%")
+    return Scalar(value, unit)
+
+
+def _decimal_degrees(match: re.Match[str]) -> str:
+    seconds = 3600 * int(match[1]) + 60 * int(match[3]) + int(match[4] or 0)
+    return f"\\frac{{{seconds}}}{{3600}}{match[2]}"
+
+
+def determinant(cells: list[list[str]]) -> str:
+    """A determinant expanded along its first row."""
+    if len(cells) == 1:
+        return f"({cells[0][0]})"
+    terms: list[str] = []
+    for place, cell in enumerate(cells[0]):
+        minor = [row[:place] + row[place + 1 :] for row in cells[1:]]
+        terms.append(f"{'-' if place % 2 else '+'}({cell})({determinant(minor)})")
+    return "".join(terms).lstrip("+")
