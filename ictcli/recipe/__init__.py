@@ -1,4 +1,4 @@
-"""The recipe: what a user writes, read from TOML and checked before anything heavy is imported."""
+"""The recipe: read from TOML, overridden by `key=value`, and checked before any ML import."""
 
 from ictcli.recipe.load import (
     apply_override,

@@ -1,4 +1,4 @@
-"""The files that a recipe names: where they are, and the examples that are read at once."""
+"""The files that a recipe names: their absolute paths, and the examples read from them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ictcli.rows import PROMPTS, read_file, text
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
-    """Make the paths in a recipe's tables absolute, each tried against the working directory, then
-    against `base`; and put the examples of a file in the place of its path, so that a run's recipe
-    shows what it began with."""
+    """In place: make the paths in a recipe's tables absolute, relative to the working directory or
+    else to `base`, and replace the path of an examples file by its examples, so that a run's recipe
+    holds them."""
     places = (
         (data, "model", Path.is_dir),
         (data, "task", Path.is_file),
@@ -23,13 +23,14 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         (data.get("prompt"), "examples", Path.is_file),
     )
     for table, key, exists in places:
-        if not isinstance(table, dict) or not isinstance(named := cast(Any, table).get(key), str):
+        if not isinstance(table, dict) or not isinstance(value := cast(Any, table).get(key), str):
             continue
-        path, colon, function = named, "", ""
-        if key == "verifier" and ".py:" in named:
-            path, colon, function = named.rpartition(":")
-        if found := [p for p in (Path(path), base / path) if exists(p)]:
-            table[key] = f"{found[0].resolve()}{colon}{function}"
+        name, colon, function = value, "", ""
+        if key == "verifier" and ".py:" in value:
+            name, colon, function = value.rpartition(":")
+        path = next((path for path in (Path(name), base / name) if exists(path)), None)
+        if path is not None:
+            table[key] = f"{path.resolve()}{colon}{function}"
     table: Any = data.get("prompt")
     if isinstance(table, dict) and isinstance(name := cast(Any, table).get("examples"), str):
         examples = [example.model_dump() for example in read_examples(name)]
@@ -37,7 +38,8 @@ def read_files(data: dict[str, Any], base: Path) -> None:
 
 
 def read_examples(name: str) -> tuple[Example, ...]:
-    """The rows of a .jsonl, .csv or .parquet file: prompt (or question, problem) and response."""
+    """The examples in a .jsonl, .csv or .parquet file, by its columns prompt (or question, problem)
+    and response."""
     return tuple(
         Example(prompt=text(row, *PROMPTS), response=text(row, "response"))
         for row in read_file(name).rows

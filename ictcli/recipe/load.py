@@ -1,6 +1,6 @@
-"""Reading a recipe: TOML, `key=value` overrides, and checks before anything heavy is imported.
+"""Loading a recipe: TOML, `key=value` overrides, and checks before any ML import.
 
-Unknown keys are refused with the nearest known one.
+An unknown key is an error that names the nearest known one.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ictcli.recipe.settings import ColumnSettings, HubSettings
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The recipes that come with ictcli, by name."""
+    """The paths of the recipes that come with ictcli, by name."""
     package = Path(__file__).parent.parent
     folder = package / "recipes"
-    if not folder.is_dir():  # an editable install: beside the package
+    if not folder.is_dir():  # editable install: next to the package
         folder = package.parent / "recipes"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def find_recipe(source: str) -> Path:
-    """A recipe file by path, or a shipped one by name."""
+    """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none."""
     if source.endswith(".toml") or "/" in source:
         path = Path(source)
         if not path.is_file():
@@ -51,7 +51,7 @@ _FORM_HINT = "ictcli recipes show quickstart shows the form"
 
 
 def recipe_text(path: Path) -> str:
-    """The text of a recipe file."""
+    """The text of a recipe file. UserError if it is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -59,7 +59,7 @@ def recipe_text(path: Path) -> str:
 
 
 def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read, override and check a recipe. Raises UserError with one sentence and a hint."""
+    """Read, override and check a recipe. UserError if anything in it is wrong."""
     path = find_recipe(source) if isinstance(source, str) else source
     try:
         data = tomllib.loads(recipe_text(path))
@@ -71,7 +71,7 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
-    """Set `table.key=value` in place; the value is TOML, or a plain string."""
+    """Set `table.key=value` in place; the value is TOML, else a plain string."""
     key, equals, text = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
@@ -90,25 +90,25 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 
 
 def toml_value(text: str) -> Any:
-    """What is typed behind `key=`: a TOML value, or a plain string."""
+    """The value typed after `key=`: TOML, else a plain string."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
 
 
-_NAMES = {"method": "name", "reward": "verifier"}  # of tables that may be a bare name
+_NAMES = {"method": "name", "reward": "verifier"}  # tables that may be given as this key alone
 _KEYS_HINT = "ictcli recipes show quickstart, or the README's list of keys"
 
 
 def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe:
-    """Validate recipe data. Relative paths of plugins, models and data are tried against the
-    working directory, then against `base`, and made absolute, so that a run can be resumed from
-    anywhere."""
+    """The validated recipe of this data. Relative paths of plugins, models and data, relative to
+    the working directory or else to `base`, become absolute, so that a run resumes from anywhere.
+    UserError if anything is wrong; `source` names the recipe in it."""
     data = dict(data)
-    named = data.get("plugins", [])
-    if isinstance(named, list):
-        data["plugins"] = [str(plugins.load(str(name), base)) for name in cast(list[object], named)]
+    names = data.get("plugins", [])
+    if isinstance(names, list):
+        data["plugins"] = [str(plugins.load(str(name), base)) for name in cast(list[object], names)]
     for key, name in _NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
@@ -119,14 +119,14 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
             raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
         find_method(recipe.method["name"])
         recipe.options()
-        _sound(recipe, source)
+        _check_across(recipe, source)
     except ValidationError as error:
         raise _explain(error, source, data.get("method")) from error
     return recipe
 
 
-def _sound(recipe: Recipe, source: str) -> None:
-    """What a table cannot know of itself."""
+def _check_across(recipe: Recipe, source: str) -> None:
+    """The checks that involve several tables."""
     reward = recipe.reward
     if reward.overlong_buffer > recipe.max_tokens:
         raise UserError(
@@ -156,7 +156,7 @@ def _sound(recipe: Recipe, source: str) -> None:
 
 
 def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:
-    """Every key of a recipe as a dotted path, methods' options included once."""
+    """Every key of a recipe as a dotted path, then the options of all methods."""
     for name, info in model.model_fields.items():
         kind = info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -176,8 +176,8 @@ _PLAINLY = {
 
 
 def _explain(error: ValidationError, source: str, method: Any) -> UserError:
-    """The fault of a recipe that says most, in one sentence: a mistyped key before the one that is
-    missing for it."""
+    """One fault of a recipe as an error: an unknown key first, as it may be a missing key
+    mistyped."""
     faults = error.errors()
     fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     path = ".".join(str(part) for part in fault["loc"])
@@ -208,7 +208,7 @@ def to_toml(recipe: Recipe) -> str:
 
 
 def with_threads(recipe: Recipe, threads: int | None) -> Recipe:
-    """The recipe, for a sitting on so many CPU threads at most; its run's own file stays."""
+    """The recipe with that number of CPU threads; unchanged for None and 0."""
     if not threads:
         return recipe
     return recipe.model_copy(
@@ -217,17 +217,17 @@ def with_threads(recipe: Recipe, threads: int | None) -> Recipe:
 
 
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
-    """Of the keys that were typed, those that nothing looks at, and the setting that makes it so:
-    those of another method, and adapters' (a recipe file's too) where no kind is named."""
+    """The typed keys that have no effect, each with the setting that makes it so: keys the method
+    does not read, and keys of adapters (also in the recipe file) without adapter.kind."""
     method = recipe.rule
     reads = {"keep": issubclass(method.options, ShareOptions), "warmup": method.dense_warmup}
     typed = {override.partition("=")[0].strip() for override in overrides}
     unread = [key for key, read in reads.items() if key in typed and not read]
-    found = dict.fromkeys(unread, f"method={method.name}")
+    unused = dict.fromkeys(unread, f"method={method.name}")
     if recipe.adapter.kind == "none":
-        given = recipe.adapter.model_fields_set - {"kind"}
-        names = [f"adapter.{name}" for name in type(recipe.adapter).model_fields if name in given]
-        if "kind" in recipe.adapter.model_fields_set:  # a file with all keys in it says it means it
+        keys = recipe.adapter.model_fields_set - {"kind"}
+        names = [f"adapter.{name}" for name in type(recipe.adapter).model_fields if name in keys]
+        if "kind" in recipe.adapter.model_fields_set:  # the file says `none` on purpose
             names = [name for name in names if name in typed]
-        found |= dict.fromkeys(names, "adapter.kind=none")
-    return found
+        unused |= dict.fromkeys(names, "adapter.kind=none")
+    return unused

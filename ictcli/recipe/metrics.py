@@ -1,4 +1,4 @@
-"""The numbers of metrics.jsonl by name, and whether a recipe ever records one."""
+"""The metrics of metrics.jsonl by name, and whether a recipe records one."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ EVERY_STEP = (
     *("share_kept_negative", "loss", "grad_norm", "clip_fraction", "updates", "lr"),
 )
 OF_FORKS = ("fork_share", "fork_recall", "fork_precision")
-"""Of tasks that know their forks."""
+"""Recorded for tasks that know their forks."""
 OF_UNIQUENESS = ("uniqueness", "uniqueness_entropy_spearman")
 OF_PROBES = ("probe_positions", "probe_pearson", "probe_error", "probe_change")
 KNOWN = (*EVERY_STEP, *OF_FORKS, *OF_UNIQUENESS, *OF_PROBES, "kl", "sampler_gap")
 
 
 def direction(wanted: str) -> tuple[str, int]:
-    """(name, 1), or (name, -1) of `-name`: less is better."""
+    """(name, 1), or (name, -1) for `-name`: lower is better."""
     return (wanted[1:], -1) if wanted.startswith("-") else (wanted, 1)
 
 
 def is_dense(name: str) -> bool:
-    """Whether every step is meant to have it."""
+    """Whether every step records the metric."""
     return not name.startswith("eval/") and name not in OF_PROBES
 
 
 def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
-    """Why no checkpoint of a recipe can be judged by a metric, and what to do; None where one can,
-    as far as the recipe alone tells."""
+    """Why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far as the
+    recipe alone tells."""
     name, _ = direction(wanted)
     if name.startswith("eval/"):
         return _unevaluated(recipe, name)
@@ -46,23 +46,20 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return "is recorded where kl > 0 only", "kl=0.001"
     if name == "sampler_gap" and not 0 < recipe.update.minibatch < recipe.prompts:
         return "is recorded with mini-batches only", "update.minibatch=4"
-    asked = recipe.record.uniqueness or "uniqueness" in recipe.rule.wants
-    if name in OF_UNIQUENESS and not asked:
+    if name in OF_UNIQUENESS and "uniqueness" not in recipe.wanted_stats:
         return "is not recorded", "record.uniqueness=true"
     if name in OF_PROBES:
-        every = recipe.record.probe_every
-        meets = every and math.lcm(every, recipe.checkpoint.every) <= recipe.steps
-        if not meets and (not every or recipe.steps % every):
-            return "is not measured at any checkpoint", (
-                f"record.probe_every={recipe.checkpoint.every}"
-            )
+        every, saved = recipe.record.probe_every, recipe.checkpoint.every
+        if not every or (math.lcm(every, saved) > recipe.steps and recipe.steps % every):
+            return "is not measured at any checkpoint", f"record.probe_every={saved}"
     return None
 
 
 def _unevaluated(recipe: Recipe, name: str) -> tuple[str, str] | None:
-    if name not in [f"eval/pass@{k}" for k in recipe.eval.k]:
-        known = ", ".join(f"eval/pass@{k}" for k in recipe.eval.k)
-        return "is not measured by the evaluations", f"they measure {known} (eval.k)"
+    measured = [f"eval/pass@{k}" for k in recipe.eval.k]
+    if name not in measured:
+        hint = f"they measure {', '.join(measured)} (eval.k)"
+        return "is not measured by the evaluations", hint
     if not 0 < recipe.eval.every < recipe.steps:
         return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
     return None

@@ -1,4 +1,4 @@
-"""The answer patterns that a recipe may give."""
+"""Answer patterns of a recipe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ictcli.errors import UserError
 
 @lru_cache(maxsize=64)
 def compiled(pattern: str) -> Any:
-    """An answer pattern; its first group is the answer, or else all of the match."""
+    """The compiled answer pattern: its first group is the answer, or the whole match without one.
+    UserError if it is not a regular expression."""
     import regex  # pyright: ignore[reportMissingTypeStubs]  # has a time limit
 
     try:

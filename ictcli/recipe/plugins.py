@@ -1,6 +1,6 @@
-"""A user's own methods, verifiers, tasks and benchmarks: a Python file that registers them.
+"""Plugins: Python files that register methods, verifiers, tasks or benchmarks.
 
-A recipe names files under `plugins`; they run with the user's rights, like any script they start.
+A recipe lists them under `plugins`. They run with the user's rights, like any script.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ _loaded: dict[Path, str] = {}
 
 
 def load(name: str, base: Path | None = None) -> Path:
-    """Run a plugin file once and give its absolute path. Relative paths are tried against the
-    working directory, then against `base` (the recipe's folder)."""
-    found = [p for p in (Path(name), (base or Path()) / name) if p.is_file()]
-    if not found:
+    """Run a plugin file, unless it already ran, and return its absolute path. A relative path is
+    relative to the working directory or else to `base`, the recipe's folder. UserError if there is
+    no such file, or it fails."""
+    path = next((p for p in (Path(name), (base or Path()) / name) if p.is_file()), None)
+    if path is None:
         raise UserError(f"There is no plugin file {name}.", "plugins are paths of .py files")
-    path = found[0].resolve()
+    path = path.resolve()
     if path in _loaded:
         return path
     module_name = f"{_PREFIX}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
@@ -33,7 +34,7 @@ def load(name: str, base: Path | None = None) -> Path:
         raise UserError(f"{path} is not a Python file.", "plugins are paths of .py files")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    if str(path.parent) not in sys.path:  # what lies beside it can be imported, as from a script
+    if str(path.parent) not in sys.path:  # it can import its neighbours, like a script
         sys.path.append(str(path.parent))
     try:
         with contextlib.redirect_stdout(sys.stderr):  # stdout is for data
@@ -48,11 +49,11 @@ def load(name: str, base: Path | None = None) -> Path:
 
 
 def module_of(path: Path) -> ModuleType:
-    """The module that a loaded plugin file became."""
+    """The module of a loaded plugin file."""
     return sys.modules[_loaded[path]]
 
 
 def path_of(module_name: str) -> Path | None:
-    """The plugin file that is, or is becoming, that module; None where it is no plugin's."""
+    """The plugin file of a module, which may still be loading; None if it is not a plugin."""
     file = getattr(sys.modules.get(module_name), "__file__", None)
     return Path(file) if file and module_name.startswith(_PREFIX) else None

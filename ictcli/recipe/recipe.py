@@ -1,7 +1,4 @@
-"""The recipe: everything that decides a run.
-
-The keys people type most stand at the top level, the rest in tables (`ictcli.recipe.settings`).
-"""
+"""The recipe: all settings of a run. Its tables are in `ictcli.recipe.settings`."""
 
 from __future__ import annotations
 
@@ -32,52 +29,78 @@ from ictcli.types import ROW_STATS
 
 
 class Recipe(Table):
-    """A run. `docs` of each key: README, "The recipe"."""
+    """All settings of a run. The keys people type most are at the top level, the rest in tables."""
 
     model: str
+    """Folder, hub id, `builtin:chain`, or run folder of the model to train."""
     task: str
+    """Task: chain, gsm8k, math, one of a plugin, a .jsonl, .csv or .parquet file, or
+    `hub:owner/name`."""
     method: dict[str, Any]
-    """The method's name and options; a bare string in TOML is the name alone."""
+    """Name and options of the method; in TOML also the name alone."""
     steps: int = Field(ge=1)
+    """Number of training steps."""
     seed: int = Field(default=0, ge=0)
+    """Seed of every random choice of the run."""
     lr: float = Field(default=1e-6, gt=0)
+    """Learning rate."""
     prompts: int = Field(default=16, ge=1)
+    """Prompts per step."""
     group: int = Field(default=8, ge=2)
+    """Rollouts per prompt."""
     temperature: float = Field(default=1.0, gt=0)
+    """Sampling temperature of the rollouts."""
     max_tokens: int = Field(default=512, ge=1)
+    """Maximum response length in tokens."""
     keep: float = Field(default=0.1, gt=0, le=1)
+    """Share of tokens to train, for methods that select a share."""
     warmup: int = Field(default=0, ge=0)
+    """Number of first steps that train every token, for ict and its controls."""
     kl: float = Field(default=0.0, ge=0)
+    """Coefficient of the KL divergence from the model before training; 0 = off."""
     entropy: float = Field(default=0.0, ge=0)
+    """Coefficient of the bonus on the entropy H1; 0 = off."""
     data: str | None = None
-    """A file in place of the task's data on the hub."""
+    """File to use in place of the task's data on the hub, with the same columns."""
     columns: ColumnSettings = ColumnSettings()
-    """Of a task that is a file or `hub:owner/name`."""
+    """Columns of the task's data, if it is a file or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
-    """Of a task that is `hub:owner/name`."""
+    """Which part of the data set to use, if the task is `hub:owner/name`."""
     curriculum: Literal["none", "length", "difficulty"] = "none"
-    """The order of the first epoch: by the length of the question in characters, or by
-    `columns.difficulty` (MATH: the level), the least first."""
+    """Order of the first epoch: none = shuffled; length = shortest question first, in characters;
+    difficulty = easiest first, by `columns.difficulty` (task math: by level)."""
     reward: RewardSettings = RewardSettings()
-    """A bare string in TOML is the verifier alone."""
+    """How responses are judged and rewarded; in TOML also the verifier alone."""
     plugins: tuple[str, ...] = Field(default=(), strict=False)
+    """Python files that add methods, verifiers, tasks or benchmarks."""
     clip: ClipSettings = ClipSettings()
+    """Clip range of the ratio."""
     update: UpdateSettings = UpdateSettings()
+    """Optimiser updates per step."""
     optimizer: OptimizerSettings = OptimizerSettings()
+    """AdamW, gradient clipping and the learning rate schedule."""
     sampling: SamplingSettings = SamplingSettings()
+    """Cuts of the sampling distribution."""
     prompt: PromptSettings = PromptSettings()
+    """How a question becomes the model's prompt."""
     eval: EvalSettings = EvalSettings()
+    """Evaluation on held-out problems."""
     checkpoint: CheckpointSettings = CheckpointSettings()
+    """When checkpoints are written, and which are kept."""
     record: RecordSettings = RecordSettings()
+    """What is recorded besides the metrics of every step."""
     alarms: AlarmSettings = AlarmSettings()
+    """Reactions to entropy collapse, entropy explosion and non-finite numbers."""
     log: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field(default=(), strict=False)
-    """Trackers that get the figures too (`ictcli.tracking`); metrics.jsonl is always written."""
+    """Trackers to send metrics to (`ictcli.tracking`); metrics.jsonl is always written."""
     adapter: AdapterSettings = AdapterSettings()
+    """Low-rank adapters, in place of training all weights."""
     engine: EngineSettings = EngineSettings()
+    """Where and how the model runs."""
 
     @property
     def adapters(self) -> AdapterSettings | None:
-        """What the engine is to train on top of the model, if anything."""
+        """The adapters to train, with their seed; None to train all weights."""
         if self.adapter.kind == "none":
             return None
         seed = self.seed if self.adapter.seed is None else self.adapter.seed
@@ -85,26 +108,28 @@ class Recipe(Table):
 
     def options(self) -> Options:
         """The method's validated options, `keep` filled in."""
-        given = {key: value for key, value in self.method.items() if key != "name"}
-        options = self.rule.options.model_validate(given)
+        values = {key: value for key, value in self.method.items() if key != "name"}
+        options = self.rule.options.model_validate(values)
         if isinstance(options, ShareOptions) and options.keep is None:
             options = options.model_copy(update={"keep": self.keep})
         return options
 
     @property
     def rule(self) -> Method:
+        """The method that the recipe names."""
         return find_method(cast(str, self.method["name"]))
 
     @property
     def wanted_stats(self) -> tuple[str, ...]:
-        """The token statistics that the method or the diagnostics want."""
+        """The token statistics that the method and the diagnostics need."""
         extra = ("uniqueness",) if self.record.uniqueness else ()
         return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *extra)))
 
     @property
     def objective(self) -> Objective:
+        """Clip range, coefficients and temperature of the loss."""
         return Objective(self.clip.low, self.clip.high, self.kl, self.entropy, self.temperature)
 
     def lr_at(self, step: int) -> float:
-        """Learning rate of step 1, 2, ..."""
+        """Learning rate at step 1, 2, ..."""
         return self.lr * self.optimizer.lr_factor(step, self.steps)

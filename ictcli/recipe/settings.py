@@ -1,4 +1,4 @@
-"""The tables of a recipe: one frozen model each, defaults and bounds included."""
+"""The tables of a recipe: one frozen model each, with defaults and bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 TEMPLATES = ("auto", "chat", "none")
 QUESTION = "{question}"
-"""What a template of one's own has where the question goes."""
+"""Placeholder of the question in a custom template."""
 
 
 class Table(BaseModel):
@@ -20,82 +20,91 @@ class EngineSettings(Table):
     """Where and how the model runs."""
 
     backend: str = "auto"
+    """Engine: torch, mlx, one that a package adds, or auto = the best one installed."""
     device: str = "auto"
-    """auto, cuda, cuda:1, mps or cpu."""
+    """Device of the torch engine: auto, cuda, cuda:1, mps or cpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the weights; statistics are float32 always. auto: 16 bits on a GPU, else float32."""
+    """Number format of the weights; auto = 16 bits on a GPU, else float32. Statistics are always
+    float32."""
     threads: int = Field(default=0, ge=0, le=1024)
-    """CPU threads; 0 leaves it to the engine."""
+    """Number of CPU threads; 0 = the engine's default."""
     rows: int = Field(default=512, ge=1)
-    """Rows decoded side by side at most, rounded down to whole groups (one group at least)."""
+    """Maximum number of rows decoded at once, rounded down to whole groups (at least one group)."""
     micro_tokens: int = Field(default=2048, ge=1)
-    """Prompt and response tokens a forward and backward pass; changes memory, not results."""
+    """Prompt and response tokens per forward and backward pass. Changes memory, not results."""
     micro_batch: int | str | None = None
-    """Rows a pass at most, beside micro_tokens; auto: as many tokens a pass as the plan says fit
-    into this machine's memory, in place of micro_tokens, chosen when the run begins."""
+    """Maximum number of rows per pass, besides `micro_tokens`. auto = when the run begins, set
+    `micro_tokens` to the largest number that is estimated to fit in this machine's memory."""
 
     @field_validator("micro_batch")
     @classmethod
-    def _some_rows(cls, value: int | str | None) -> int | str | None:
+    def _positive_or_auto(cls, value: int | str | None) -> int | str | None:
         if value is not None and value != "auto" and not (isinstance(value, int) and value > 0):
             raise ValueError("it is a number of rows, 1 or more, or auto")
         return value
 
     gradient_checkpointing: bool = False
-    """Keep one activation a layer and compute the rest again on the way back."""
+    """Keep one activation per layer and recompute the others in the backward pass."""
     memory_limit: float = Field(default=0.0, ge=0)
-    """GiB of device memory at most; more ends the run with a sentence. 0: what the device
-    recommends, where it says."""
+    """Device memory limit in GiB; a run that needs more stops with an error. 0 = the limit that the
+    device recommends, if it has one."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Fuse the device's kernels; auto: on a GPU."""
+    """Fuse kernels (MLX); auto = on a GPU."""
     load_in_4bit: bool = False
-    """Round the model's weights to 4 bits while it is loaded, to train adapters on top: NF4 by
-    bitsandbytes on a CUDA GPU, mlx-lm's own packing on a Mac."""
+    """Round the model's weights to 4 bits while loading, to train adapters on top: NF4 of
+    bitsandbytes on a CUDA GPU, mlx-lm's packing on a Mac."""
     trust_remote_code: bool = False
+    """Run Python code that a model folder brings along."""
 
 
 class AdapterSettings(Table):
-    """Train low-rank adapters (arXiv 2106.09685) and leave the model's own weights as they are."""
+    """Low-rank adapters (arXiv 2106.09685), trained in place of the model's own weights."""
 
     kind: Literal["none", "lora", "dora"] = "none"
-    """none: all weights are trained. dora: arXiv 2402.09353."""
+    """none = train all weights; lora; dora (arXiv 2402.09353)."""
     rank: int = Field(default=16, ge=1)
+    """Rank of the adapters."""
     alpha: float = Field(default=32.0, gt=0)
-    """The adapter's product counts alpha / rank times."""
+    """Scale: the adapter's product is multiplied by alpha / rank."""
     layers: int = Field(default=0, ge=0)
-    """Of the last so many blocks; 0: of all."""
+    """Number of final blocks to adapt; 0 = all."""
     targets: tuple[str, ...] = Field(default=(), strict=False)
-    """Names of the linear layers that get one, like q_proj; empty: all within the blocks."""
+    """Names of the linear layers to adapt, like q_proj; empty = all in the blocks."""
     seed: int | None = Field(default=None, ge=0)
-    """Of the first values; without it the run's."""
+    """Seed of the adapters' initial values; default: the run's seed."""
 
 
 class OptimizerSettings(Table):
-    """AdamW, gradient clipping and the schedule of the learning rate."""
+    """AdamW, gradient clipping and the learning rate schedule."""
 
     kind: Literal["adamw", "adamw8bit"] = "adamw"
-    """adamw8bit: moments of 8 bits (arXiv 2110.02861) by bitsandbytes, on a CUDA GPU."""
+    """adamw, or adamw8bit = moments in 8 bits (arXiv 2110.02861) by bitsandbytes, on a CUDA GPU."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay of the first moment."""
     beta2: float = Field(default=0.999, ge=0, lt=1)
+    """Decay of the second moment."""
     eps: float = Field(default=1e-8, gt=0)
+    """Term added to the denominator for numerical stability."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """Decoupled weight decay."""
     clip_norm: float = Field(default=1.0, gt=0)
+    """Maximum global L2 norm of the gradient; a larger one is scaled down to it."""
     lr_warmup: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises linearly to `lr`."""
     lr_hold: int = Field(default=0, ge=0)
-    """Steps at `lr` behind the rise, before it decays."""
+    """Steps at `lr` after the warmup, before the decay."""
     decay: Literal["none", "linear", "cosine", "inverse"] = "none"
-    """How it falls then: linear and cosine to 0 at the last step; inverse as lr_hold / t, t counted
-    from the end of the rise, whatever the number of steps; none: it stays."""
+    """Decay after that. linear and cosine reach 0 at the last step; inverse is lr_hold / t, with t
+    counted from the end of the warmup; none = constant."""
 
     @model_validator(mode="after")
-    def _inverse_of_something(self) -> OptimizerSettings:
+    def _inverse_needs_hold(self) -> OptimizerSettings:
         if self.decay == "inverse" and self.lr_hold == 0:
             raise ValueError("an inverse decay needs lr_hold, the steps before it falls")
         return self
 
     def lr_factor(self, step: int, steps: int) -> float:
-        """Share of `lr` at step 1, 2, ... of `steps`."""
+        """Learning rate as a share of `lr`, at step 1, 2, ... of `steps`."""
         t = step - self.lr_warmup
         if t <= 0:
             return step / self.lr_warmup
@@ -111,80 +120,94 @@ class ClipSettings(Table):
     """The clip range of the ratio: [1 - low, 1 + high]."""
 
     low: float = Field(default=0.2, ge=0, lt=1)
+    """Clip distance below 1."""
     high: float = Field(default=0.2, ge=0)
+    """Clip distance above 1."""
 
 
 class UpdateSettings(Table):
+    """How a batch of rollouts becomes optimiser updates."""
+
     epochs: int = Field(default=1, ge=1)
     """Passes over each batch of rollouts."""
     minibatch: int = Field(default=0, ge=0)
-    """Prompts an optimiser update; 0: all of the step's."""
+    """Prompts per optimiser update; 0 = all prompts of the step."""
 
 
 class SamplingSettings(Table):
+    """Cuts of the sampling distribution."""
+
     top_p: float = Field(default=1.0, gt=0, le=1)
+    """Sample from the smallest set of tokens with this total probability; 1 = all tokens."""
     top_k: int = Field(default=0, ge=0)
+    """Sample from the k most probable tokens; 0 = all tokens."""
 
 
 class ColumnSettings(Table):
-    """The columns of a data set of one's own; without a name the known ones are tried."""
+    """Columns of a custom data set. Without a name, the usual names are tried."""
 
     prompt: str | None = None
-    """prompt, question or problem."""
+    """The question; default: prompt, question or problem."""
     gold: str | None = None
-    """gold or answer, or a solution with a box: what is behind `####`, in the last box, or all."""
+    """The correct answer: the text after `####`, in the last box, or all of it. Default: gold or
+    answer, or a solution with a box."""
     choices: str | None = None
-    """choices, where there are some: a list of texts, in CSV as JSON."""
+    """Choices of a multiple-choice question: a list of texts, in CSV as JSON. Default: choices."""
     id: str | None = None
-    """id; else the number of the line or row."""
+    """A unique id; default: id, or else the number of the line or row."""
     response: str | None = None
-    """A worked response to show as an example (`prompt.shots`); else a solution, or the gold."""
+    """Worked response to show as an example (`prompt.shots`); default: a solution or the gold."""
     difficulty: str | None = None
-    """Numbers, for `curriculum = "difficulty"`."""
+    """A number for `curriculum = "difficulty"`."""
 
 
 class HubSettings(Table):
-    """Which part of the data set `hub:owner/name`."""
+    """Which part of the data set `hub:owner/name` to use."""
 
     config: str | None = None
-    """Needed where it has several."""
+    """Config of the data set; required if it has several."""
     split: str | None = None
-    """Without it train for a task, test for a benchmark."""
+    """Split; default: train for a task, test for a benchmark."""
     revision: str | None = None
-    """A commit, branch or tag; without it the newest, and a note says which that was."""
+    """Commit, branch or tag; default: the newest commit, which a note names."""
 
 
 class Example(Table):
-    """A question, as it stands in the data, and the response to show for it."""
+    """A question, as it is in the data, and the response to show for it."""
 
     prompt: str
+    """The question."""
     response: str
+    """The response."""
 
 
 class PromptSettings(Table):
+    """How a question becomes the model's prompt."""
+
     template: str = "auto"
-    """chat: the tokenizer's own template; auto: that where it has one and the task wants words;
-    none; or a text of one's own with {question} in it, the whole prompt."""
+    """chat = the tokenizer's chat template; none; auto = chat if the tokenizer has one and the task is
+    in words, else none; or a text with {question} in it, which is the whole prompt."""
     system: str = ""
+    """System message, or text before the prompt where there is no chat template; empty = none."""
     suffix: str | None = None
-    """Put behind the question; without it the task's own, and none in a template of one's own."""
+    """Text after the question; default: the task's, or none with your own template."""
     examples: tuple[Example, ...] = Field(default=(), strict=False)
-    """Shown before every question, as turns of a chat or as text. In TOML also the path of a file
-    with a prompt and a response a row."""
+    """Few-shot examples, as turns of a chat or as text: a list of tables, or in TOML the path of a
+    file with a prompt and a response per row."""
     shots: int = Field(default=0, ge=0)
-    """So many examples, drawn from the problems to train on, which are then not trained on."""
+    """Number of examples to draw from the training problems; these are then not trained on."""
     max_tokens: int = Field(default=0, ge=0)
-    """Problems with a longer prompt, all included, are left out; 0: none is."""
+    """Problems whose whole prompt is longer are left out; 0 = no limit."""
 
     @field_validator("template")
     @classmethod
-    def _known_or_own(cls, value: str) -> str:
+    def _known_or_custom(cls, value: str) -> str:
         if value not in TEMPLATES and QUESTION not in value:
             raise ValueError(f"it is auto, chat, none, or a text with {QUESTION} in it")
         return value
 
     @model_validator(mode="after")
-    def _examples_of_one_kind(self) -> PromptSettings:
+    def _shots_or_examples(self) -> PromptSettings:
         if self.shots and self.examples:
             raise ValueError("prompt.shots draws the examples that prompt.examples gives: take one")
         return self
@@ -194,43 +217,49 @@ class RewardSettings(Table):
     """What a response is rewarded for, and how its answer is read and judged."""
 
     verifier: str | None = None
-    """A name, `file.py:function` or `module:function`; without it the task's own."""
+    """A verifier's name, `file.py:function` or `module:function`; default: the task's."""
     pattern: str | None = None
-    """A regular expression whose first group is the answer, instead of the last box."""
+    """Regular expression whose first group is the answer; default: the answer is the last box."""
     correct: float = 1.0
-    """Weight of the verdict: 1 where correct, else 0, or the verifier's own score."""
+    """Weight of the verdict: 1 if correct, else 0, or the verifier's own score."""
     format: float = 0.0
-    """Weight of there being an answer, right or wrong."""
+    """Weight of giving any answer, right or wrong."""
     overlong: float = Field(default=0.0, ge=0)
-    """Weight of DAPO's soft punishment of responses that come near max_tokens."""
+    """Weight of DAPO's soft penalty on responses close to max_tokens (arXiv 2503.14476)."""
     overlong_buffer: int = Field(default=0, ge=0)
-    """Tokens before max_tokens from which it counts; 0: a fifth of max_tokens."""
+    """Tokens before max_tokens over which that penalty grows; 0 = a fifth of max_tokens."""
     length: float = Field(default=0.0, ge=0)
-    """Weight of minus tokens / max_tokens."""
+    """Weight of the penalty tokens / max_tokens."""
     timeout: float = Field(default=5.0, gt=0)
-    """Seconds to judge one answer in."""
+    """Seconds to judge one answer."""
     memory: float = Field(default=1.0, gt=0)
-    """GiB to judge one answer in."""
+    """GiB of memory to judge one answer."""
 
 
 class EvalSettings(Table):
-    """Evaluation on held-out problems: before, after, and every n steps between."""
+    """Evaluation on held-out problems: before, after, and during training."""
 
     problems: int = Field(default=512, ge=1)
+    """Number of problems."""
     n: int = Field(default=4, ge=1)
+    """Responses per problem."""
     k: tuple[int, ...] = Field(default=(1, 4), strict=False)
+    """Values of k for pass@k, each at most n."""
     every: int = Field(default=0, ge=0)
+    """Steps between evaluations during training; 0 = none."""
     temperature: float | None = Field(default=None, ge=0)
-    """Without it the recipe's `temperature`."""
+    """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
     bench: str | None = None
-    """A benchmark, a .jsonl, .csv or .parquet file or `hub:owner/name` to take the problems from,
-    instead of the task's held-out part."""
+    """Where the problems come from: a benchmark, a .jsonl, .csv or .parquet file, or
+    `hub:owner/name`. None of them is trained on. Default: the task's held-out part."""
     data: str | None = None
-    """A file in place of that benchmark's data on the hub."""
+    """File to use in place of that benchmark's data on the hub, with the same columns."""
     columns: ColumnSettings = ColumnSettings()
+    """Columns of `bench`, if it is a file or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
+    """Which part of `bench` to use, if it is `hub:owner/name`."""
     skip: int = Field(default=0, ge=0)
-    """Held-out problems left out at the front."""
+    """Number of held-out problems to skip at the front."""
 
     @model_validator(mode="after")
     def _enough_samples(self) -> EvalSettings:
@@ -240,29 +269,37 @@ class EvalSettings(Table):
 
 
 class CheckpointSettings(Table):
+    """When checkpoints are written, and which are kept."""
+
     every: int = Field(default=25, ge=1)
+    """Steps between checkpoints."""
     last: int = Field(default=2, ge=1)
-    """How many checkpoints are kept, besides the best."""
+    """Number of most recent checkpoints to keep, besides the best one."""
     best: str | None = Field(default=None, min_length=1)
-    """A number of metrics.jsonl by which the best checkpoint is kept too, like eval/pass@1;
-    -NAME: the lower, the better."""
+    """Metric that decides the best checkpoint, like eval/pass@1; -NAME = lower is better. Default:
+    no best checkpoint is kept."""
 
 
 class RecordSettings(Table):
-    """What is measured and recorded beside the metrics of every step."""
+    """What is recorded besides the metrics of every step."""
 
     rollouts_every: int = Field(default=10, ge=0)
-    """Steps between recorded batches of rollouts with their statistics; 0: never."""
+    """Steps between recorded batches of rollouts, with their token statistics; 0 = never."""
     uniqueness: bool = False
-    """Record u also where the method does not ask for it."""
+    """Record the uniqueness u of tokens even if the method does not need it."""
     probe_every: int = Field(default=0, ge=0)
-    """Steps between probes of predicted against measured dH2; 0: never."""
+    """Steps between probes of predicted against measured change of H2; 0 = never."""
     probe_positions: int = Field(default=64, ge=2)
+    """Token positions per probe."""
 
 
 class AlarmSettings(Table):
+    """Reactions to signs of trouble: warn, stop, or off."""
+
     collapse: Literal["warn", "stop", "off"] = "warn"
+    """Mean entropy H1 under a tenth of its value at the first step."""
     explosion: Literal["warn", "stop", "off"] = "warn"
+    """Mean entropy H1 over three times its value at the first step."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"
-    """Of a loss or gradient: such an update is left out, with those of its step behind it; the
-    third such step in a row always stops."""
+    """Loss or gradient not finite. The rest of that step's updates is skipped; the third such step
+    in a row always stops the run."""
