@@ -185,8 +185,8 @@ class PromptSettings(Table):
     """How a question becomes the model's prompt."""
 
     template: str = "auto"
-    """chat = the tokenizer's chat template; none; auto = chat if the tokenizer has one and the task is
-    in words, else none; or a text with {question} in it, which is the whole prompt."""
+    """chat = the tokenizer's chat template; none; auto = chat if there is one and the task is in
+    words, else none; or a text with {question} in it, which is the whole prompt."""
     system: str = ""
     """System message, or text before the prompt where there is no chat template; empty = none."""
     suffix: str | None = None
