@@ -37,7 +37,7 @@ class Row:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     @property
-    def there(self) -> list[str]:
+    def filled(self) -> list[str]:
         """The columns with something in them."""
         return [name for name in self.columns if self.get(name) is not None]
 
@@ -173,5 +173,5 @@ def text(row: Row, *names: str, key: str = "") -> str:
     other = f"; columns.{key}=NAME names another (ictcli eval: --columns {key}=NAME)" if key else ""
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",
-        f"each row needs one, as text; it has {', '.join(row.there) or 'nothing'}{other}",
+        f"each row needs one, as text; it has {', '.join(row.filled) or 'nothing'}{other}",
     )

@@ -21,7 +21,7 @@ from ictcli.evaluation.tables import interval
 from ictcli.planning.advice import Outlook
 from ictcli.recipe import Recipe
 from ictcli.tasks import BENCHMARKS
-from ictcli.tasks.own import is_own
+from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import prepare
 from ictcli.train.step import mini_batches
 from ictcli.train.watcher import RunWatcher
@@ -132,7 +132,7 @@ def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
 
 def benchmark_of(task: str) -> str | None:
     """What to evaluate a model on that was trained on `task`, where there is something."""
-    if is_own(task):
+    if is_custom(task):
         return None  # its held-out part was evaluated; the rest was trained on
     return ",".join([task, *(name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-"))])
 

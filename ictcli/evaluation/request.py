@@ -23,7 +23,7 @@ from ictcli.recipe.settings import (
 from ictcli.runs import is_run
 from ictcli.runs.checkpoints import engine_at, pick
 from ictcli.tasks import Benchmark, find_benchmark
-from ictcli.tasks.own import HUB, is_own
+from ictcli.tasks.custom import HUB, is_custom
 from ictcli.types import Problem, Sampling
 
 RESERVED = ("settings", "timings", "results")
@@ -124,13 +124,13 @@ def find_benchmarks(names: str, data: Sequence[str], request: Request) -> list[A
     if not wanted:
         raise UserError("--bench names no benchmark.", "--bench math500,gsm8k")
     files = _files(wanted, data)
-    if request.columns != ColumnSettings() and not any(map(is_own, wanted)):
+    if request.columns != ColumnSettings() and not any(map(is_custom, wanted)):
         raise UserError(f"--columns is of data sets of one's own, not of {names}.", "leave it out")
     if request.hub != HubSettings() and not any(name.startswith(HUB) for name in wanted):
         raise UserError(f"--hub is of hub:owner/name, not of {names}.", "leave it out")
     found: list[Asked] = []
     for name in wanted:
-        columns = request.columns if is_own(name) else None
+        columns = request.columns if is_custom(name) else None
         hub = request.hub if name.startswith(HUB) else None
         benchmark = find_benchmark(name, files.get(name), columns, hub)
         domain = benchmark.domain

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ictcli.errors import UserError
 from ictcli.recipe import load_recipe, plugins
 from ictcli.recipe.settings import EngineSettings, Example, PromptSettings, SamplingSettings
-from ictcli.tasks.own import is_own
+from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
 
@@ -60,7 +60,7 @@ def trained_on(run: Path) -> Collection[str]:
     that only `prompt.max_tokens` left out, which takes a tokenizer to know, are among them."""
     try:
         recipe = load_recipe(run / "recipe.toml")
-        if not is_own(recipe.task) and recipe.data is None:
+        if not is_custom(recipe.task) and recipe.data is None:
             return ()
         train = task_of(recipe).train
         recorded = json.loads((run / "environment.json").read_text(encoding="utf-8"))["data"]

@@ -1,4 +1,4 @@
-"""Rows of the data sets of the Hugging Face hub, at pinned revisions."""
+"""Rows of data sets on the Hugging Face hub, at pinned revisions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.rows import Row, Rows, read_file
-from ictcli.tasks.sources import SOURCES, Source
+from ictcli.tasks.sources import SOURCES, HubSource
 
 COMMIT = re.compile("[0-9a-f]{40}")
 _OFFLINE = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 class ElsewhereError(UserError):
-    """The data is on the hub, where it is not looked for now."""
+    """The data is on the hub, and within `files_alone` the hub is not used."""
 
 
 _stay: ContextVar[bool] = ContextVar("stay", default=False)
@@ -29,7 +29,7 @@ _stay: ContextVar[bool] = ContextVar("stay", default=False)
 
 @contextlib.contextmanager
 def files_alone() -> Generator[None]:
-    """Within, the data sets of the hub are not opened: ElsewhereError in their place."""
+    """Context in which loading a data set from the hub raises ElsewhereError."""
     token = _stay.set(True)
     try:
         yield
@@ -38,43 +38,43 @@ def files_alone() -> Generator[None]:
 
 
 def rows_of(name: str, data: str | None) -> Rows:
-    """The rows of a source by its name, or of the local file that replaces it."""
+    """The rows of a named source, or of the local file that replaces it."""
     return load(SOURCES[name]) if data is None else read_file(data)
 
 
-def load(source: Source) -> Rows:
-    """Rows of the hub, through `datasets`: from its cache where the pinned commit is there, else
-    from the network. Where the hub no longer has that commit, the newest, and a note says so;
-    for a data set of one's own an error does."""
+def load(source: HubSource) -> Rows:
+    """Rows of a hub data set through `datasets`: from its cache if it has the pinned commit, else
+    from the network. If the hub no longer has that commit, a named source uses the newest with a
+    note; a custom one raises UserError, as does data that cannot be loaded."""
     if _stay.get():
         raise ElsewhereError(f"The data set {source.path} is on the hub, and is not opened.")
     notes: list[str] = []
-    asked = source.revision
+    revision = source.revision
     with _quiet():
         try:
-            parts = [_config(source, config, asked) for config in source.configs]
+            parts = [_config(source, config, revision) for config in source.configs]
         except Exception as error:
-            if asked is None or source.rows is None or not _is_without_revision(error):
+            if revision is None or source.rows is None or not _is_without_revision(error):
                 raise _refusal(source, error) from error
-            asked = None
+            revision = None
             try:
                 parts = [_config(source, config, None) for config in source.configs]
             except Exception as another:
                 raise _refusal(source, another) from another
-    used = sorted({revision or "unknown" for _, revision in parts})
-    revision = ", ".join(used)
+    commits = sorted({commit or "unknown" for _, commit in parts})
+    used = ", ".join(commits)
     if source.revision is None:
         notes.append(
-            f"No revision of {source.path} is pinned: the newest was used, {revision} "
+            f"No revision of {source.path} is pinned: the newest was used, {used} "
             "(hub.revision pins it)."
         )
-    elif asked is None:
+    elif revision is None:
         notes.append(
             f"{source.path} no longer has the revision {source.revision}: "
-            f"the newest was used, {revision}."
+            f"the newest was used, {used}."
         )
-    elif used != [asked] and (source.rows is not None or COMMIT.fullmatch(asked)):
-        notes.append(f"{source.path} is of revision {revision}, not of {asked} as asked for.")
+    elif used != revision and (source.rows is not None or COMMIT.fullmatch(revision)):
+        notes.append(f"{source.path} is of revision {used}, not of {revision} as asked for.")
     rows = [
         Row(f"{source.path}, {config or source.split}, row {number}", number, columns, config)
         for config, (data, _) in zip(source.configs, parts, strict=True)
@@ -85,14 +85,14 @@ def load(source: Source) -> Rows:
     if not rows:
         raise UserError(f"The data set {source.path} is empty.", f"look at {source.page}")
     config = source.configs[0] or "default" if len(source.configs) == 1 else list(source.configs)
-    where = {"path": source.path, "config": config, "split": source.split, "revision": revision}
+    where = {"path": source.path, "config": config, "split": source.split, "revision": used}
     return Rows(rows, where, tuple(notes))
 
 
 def _config(
-    source: Source, config: str, revision: str | None
+    source: HubSource, config: str, revision: str | None
 ) -> tuple[Iterable[dict[str, Any]], str | None]:
-    """The rows of one config, and the commit they are of (None where that is not known)."""
+    """The rows of one config, and their commit (None if unknown)."""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
 
     library = cast(Any, datasets)
@@ -104,9 +104,9 @@ def _config(
     return data, _commit(data) or _resolved(source.path, revision)
 
 
-def _cached(source: Source, config: str, revision: str) -> Iterable[dict[str, Any]] | None:
-    """A commit that `datasets` has prepared before. (Left to itself, it asks the network first,
-    and without one takes the commit that was cached last.)"""
+def _cached(source: HubSource, config: str, revision: str) -> Iterable[dict[str, Any]] | None:
+    """A commit from the cache of `datasets`, or None. (Its own loader asks the network first and,
+    offline, uses whatever commit was cached last.)"""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
     from datasets.naming import camelcase_to_snakecase  # pyright: ignore
 
@@ -127,17 +127,15 @@ def _cached(source: Source, config: str, revision: str) -> Iterable[dict[str, An
 
 
 def _commit(data: Any) -> str | None:
-    """The commit in the names of a loaded data set's files."""
+    """The commit in the file names of a loaded data set, or None."""
     files = [str(file.get("filename", "")) for file in getattr(data, "cache_files", None) or ()]
     urls = list(getattr(getattr(data, "info", None), "download_checksums", None) or ())
-    found = {
-        commit for name in (*files, *urls) for commit in re.findall(r"[/\\@]([0-9a-f]{40})\b", name)
-    }
-    return found.pop() if len(found) == 1 else None
+    commits = set(re.findall(r"[/\\@]([0-9a-f]{40})\b", "\n".join((*files, *urls))))
+    return commits.pop() if len(commits) == 1 else None
 
 
 def _resolved(path: str, revision: str | None) -> str | None:
-    """The commit a revision (None: main) names on the hub; None offline."""
+    """The commit of a revision (None = main) on the hub; None offline."""
     import huggingface_hub
 
     if _is_offline():
@@ -154,17 +152,13 @@ def _is_offline() -> bool:
     return bool(cast(Any, datasets).config.HF_HUB_OFFLINE)
 
 
-def _chain(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+def _kinds(error: BaseException | None) -> set[str]:
+    """Names of the classes, bases included, of an error and of its causes."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or error.__context__
-    return found
-
-
-def _kinds(error: BaseException) -> set[str]:
-    """Names of the classes of an error, and of those behind it."""
-    return {base.__name__ for link in _chain(error) for base in type(link).__mro__}
+    return {base.__name__ for link in chain for base in type(link).__mro__}
 
 
 def _is_without_revision(error: BaseException) -> bool:
@@ -173,8 +167,8 @@ def _is_without_revision(error: BaseException) -> bool:
     )
 
 
-def _refusal(source: Source, error: Exception) -> UserError:
-    """What stands in the way of a data set, and what to do; nothing of its rows."""
+def _refusal(source: HubSource, error: Exception) -> UserError:
+    """Why a data set cannot be loaded, and what to do. Never quotes the rows of a gated one."""
     path, kinds = source.path, _kinds(error)
     instead = "give its rows in a file: --data FILE.jsonl (in a recipe: task=FILE.jsonl)"
     unreachable = kinds & {"ConnectionError", "TransportError", "LocalEntryNotFoundError"}
@@ -215,7 +209,7 @@ def _refusal(source: Source, error: Exception) -> UserError:
     )
 
 
-def _gated(source: Source, instead: str) -> UserError:
+def _gated(source: HubSource, instead: str) -> UserError:
     return UserError(
         f"The data set {source.path} is gated: it opens to those who have accepted its terms.",
         f"accept them on {source.page} and log in with `hf auth login`, or {instead}",
@@ -224,7 +218,7 @@ def _gated(source: Source, instead: str) -> UserError:
 
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
-    """Where nobody watches, neither bars nor warnings of the libraries."""
+    """Without a terminal: no progress bars or warnings of the libraries."""
     if sys.stderr.isatty():
         yield
         return

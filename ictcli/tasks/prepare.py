@@ -1,4 +1,4 @@
-"""The problems of a recipe: what is trained on, what is held out, and what is left out of both."""
+"""The problems of a recipe: which are trained on, held out, or left out, and the examples."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 from ictcli.recipe.settings import Example
 from ictcli.rewards import Limits
-from ictcli.tasks import Domain, Task, find_benchmark, find_task, with_train
-from ictcli.tasks.examples import draw_examples
+from ictcli.seeds import generator
+from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.split import digest_of, key_of
+from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.types import Problem
 
 FEW = 8
-"""Held-out problems below which a figure of them says little."""
-MADE = 4096
-"""Held-out problems looked at of a task that makes its own."""
+"""With fewer held-out problems than this, a note says so."""
+GENERATED = 4096
+"""Number of held-out problems to check for a task that generates its problems."""
 
 
 def task_of(recipe: Recipe) -> Task:
-    """The task of a recipe as `prepare` gives it."""
+    """The task of a recipe, as `prepare` returns it."""
     return prepare(recipe)[1]
 
 
 def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
-    """The task of a recipe, judged and ordered as it says, with the held-out problems it asks for,
-    none of which is trained on; and the recipe with the examples that `prompt.shots` draws. Both
-    are functions of the recipe and the data alone."""
+    """The recipe with the examples that `prompt.shots` draws, and its task: with the recipe's
+    verifier, order and held-out problems, none of which is trained on. Both depend on the recipe
+    and the data alone. UserError if the recipe and the data do not fit."""
     task = find_task(recipe.task, recipe.reward.verifier, recipe.data, recipe.columns, recipe.hub)
     limits = Limits(recipe.reward.timeout, recipe.reward.memory)
 
@@ -39,12 +40,12 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
     task = replace(task, domain=judged(task.domain))
     examined: Sequence[Problem] = ()
     if recipe.eval.bench is not None:
-        asked = recipe.eval
-        bench = find_benchmark(recipe.eval.bench, asked.data, asked.columns, asked.hub)
+        settings = recipe.eval
+        bench = find_benchmark(recipe.eval.bench, settings.data, settings.columns, settings.hub)
         examined = bench.problems(None)
-        if not task.train:  # its batches cannot be chosen: what it may give is not evaluated on
-            given = {key_of(problem.prompt) for problem in task.finite}
-            examined = [p for p in examined if key_of(p.prompt) not in given]
+        if not task.train:  # `batch` may return any of its problems: evaluate on none of them
+            trained = {key_of(problem.prompt) for problem in task.finite}
+            examined = [p for p in examined if key_of(p.prompt) not in trained]
         if not examined:
             raise UserError(
                 f"Every problem of {bench.name} is one of {recipe.task}, so none is held out.",
@@ -63,7 +64,7 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
         )
     held: set[str] = set()
     if task.train or recipe.prompt.examples:
-        held = {key_of(p.prompt) for p in (examined or task.heldout(len(task.finite) or MADE))}
+        held = {key_of(p.prompt) for p in (examined or task.heldout(len(task.finite) or GENERATED))}
     task = _without(task, held, "held_out", "held-out problems, white space and case aside")
     recipe = _with_examples(recipe, task, held)
     shown = {key_of(example.prompt) for example in recipe.prompt.examples}
@@ -72,9 +73,8 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
 
 
 def described(recipe: Recipe, task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
-    """What environment.json says of the data: its source, checksums of the problems to train on
-    and of those a run is evaluated on, how many were left out of training, and the examples that
-    were drawn."""
+    """The data as recorded in environment.json: its source, checksums of the training and of the
+    evaluation problems, the number of problems left out, and the drawn examples."""
     train = {"problems": len(task.train), "sha256": digest_of(task.train)} if task.train else None
     drawn = [example.model_dump() for example in recipe.prompt.examples] * bool(recipe.prompt.shots)
     return {
@@ -87,8 +87,8 @@ def described(recipe: Recipe, task: Task, heldout: Sequence[Problem]) -> dict[st
 
 
 def check_unchanged(recorded: dict[str, Any], now: dict[str, Any], folder: str) -> None:
-    """UserError where the problems of a run are not those it began with, or where that cannot be
-    known because it began before they were recorded, when another rule held problems out."""
+    """UserError if the problems of a run changed since it began, or if it was begun by a version
+    that did not record them and held out other problems."""
     if recorded and "train" not in recorded:
         raise UserError(
             f"{folder} was begun by an earlier ictcli, which held out other problems.",
@@ -97,18 +97,18 @@ def check_unchanged(recorded: dict[str, Any], now: dict[str, Any], folder: str) 
     for part, words in (("train", "train on"), ("heldout", "evaluate on")):
         if part in recorded and recorded[part] != now[part]:
             raise UserError(
-                f"The problems to {words} changed since {folder} began: {_told(recorded[part])}, "
-                f"and now {_told(now[part])}.",
+                f"The problems to {words} changed since {folder} began: "
+                f"{_summary(recorded[part])}, and now {_summary(now[part])}.",
                 "put the data back as it was, or train in another folder: --run OTHER",
             )
 
 
-def _told(part: dict[str, Any] | None) -> str:
+def _summary(part: dict[str, Any] | None) -> str:
     return f"{part['problems']:,} of checksum {part['sha256'][:12]}" if part else "not listed"
 
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
-    """The task without the problems of these keys to train on, and a note of how many they were."""
+    """The task without training problems of these keys, and with a note of their number."""
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)
     out = len(task.train) - len(left)
     if not out:
@@ -127,22 +127,22 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
 
 
 def _few(recipe: Recipe, task: Task) -> Task:
-    """The task with a note where fewer are held out than the recipe asks for, or than `FEW`."""
-    asked, skip = recipe.eval.problems, recipe.eval.skip
-    found = len(task.heldout(skip + max(asked, FEW))) - skip
-    if not 0 < found < max(asked, FEW):
+    """The task, with a note if fewer problems are held out than the recipe wants or than FEW."""
+    wanted, skip = recipe.eval.problems, recipe.eval.skip
+    held = len(task.heldout(skip + max(wanted, FEW))) - skip
+    if not 0 < held < max(wanted, FEW):
         return task
     name = task.examined[0] if task.examined else task.name
-    note = f"{name} has {found:,} held-out problem{'s' * (found > 1)} to evaluate on"
-    note += f", of the {asked:,} that eval.problems asks for." if found < asked else "."
+    note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on"
+    note += f", of the {wanted:,} that eval.problems asks for." if held < wanted else "."
     return replace(task, notes=(*task.notes, note))
 
 
 def _with_examples(recipe: Recipe, task: Task, held: Collection[str]) -> Recipe:
+    """The recipe with its examples, drawn if `prompt.shots` says so. UserError if one is held
+    out."""
     prompt = recipe.prompt
-    examples: tuple[Example, ...] = prompt.examples
-    if prompt.shots:
-        examples = draw_examples(task, task.train, prompt.shots, recipe.seed)
+    examples = _draw_examples(task, prompt.shots, recipe.seed) if prompt.shots else prompt.examples
     for number, example in enumerate(examples, 1):
         if key_of(example.prompt) in held:
             raise UserError(
@@ -152,8 +152,28 @@ def _with_examples(recipe: Recipe, task: Task, held: Collection[str]) -> Recipe:
     return recipe.model_copy(update={"prompt": prompt})
 
 
+def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
+    """n training problems with their worked responses, always the same for a seed. UserError if
+    the task has too few."""
+    solved = [problem for problem in task.train if problem.id in task.solutions]
+    if not solved:
+        raise UserError(
+            f"The task {task.name} has no worked responses to show as examples.",
+            "prompt.examples = a file with a prompt and a response a row",
+        )
+    if len(solved) <= n:
+        raise UserError(
+            f"The task {task.name} has {len(solved)} problems to train on, and prompt.shots = {n} "
+            "would take them all.",
+            "lower prompt.shots",
+        )
+    order = generator(seed, "shots").permutation(len(solved))[:n]
+    drawn = [solved[int(place)] for place in order]
+    return tuple(Example(prompt=p.prompt, response=task.solutions[p.id]) for p in drawn)
+
+
 def _ordered(recipe: Recipe, task: Task) -> Task:
-    """The task with the first epoch in the order of the recipe's curriculum."""
+    """The task with its first epoch in the order of the recipe's curriculum."""
     if recipe.curriculum == "none":
         return task
     if not task.train:
@@ -174,7 +194,7 @@ def _ordered(recipe: Recipe, task: Task) -> Task:
 
 
 def heldout(recipe: Recipe, task: Task) -> list[Problem]:
-    """The problems a run is evaluated on. UserError where too few are held out to skip as many."""
+    """The problems a run is evaluated on. UserError if none is left after `eval.skip`."""
     skip = recipe.eval.skip
     problems = task.heldout(skip + recipe.eval.problems)[skip:]
     if not problems:

@@ -1,4 +1,4 @@
-"""From a problem to the tokens a model is given, and back from tokens to text."""
+"""Problems to prompt tokens, and response tokens to text."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Literal
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.settings import QUESTION, TEMPLATES, PromptSettings
-from ictcli.tasks import Domain, Task, with_train
+from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.types import Problem, Rollouts
 
 Template = Literal["chat", "none", "own"]
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
-    """What is put around a question: the tokenizer's chat template, nothing, or the user's text.
-    UserError where the tokenizer has no chat template and one is asked for."""
+    """Whether a question is put in the tokenizer's chat template, in none, or in the user's own.
+    UserError if a chat template is required and the tokenizer has none."""
     if settings.template not in TEMPLATES:
         return "own"
     has_template = bool(getattr(tokenizer, "chat_template", None))
@@ -32,38 +32,38 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
 def render(
     tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings
 ) -> tuple[str, bool]:
-    """The prompt as text: examples, question, suffix, and the template where one is used; and
-    whether the tokenizer should still add its special tokens (a chat template brings its own).
+    """(text, special): the prompt as text, and whether the tokenizer should add its special tokens
+    to it (a chat template has them already).
 
-    Examples are asked as the question is, suffix included. In a chat each is a turn of the user and
-    one of the assistant; else text with an empty line behind it."""
+    The text is the examples and the question, each with the suffix, in the template. In a chat, an
+    example is a turn of the user and one of the assistant; else text followed by an empty line."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
     questions = [*(example.prompt for example in settings.examples), problem.prompt]
-    asked = [f"{question}\n{suffix}" if suffix else question for question in questions]
+    questions = [f"{question}\n{suffix}" if suffix else question for question in questions]
     answers = [example.response for example in settings.examples]
     if template != "chat":
         first = getattr(tokenizer, "bos_token", None)
-        text = _as_text(asked, answers, settings.template if template == "own" else None, first)
+        text = _as_text(questions, answers, settings.template if template == "own" else None, first)
         text = f"{settings.system}\n{text}" if settings.system else text
         return text, template == "none" or not (first and text.startswith(first))
     messages = [{"role": "system", "content": settings.system}] if settings.system else []
-    for question, answer in zip(asked, answers, strict=False):
+    for question, answer in zip(questions, answers, strict=False):
         messages.append({"role": "user", "content": question})
         messages.append({"role": "assistant", "content": answer})
-    messages.append({"role": "user", "content": asked[-1]})
+    messages.append({"role": "user", "content": questions[-1]})
     text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return text, False
 
 
 def _as_text(
-    asked: Sequence[str], answers: Sequence[str], template: str | None, first: str | None
+    questions: Sequence[str], answers: Sequence[str], template: str | None, first: str | None
 ) -> str:
-    """Questions with their answers, and the last without, in a template of one's own if any. Its
-    beginning-of-text token stands at the front alone."""
+    """Questions with their answers, and a last one without, each in the user's template if any.
+    The beginning-of-text token `first` is kept only at the front."""
     pieces: list[str] = []
-    for number, question in enumerate(asked):
+    for number, question in enumerate(questions):
         piece = question if template is None else template.replace(QUESTION, question)
         if number and template and first and template.startswith(first):
             piece = piece.removeprefix(first)
@@ -81,7 +81,8 @@ def encode(
     settings: PromptSettings,
     max_tokens: int,
 ) -> list[list[int]]:
-    """Token ids a problem. Raises UserError where prompt + max_tokens exceeds the context."""
+    """Token ids per problem. UserError if a prompt is empty, or prompt + max_tokens exceeds the
+    context."""
     ids = [_tokens(engine, problem, domain, settings) for problem in problems]
     for problem, tokens in zip(problems, ids, strict=True):
         if not tokens:
@@ -110,9 +111,9 @@ def _tokens(
 
 
 def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -> Task:
-    """The task without the problems whose prompts, examples and template included, are longer than
-    `settings.max_tokens`, and notes of how many they are: of those to train on, and of the first
-    `heldout` held out. UserError where none is left to train on."""
+    """The task without problems whose whole prompts are longer than `settings.max_tokens`, and with
+    notes of their number among the training problems and the first `heldout` held-out ones.
+    UserError if none is left to train on."""
     most = settings.max_tokens
     if not most:
         return task
@@ -127,13 +128,13 @@ def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -
         return known[key]
 
     def held(n: int) -> list[Problem]:
-        asked = n
+        size = n
         while True:
-            found = all_held(asked)
-            left = [problem for problem in found if fits(problem, examined)]
-            if len(left) >= n or len(found) < asked:
-                return left[:n]
-            asked *= 2
+            problems = all_held(size)
+            fitting = [problem for problem in problems if fits(problem, examined)]
+            if len(fitting) >= n or len(problems) < size:
+                return fitting[:n]
+            size *= 2
 
     left = [problem for problem in task.train if fits(problem, task.domain)]
     first = all_held(heldout)
@@ -169,7 +170,7 @@ def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -
 
 
 def decode(tokenizer: Any, rollouts: Rollouts) -> list[str]:
-    """(B,) responses as text, special tokens left out."""
+    """B responses as text, without special tokens."""
     rows = [rollouts.tokens[row, : rollouts.lengths[row]].tolist() for row in range(len(rollouts))]
     return tokenizer.batch_decode(
         rows, skip_special_tokens=True, clean_up_tokenization_spaces=False

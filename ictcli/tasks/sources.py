@@ -1,4 +1,4 @@
-"""The data sets of the hub that tasks and benchmarks are made of, each at a pinned commit."""
+"""The hub data sets behind the named tasks and benchmarks, each at a pinned commit."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Source:
-    """A data set of the hub: the same split of each config, one behind the other."""
+class HubSource:
+    """A data set of the hub: one split of each config, in order."""
 
     path: str
     configs: tuple[str, ...]
-    """The empty name is that of the only one."""
+    """Empty name = the only config."""
     split: str
     revision: str | None
-    """The commit that is asked for; None: the newest."""
+    """Commit, branch or tag to load; None = the newest commit."""
     rows: int | None
-    """How many there are at that commit, all configs together; None: a data set of one's own."""
+    """Total number of rows at that commit; None for a custom data set."""
     gated: bool = False
-    """Its terms are accepted once, on its page, before it can be loaded."""
+    """Whether a user must accept its terms on its page before loading it."""
 
     @property
     def page(self) -> str:
+        """Its page on the hub."""
         return f"https://huggingface.co/datasets/{self.path}"
 
 
@@ -57,11 +58,11 @@ _AIME25 = ("opencompass/AIME2025", "a6ad95f611d72cf628a80b58bd0432ef6638f958")
 
 def _source(
     pin: tuple[str, str], configs: tuple[str, ...], split: str, rows: int, *, gated: bool = False
-) -> Source:
-    return Source(pin[0], configs, split, pin[1], rows, gated)
+) -> HubSource:
+    return HubSource(pin[0], configs, split, pin[1], rows, gated)
 
 
-SOURCES: dict[str, Source] = {
+SOURCES: dict[str, HubSource] = {
     "gsm8k-train": _source(_GSM8K, ("main",), "train", 7473),
     "math-train": _source(_MATH, ("default",), "train", 7500),
     "math500": _source(_MATH500, ("default",), "test", 500),

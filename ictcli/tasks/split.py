@@ -1,33 +1,115 @@
-"""Which problems are held out of training, and by what two are known to be the same."""
+"""Tasks and benchmarks over a list of problems, one in sixteen of which is held out of training."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from ictcli.errors import UserError
+from ictcli.rewards import Verifier, find_verifier
+from ictcli.rows import Rows
+from ictcli.tasks.task import BOXED, Benchmark, Domain, Task, with_train
 from ictcli.types import Problem
 
 HELDOUT_DIVISOR = 16
+SHOWN = 5
+"""Number of ids that a note lists."""
+
+
+@dataclass(frozen=True)
+class ProblemSet:
+    """The problems of a data set."""
+
+    problems: Sequence[Problem]
+    rows: Rows
+    """The rows they were read from."""
+    verifier: str
+    """Name of the verifier that judges their answers."""
+    unsolved: Collection[str] = ()
+    """Ids of problems without an answer."""
+    solutions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Worked responses by problem id."""
+    difficulty: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By problem id."""
 
 
 def key_of(prompt: str) -> str:
-    """SHA-256 of a prompt without what two copies of a problem differ in: case, white space, and
-    forms of one character (NFKC)."""
+    """SHA-256 of a prompt up to case, white space and compatible characters (NFKC): copies of a
+    problem have the same key."""
     same = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", prompt).casefold())
     return hashlib.sha256(" ".join(same.split()).encode("utf-8", "replace")).hexdigest()
 
 
 def is_heldout(prompt: str) -> bool:
-    """One in sixteen, by its key: copies of a problem are on one side."""
+    """Whether a prompt is held out: one in sixteen, by its key."""
     return int(key_of(prompt)[:8], 16) % HELDOUT_DIVISOR == 0
 
 
 def digest_of(problems: Sequence[Problem]) -> str:
-    """SHA-256 of problems in their order: prompts, golds and choices."""
-    found = hashlib.sha256()
+    """SHA-256 of the prompts, golds and choices of problems, in order."""
+    digest = hashlib.sha256()
     for problem in problems:
-        told = json.dumps([problem.prompt, problem.gold, list(problem.choices)])
-        found.update(told.encode() + b"\n")
-    return found.hexdigest()
+        line = json.dumps([problem.prompt, problem.gold, list(problem.choices)])
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> Task:
+    """A task over a list of problems, the held-out part split off by key. `verify` replaces the
+    verifier. UserError if a part is empty, or no gold can be read."""
+    verify = verify or find_verifier(data.verifier)
+    kept, notes = _readable(name, data, verify)
+    held = [p for p in kept if is_heldout(p.prompt)]
+    train = [p for p in kept if not is_heldout(p.prompt)]
+    if not held or not train:
+        raise UserError(
+            f"The data set {name} is too small to hold a part of it out: {len(kept)} problems.",
+            "a few dozen problems at least are needed",
+        )
+    task = Task(
+        name,
+        Domain(verify, BOXED),
+        lambda seed, step, n: [],
+        lambda n: held[:n],
+        tuple(kept),
+        data.rows.source,
+        notes,
+        solutions=data.solutions,
+        difficulty=data.difficulty,
+    )
+    return with_train(task, train)
+
+
+def listed(name: str, data: ProblemSet, *, private: bool = False) -> Benchmark:
+    """A benchmark over a list of problems. UserError if no gold can be read."""
+    verify = find_verifier(data.verifier)
+    kept, notes = _readable(name, data, verify)
+    domain = Domain(verify, BOXED, private=private)
+    return Benchmark(name, domain, lambda n: kept[:n], source=data.rows.source, notes=notes)
+
+
+def _readable(
+    name: str, data: ProblemSet, verify: Verifier
+) -> tuple[list[Problem], tuple[str, ...]]:
+    """The problems whose golds the verifier can read, and the notes of the data: how many problems
+    were left out, with the first ids. UserError if none is left."""
+    problems = data.problems
+    readable = {gold: verify.readable(gold) for gold in dict.fromkeys(p.gold for p in problems)}
+    out = [p.id for p in problems if p.id in data.unsolved or not readable[p.gold]]
+    if not out:
+        return list(problems), data.rows.notes
+    if len(out) == len(problems):
+        raise UserError(
+            f"The verifier {verify.name} can read none of the golds of {name}.",
+            "look at its golds, or name another verifier",
+        )
+    dropped = set(out)
+    more = f" and {len(out) - SHOWN} more" if len(out) > SHOWN else ""
+    note = (
+        f"{len(out)} of the {len(problems)} problems of {name} left out, their golds being "
+        f"unreadable to the verifier {verify.name}: {', '.join(out[:SHOWN])}{more}."
+    )
+    return [p for p in problems if p.id not in dropped], (*data.rows.notes, note)

@@ -22,8 +22,8 @@ from ictcli.compare.time_estimate import RunCosts, estimate_time, kind
 from ictcli.compare.tuning import best_overrides, check_problems, earlier_choice, tuning_scores
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import load_recipe, to_toml
-from ictcli.tasks.data import is_heldout
 from ictcli.tasks.prepare import heldout
+from ictcli.tasks.split import is_heldout
 from ictcli.train.step import task_of
 
 METHODS = ("ict", "grpo", "random")

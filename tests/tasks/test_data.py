@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BENCHMARKS, TASKS, find_benchmark, find_task, shuffled_batch
-from ictcli.tasks.own import read_own
+from ictcli.tasks.custom import read_custom
 from ictcli.tasks.split import is_heldout
 from ictcli.types import Problem
 
@@ -253,7 +253,7 @@ def test_golds_that_are_not_all_integers_are_judged_as_mathematics(tmp_path: Pat
 def test_blank_lines_are_passed_over_and_lines_keep_their_numbers(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text('\n{"prompt": "a", "gold": "1"}\n\n{"prompt": "b", "gold": "2"}')
-    assert [p.id for p in read_own(str(path)).problems] == ["2", "4"]
+    assert [p.id for p in read_custom(str(path)).problems] == ["2", "4"]
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\x85", "\u2029"])
@@ -261,7 +261,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path, character: str) -> None:
     path = tmp_path / "data.jsonl"
     row = {"prompt": f"a{character}b", "gold": "1"}
     path.write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
-    assert [p.prompt for p in read_own(str(path)).problems] == [f"a{character}b"]
+    assert [p.prompt for p in read_custom(str(path)).problems] == [f"a{character}b"]
 
 
 def test_a_benchmark_of_a_file_gives_its_first_problems(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The built-in task `chain` as a task and two benchmarks; see `ictcli.tasks.chain.problem`."""
+"""The built-in task `chain` and its two benchmarks; see `ictcli.tasks.chain.problem`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import random
 
 from ictcli.rewards import find_verifier
 from ictcli.seeds import seed_of
-from ictcli.tasks import Benchmark, Domain, Task, register_benchmark, register_task
 from ictcli.tasks.chain import problem as chain
+from ictcli.tasks.registry import register_benchmark, register_task
+from ictcli.tasks.task import Benchmark, Domain, Task
 from ictcli.types import Problem
 
 DOMAIN = Domain(find_verifier("chain"), words=False, forks=chain.forks)
 HELDOUT = 4096
-"""Held-out problems of a benchmark in all."""
+"""Number of held-out problems."""
 
 
 def draw(rng: random.Random, operands: tuple[int, int], n: int, *, heldout: bool) -> list[Problem]:
-    """n different problems of that part of the split."""
+    """n different problems, held out or not."""
     seen: dict[str, None] = {}
     while len(seen) < n:
         expression = chain.make_expression(rng, operands)
@@ -26,7 +27,7 @@ def draw(rng: random.Random, operands: tuple[int, int], n: int, *, heldout: bool
 
 
 def heldout(operands: tuple[int, int], n: int) -> list[Problem]:
-    """The first n held-out problems of a size: always the same."""
+    """The first n held-out problems of a size, always the same ones."""
     return draw(random.Random(f"heldout {operands}"), operands, n, heldout=True)
 
 

@@ -1,4 +1,4 @@
-"""Data sets of one's own: the same problems of every kind of file, and of the hub."""
+"""Custom data sets: the same problems of every kind of file, and of the hub."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.settings import ColumnSettings, HubSettings
 from ictcli.rows import read_file
 from ictcli.tasks import find_benchmark, find_task
-from ictcli.tasks.own import read_own
+from ictcli.tasks.custom import read_custom
 
 COLUMNS = ColumnSettings(prompt="frage", gold="antwort", id="nr", difficulty="stufe")
 KINDS = ("jsonl", "csv", "parquet")
@@ -55,13 +55,13 @@ def test_every_kind_of_file_gives_the_same_problems(
     rows = [
         {"frage": p, "antwort": f"0{i}", "nr": f"x{i}", "stufe": i} for i, p in enumerate(prompts)
     ]
-    found = [read_own(write(folder, kind, rows), COLUMNS) for kind in KINDS]
+    found = [read_custom(write(folder, kind, rows), COLUMNS) for kind in KINDS]
     for own in found:
         assert [(p.id, p.prompt, p.gold) for p in own.problems] == [
             (row["nr"], row["frage"], row["antwort"]) for row in rows
         ]
         assert own.difficulty == {f"x{i}": float(i) for i in range(len(prompts))}
-        assert own.kind == "integer"
+        assert own.verifier == "integer"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +89,7 @@ def test_choices_may_stand_in_any_kind_of_file(tmp_path: Path, kind: str) -> Non
 def test_a_named_gold_is_read_behind_the_hashes_or_in_the_last_box(tmp_path: Path) -> None:
     golds = ["7", "so\n#### 1,000", r"so \boxed{3} or \boxed{\frac12}.", "x^2"]
     rows = [{"q": str(i), "s": gold} for i, gold in enumerate(golds)]
-    own = read_own(write(tmp_path, "jsonl", rows), ColumnSettings(prompt="q", gold="s"))
+    own = read_custom(write(tmp_path, "jsonl", rows), ColumnSettings(prompt="q", gold="s"))
     assert [p.gold for p in own.problems] == ["7", "1,000", r"\frac12", "x^2"]
     assert list(own.solutions.values()) == [
         r"The answer is \boxed{7}.",
@@ -135,9 +135,9 @@ def test_what_is_not_parquet_is_said_to_be_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gsm8k", "chain"])
 def test_what_has_columns_of_its_own_takes_no_others(name: str) -> None:
-    with pytest.raises(UserError, match=r"columns\.gold is of data sets of one's own"):
+    with pytest.raises(UserError, match=r"columns\.gold is for custom data sets"):
         find_task(name, columns=ColumnSettings(gold="x"))
-    with pytest.raises(UserError, match=r"hub\.split is of data sets of one's own"):
+    with pytest.raises(UserError, match=r"hub\.split is for custom data sets"):
         find_benchmark(name, hub=HubSettings(split="x"))
 
 
@@ -176,7 +176,7 @@ def test_a_data_set_of_the_hub_is_asked_for_as_the_recipe_says(asked: list[Any])
     assert not bench.notes and bench.source["split"] == "dev"
 
 
-def test_a_revision_of_one_s_own_that_is_gone_is_refused(asked: list[Any]) -> None:
+def test_a_revision_of_a_custom_data_set_that_is_gone_is_refused(asked: list[Any]) -> None:
     with pytest.raises(UserError, match="The data set me/mine has no revision v2"):
         find_task("hub:me/mine", columns=NAMED, hub=HubSettings(revision="v2"))
     assert len(asked) == 1

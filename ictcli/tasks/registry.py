@@ -1,0 +1,133 @@
+"""Tasks and benchmarks by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ictcli.errors import UserError, nearest
+from ictcli.recipe.settings import ColumnSettings, HubSettings
+from ictcli.rewards import find_verifier
+from ictcli.tasks.custom import custom_benchmark, custom_task, is_custom
+from ictcli.tasks.task import Benchmark, Task
+
+TASKS: dict[str, Callable[..., Task]] = {}
+BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
+
+
+def register_task(name: str) -> Callable[[Callable[..., Task]], Callable[..., Task]]:
+    """Decorator: register a function that builds a task; it is called when the task is used. Its
+    parameters may include `data`, a file to use in place of the task's data (or None), and
+    `verify`, the verifier to judge by (None: the task's own)."""
+
+    def add(build: Callable[..., Task]) -> Callable[..., Task]:
+        TASKS[name] = build
+        return build
+
+    return add
+
+
+def register_benchmark(
+    name: str,
+) -> Callable[[Callable[..., Benchmark]], Callable[..., Benchmark]]:
+    """Decorator: register a function that builds a benchmark; it is called when the benchmark is
+    used. Its parameters may include `data`, a file to use in place of its data (or None)."""
+
+    def add(build: Callable[..., Benchmark]) -> Callable[..., Benchmark]:
+        BENCHMARKS[name] = build
+        return build
+
+    return add
+
+
+def find_task(
+    name: str,
+    reward: str | None = None,
+    data: str | None = None,
+    columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
+) -> Task:
+    """The task of that name, or over a custom data set: a file or `hub:owner/name`, of which
+    `columns` and `hub` say more (`tasks.custom`).
+
+    `reward` names a verifier to use in place of the task's; `data` is a file with the same columns
+    to use in place of the task's data. UserError if there is no such task, or no data."""
+    verify = None if reward is None else find_verifier(reward)
+    columns, hub = columns or ColumnSettings(), hub or HubSettings()
+    if is_custom(name):
+        _refuse_data(f"The task {name} is a data set", data)
+        return custom_task(name, verify, columns, hub)
+    _check_name("task", name, TASKS, columns, hub)
+    task = _build("task", name, TASKS[name], data=data, verify=verify)
+    return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
+
+
+def find_benchmark(
+    name: str,
+    data: str | None = None,
+    columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
+) -> Benchmark:
+    """The benchmark of that name, the held-out part of the task of that name, or a benchmark over a
+    custom data set, as for `find_task`. `data` is a file with the same columns to use in place of
+    the benchmark's data. UserError if there is no such benchmark, or no data."""
+    columns, hub = columns or ColumnSettings(), hub or HubSettings()
+    if is_custom(name):
+        _refuse_data(f"The benchmark {name} is a data set", data)
+        return custom_benchmark(name, columns, hub)
+    if name in TASKS and name not in BENCHMARKS:
+        _refuse_tables(f"the benchmark {name}", columns, hub)
+        task = find_task(name, data=data)
+        size = len(task.finite) or 512
+        return Benchmark(
+            name,
+            task.domain,
+            lambda n: task.heldout(n or size),
+            source=task.source,
+            notes=task.notes,
+        )
+    _check_name("benchmark", name, BENCHMARKS, columns, hub)
+    return _build("benchmark", name, BENCHMARKS[name], data=data)
+
+
+def _build(kind: str, name: str, build: Callable[..., Any], **arguments: Any) -> Any:
+    """Call a builder with those arguments it has parameters for; `data` must be one, if set."""
+    parameters = inspect.signature(build).parameters
+    if "data" not in parameters:
+        _refuse_data(f"The {kind} {name} makes its own problems", arguments["data"])
+    return build(**{key: value for key, value in arguments.items() if key in parameters})
+
+
+def _check_name(
+    kind: str, name: str, known: Mapping[str, Any], columns: ColumnSettings, hub: HubSettings
+) -> None:
+    """UserError if the name is unknown, or the tables, meant for custom data sets, are set."""
+    if name in known:
+        _refuse_tables(f"the {kind} {name}", columns, hub)
+        return
+    if Path(name).is_file():
+        raise UserError(
+            f"{name} is a file of a kind that is not read.", "a .jsonl, .csv or .parquet file is"
+        )
+    raise UserError(
+        f"There is no {kind} {name!r}{nearest(name, sorted(known))}.",
+        f"the {kind}s are: {', '.join(sorted(known))}, "
+        "the path of a .jsonl, .csv or .parquet file, or hub:owner/name",
+    )
+
+
+def _refuse_data(why: str, data: str | None) -> None:
+    if data is not None:
+        raise UserError(f"{why}; {data} cannot stand in for it.", "leave the data file out")
+
+
+def _refuse_tables(what: str, columns: ColumnSettings, hub: HubSettings) -> None:
+    for table, settings in (("columns", columns), ("hub", hub)):
+        for key in settings.model_dump(exclude_none=True):
+            raise UserError(
+                f"{table}.{key} is for custom data sets, and {what} has its own.",
+                "name a file or hub:owner/name, or leave the key out",
+            )

@@ -1,0 +1,128 @@
+"""What a task and a benchmark are, and the order in which problems are trained on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, grade
+from ictcli.seeds import generator
+from ictcli.types import Problem
+
+BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
+
+
+@dataclass(frozen=True)
+class Domain:
+    """How problems of a kind are presented to a model, and how its answers are judged."""
+
+    verify: Verifier | Judge
+    suffix: str = ""
+    """Added after the question, on a line of its own."""
+    words: bool = True
+    """False: the prompt is raw text, without a chat template."""
+    forks: Callable[[str, str], list[int]] | None = None
+    """(prompt, response) to the response positions, in characters, at which a choice is made."""
+    pattern: str | None = None
+    """A regular expression whose first group is the answer; None: the last box is."""
+    limits: Limits = LIMITS
+    """Limits of judging one answer."""
+    private: bool = False
+    """Show and store questions and responses only on request: the terms of the data forbid
+    spreading them."""
+
+    def judge(self, problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
+        """A verdict per response. Every problem has the same number of responses, next to each
+        other."""
+        each = len(responses) // max(len(problems), 1)
+        repeated = [problem for problem in problems for _ in range(each)]
+        return grade(
+            responses,
+            [problem.gold for problem in repeated],
+            self.verify,
+            pattern=self.pattern,
+            choices=[problem.choices for problem in repeated],
+            limits=self.limits,
+        )
+
+
+@dataclass(frozen=True)
+class Task:
+    """Problems to train on, and problems held out."""
+
+    name: str
+    domain: Domain
+    batch: Callable[[int, int, int], list[Problem]]
+    """(seed, step, n) to the n problems of step 1, 2, ..."""
+    heldout: Callable[[int], list[Problem]]
+    """n to the first n problems that `batch` never gives; fewer if there are no more."""
+    finite: tuple[Problem, ...] = ()
+    """All problems, if the task has a list of them; their lengths are checked before training."""
+    source: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Source of the data: path, config, split and revision, or file and sha256."""
+    notes: tuple[str, ...] = ()
+    """Messages to the user: problems left out, a revision other than the pinned one."""
+    examined: tuple[str, Domain] | None = None
+    """Name and domain of the held-out problems, if they are not this task's."""
+    train: tuple[Problem, ...] = ()
+    """Problems to train on, each once per epoch (`with_train`); empty: `batch` makes its own."""
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Number of problems left out of training, by reason."""
+    solutions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Worked responses by problem id, for examples."""
+    difficulty: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By problem id, if known."""
+    rank: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Rank in the curriculum by problem id; empty: no curriculum."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Problems to evaluate on."""
+
+    name: str
+    domain: Domain
+    problems: Callable[[int | None], list[Problem]]
+    """n to the first n problems; None to all."""
+    max_tokens: int = 2048
+    source: dict[str, Any] = field(default_factory=dict[str, Any])
+    """As in `Task`."""
+    notes: tuple[str, ...] = ()
+    """As in `Task`."""
+
+
+def shuffled_batch(
+    problems: Sequence[Problem],
+    seed: int,
+    step: int,
+    n: int,
+    rank: Sequence[float] | None = None,
+) -> list[Problem]:
+    """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch. With
+    `rank`, one number per problem, the first epoch is sorted by it, ties in the order of the
+    permutation (ours: a curriculum of one epoch)."""
+    N, first = len(problems), (step - 1) * n
+    orders: dict[int, list[int]] = {}
+    chosen: list[Problem] = []
+    for place in range(first, first + n):
+        epoch = place // N
+        if epoch not in orders:
+            orders[epoch] = generator(seed, "order", epoch).permutation(N).tolist()
+            if rank is not None and epoch == 0:
+                orders[epoch].sort(key=rank.__getitem__)
+        chosen.append(problems[orders[epoch][place % N]])
+    return chosen
+
+
+def with_train(task: Task, train: Sequence[Problem]) -> Task:
+    """The task with these problems to train on, in the order of `shuffled_batch`; problems without
+    a rank come last."""
+    train = tuple(train)
+    rank = [task.rank.get(problem.id, math.inf) for problem in train] if task.rank else None
+
+    def batch(seed: int, step: int, n: int) -> list[Problem]:
+        return shuffled_batch(train, seed, step, n, rank)
+
+    return replace(task, train=train, batch=batch)
