@@ -53,10 +53,10 @@ def command(
     ictcli inspect runs/mine --html group.html
     """
     from ictcli.console import narrate
-    from ictcli.console.inspect import can_move, printed
+    from ictcli.console.inspect import can_move, print_group
     from ictcli.errors import UserError
-    from ictcli.inspect.request import Session, places
-    from ictcli.inspect.target import check_target
+    from ictcli.inspect.page import check_target
+    from ictcli.inspect.session import Session, parse_places
 
     if as_json and html:
         raise UserError("--json and --html are two ways to look.", "take one of them")
@@ -67,7 +67,7 @@ def command(
         check_target(html)
     session = Session(source, names, by, model, backend)
     view, number = session.open(step, prompt)
-    asked = places(view, number, at)
+    asked = parse_places(view, number, at)
     if not (plain or as_json or html) and can_move():
         from ictcli.console.inspect_app import move
 
@@ -77,13 +77,13 @@ def command(
     data = session.data(view, number, asked)
     if html:
         from ictcli.files import write_text
-        from ictcli.inspect.bundle import bundle
         from ictcli.inspect.page import page
+        from ictcli.inspect.page_data import page_data
 
-        held = bundle(session, view, data)
+        held = page_data(session, view, data)
         write_text(html, page(data, held))
         narrate(" ".join(held["told"]))
         click.echo(html)
     else:
-        printed(data, as_json=as_json)
+        print_group(data, as_json=as_json)
     return 0

@@ -1,4 +1,4 @@
-"""A group of rollouts in plain text, for pipes and scripts."""
+"""A group of rollouts as text or JSON, for pipes and scripts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ictcli.console.table import table
 from ictcli.text import figure, sign, visible
 
 MOST = 8
-"""Of the group's deepest shaded tokens, printed with all their figures."""
+"""Tokens of the group with the highest values that are printed."""
 STATISTICS = {"uniqueness": "u", "entropy": "H1", "purity": "beta", "prob": "p"}
 
 
 def can_move() -> bool:
-    """Whether keys can be read and a screen drawn."""
+    """Whether there is a terminal that can be drawn on."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     from ictcli.console.inspect_keys import supported
@@ -24,7 +24,7 @@ def can_move() -> bool:
     return supported()
 
 
-def printed(data: dict[str, Any], *, as_json: bool) -> None:
+def print_group(data: dict[str, Any], *, as_json: bool) -> None:
     """The group on stdout, as JSON or as text with kept tokens marked [like this]."""
     if as_json:
         print(json.dumps(data, indent=None, allow_nan=False))
@@ -88,14 +88,14 @@ def _methods(data: dict[str, Any]) -> None:
 
 
 def _deepest(data: dict[str, Any]) -> None:
-    """The group's tokens of the highest value of the shading."""
+    """The group's tokens with the highest values of the shading."""
     by, shown = data["by"], data["shown"]
-    found: list[tuple[float, int, int]] = []
+    places: list[tuple[float, int, int]] = []
     for number, rollout in enumerate(data["rollouts"]):
         values = rollout["weights"][shown] if by == "weight" else rollout["stats"][by]
-        found += [(-v, number, t) for t, v in enumerate(values) if v]
+        places += [(-v, number, t) for t, v in enumerate(values) if v]
     body: list[list[str]] = []
-    for _, number, t in sorted(found)[:MOST]:
+    for _, number, t in sorted(places)[:MOST]:
         rollout = data["rollouts"][number]
         stats = rollout["stats"]
         body.append(
@@ -115,9 +115,9 @@ def _deepest(data: dict[str, Any]) -> None:
 
 
 def _candidates(data: dict[str, Any]) -> None:
-    found = {p["position"]: p for p in data["candidates"]["positions"]}
+    positions = {p["position"]: p for p in data["candidates"]["positions"]}
     for row, t in data["at"]:
-        position = found[t]
+        position = positions[t]
         piece = sign(data["rollouts"][row - 1]["pieces"][t - 1])
         print(f"\ncandidates at {row}:{t}, where {piece} was sampled")
         own, mean = position["rows"][str(row)]["candidates"], position["mean"]

@@ -1,4 +1,4 @@
-"""Keys of a terminal, one at a time, and the terminal as it was before on every way out."""
+"""Single keys from a terminal, which is restored on every way out."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ _SEQUENCE = re.compile(
     r"|[\[O](?P<code>[0-9;]*[A-Za-z~])"
     r"|(?=\x1b)|$)"  # escape alone
 )
+_COLOUR = re.compile(r"rgb:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 
 
 def supported() -> bool:
-    """Whether this system reads single keys in a way we know, and the terminal can be drawn on."""
+    """Whether single keys can be read here, and the terminal can be drawn on."""
     if find_spec("termios") is None:
         return False
     return os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
 def parse(text: str) -> list[str]:
-    """The keys in what a terminal sent: characters, and names of the others. Unknown sequences
-    give nothing."""
-    found: list[str] = []
+    """The keys in what a terminal sent: characters, or names. Skips unknown sequences."""
+    keys: list[str] = []
     place = 0
     while place < len(text):
         if match := _SEQUENCE.match(text, place):
             code = match["code"] or ""
             name = ESCAPES.get(code) or (ESCAPES.get(code[-1]) if ";" in code else None)
-            found += [name] if name else []
+            keys += [name] if name else []
             place = max(match.end(), place + 1)
             continue
-        found.append(PLAIN.get(text[place], text[place]))
+        keys.append(PLAIN.get(text[place], text[place]))
         place += 1
-    return found
+    return keys
 
 
 class Keys:
@@ -63,10 +63,12 @@ class Keys:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
+    def _ready(self, seconds: float) -> bool:
+        return bool(select.select([self._descriptor], [], [], seconds)[0])
+
     def read(self, seconds: float) -> list[str]:
-        """The keys pressed since, waiting for the first up to `seconds`. A terminal that went away
-        counts as q."""
-        if not select.select([self._descriptor], [], [], seconds)[0]:
+        """The keys pressed; waits up to `seconds` for the first. A closed terminal reads as q."""
+        if not self._ready(seconds):
             return []
         try:
             sent = os.read(self._descriptor, 4096)
@@ -75,18 +77,17 @@ class Keys:
         return parse(sent.decode(errors="ignore")) if sent else ["q"]
 
     def background(self, seconds: float = 0.15) -> tuple[int, int, int] | None:
-        """The colour behind the text, where the terminal tells it: OSC 11."""
-        if os.environ["TERM"].startswith("linux"):  # that one would print the question
+        """The background colour, if the terminal answers OSC 11."""
+        if os.environ["TERM"].startswith("linux"):  # it would print the question
             return None
         sys.stdout.write("\x1b]11;?\x1b\\")
         sys.stdout.flush()
         answer = ""
         while not re.search(r"\x07|\x1b\\", answer):
-            if not select.select([self._descriptor], [], [], seconds)[0]:
+            if not self._ready(seconds):
                 return None
             answer += os.read(self._descriptor, 256).decode(errors="ignore")
-        match = re.search(r"rgb:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)", answer)
-        if not match:
+        if not (match := _COLOUR.search(answer)):
             return None
         r, g, b = (int(part[:2].ljust(2, "0"), 16) for part in match.groups())
         return r, g, b
@@ -94,9 +95,9 @@ class Keys:
 
 @contextlib.contextmanager
 def raw() -> Generator[Keys]:
-    """Read stdin key by key, without echo; Ctrl-C still interrupts, and Ctrl-Z does nothing.
+    """Read stdin key by key without echo. Ctrl-C still interrupts; Ctrl-Z does nothing.
 
-    The terminal is put back on every way out, SIGTERM and SIGHUP among them.
+    Restores the terminal on every way out, SIGTERM and SIGHUP among them.
     """
     import termios
     import tty
@@ -111,7 +112,7 @@ def raw() -> Generator[Keys]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, now)
         yield Keys(descriptor)
     finally:
-        with contextlib.suppress(termios.error):  # the terminal went away
+        with contextlib.suppress(termios.error):  # the terminal was closed
             termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
         for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -1,5 +1,5 @@
-"""The signature view: a group of rollouts token by token, with what each method keeps of it.
+"""Recorded rollouts token by token, and what each method keeps of them.
 
-`record` finds and reads what a run recorded, `choices` asks each method, `candidates` asks the
-model, `view` joins them for one prompt, and `page` writes that as one HTML file.
+`recorded` reads a recorded step, `selections` asks each method, `candidates` asks the model,
+`view` joins them, `session` serves one call of the command, and `page` writes an HTML file.
 """

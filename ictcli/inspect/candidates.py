@@ -1,7 +1,7 @@
-"""What the model would have said: the likeliest tokens of p and of the group's mean P_avg.
+"""The likeliest tokens of p and of the group's mean P_avg at a position.
 
-Probabilities were not recorded over the vocabulary, so the model is asked again: with the weights
-that sampled, where they are still there, else the nearest in the run.
+Runs do not record probabilities over the vocabulary, so the model is run again: with the weights
+that sampled if they are still there, else with the nearest saved ones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ictcli.algorithm.dynamics import softmax
 from ictcli.engine import Engine, build_engine
 from ictcli.engine.models import locate, snapshot
 from ictcli.errors import UserError
-from ictcli.inspect.pieces import Decode
-from ictcli.inspect.record import Recorded
+from ictcli.inspect.detokenize import Decode
+from ictcli.inspect.recorded import RecordedStep
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import DAMAGE, check
 from ictcli.text import visible
@@ -31,89 +31,89 @@ CHUNK_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class Weights:
-    """A state of the model."""
+class ModelState:
+    """Saved weights of the model."""
 
     kind: str
     """checkpoint, final, before, or given."""
     path: str
     after: int | None
-    """Steps trained; None where that is not known."""
-    wanted: int
+    """Steps trained; None if unknown."""
+    sampled_after: int
     """Steps trained when the rollouts were sampled."""
 
     @property
     def exact(self) -> bool:
-        return self.after == self.wanted
+        return self.after == self.sampled_after
 
     @property
     def sentence(self) -> str:
-        """Which state it is, plainly."""
-        named = {
+        """Says which weights these are, and whether they sampled the step."""
+        name = {
             "checkpoint": f"the checkpoint after step {self.after}",
             "final": f"the final model, after step {self.after}",
             "before": "the model before training",
             "given": f"the model {self.path}",
         }[self.kind]
         if self.exact:
-            return f"By the weights that sampled this step: {named}."
-        sampled = f"after step {self.wanted}" if self.wanted else "before training"
-        return f"By {named}: not by the weights that sampled this step, those {sampled}."
+            return f"By the weights that sampled this step: {name}."
+        sampled = f"after step {self.sampled_after}" if self.sampled_after else "before training"
+        return f"By {name}: not by the weights that sampled this step, those {sampled}."
 
 
-def states(recorded: Recorded, model: str | None = None) -> list[Weights]:
-    """The states of the run's model that there are, nearest to the one that sampled first."""
-    wanted = recorded.step - 1
+def saved_states(recorded: RecordedStep, model: str | None = None) -> list[ModelState]:
+    """`model`, or the saved states of the run's model, nearest to the sampling weights first."""
+    sampled_after = recorded.step - 1
     if model is not None:
-        return [Weights("given", model, None, wanted)]
-    run = recorded.place.run
+        return [ModelState("given", model, None, sampled_after)]
+    run = recorded.recordings.run
     if run is None:
         return []
-    found = [
-        Weights("checkpoint", str(path), int(path.name.removeprefix("step-")), wanted)
+    states = [
+        ModelState("checkpoint", str(path), int(path.name.removeprefix("step-")), sampled_after)
         for path in Run(run).checkpoints()
     ]
     if (run / "summary.json").is_file() and any((run / n).is_dir() for n in ("model", "adapter")):
         steps = json.loads((run / "summary.json").read_text(encoding="utf-8")).get("steps")
-        found.append(Weights("final", str(run), steps, wanted))
+        states.append(ModelState("final", str(run), steps, sampled_after))
     try:
         if recorded.recipe.model and snapshot(locate(recorded.recipe.model).path):
-            found.append(Weights("before", recorded.recipe.model, 0, wanted))
+            states.append(ModelState("before", recorded.recipe.model, 0, sampled_after))
     except UserError:
         pass  # its folder is gone
-    return sorted(found, key=lambda state: abs((state.after or 0) - wanted))
+    return sorted(states, key=lambda state: abs((state.after or 0) - sampled_after))
 
 
-class Model:
-    """The engine of one recorded step, loaded at the first question."""
+class CandidateModel:
+    """The model of a recorded step; loaded when first asked."""
 
     def __init__(
         self,
-        recorded: Recorded,
+        recorded: RecordedStep,
         decode: Decode | None,
-        given: str | None = None,
+        model: str | None = None,
         backend: str | None = None,
     ) -> None:
         self.recorded = recorded
         self._backend = backend
         self._decode = decode
-        self._given = given
+        self._model = model
         self._engine: Engine | None = None
-        self.weights: Weights | None = None
+        self.state: ModelState | None = None
         self._known: dict[tuple[int, int], dict[str, Any]] = {}
 
-    def load(self) -> Weights:
-        """The nearest state that can be loaded. UserError where there is none."""
-        if self.weights is not None:
-            return self.weights
+    def load(self) -> ModelState:
+        """Load the nearest state that can be loaded. UserError where there is none."""
+        if self.state is not None:
+            return self.state
         fault: Exception | None = None
-        for state in states(self.recorded, self._given):
+        for state in saved_states(self.recorded, self._model):
             try:
                 self._engine = self._build(state)
             except (UserError, *DAMAGE) as error:
                 fault = fault or error
                 continue
-            self.weights = state
+            self.state = state
             self._decode = self._decode or _decoder_of(self._engine)
             return state
         if isinstance(fault, UserError):
@@ -122,7 +122,7 @@ class Model:
             "No model is there to ask for candidates.", "--model MODEL takes a folder or a hub id"
         ) from fault
 
-    def _build(self, state: Weights) -> Engine:
+    def _build(self, state: ModelState) -> Engine:
         recipe = self.recorded.recipe
         settings = recipe.engine
         if self._backend:
@@ -135,15 +135,15 @@ class Model:
         return engine
 
     def at(self, prompt: int, positions: Sequence[int]) -> list[dict[str, Any]]:
-        """The candidates at positions of a prompt's group, both from 0 (see `_position`)."""
+        """The candidates at positions of a prompt's group, both counted from 0; see `_position`."""
         self.load()
         assert self._engine is not None
-        asked = [t for t in positions if (prompt, t) not in self._known]
+        unknown = [t for t in positions if (prompt, t) not in self._known]
         group = self.recorded.batch.rollouts.groups(prompt, prompt + 1)
         row_bytes = 8 * len(group) * int(self._engine.describe().get("vocabulary", 1 << 17))
         size = max(1, CHUNK_BYTES // row_bytes)
-        for first in range(0, len(asked), size):
-            self._ask(group, prompt, sorted(asked[first : first + size]))
+        for first in range(0, len(unknown), size):
+            self._ask(group, prompt, sorted(unknown[first : first + size]))
         return [self._known[prompt, t] for t in positions]
 
     def _ask(self, group: Rollouts, prompt: int, positions: list[int]) -> None:
@@ -165,11 +165,11 @@ class Model:
             self._known[prompt, t] = self._position(group, t, rows[here], softmax(logits[here]))
 
     def _position(self, group: Rollouts, t: int, rows: Any, probs: Any) -> dict[str, Any]:
-        """One position: the rows that reach it, `probs` (rows, V).
+        """The candidates at one position; `probs` (rows, V) of the rows that reach it.
 
-        Gives position (from 1), mean: the likeliest tokens of P_avg, rows: of each row that
-        reaches it those of p; each with p and the mean's. `recorded_gap` is the largest difference
-        between p of a sampled token here and as recorded.
+        `position` counts from 1; `mean` holds the likeliest tokens of P_avg, `rows` those of each
+        row's p. `recorded_gap` is the largest difference between p of a sampled token now and as
+        recorded.
         """
         mean = probs.mean(axis=0)
 

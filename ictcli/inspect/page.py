@@ -1,8 +1,7 @@
-"""Recorded groups as a self-contained page: no network, no other file, model text escaped.
+"""Recorded groups as one self-contained HTML file; model text is escaped.
 
-The group it opens at can be read without scripts: its tokens stand in the page, shaded and marked.
-`page.js` switches step, prompt, method and shading, and shows the token that is pointed at, from
-the data in the page.
+The first group needs no scripts: its tokens are in the HTML, shaded and marked. `page.js` switches
+step, prompt, method and shading, and shows the token pointed at, from the data in the page.
 """
 
 from __future__ import annotations
@@ -13,9 +12,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ictcli.inspect.bundle import question, shown
-from ictcli.inspect.target import MARK
-from ictcli.text import visible
+from ictcli.errors import UserError
+from ictcli.inspect.page_data import page_token, visible_lines
+from ictcli.runs import is_run
+from ictcli.text import figure, visible
+
+MARK = '<meta name="generator" content="ictcli inspect">'
+"""In the head of every page."""
+HEAD_BYTES = 1024
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 TITLES = {
@@ -32,9 +36,37 @@ HINT = (
 KINDS = {"correct": "✓", "wrong": "✗"}
 
 
+def check_target(path: Path) -> None:
+    """UserError where a page may not be written: over a folder, a device, a run's file, or a file
+    that is no such page."""
+    if path.is_dir():
+        raise UserError(
+            f"{path} is a folder, and --html takes a file.", f"--html {path}/group.html"
+        )
+    parent = next((parent for parent in path.parents if parent.exists()), None)
+    if parent is not None and not parent.is_dir():
+        raise UserError(f"{parent} is a file, not a folder.", "--html takes another place")
+    run = next((parent for parent in path.absolute().parents if is_run(parent)), None)
+    if run is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise UserError(
+            f"{path} lies in the run {run}, and does not end in .html.", "--html group.html"
+        )
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise UserError(f"{path} is no regular file.", "--html group.html")
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if MARK.encode() not in head:
+        raise UserError(
+            f"{path} is there already, and is no page that inspect wrote.",
+            "--html takes another name, or delete it first",
+        )
+
+
 def page(data: dict[str, Any], held: dict[str, Any]) -> str:
-    """The page that opens at one group, from the data of `Session.data`; `held`: what `bundle`
-    gives, the groups that one can switch to."""
+    """The page that opens at the group `data` (of `Session.data`); `held` (of `page_data`) has the
+    groups that one can switch to."""
     here = Path(__file__)
     title = f"Step {data['step']}, prompt {data['prompt']} of {data['prompts']}"
     source = visible(data["run"] or data["file"])
@@ -53,7 +85,7 @@ def page(data: dict[str, Any], held: dict[str, Any]) -> str:
         "<body>",
         f"<header><h1 id=title>{escape(title)}</h1><p class=from>{escape(source)}</p></header>",
         _question(data),
-        _controls(data, held),
+        _controls(data),
         f'<main id=group tabindex=0 aria-label="Rollouts of {escape(title)}">',
         *(_rollout(data, rollout) for rollout in data["rollouts"]),
         "</main>",
@@ -68,7 +100,7 @@ def page(data: dict[str, Any], held: dict[str, Any]) -> str:
 
 
 def _embedded(data: dict[str, Any], held: dict[str, Any]) -> str:
-    """JSON that no parser of HTML or script takes for anything else: pure ASCII, no < > &."""
+    """JSON that is safe inside HTML: pure ASCII without < > &."""
     titles = {name: TITLES[name] for name in _shadings(data)}
     text = json.dumps({**held, "titles": titles}, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -80,7 +112,7 @@ def _shadings(data: dict[str, Any]) -> list[str]:
 
 def _question(data: dict[str, Any]) -> str:
     problem = data["problem"]
-    prompt = question(problem["prompt"])
+    prompt = visible_lines(problem["prompt"])
     notes = _notes(data["notes"])
     return (
         f"<section class=question><pre id=question>{escape(prompt)}</pre>"
@@ -93,7 +125,7 @@ def _notes(sentences: Sequence[str]) -> str:
     return "".join(f"<p class=note>{escape(visible(sentence))}</p>" for sentence in sentences)
 
 
-def _controls(data: dict[str, Any], held: dict[str, Any]) -> str:
+def _controls(data: dict[str, Any]) -> str:
     methods = "".join(
         f"<option{' selected' if m['name'] == data['shown'] else ''}>{escape(m['name'])}</option>"
         for m in data["methods"]
@@ -145,40 +177,36 @@ def _rollout(data: dict[str, Any], rollout: dict[str, Any]) -> str:
     return (
         f'<article class="{escape(status)}"><h2><span class=n>{rollout["row"]}</span> '
         f"<span class=verdict>{KINDS.get(status, '?')} {escape(status)}{read}</span> "
-        f"<span>reward {_figure(rollout['reward'], 'g')}</span> "
-        f"<span>advantage {_figure(rollout['advantage'], '+.2f')}</span> "
+        f"<span>reward {figure(rollout['reward'], 'g')}</span> "
+        f"<span>advantage {figure(rollout['advantage'], '+.2f')}</span> "
         f"<span>{len(kept)} tokens{cut}, <span class=count>{sum(kept)}</span> kept</span></h2>"
         f'{reason}<p class=text data-row="{rollout["row"] - 1}">{tokens}</p></article>'
     )
 
 
 def _token(piece: str, share: float, *, keep: bool, t: int) -> str:
-    """One token: a line break stands behind its sign, spaces stay spaces."""
+    """One token; the sign of a line break is followed by a real one."""
     broken = "<br>" if piece.endswith("\n") else ""
     mark = " k" if keep else ""
     shade = min(1.0, max(0.0, share))
-    text = escape(shown(piece))
+    text = escape(page_token(piece))
     return f'<span class="t{mark}" data-t={t} style="--a:{shade:.3f}">{text}</span>{broken}'
 
 
 def _methods(data: dict[str, Any], held: dict[str, Any]) -> str:
     rows = "".join(
         f"<tr><td>{escape(m['name'])}<td>{escape(m['about'])}<td>{m['kept']}<td>{m['share']:.1%}"
-        f"<td>{_figure(m['overlap_with_trained'], '.2f')}</tr>"
+        f"<td>{figure(m['overlap_with_trained'], '.2f')}</tr>"
         for m in data["methods"]
     )
     absent = _notes([m["sentence"] for m in data["missing"]])
-    asked = data["candidates"]
-    weights = [f"Candidates: {asked['weights']}"] if asked else []
-    told = _notes([*weights, *held["told"]])
+    candidates = data["candidates"]
+    weights = [f"Candidates: {candidates['weights']}"] if candidates else []
+    notes = _notes([*weights, *held["told"]])
     return (
         "<section class=methods><table><caption>What each method keeps of these rollouts</caption>"
         "<thead><tr><th>method<th>which<th>kept here<th>share of the step"
         "<th>overlap with trained (Jaccard)"
         f"</thead><tbody id=methods>{rows}</tbody></table><div id=missing>{absent}</div>"
-        f"{told}</section>"
+        f"{notes}</section>"
     )
-
-
-def _figure(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)

@@ -16,11 +16,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import UserError
-from ictcli.inspect.candidates import Model, states
-from ictcli.inspect.choices import choices_of
-from ictcli.inspect.pieces import pieces
-from ictcli.inspect.record import find, read
-from ictcli.inspect.request import Session, places
+from ictcli.inspect.candidates import CandidateModel, saved_states
+from ictcli.inspect.detokenize import token_texts
+from ictcli.inspect.recorded import find_recordings, read_step
+from ictcli.inspect.selections import select_all
+from ictcli.inspect.session import Session, parse_places
 from ictcli.inspect.view import level
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
@@ -41,8 +41,8 @@ def data_of(source: Path, *methods: str, by: str | None = None, prompt: int = 1)
 
 def test_controls_are_asked_for_the_run_s_own_share(tmp_path: Path) -> None:
     record(tmp_path / "run", "method.keep=0.5")
-    recorded = read(find(tmp_path / "run"), 10)
-    found, _ = choices_of(recorded, ["ict", "random", "entropy20"])
+    recorded = read_step(find_recordings(tmp_path / "run"), 10)
+    found, _ = select_all(recorded, ["ict", "random", "entropy20"])
     shares = {one.name: one.kept.sum() / recorded.batch.rollouts.valid.sum() for one in found}
     assert shares["random"] == pytest.approx(0.5, abs=0.02)
     assert shares["entropy20"] == pytest.approx(0.2, abs=0.02)
@@ -167,7 +167,7 @@ def test_pieces_of_bytes_join_to_the_text(text: str) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     ids = tokenizer.encode(text).ids
-    found = pieces(ids, lambda some: tokenizer.decode(list(some), skip_special_tokens=False))
+    found = token_texts(ids, lambda some: tokenizer.decode(list(some), skip_special_tokens=False))
     assert len(found) == len(ids) and "".join(found) == text
 
 
@@ -181,11 +181,11 @@ def test_places_outside_the_group_are_refused(run: Path) -> None:
     session = Session(run)
     view, number = session.open(20, 1)
     lengths = view.recorded.batch.rollouts.lengths
-    assert places(view, number, ["2:3", "2:3"]) == [(1, 2)]
-    assert len(places(view, number, ["all"])) == lengths[:4].sum()
+    assert parse_places(view, number, ["2:3", "2:3"]) == [(1, 2)]
+    assert len(parse_places(view, number, ["all"])) == lengths[:4].sum()
     for wrong in ("0:1", "5:1", "1:0", f"1:{lengths[0] + 1}", "1", "x"):
         with pytest.raises(UserError):
-            places(view, number, [wrong])
+            parse_places(view, number, [wrong])
 
 
 # Candidates
@@ -215,12 +215,12 @@ def sampled(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 def test_the_weights_that_sampled_give_the_recorded_statistics(
     sampled: tuple[Path, Engine], step: int, kind: str
 ) -> None:
-    recorded = read(find(sampled[0]), step)
-    model = Model(recorded, None)
+    recorded = read_step(find_recordings(sampled[0]), step)
+    model = CandidateModel(recorded, None)
     rollouts = recorded.batch.rollouts
     found = model.at(1, range(int(rollouts.lengths[4:8].max())))
-    assert model.weights and model.weights.exact and model.weights.kind == kind
-    assert "weights that sampled" in model.weights.sentence
+    assert model.state and model.state.exact and model.state.kind == kind
+    assert "weights that sampled" in model.state.sentence
     for position in found:
         t = position["position"] - 1
         assert position["recorded_gap"] < 1e-4
@@ -236,7 +236,7 @@ def test_the_weights_that_sampled_give_the_recorded_statistics(
 def test_the_mean_is_that_of_the_rollouts_that_reach_the_position(
     sampled: tuple[Path, Engine],
 ) -> None:
-    recorded = read(find(sampled[0]), 2)
+    recorded = read_step(find_recordings(sampled[0]), 2)
     group = recorded.batch.rollouts.groups(2, 3)
     t = int(group.lengths.min())  # one has ended
     where = np.zeros(group.tokens.shape, dtype=bool)
@@ -244,7 +244,7 @@ def test_the_mean_is_that_of_the_rollouts_that_reach_the_position(
     logits = sampled[1].logits(group, where).astype(np.float64)
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     mean = probs.mean(axis=0)
-    found = Model(recorded, None).at(2, [t])[0]
+    found = CandidateModel(recorded, None).at(2, [t])[0]
     assert len(found["rows"]) == where.sum()
     for candidate in found["mean"]:
         assert candidate["mean"] == pytest.approx(mean[candidate["token"]], abs=1e-6)
@@ -260,19 +260,19 @@ def test_other_weights_are_named_plainly_and_the_nearest_are_taken(
         folder / "rollouts" / "step-000002.safetensors",
         folder / "rollouts" / "step-000009.safetensors",
     )
-    recorded = read(find(folder), 9)
-    assert [(s.kind, s.after) for s in states(recorded)] == [("checkpoint", 1), ("before", 0)]
-    assert "not by the weights that sampled" in states(recorded)[0].sentence
+    recorded = read_step(find_recordings(folder), 9)
+    assert [(s.kind, s.after) for s in saved_states(recorded)] == [("checkpoint", 1), ("before", 0)]
+    assert "not by the weights that sampled" in saved_states(recorded)[0].sentence
     (folder / "checkpoints" / "step-000001" / "weights.safetensors").write_bytes(b"torn")
-    assert Model(recorded, None).load().kind == "before"
-    given = Model(recorded, None, recorded.recipe.model).load()
+    assert CandidateModel(recorded, None).load().kind == "before"
+    given = CandidateModel(recorded, None, recorded.recipe.model).load()
     assert given.kind == "given" and not given.exact and recorded.recipe.model in given.sentence
 
 
 def test_without_any_model_candidates_are_refused(run: Path, tmp_path: Path) -> None:
     shutil.copy(run / "rollouts" / "step-000010.safetensors", tmp_path / "some.safetensors")
-    recorded = read(find(tmp_path / "some.safetensors"), 10)
+    recorded = read_step(find_recordings(tmp_path / "some.safetensors"), 10)
     with pytest.raises(UserError, match="No model") as refused:
-        Model(recorded, None).load()
+        CandidateModel(recorded, None).load()
     assert "--model" in refused.value.hint
     assert HOSTILE in recorded.batch.problems[0].prompt

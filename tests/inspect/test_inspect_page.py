@@ -13,10 +13,9 @@ import pytest
 from synthetic import HOSTILE, record
 
 from ictcli.errors import UserError
-from ictcli.inspect.bundle import bundle
-from ictcli.inspect.page import page
-from ictcli.inspect.request import Session
-from ictcli.inspect.target import check_target
+from ictcli.inspect.page import check_target, page
+from ictcli.inspect.page_data import page_data
+from ictcli.inspect.session import Session
 from ictcli.text import sign, visible
 
 VOID = {"meta", "br", "p", "td", "th", "tr"}  # may stay open
@@ -75,7 +74,7 @@ def data(session: Session) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def held(session: Session, data: dict[str, Any]) -> dict[str, Any]:
-    return bundle(session, session.open(20, 2)[0], data)
+    return page_data(session, session.open(20, 2)[0], data)
 
 
 def test_hostile_text_stays_text_and_nothing_is_fetched(
@@ -134,10 +133,10 @@ def test_a_page_stays_small_and_says_what_is_not_in_it(
 ) -> None:
     view, _ = session.open(20, 2)
     step = held["steps"][1]["bytes"]
-    one = bundle(session, view, data, limit=step + 10)
+    one = page_data(session, view, data, limit=step + 10)
     assert [found["step"] for found in one["steps"]] == [20]
     assert "Step 10 would make it too large" in " ".join(one["told"])
-    few = bundle(session, view, data, limit=10)
+    few = page_data(session, view, data, limit=10)
     assert [group["prompt"] for group in few["steps"][0]["groups"]] == [2]
     assert few["told"][0] == "This page holds prompt 2 of 3 of step 20."
     assert held["told"] == ["This page holds all 3 prompts of steps 10 and 20."]

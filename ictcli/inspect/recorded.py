@@ -1,4 +1,4 @@
-"""Finding and reading recorded rollouts: of a run, or one file that was taken out of it."""
+"""Finding and reading recorded rollouts, of a run or of one file taken out of it."""
 
 from __future__ import annotations
 
@@ -22,48 +22,48 @@ NAME = r"step-(\d+)\.safetensors"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where recorded rollouts lie."""
+class Recordings:
+    """The recorded steps of a run, or one file."""
 
     run: Path | None
-    """None: a file without its run."""
+    """None for a file outside its run."""
     steps: dict[int, Path]
-    """Every step recorded there, ascending."""
+    """Files by step, ascending."""
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedStep:
     """One recorded step."""
 
-    place: Place
+    recordings: Recordings
     step: int
     recipe: Recipe
-    """The run's; without one the defaults, with this batch's sizes."""
-    own: str | None
-    """The run's method; None where its recipe is not known."""
+    """The run's; without a run the defaults with this batch's sizes."""
+    run_method: str | None
+    """None where the run's recipe is not known."""
     batch: Batch
     kept: BoolArray
-    """(B, T), what the step was trained on."""
+    """(B, T) tokens that the step trained."""
     weights: FloatArray
     """(B, T)"""
     notes: tuple[str, ...]
-    """What a reader has to know, a sentence each."""
+    """Sentences for the reader."""
 
     @property
     def path(self) -> Path:
-        return self.place.steps[self.step]
+        return self.recordings.steps[self.step]
 
 
-def find(source: Path) -> Place:
-    """The recorded steps of a run folder, or a file with its neighbours. UserError where there are
-    none."""
+def find_recordings(source: Path) -> Recordings:
+    """The recorded steps of a run folder, or of a file and its neighbours. UserError where there
+    are none."""
     if source.is_file():
         folder = source.parent
         run = folder.parent if folder.name == "rollouts" and is_run(folder.parent) else None
         steps = dict(numbered(folder, NAME)) if run else {}
         if source.resolve() in {path.resolve() for path in steps.values()}:
-            return Place(run, steps)
-        return Place(None, {_described(source)["step"]: source})
+            return Recordings(run, steps)
+        return Recordings(None, {_load(source)[1]["step"]: source})
     if not source.is_dir():
         raise UserError(
             f"There is no run or file {source}.", "ictcli inspect RUN, or a file in RUN/rollouts"
@@ -80,35 +80,30 @@ def find(source: Path) -> Place:
             f"{source} has no recorded rollouts.",
             "record.rollouts_every=10 records them every 10 steps of a run",
         )
-    return Place(source, steps)
+    return Recordings(source, steps)
 
 
-def chosen_step(place: Place, source: Path, step: int | None) -> int:
-    """The step asked for; without one that of the file, or the last. UserError with those there
-    are."""
+def choose_step(recordings: Recordings, source: Path, step: int | None) -> int:
+    """`step`; if None, the step of the file `source`, or the last. UserError for a step that was
+    not recorded."""
     if step is None:
-        named = [number for number, path in place.steps.items() if path == source]
-        return named[0] if named else max(place.steps)
-    if step not in place.steps:
+        of_file = [number for number, path in recordings.steps.items() if path == source]
+        return of_file[0] if of_file else max(recordings.steps)
+    if step not in recordings.steps:
         raise UserError(
             f"No rollouts were recorded at step {step}.",
-            "recorded: " + ", ".join(str(number) for number in place.steps),
+            "recorded: " + ", ".join(str(number) for number in recordings.steps),
         )
     return step
 
 
-def read(place: Place, step: int) -> Recorded:
-    """Read one recorded step, with the recipe of its run. UserError for a file that is none."""
-    path = place.steps[step]
-    _described(path)
-    arrays, about = read_rollouts(path)
+def read_step(recordings: Recordings, step: int) -> RecordedStep:
+    """Read a recorded step and its run's recipe. UserError for a file that cannot be read."""
+    arrays, about = _load(recordings.steps[step])
     rollouts = Rollouts(
         prompts=tuple(tuple(prompt) for prompt in about["prompts"]),
         group=about["group"],
-        tokens=arrays["tokens"],
-        lengths=arrays["lengths"],
-        finished=arrays["finished"],
-        logp=arrays["logp"],
+        **{name: arrays[name] for name in ("tokens", "lengths", "finished", "logp")},
         stats={
             name.removeprefix("stats/"): values
             for name, values in arrays.items()
@@ -123,43 +118,36 @@ def read(place: Place, step: int) -> Recorded:
         rewards=arrays["rewards"],
         advantage=arrays["advantage"],
     )
-    recipe, own, notes = _recipe(place.run, rollouts, step)
+    recipe, run_method, notes = _recipe(recordings.run, rollouts, step)
     kept, weights = arrays["kept"].astype(bool), arrays["weights"]
-    return Recorded(place, step, recipe, own, batch, kept, weights, notes)
+    return RecordedStep(recordings, step, recipe, run_method, batch, kept, weights, notes)
 
 
-def _described(path: Path) -> dict[str, Any]:
-    """The description in a file of rollouts; UserError where there is none that can be read."""
+def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     try:
-        _, about = read_rollouts(path)
+        return read_rollouts(path)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path} is no file of recorded rollouts, or a damaged one.",
             "ictcli inspect RUN/rollouts/step-....safetensors, or another step with --step",
         ) from error
-    return about
 
 
-def _problem(found: dict[str, Any]) -> Problem:
-    return Problem(
-        str(found["id"]), found["prompt"], str(found["gold"]), tuple(found.get("choices") or ())
-    )
+def _problem(record: dict[str, Any]) -> Problem:
+    choices = tuple(record.get("choices") or ())
+    return Problem(str(record["id"]), record["prompt"], str(record["gold"]), choices)
 
 
-def _verdict(found: dict[str, Any]) -> Verdict:
-    return Verdict(
-        found["status"],
-        found.get("extracted") or "",
-        found.get("reason") or "",
-        found.get("score"),
-    )
+def _verdict(record: dict[str, Any]) -> Verdict:
+    extracted, reason = record.get("extracted") or "", record.get("reason") or ""
+    return Verdict(record["status"], extracted, reason, record.get("score"))
 
 
 def _recipe(
     run: Path | None, rollouts: Rollouts, step: int
 ) -> tuple[Recipe, str | None, tuple[str, ...]]:
-    """The run's recipe for this batch, and its method. A plugin that is gone is done without; where
-    that leaves no recipe, or there is no run, the defaults stand in."""
+    """The run's recipe with this batch's sizes, the run's method, and notes. Missing plugins are
+    skipped; without a readable recipe the defaults stand in."""
     sizes = {"prompts": len(rollouts.prompts), "group": rollouts.group}
     notes: list[str] = []
     model = ""

@@ -1,4 +1,4 @@
-"""Tokens as text: what each token adds to its rollout, and signs for what cannot be shown."""
+"""The text of each token of a rollout."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any, cast
 
 from ictcli.engine.models import locate, snapshot
 from ictcli.errors import UserError
-from ictcli.inspect.record import Recorded
+from ictcli.inspect.recorded import RecordedStep
 
 Decode = Callable[[Sequence[int]], str]
 
 
-def decoder(recorded: Recorded, model: str | None = None) -> Decode | None:
-    """The tokenizer's decoding of the run's model, or of `model`; None where there is none here.
+def decoder(recorded: RecordedStep, model: str | None = None) -> Decode | None:
+    """Decodes with the tokenizer of `model`, by default the run's; None where it is not on this
+    machine.
 
     A tokenizer.json is read without transformers, which takes seconds to import.
     """
@@ -33,40 +34,38 @@ def decoder(recorded: Recorded, model: str | None = None) -> Decode | None:
         return lambda ids: slow.decode(
             list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
-    except Exception:  # whatever a tokenizer that cannot be read raises: ids are shown instead
+    except Exception:  # a tokenizer that cannot be read raises anything; ids are shown instead
         return None
 
 
-def _tokenizer_folder(recorded: Recorded, model: str | None) -> Path | None:
-    run = recorded.place.run
+def _tokenizer_folder(recorded: RecordedStep, model: str | None) -> Path | None:
+    run = recorded.recordings.run
     if model is None and run and (run / "model" / "tokenizer.json").is_file():
         return run / "model"
-    named = model or recorded.recipe.model
-    if not named:
-        return None
     try:
-        return snapshot(locate(named).path)
+        name = model or recorded.recipe.model
+        return snapshot(locate(name).path) if name else None
     except UserError:
         if model is not None:
             raise
         return None
 
 
-def pieces(ids: Sequence[int], decode: Decode | None) -> list[str]:
-    """What each token adds to the text; joined they are the text.
+def token_texts(ids: Sequence[int], decode: Decode | None) -> list[str]:
+    """The text that each token adds; joined they are the whole text. Without a decoder: ids.
 
-    The last token of a character that several make up holds it whole, the others nothing. Without
-    a decoder a token is its id. A window of tokens is decoded at a time, as servers stream.
+    Of the tokens that make up one character, the last holds it and the others are empty. A window
+    of tokens is decoded at a time, as servers do to stream.
     """
     if decode is None:
         return [f"<{number}>" for number in ids]
-    found: list[str] = []
-    start = read = 0  # what is decoded again as context, and what is told already
+    texts: list[str] = []
+    start = read = 0  # decoded again as context; already returned
     for end in range(1, len(ids) + 1):
         before, now = decode(ids[start:read]), decode(ids[start:end])
         if len(now) > len(before) and (not now.endswith("\ufffd") or end == len(ids)):
-            found.append(now[len(before) :])
+            texts.append(now[len(before) :])
             start, read = read, end
         else:
-            found.append("")
-    return found
+            texts.append("")
+    return texts

@@ -1,0 +1,166 @@
+"""The groups in a page: the one it opens at, the step's other prompts, and other steps.
+
+After the shown step come whole steps, nearest first, while the page stays under PAGE_BYTES. A step
+too large for that alone gives the prompts nearest to the shown one. Numbers have four digits, as
+the page shows them; --json has them whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ictcli.errors import UserError
+from ictcli.inspect.session import Session
+from ictcli.inspect.view import View, group_data
+from ictcli.text import sign, visible
+
+PAGE_BYTES = 8 << 20
+"""About how much data a page holds. A step of 256 rollouts of 30 tokens takes about 0.45 MB."""
+DIGITS = 4
+Data = dict[str, Any]
+
+
+def page_data(session: Session, view: View, data: Data, limit: int = PAGE_BYTES) -> Data:
+    """The groups of a page that opens at `data` (of `Session.data`), by step and prompt.
+
+    `told` are sentences on what is in the page and what was left out. Steps that cannot be read
+    are left out.
+    """
+    first = _step(view, data["by"], limit, around=data["prompt"] - 1)
+    steps = {data["step"]: first}
+    room = limit - first["bytes"]
+    left_out: dict[int, str] = {}  # an error, or "" for a step that is too large
+    nearest = sorted(session.recordings.steps, key=lambda number: abs(number - data["step"]))
+    whole = _is_whole(first)
+    for number in nearest[1:]:
+        if not whole or room < first["bytes"]:
+            left_out[number] = ""
+            continue
+        try:
+            other, _ = session.open(number, None)
+        except UserError as error:
+            left_out[number] = error.message
+            continue
+        step = _step(other, data["by"], room, around=0)
+        whole = _is_whole(step)
+        if not whole:
+            left_out[number] = ""
+            continue
+        room -= step["bytes"]
+        steps[number] = step
+    ordered = [steps[number] for number in sorted(steps)]
+    return {
+        "start": {"step": data["step"], "prompt": data["prompt"]},
+        **{key: data[key] for key in ("by", "shown", "at", "candidates")},
+        "steps": ordered,
+        "told": _sentences(ordered, left_out),
+    }
+
+
+def _step(view: View, by: str, room: int, *, around: int) -> Data:
+    """A step's groups that fit into `room` bytes, at least one; those nearest to prompt `around`
+    (from 0) come first."""
+    groups: dict[int, Data] = {}
+    size = 0
+    about: Data = {}
+    for prompt in sorted(range(view.prompts), key=lambda number: abs(number - around)):
+        data = group_data(view, prompt, by)
+        about = about or data
+        group = _group(data)
+        size += len(json.dumps(group, separators=(",", ":")))
+        if groups and size > room:
+            break
+        groups[prompt] = group
+    return {
+        **{key: about[key] for key in ("step", "prompts", "tops")},
+        "methods": [
+            {k: v for k, v in method.items() if k != "kept"} for method in about["methods"]
+        ],
+        "missing": [missing["sentence"] for missing in about["missing"]],
+        "notes": [visible(note) for note in about["notes"]],
+        "groups": [groups[prompt] for prompt in sorted(groups)],
+        "bytes": size,
+    }
+
+
+def _is_whole(step: Data) -> bool:
+    return len(step["groups"]) == step["prompts"]
+
+
+def _group(data: Data) -> Data:
+    problem = data["problem"]
+    return {
+        "prompt": data["prompt"],
+        "question": visible_lines(problem["prompt"]),
+        "gold": visible(problem["gold"]),
+        "rollouts": [_rollout(rollout) for rollout in data["rollouts"]],
+    }
+
+
+def visible_lines(text: str) -> str:
+    """`visible`, but with the line breaks."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def page_token(piece: str) -> str:
+    """A token as the page writes it: `sign`, but spaces stay spaces."""
+    return piece if piece and not piece.strip(" ") else sign(piece)
+
+
+def _rollout(rollout: Data) -> Data:
+    kept, weights = rollout["kept"], rollout["weights"]
+    unchanged = ("row", "verdict", "reward", "advantage", "finished", "tokens")
+    return {
+        **{key: rollout[key] for key in unchanged},
+        "extracted": visible(rollout["extracted"]),
+        "reason": visible(rollout["reason"]),
+        "pieces": [page_token(piece) for piece in rollout["pieces"]],
+        "stats": {name: _short(values) for name, values in rollout["stats"].items()},
+        "regime": "".join({"R_H": "H", "R_L": "L", None: "-"}[r] for r in rollout["regime"]),
+        "kept": {name: "".join("01"[k] for k in marks) for name, marks in kept.items()},
+        "weights": {name: _weights(weights[name], kept[name]) for name in kept},
+    }
+
+
+def _weights(values: Sequence[float | None], kept: Sequence[bool]) -> float | list[Any] | None:
+    """One number if all kept tokens have that weight and the others none, else all weights."""
+    inside = {value for value, keep in zip(values, kept, strict=True) if keep}
+    outside = {value for value, keep in zip(values, kept, strict=True) if not keep}
+    if len(inside) <= 1 and outside <= {0.0}:
+        return _short(list(inside))[0] if inside else 0
+    return _short(values)
+
+
+def _short(values: Sequence[float | None]) -> list[float | None]:
+    return [v if v is None else float(f"{v:.{DIGITS}g}") if v % 1 else int(v) for v in values]
+
+
+def _sentences(steps: Sequence[Data], left_out: dict[int, str]) -> list[str]:
+    cut = next((step for step in steps if not _is_whole(step)), None)
+    if cut:
+        numbers = [group["prompt"] for group in cut["groups"]]
+        part = f"prompts {numbers[0]} to {numbers[-1]}" if numbers[1:] else f"prompt {numbers[0]}"
+        held = f"{part} of {cut['prompts']} of step {cut['step']}"
+    else:
+        prompts = steps[0]["prompts"]
+        part = f"all {prompts} prompts" if prompts > 1 else "the one prompt"
+        held = f"{part} of {_name_steps([step['step'] for step in steps])}"
+    sentences = [f"This page holds {held}."]
+    large = sorted(number for number, error in left_out.items() if not error)
+    if large or cut:
+        also = f"{_name_steps(large).capitalize()} would make it too large. " if large else ""
+        options = " and ".join(["--step"] * bool(large) + ["--prompt"] * bool(cut))
+        sentences.append(f"{also}Another {options} writes a page of those.")
+    errors = sorted((number, error) for number, error in left_out.items() if error)
+    return sentences + [f"Step {n} is not in it: {visible(error)}" for n, error in errors]
+
+
+def _name_steps(steps: Sequence[int]) -> str:
+    """`step 5`, `steps 5, 10 and 15`; of many the first and the last."""
+    if len(steps) == 1:
+        return f"step {steps[0]}"
+    if len(steps) > 6:
+        return f"{len(steps)} steps from {steps[0]} to {steps[-1]}"
+    return f"steps {', '.join(map(str, steps[:-1]))} and {steps[-1]}"

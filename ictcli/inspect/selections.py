@@ -1,0 +1,100 @@
+"""What each method keeps of the same rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ictcli.algorithm.advantages import group_advantage
+from ictcli.algorithm.methods import Method, find_method
+from ictcli.algorithm.shares import beside
+from ictcli.inspect.recorded import RecordedStep
+from ictcli.train.step import Plan, select
+from ictcli.types import ROW_STATS, BoolArray, FloatArray
+
+USUAL = ("ict", "entropy20", "stapo", "random")
+TRAINED = "trained"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The tokens that a method keeps of a step, and their weights, (B, T) each."""
+
+    name: str
+    about: str
+    kept: BoolArray
+    weights: FloatArray
+    trained: bool = False
+    """Whether the step was trained on it."""
+
+
+@dataclass(frozen=True)
+class MissingStatistics:
+    """The statistics that a method needs and the run did not record."""
+
+    name: str
+    statistics: tuple[str, ...]
+
+    @property
+    def hint(self) -> str:
+        wanted = self.statistics == ("uniqueness",)
+        return f"{'record.uniqueness=true' if wanted else f'method={self.name}'} records it"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.name} needs {' and '.join(self.statistics)}, not recorded: {self.hint}"
+
+
+def select_all(
+    recorded: RecordedStep, names: Sequence[str] = ()
+) -> tuple[list[Selection], list[MissingStatistics]]:
+    """What was trained, first, and what each method would have kept after its dense warm-up.
+
+    Asks the methods `names`, by default the run's and the usual ones. Each selects as the trainer
+    does: on the whole batch with the run's mini-batches, keep, scope and seed. A run's method that
+    selects what was trained appears once. UserError for an unknown method.
+    """
+    run_method = recorded.run_method
+    default = (run_method, *USUAL) if run_method else USUAL
+    methods = [find_method(name) for name in dict.fromkeys(names or default)]
+    selections: list[Selection] = []
+    missing: list[MissingStatistics] = []
+    for method in methods:
+        plan = _plan(recorded, method)
+        if isinstance(plan, MissingStatistics):
+            missing.append(plan)
+            continue
+        same = method.name == run_method and np.array_equal(plan.kept, recorded.kept)
+        weights = recorded.weights if same else plan.weights
+        about = "as it was trained" if same else "on the same rollouts"
+        selections.append(Selection(method.name, about, plan.kept, weights, trained=same))
+    if not any(selection.trained for selection in selections):
+        about, recipe = "what was trained", recorded.recipe
+        if run_method and recipe.rule.dense_warmup and recorded.step <= recipe.warmup:
+            about += f": every token, in {run_method}'s dense warm-up of {recipe.warmup} steps"
+        trained = Selection(TRAINED, about, recorded.kept, recorded.weights, trained=True)
+        selections.insert(0, trained)
+    return sorted(selections, key=lambda selection: not selection.trained), missing
+
+
+def _plan(recorded: RecordedStep, method: Method) -> Plan | MissingStatistics:
+    batch, recipe = recorded.batch, recorded.recipe
+    absent = [name for name in (*method.wants, *ROW_STATS) if name not in batch.rollouts.stats]
+    if absent:
+        return MissingStatistics(method.name, tuple(absent))
+    if method.name != recorded.run_method:
+        scaled = method.scaled_advantage
+        batch = replace(batch, advantage=group_advantage(batch.rewards, recipe.group, scale=scaled))
+        recipe = recipe.model_copy(update={"method": beside(recipe.method, method.name)})
+    try:
+        return select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
+    except KeyError as error:  # a plugin that uses a statistic it does not name
+        return MissingStatistics(method.name, (str(error.args[0]),))
+
+
+def overlap(a: BoolArray, b: BoolArray) -> float | None:
+    """Jaccard overlap of two masks; None where both are empty."""
+    either = int((a | b).sum())
+    return int((a & b).sum()) / either if either else None
