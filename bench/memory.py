@@ -1,12 +1,12 @@
-"""The memory plan of `ictcli train --dry-run` against what the engines take.
+"""The memory estimate of `ictcli train --dry-run` beside what the engines take.
 
     pip install -e ".[mlx,torch]"
     python bench/memory.py [--engine torch] [NAME ...]
 
-Random Qwen2 models; peaks over sampling, evaluating (other rows, no statistics) and one optimiser
-update, each behind a warm-up: of MLX's allocator, or of the resident set of a fresh process on
-Linux, whose mark is set back before each (torch on a CPU). What the plan's constants were set by:
-a ratio within 0.8 and 1.2 is what is aimed at.
+Random Qwen2 models; the peaks of sampling, evaluating (other rows, no statistics) and one optimiser
+update, each after a warm-up. For MLX the peak is its allocator's; for torch on a CPU it is the
+resident set of a fresh process on Linux, whose high-water mark is reset before each phase. The
+constants of `backends/*/plan.py` were set by this; the aim is a ratio between 0.8 and 1.2.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ import numpy as np
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import build_engine
-from ictcli.planning.peaks import Plan, plan
-from ictcli.planning.shapes import read_shape
+from ictcli.engine.shape import read_shape
+from ictcli.planning.estimate import MemoryEstimate, estimate_memory
 from ictcli.recipe import Recipe, check
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import Sampling
@@ -153,17 +153,17 @@ def make_model(
     return folder
 
 
-def make_recipe(folder: Path, engine_name: str, given: Table) -> Recipe:
-    """A recipe that keeps 10 % of the tokens, on the CPU, unless `given` says otherwise."""
+def make_recipe(folder: Path, engine_name: str, settings: Table) -> Recipe:
+    """A recipe that keeps 10 % of the tokens, on the CPU, unless `settings` say otherwise."""
     engine = {"backend": engine_name, "device": "cpu"}
-    engine |= {key: value for key, value in given.items() if key in ENGINE}
-    rest = {key: value for key, value in given.items() if key not in ENGINE}
+    engine |= {key: value for key, value in settings.items() if key in ENGINE}
+    rest = {key: value for key, value in settings.items() if key not in ENGINE}
     fixed = {"model": str(folder), "task": "chain", "method": "ict", "steps": 1, "engine": engine}
     return check(fixed | {"eval": {"problems": 2, "n": 4}} | rest, "bench")
 
 
 def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
-    """Peak bytes of each phase of a plan: prompts of one length, responses that never end."""
+    """Peak bytes of each phase, with prompts of one length and responses that never end."""
     engine: Any = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
     highest = of_mlx if recipe.engine.backend == "mlx" else of_process
     if recipe.kl > 0:
@@ -182,7 +182,7 @@ def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
     def update() -> None:
         engine.update(rollouts, weights, advantage, recipe.objective, 1e-6)
 
-    update()  # what AdamW holds is made by its first step
+    update()  # AdamW allocates its moments in the first step
     prompts = [prompt] * recipe.prompts
     return {
         "sampling": peak(lambda: engine.generate(prompts, recipe.group, sampling, 1, wanted)),
@@ -207,23 +207,23 @@ def of_mlx(engine: Any, work: Callable[[], object]) -> int:
 
 def of_process(engine: Any, work: Callable[[], object]) -> int:
     """The peak of this process's resident set."""
-    Path("/proc/self/clear_refs").write_text("5")  # the mark begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the mark
     work()
-    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
+    mark = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert mark is not None
+    return int(mark[1]) * 1024
 
 
-def in_a_process_of_its_own(folder: Path, given: Table, prompt_tokens: int) -> dict[str, int]:
+def measure_in_process(folder: Path, settings: Table, prompt_tokens: int) -> dict[str, int]:
     """`measure` on PyTorch, in a process that has done nothing else."""
-    told = json.dumps([str(folder), given, prompt_tokens])
-    command = [sys.executable, __file__, "--measure", told]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(ended.stdout.splitlines()[-1])
+    arguments = json.dumps([str(folder), settings, prompt_tokens])
+    command = [sys.executable, __file__, "--measure", arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def show(name: str, planned: Plan, measured: dict[str, int]) -> float:
-    """Print a case; gives its ratio furthest from 1."""
+def show(name: str, planned: MemoryEstimate, measured: dict[str, int]) -> float:
+    """Print a case; returns its ratio furthest from 1."""
     ratios = {phase: planned.peak(phase) / took for phase, took in measured.items()}
     print(f"{name}: {planned.shape.parameters:,} parameters, {planned.trained:,} trained")
     for phase, took in measured.items():
@@ -240,26 +240,26 @@ def main() -> None:
     parser.add_argument("--engine", choices=("mlx", "torch"), default="mlx")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES | TORCH_CASES))
-    asked = parser.parse_args()
-    if asked.measure:
-        folder, given, prompt_tokens = json.loads(asked.measure)
-        print(json.dumps(measure(make_recipe(Path(folder), "torch", given), prompt_tokens)))
+    options = parser.parse_args()
+    if options.measure:
+        folder, settings, prompt_tokens = json.loads(options.measure)
+        print(json.dumps(measure(make_recipe(Path(folder), "torch", settings), prompt_tokens)))
         return
-    cases, worst = TORCH_CASES if asked.engine == "torch" else CASES, list[float]()
-    for name in asked.names or cases:
-        sizes, given, prompt_tokens = cases[name]
+    cases, worst = TORCH_CASES if options.engine == "torch" else CASES, list[float]()
+    for name in options.names or cases:
+        sizes, settings, prompt_tokens = cases[name]
         with tempfile.TemporaryDirectory() as temporary:
-            folder = make_model(Path(temporary), asked.engine, **sizes)
-            recipe = make_recipe(folder, asked.engine, given)
-            planned = plan(recipe, read_shape(temporary), device="cpu", prompt=prompt_tokens)
-            if asked.engine == "torch":
-                took = in_a_process_of_its_own(folder, given, prompt_tokens)
+            folder = make_model(Path(temporary), options.engine, **sizes)
+            recipe = make_recipe(folder, options.engine, settings)
+            planned = estimate_memory(recipe, read_shape(temporary), prompt_tokens)
+            if options.engine == "torch":
+                took = measure_in_process(folder, settings, prompt_tokens)
             else:
                 took = measure(recipe, prompt_tokens)
             worst.append(show(name, planned, took))
         gc.collect()  # a model refers to itself
     print(f"\nratios from {min(worst):.2f} to {max(worst):.2f} (the worst of each)")
-    print(f"{asked.engine} {version(asked.engine)}, python {sys.version.split()[0]}, on a CPU")
+    print(f"{options.engine} {version(options.engine)}, python {sys.version.split()[0]}, on a CPU")
 
 
 if __name__ == "__main__":

@@ -43,9 +43,11 @@ def command(
     ictcli train quickstart method=grpo seed=1 steps=200
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
-    from ictcli.console import examples, narrate, plan, report, watcher
-    from ictcli.planning.advice import look_ahead
-    from ictcli.planning.check import check
+    from ictcli.console import narrate, report, watcher
+    from ictcli.console.plan import examples, plan
+    from ictcli.planning.advice import check_memory
+    from ictcli.planning.machine import memory_limit
+    from ictcli.planning.preflight import preflight
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
     from ictcli.train.launch import launch
@@ -58,12 +60,12 @@ def command(
     if memory and not dry_run:
         raise click.UsageError("--memory plans, and goes with --dry-run.")
     if dry_run:
-        for note in check(resolved):
+        for note in preflight(resolved):
             narrate(f"note: {note}")
-        outlook = look_ahead(resolved, memory or 0.0)
+        estimated = check_memory(resolved, memory_limit(resolved.engine, memory or 0.0))
         if not as_json:
             click.echo(to_toml(resolved), nl=False)
-        plan(resolved, outlook, as_json=as_json)
+        plan(resolved, estimated, as_json=as_json)
         if not as_json:
             examples(resolved)
         return

@@ -16,23 +16,17 @@ from ictcli.console.live import LiveWatcher
 from ictcli.console.plain import PlainWatcher, narrate
 from ictcli.console.results import EvalProgress, evaluations
 from ictcli.console.table import rows, table
-from ictcli.errors import UserError
 from ictcli.evaluation.tables import interval
-from ictcli.planning.advice import Outlook
 from ictcli.recipe import Recipe
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.custom import is_custom
-from ictcli.tasks.prepare import prepare
-from ictcli.train.step import mini_batches
 from ictcli.train.watcher import RunWatcher
 
 __all__ = [
     "EvalProgress",
     "PlainWatcher",
     "evaluations",
-    "examples",
     "narrate",
-    "plan",
     "report",
     "rows",
     "table",
@@ -46,59 +40,6 @@ def watcher(recipe: Recipe, folder: Path, *, live: bool = True) -> RunWatcher:
     if live and err.is_terminal and not err.is_dumb_terminal:
         return LiveWatcher(recipe, folder)
     return PlainWatcher(recipe, folder)
-
-
-def plan(recipe: Recipe, outlook: Outlook | None = None, *, as_json: bool = False) -> None:
-    """What a run will do and, where `outlook` says so, the memory it takes by part, on stderr; or
-    both as JSON on stdout."""
-    rollouts = recipe.prompts * recipe.group
-    updates = len(list(mini_batches(recipe))) * recipe.update.epochs
-    if as_json:
-        found = {
-            "recipe": recipe.model_dump(mode="json", exclude_none=True),
-            "rollouts_per_step": rollouts,
-            "updates_per_step": updates,
-            "memory": outlook.json() if outlook else None,
-        }
-        print(json.dumps(found, indent=2))
-        return
-    narrate(
-        f"\nplan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
-        f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
-        f"response tokens a step), "
-        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.rule.name}."
-    )
-    if outlook is None:
-        return
-    if made := outlook.plan:
-        guess = "" if made.shape.kind == "qwen2" else f" (an estimate: {made.shape.kind})"
-        narrate(
-            f"\nmemory: {made.shape.parameters:,} parameters{guess}, {made.trained:,} of them "
-            f"trained, {made.tokens:,} tokens a step; prompts of {made.prompt} tokens and full "
-            "responses are assumed.\n\n"
-            f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in made.phases)
-        )
-        names = dict.fromkeys(name for parts in made.phases.values() for name in parts)
-        body = {name: [parts.get(name, 0) for parts in made.phases.values()] for name in names}
-        body["peak"] = [made.peak(phase) for phase in made.phases]
-        for name, sizes in body.items():
-            if any(sizes):
-                shown = (f"{size / 2**30:.2f}" if size else "" for size in sizes)
-                narrate(f"{name:22}" + "".join(f"{size:>12}" for size in shown))
-    narrate(f"\n{outlook.sentence}")
-
-
-def examples(recipe: Recipe) -> None:
-    """The examples that prompt.shots draws, on stderr; a sentence where the data is not here."""
-    if not recipe.prompt.shots:
-        return
-    try:
-        drawn = prepare(recipe)[0].prompt.examples
-    except UserError as error:
-        narrate(f"\nexamples: they cannot be shown. {error.message} ({error.hint})")
-        return
-    for number, example in enumerate(drawn, 1):
-        narrate(f"\nexample {number}: {example.prompt}\n{example.response}")
 
 
 def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:

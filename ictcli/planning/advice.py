@@ -1,4 +1,4 @@
-"""Whether a run fits into memory and, where it does not, the settings that make it."""
+"""Whether a run fits into memory and, where it does not, the settings that make it fit."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ictcli.engine import choose_backend
+from ictcli.engine.shape import read_shape
+from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import CHUNK
-from ictcli.planning import auto
-from ictcli.planning.machine import Room, device_of, room
-from ictcli.planning.peaks import PROMPT_TOKENS, Plan, plan
-from ictcli.planning.shapes import read_shape
+from ictcli.planning.estimate import (
+    PROMPT_TOKENS,
+    MemoryEstimate,
+    estimate_memory,
+    resolve_micro_batch,
+)
+from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.recipe import Recipe
 
 Change = tuple[str, str, Any]
@@ -20,119 +25,128 @@ Change = tuple[str, str, Any]
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """A plan, where one can be made, what there is room for, and a sentence on both, or on why
-    there is no plan."""
+class MemoryCheck:
+    """An estimate held against a memory limit, and a sentence on both."""
 
-    plan: Plan | None
+    estimate: MemoryEstimate | None
+    """None where the sentence says why there is none."""
     sentence: str
-    room: Room | None = None
+    limit: MemoryLimit | None = None
+    """None where it is not known."""
     changes: tuple[Change, ...] = ()
-    """Of the recipe's keys, that would make it fit."""
+    """Changes to the recipe that would make it fit."""
 
     @property
     def fits(self) -> bool | None:
-        """None where it cannot be said."""
-        if self.plan is None or self.room is None or not self.room.size:
+        """None where it is not known."""
+        if self.estimate is None or self.limit is None:
             return None
-        return self.plan.peak() <= self.room.size
+        return self.estimate.peak() <= self.limit.size
 
     def json(self) -> dict[str, Any]:
-        """As `--dry-run --json` gives it."""
-        known = self.room if self.room and self.room.size else None
+        """As `--dry-run --json` prints it."""
         return {
-            "plan": self.plan.json() if self.plan else None,
+            "plan": self.estimate.json() if self.estimate else None,
             "fits": self.fits,
-            "limit_bytes": round(known.size) if known else None,
-            "limit": known.named if known else None,
+            "limit_bytes": round(self.limit.size) if self.limit else None,
+            "limit": self.limit.name if self.limit else None,
             "changes": {f"{table}.{key}": value for table, key, value in self.changes},
             "sentence": self.sentence,
         }
 
 
-def look_ahead(
-    recipe: Recipe, memory: float = 0.0, here: Room | None = None, prompt: int = PROMPT_TOKENS
-) -> Outlook | None:
-    """What the memory of a run comes to, on a machine of `memory` GiB, in the room that is `here`,
-    or else on this machine, with prompts of `prompt` tokens; None where the backend is not ours.
-    Imports no engine, and never fails: a plan is a courtesy."""
-    if choose_backend(recipe.engine.backend) not in ("mlx", "torch"):
-        return None
+def check_memory(
+    recipe: Recipe, limit: MemoryLimit | None = None, prompt: int = PROMPT_TOKENS
+) -> MemoryCheck:
+    """Estimate a run's memory for prompts of `prompt` tokens and compare it with `limit`, by
+    default this machine's. Imports no engine and does not fail: where the memory is not known, the
+    sentence says why."""
+    try:
+        memory_model(choose_backend(recipe.engine.backend))
+    except UserError as error:
+        return MemoryCheck(None, error.message)
     try:
         shape = read_shape(recipe.model)
     except UserError as error:
         reason = error.message + (f" ({error.hint})" if error.hint else "")
-        return Outlook(None, f"The plan of memory needs the model's config.json. {reason}")
+        return MemoryCheck(None, f"The plan of memory needs the model's config.json. {reason}")
     if (shape.bits or recipe.engine.load_in_4bit) and not recipe.adapters:
-        return Outlook(None, "Packed weights cannot be trained; adapter.kind=lora can be planned.")
-    here = here or room(recipe.engine, memory)
-    recipe = auto.resolved(recipe, here, shape, prompt)
-    made = plan(recipe, shape, device=device_of(recipe.engine), prompt=prompt)
-    if not here.size:
-        return Outlook(made, "")
-    changes, better = remedies(recipe, made, here.size)
-    sentence = verdict(made, here, changes, better)
-    return Outlook(made, sentence, here, tuple(changes))
+        sentence = "Packed weights cannot be trained; adapter.kind=lora can be planned."
+        return MemoryCheck(None, sentence)
+    limit = limit or memory_limit(recipe.engine)
+    recipe = resolve_micro_batch(recipe, limit, shape, prompt)
+    estimate = estimate_memory(recipe, shape, prompt)
+    if not limit.size:
+        return MemoryCheck(estimate, "")
+    changes, better = remedies(recipe, estimate, limit.size)
+    sentence = verdict(estimate, limit, changes, better)
+    return MemoryCheck(estimate, sentence, limit, tuple(changes))
 
 
-def verdict(made: Plan, here: Room, changes: list[Change], better: Plan) -> str:
-    """Whether it fits and, if not, what would make it."""
-    most = f"{_gib(made.peak())} at most, and the limit is {_gib(here.size)} ({here.named})"
-    if made.peak() <= here.size:
-        return f"It fits: {most}."
+def verdict(
+    estimate: MemoryEstimate, limit: MemoryLimit, changes: list[Change], better: MemoryEstimate
+) -> str:
+    """Whether it fits and, if not, what would make it fit."""
+    sizes = f"{_gib(estimate.peak())} at most, and the limit is {_gib(limit.size)} ({limit.name})"
+    if estimate.peak() <= limit.size:
+        return f"It fits: {sizes}."
     if not changes:
-        return f"It does not fit: {most}. It takes a smaller model."
-    told = [_told(change) for change in changes]
-    told = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
-    fits = better.peak() <= here.size
-    comes = f"it is {_gib(better.peak())}" + ("" if fits else ": it takes a smaller model")
-    return f"It does not fit: {most}. {'With' if fits else 'Even with'} {told} {comes}."
+        return f"It does not fit: {sizes}. It takes a smaller model."
+    settings = [f"{table}.{key}={str(value).lower()}" for table, key, value in changes]
+    listed = " and ".join(filter(None, [", ".join(settings[:-1]), settings[-1]]))
+    fits = better.peak() <= limit.size
+    begin, end = ("With", ".") if fits else ("Even with", ": it takes a smaller model.")
+    return f"It does not fit: {sizes}. {begin} {listed} it is {_gib(better.peak())}{end}"
 
 
 def _gib(size: float) -> str:
     return f"{size / 2**30:.2f} GiB"
 
 
-def remedies(recipe: Recipe, made: Plan, limit: float) -> tuple[list[Change], Plan]:
-    """The changes that bring a run under the limit, and the plan with them: first those that change
-    no result, then those that change what is trained, and each as little as it takes. Where none
-    suffice, those that bring it nearest."""
-    if made.peak() <= limit:
-        return [], made
-    ladders, device = _ladders(recipe, made), device_of(recipe.engine)
+def remedies(
+    recipe: Recipe, estimate: MemoryEstimate, limit: float
+) -> tuple[list[Change], MemoryEstimate]:
+    """The changes that bring a run under `limit` bytes, and the estimate with them.
 
-    def tried(changes: list[Change | None]) -> Plan:
+    Settings that change no result are tried before those that change what is trained, and each is
+    changed as little as needed. Where none suffice: those that bring the run nearest.
+    """
+    if estimate.peak() <= limit:
+        return [], estimate
+    ladders = _ladders(recipe, estimate)
+
+    def with_changes(changes: list[Change | None]) -> MemoryEstimate:
         changed = recipe
         for table, key, value in filter(None, changes):
             inner = getattr(changed, table).model_copy(update={key: value})
             changed = changed.model_copy(update={table: inner})
-        return plan(changed, made.shape, device=device, prompt=made.prompt)
+        return estimate_memory(changed, estimate.shape, estimate.prompt)
 
     chosen: list[Change | None] = [None] * len(ladders)
     for i, ladder in enumerate(ladders):
         chosen[i] = ladder[-1]
-        if tried(chosen).peak() <= limit:
+        if with_changes(chosen).peak() <= limit:
             break
-    enough = max(limit, tried(chosen).peak())
+    enough = max(limit, with_changes(chosen).peak())
     for i in reversed(range(len(ladders))):  # take back what is not needed
         for milder in ladders[i]:
-            rest = [*chosen[:i], milder, *chosen[i + 1 :]]
-            if chosen[i] is not None and tried(rest).peak() <= enough:
-                chosen = rest
+            changes = [*chosen[:i], milder, *chosen[i + 1 :]]
+            if chosen[i] is not None and with_changes(changes).peak() <= enough:
+                chosen = changes
                 break
-    return [change for change in chosen if change], tried(chosen)
+    return [change for change in chosen if change], with_changes(chosen)
 
 
-def _ladders(recipe: Recipe, made: Plan) -> list[list[Change | None]]:
-    """For each setting, in the order they are tried, what it may be: as it is, then ever less."""
-    lora = recipe.adapters is not None
-    packed = made.shape.bits > 0 or recipe.engine.load_in_4bit
-    packs = choose_backend(recipe.engine.backend) == "mlx" or device_of(recipe.engine) == "cuda"
-    rows = min(recipe.engine.rows, max(recipe.prompts * recipe.group, CHUNK * recipe.eval.n))
-    one = made.prompt + recipe.max_tokens
+def _ladders(recipe: Recipe, estimate: MemoryEstimate) -> list[list[Change | None]]:
+    """The settings in the order they are tried, each as it is (None), then ever smaller."""
+    engine, lora = recipe.engine, recipe.adapters is not None
+    packed = estimate.shape.bits > 0 or engine.load_in_4bit
+    packs = device_of(engine) in memory_model(choose_backend(engine.backend)).PACKS_ON
+    rows = min(engine.rows, max(recipe.prompts * recipe.group, CHUNK * recipe.eval.n))
+    row = estimate.prompt + recipe.max_tokens
     return [
         [None, ("engine", "gradient_checkpointing", True)],
-        [None, *_halves("micro_tokens", recipe.engine.micro_tokens, one)],
+        [None, *_halves("micro_tokens", engine.micro_tokens, row)],
         [None, *_halves("rows", rows, recipe.group)],
         [None, *([] if lora else [("adapter", "kind", "lora")])],
         [None, *([("engine", "load_in_4bit", True)] if packs and not packed else [])],
@@ -142,8 +156,3 @@ def _ladders(recipe: Recipe, made: Plan) -> list[list[Change | None]]:
 def _halves(key: str, value: int, least: int) -> Iterator[Change]:
     while (value := value // 2) >= least:
         yield "engine", key, value
-
-
-def _told(change: Change) -> str:
-    table, key, value = change
-    return f"{table}.{key}={str(value).lower()}"

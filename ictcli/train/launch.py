@@ -14,10 +14,9 @@ from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import encodable, write_json
-from ictcli.planning.advice import look_ahead
-from ictcli.planning.auto import choose
-from ictcli.planning.machine import Room, device_of, room
-from ictcli.planning.peaks import PROMPT_TOKENS
+from ictcli.planning.advice import check_memory
+from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens, with_engine
+from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of, recipe_hash
@@ -41,21 +40,14 @@ def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def on_device(recipe: Recipe, device: str) -> Recipe:
-    """The recipe with its engine's device named, for a plan: auto is a guess before there is an
-    engine."""
-    engine = recipe.engine.model_copy(update={"device": device})
-    return recipe.model_copy(update={"engine": engine})
-
-
 def warn_if_tight(
-    recipe: Recipe, here: Room, say: Callable[[str], None], prompt: int = PROMPT_TOKENS
+    recipe: Recipe, limit: MemoryLimit, say: Callable[[str], None], prompt: int = PROMPT_TOKENS
 ) -> None:
-    """Say so where the plan exceeds what there is: a process that the system ends for its memory
-    cannot say anything any more."""
-    outlook = look_ahead(recipe, here=here, prompt=prompt)
-    if outlook is not None and outlook.fits is False:
-        say(f"The plan of memory: {outlook.sentence}")
+    """Warn where the memory estimate exceeds the limit: a process that the system ends for its
+    memory cannot say so itself."""
+    memory = check_memory(recipe, limit, prompt)
+    if memory.fits is False:
+        say(f"The plan of memory: {memory.sentence}")
 
 
 @contextlib.contextmanager
@@ -124,11 +116,12 @@ def launch(
         began = recorded or {}
         hashed = recipe_hash(run.folder)
         check_recipe(run.folder, began.get("recipe_sha256", hashed), hashed, "the run began")
-        here = room(on_device(recipe, "cpu").engine)  # before the model takes of it
+        limit = memory_limit(with_engine(recipe, device="cpu").engine)  # before loading the model
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
-        planned = on_device(recipe, str(engine.describe().get("device", recipe.engine.device)))
+        device = str(engine.describe().get("device", recipe.engine.device))
+        planned = with_engine(recipe, device=device)
         if device_of(planned.engine) == "cuda":
-            here = room(planned.engine)
+            limit = memory_limit(planned.engine)
         option, adapters = "engine.backend=", recipe.adapters is not None
         if note := check_engine(run.folder, began, engine, adapters=adapters, option=option):
             watch.warned(note)
@@ -141,9 +134,10 @@ def launch(
         # or refuse now
         ids = encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)
         longest = max(map(len, ids), default=PROMPT_TOKENS)
-        chosen = choose(planned, began.get("micro_tokens"), watch.warned, here, longest)
+        recorded_tokens = began.get("micro_tokens")
+        chosen = choose_micro_tokens(planned, recorded_tokens, watch.warned, limit, longest)
         engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
-        warn_if_tight(planned, here, watch.warned, longest)
+        warn_if_tight(planned, limit, watch.warned, longest)
         model = identity_of(recipe.model, recipe.engine)
         data = described(recipe, task, heldout(recipe, task))
         if recorded is None:  # a resumed run keeps the first one's

@@ -1,4 +1,4 @@
-"""A dry run refuses what a run would, and plans with what is known of the prompts."""
+"""A dry run refuses what a run would, and uses what is known of the prompts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ictcli.errors import UserError
-from ictcli.planning.advice import look_ahead
-from ictcli.planning.check import check
-from ictcli.planning.machine import room
+from ictcli.planning.advice import check_memory
+from ictcli.planning.machine import memory_limit
+from ictcli.planning.preflight import preflight
 from ictcli.recipe import load_recipe
 from ictcli.recipe.settings import EngineSettings
 from ictcli.tasks.prepare import prepare
@@ -38,17 +38,17 @@ def test_what_a_run_refuses_a_dry_run_refuses(tmp_path: Path, overrides: list[st
     data = rows(tmp_path, 60)
     recipe = load_recipe("quickstart", [text.format(d=data) for text in overrides])
     with pytest.raises(UserError):
-        check(recipe)
+        preflight(recipe)
 
 
 def test_max_tokens_must_leave_room_for_a_prompt() -> None:
     with pytest.raises(UserError, match="max_tokens = 100000 leaves a prompt no room"):
-        check(load_recipe("quickstart", ["max_tokens=100000"]))
+        preflight(load_recipe("quickstart", ["max_tokens=100000"]))
 
 
 def test_data_of_the_hub_is_not_opened() -> None:
-    assert "is not opened in a dry run" in check(load_recipe("quickstart", ["task=gsm8k"]))[0]
-    assert not check(load_recipe("quickstart"))
+    assert "is not opened in a dry run" in preflight(load_recipe("quickstart", ["task=gsm8k"]))[0]
+    assert not preflight(load_recipe("quickstart"))
 
 
 @pytest.mark.parametrize(("asked", "skip"), [(2, 0), (2, 1), (8, 0), (500, 0), (500, 2)])
@@ -61,20 +61,19 @@ def test_a_small_held_out_part_is_noted(tmp_path: Path, asked: int, skip: int) -
     assert all(("asks for" in note) == (found < asked) for note in told)
 
 
-def test_the_plan_takes_prompts_as_long_as_they_may_be() -> None:
-    def planned(*overrides: str, prompt: int = 256) -> int:
-        found = look_ahead(
-            load_recipe("quickstart", ["engine.backend=torch", *overrides]), prompt=prompt
-        )
-        assert found is not None and found.plan is not None
-        return found.plan.prompt
+def test_the_estimate_takes_prompts_as_long_as_they_may_be() -> None:
+    def prompt_of(*overrides: str, prompt: int = 256) -> int:
+        recipe = load_recipe("quickstart", ["engine.backend=torch", *overrides])
+        estimate = check_memory(recipe, prompt=prompt).estimate
+        assert estimate is not None
+        return estimate.prompt
 
-    bare = planned()
-    assert planned("prompt.max_tokens=20") == 20 < bare == planned("prompt.max_tokens=9999")
-    assert planned(prompt=30) == 30 and planned("prompt.max_tokens=20", prompt=30) == 20
+    bare = prompt_of()
+    assert prompt_of("prompt.max_tokens=20") == 20 < bare == prompt_of("prompt.max_tokens=9999")
+    assert prompt_of(prompt=30) == 30 and prompt_of("prompt.max_tokens=20", prompt=30) == 20
 
 
 def test_of_two_limits_the_smaller_counts() -> None:
     settings = EngineSettings(backend="torch", device="cpu", memory_limit=2.0)
-    assert room(settings, 100).size == 2 * 2**30 == room(settings).size
-    assert room(settings, 1).size == 0.75 * 2**30
+    assert memory_limit(settings, 100).size == 2 * 2**30 == memory_limit(settings).size
+    assert memory_limit(settings, 1).size == 0.75 * 2**30

@@ -1,7 +1,7 @@
-"""What a model's config.json says of its size, and what follows from that without its weights.
+"""The size of a model by its config.json, without loading its weights.
 
-The formulas are those of a decoder of Qwen2's kind; most others have the same keys and about the
-same matrices, and for them it is an estimate.
+The formulas are those of a decoder like Qwen2. Most others have the same keys and about the same
+matrices; for them the result is an estimate.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from safetensors import safe_open
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
 
-PATIENCE = 5
-"""Seconds to wait for the hub."""
+HUB_TIMEOUT = 5
+"""Seconds."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """The sizes of a model."""
 
     kind: str
@@ -37,11 +37,12 @@ class Shape:
     context: int
     tied: bool
     bits: int = 0
-    """Of quantised weights; 0: they are not."""
+    """Bits of a quantised weight; 0 = not quantised."""
     group_size: int = 64
     """Quantised weights that share a scale and an offset."""
     stored: tuple[int, int, int] | None = None
-    """Where the files are: bytes of packed weights, numbers beside those, parameters."""
+    """Bytes of packed weights, numbers that are not packed, and parameters, by the headers of the
+    model's files; None where these are not on this machine."""
 
     @property
     def queries(self) -> int:
@@ -72,7 +73,7 @@ class Shape:
 
     @property
     def embedding(self) -> int:
-        """Numbers of the embedding, and as many of an LM head that is another matrix."""
+        """Numbers of the embedding; an untied LM head has as many."""
         return self.vocabulary * self.hidden
 
     @property
@@ -81,7 +82,7 @@ class Shape:
 
     @property
     def vectors(self) -> int:
-        """Numbers that are never quantised: norms, and the biases of q, k and v."""
+        """Numbers that are never quantised: norms and the biases of q, k and v."""
         biases = self.queries + 2 * self.keys if self.kind == "qwen2" else 0
         return self.layers * (2 * self.hidden + biases) + self.hidden
 
@@ -92,7 +93,8 @@ class Shape:
         return self.layers * self.block + self.embeddings + self.vectors
 
     def weights(self, width: int) -> int:
-        """Bytes in memory; `width` those of a number that is not packed: scales and offsets too."""
+        """Bytes in memory; a number that is not packed, such as a scale or an offset, takes
+        `width`."""
         if self.stored:
             return self.stored[0] + self.stored[1] * width
         matrices = self.layers * self.block + self.embeddings
@@ -101,14 +103,14 @@ class Shape:
         scales = 2 * matrices // self.group_size
         return matrices * self.bits // 8 + (scales + self.vectors) * width
 
-    def packed(self, bits: int) -> Shape:
+    def packed(self, bits: int) -> ModelShape:
         """The same model, quantised."""
         return replace(self, bits=bits, group_size=64, stored=None)
 
 
-def read_shape(model: str) -> Shape:
-    """The shape of a folder, `builtin:NAME` or hub id, of which config.json alone is fetched, where
-    it is not in the cache. Raises UserError where there is none, or none of this kind."""
+def read_shape(model: str) -> ModelShape:
+    """The shape of a folder, `builtin:NAME` or hub id. Of a hub id only config.json is fetched,
+    unless it is in the cache. Raises UserError where it is missing or not like Qwen2's."""
     folder = Path(locate(model).path)
     if not folder.is_dir():
         folder = _from_hub(model)
@@ -129,9 +131,9 @@ def _from_hub(model: str) -> Path:
     hub = cast(Any, huggingface_hub)
     try:
         path = hub.try_to_load_from_cache(model, "config.json")
-        if not isinstance(path, str):  # not there, or known not to be
+        if not isinstance(path, str):  # not in the cache, or known not to exist
             url = hub.hf_hub_url(model, "config.json")
-            hub.get_hf_file_metadata(url, timeout=PATIENCE)  # else a download retries for long
+            hub.get_hf_file_metadata(url, timeout=HUB_TIMEOUT)  # else a download retries for long
             path = str(hub.hf_hub_download(model, "config.json"))
     except Exception as error:  # no network, no such model, no access
         raise UserError(
@@ -141,10 +143,10 @@ def _from_hub(model: str) -> Path:
     return Path(path).parent
 
 
-def _shape(config: dict[str, Any]) -> Shape:
+def _shape(config: dict[str, Any]) -> ModelShape:
     heads = int(config["num_attention_heads"])
     packed: dict[str, Any] = config.get("quantization") or config.get("quantization_config") or {}
-    return Shape(
+    return ModelShape(
         kind=str(config.get("model_type", "")),
         layers=int(config["num_hidden_layers"]),
         hidden=int(config["hidden_size"]),
@@ -161,7 +163,7 @@ def _shape(config: dict[str, Any]) -> Shape:
 
 
 def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
-    """`Shape.stored`, from the headers of the model's files; None where one is missing."""
+    """`ModelShape.stored`; None where a file is missing."""
     index = folder / "model.safetensors.index.json"
     names = {"model.safetensors"}
     if index.is_file():
@@ -174,7 +176,7 @@ def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
             for key in file.keys():  # noqa: SIM118
                 part = file.get_slice(key)
                 count = math.prod(part.get_shape())
-                if part.get_dtype() == "U32":  # weights, as many in each as fit
+                if part.get_dtype() == "U32":  # several weights in each
                     packed += 4 * count
                     continue
                 plain += count

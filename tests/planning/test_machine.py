@@ -1,4 +1,4 @@
-"""How much memory a machine has for a run, and which device it is planned for."""
+"""How much memory a run may take on a machine, and on which device."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 
 from ictcli.engine import Engine
 from ictcli.planning import machine
-from ictcli.planning.machine import Room, room
+from ictcli.planning.machine import MemoryLimit, memory_limit
 from ictcli.recipe import Recipe, check
 from ictcli.runs import Run
 from ictcli.train.launch import launch
 
 
 def recipe_of(**engine: Any) -> Recipe:
-    """A recipe of one step, on the MLX engine unless told otherwise."""
+    """A recipe of one step, on the MLX engine unless `engine` says otherwise."""
     fixed = {"model": "builtin:chain", "task": "chain", "method": "grpo", "steps": 1}
     return check({**fixed, "engine": {"backend": "mlx", **engine}}, "test")
 
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    machine._nvidia.cache_clear()
+    machine._nvidia_smi.cache_clear()
     yield
-    machine._nvidia.cache_clear()
+    machine._nvidia_smi.cache_clear()
 
 
 def smi(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,13 +37,17 @@ def smi(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(folder), prepend=":")
 
 
-def test_the_room_is_the_recipe_s_or_the_asked_machine_s_or_this_one_s() -> None:
+def test_the_limit_is_the_recipe_s_or_the_named_machine_s_or_this_one_s() -> None:
     limited = recipe_of(memory_limit=2.5).engine
-    assert room(limited) == room(limited, 8) == Room(2.5 * 2**30, "engine.memory_limit")
-    assert room(recipe_of().engine, 16).size == 12 * 2**30
+    assert (
+        memory_limit(limited)
+        == memory_limit(limited, 8)
+        == MemoryLimit(2.5 * 2**30, "engine.memory_limit")
+    )
+    assert memory_limit(recipe_of().engine, 16).size == 12 * 2**30
     cuda = recipe_of(backend="torch", device="cuda").engine
-    assert room(cuda, 24).size == 24 * 2**30
-    assert 0 < room(recipe_of().engine).size < 2**50
+    assert memory_limit(cuda, 24).size == 24 * 2**30
+    assert 0 < memory_limit(recipe_of().engine).size < 2**50
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_a_gpu_s_memory_is_what_nvidia_smi_says(
     settings = recipe_of(backend="torch", device=device).engine
     assert machine.device_of(settings) == ("cpu" if gib is None else "cuda")
     if gib is not None:
-        assert room(settings).size == gib * 2**30
+        assert memory_limit(settings).size == gib * 2**30
 
 
 class SeenError(Exception):
@@ -97,20 +101,20 @@ def test_a_run_is_planned_for_the_device_its_engine_has(
     pytest.importorskip("torch")
     smi(tmp_path, monkeypatch)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    engines, seen = list[Engine](), list[tuple[Recipe, Room]]()
+    engines, seen = list[Engine](), list[tuple[Recipe, MemoryLimit]]()
 
-    def choose(recipe: Recipe, recorded: Any, say: Any, here: Room, prompt: int) -> None:
-        seen.append((recipe, here))
+    def choose(recipe: Recipe, recorded: Any, say: Any, limit: MemoryLimit, prompt: int) -> None:
+        seen.append((recipe, limit))
         raise SeenError
 
-    monkeypatch.setattr("ictcli.train.launch.choose", choose)
+    monkeypatch.setattr("ictcli.train.launch.choose_micro_tokens", choose)
     recipe = recipe_of(backend="torch")
     watch: Any = Quiet()
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(SeenError):
         launch(run, recipe, watch, engines.append)
     device = engines[0].describe()["device"]
     assert device in ("cpu", "mps")
-    assert [(r.engine.device, here.named == "the GPU's memory") for r, here in seen] == [
+    assert [(r.engine.device, limit.name == "the GPU's memory") for r, limit in seen] == [
         (device, False)
     ]
 

@@ -1,4 +1,4 @@
-"""The memory plan held against what the MLX engine takes; `bench/memory.py` has larger models."""
+"""The memory estimate beside what the engines take; `bench/memory.py` has larger models."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ictcli_torch.plan import LIBRARIES
 
-from ictcli.planning.on_torch import LIBRARIES
-from ictcli.planning.peaks import plan
-from ictcli.planning.shapes import read_shape
+from ictcli.engine.shape import read_shape
+from ictcli.planning.estimate import estimate_memory
 from ictcli.recipe import check
 from ictcli.types import Sampling
 
@@ -68,7 +68,7 @@ def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
     folder = make_model(tmp_path, given.pop("vocabulary"))
     fixed = {"task": "chain", "method": "ict", "keep": 0.5, "prompts": 1, "steps": 1}
     recipe = check({"model": str(folder), **fixed, **given}, "test")
-    planned = plan(recipe, read_shape(recipe.model), device="cpu", prompt=PROMPT)
+    planned = estimate_memory(recipe, read_shape(recipe.model), PROMPT)
     gc.collect()
     others = mx.get_active_memory()  # what engines of other tests hold
     engine = MlxEngine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)

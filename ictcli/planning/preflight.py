@@ -1,20 +1,23 @@
-"""What a run would refuse of its recipe and data, found before a model is loaded."""
+"""What a run would refuse of its recipe and data, checked before a model is loaded."""
 
 from __future__ import annotations
 
 import contextlib
 
+from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
-from ictcli.planning.shapes import read_shape
 from ictcli.recipe import Recipe
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, prepare
 
 
-def check(recipe: Recipe) -> list[str]:
-    """Notes on the data of a recipe. UserError where `train` would refuse it, or its max_tokens
-    for the model's context. Data sets of the hub are not opened, and a note says so."""
+def preflight(recipe: Recipe) -> list[str]:
+    """Notes on the data of a recipe. Data sets of the hub are not opened; a note says so.
+
+    Raises UserError for data that `train` would refuse, and for a max_tokens that fills the model's
+    context.
+    """
     notes: list[str] = []
     with files_alone():
         try:
@@ -23,14 +26,14 @@ def check(recipe: Recipe) -> list[str]:
             notes += task.notes
         except ElsewhereError as error:
             notes.append(f"{error.message.removesuffix('.')} in a dry run: its rows are unchecked.")
-            asked = recipe.eval
-            if asked.bench is not None:  # which may be a file
+            test = recipe.eval
+            if test.bench is not None:  # which may be a file
                 with contextlib.suppress(ElsewhereError):
-                    find_benchmark(asked.bench, asked.data, asked.columns, asked.hub)
+                    find_benchmark(test.bench, test.data, test.columns, test.hub)
     try:
         context = read_shape(recipe.model).context
     except UserError:
-        return notes  # the plan says why
+        return notes  # `check_memory` says why
     if recipe.max_tokens >= context:
         raise UserError(
             f"max_tokens = {recipe.max_tokens} leaves a prompt no room in the model's context of "

@@ -1,0 +1,130 @@
+"""The torch engine's memory model (`ictcli.engine.workload.MemoryModel`). Imports no torch.
+
+On a CPU and on MPS it estimates the resident set of the process, libraries included; on a CUDA GPU
+the device's memory, without the allocator's fragments. How many copies of an array are held at once
+was measured on a CPU with torch 2.13 by `bench/memory.py`, which prints estimates beside
+measurements. On other devices the same counts are assumed and were not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ictcli.engine.workload import Parts, Workload
+from ictcli.types import GROUP_STATS
+
+PACKS_ON: tuple[str, ...] = ("cuda",)
+LIBRARIES, PEFT = 440 << 20, 20 << 20
+"""Resident bytes of Python with torch and transformers, and of peft."""
+CUDA_CONTEXT = 500 << 20
+"""Bytes of a GPU that CUDA takes before any tensor."""
+NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
+"""Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""
+CHUNK = 32
+"""Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer.CHUNK`)."""
+PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 21, 1 << 26
+"""Logits whose statistics are taken at once (`stats`)."""
+
+# Copies held at once. All logits are float32.
+STEP_LOGITS, CUT_LOGITS = 4.0, 5.0
+"""Of a decoding step's logits, and in addition with top-k or top-p."""
+HELD_LOGITS, ROW_STATS, GROUP_STATS_COPIES = 2.0, 2.0, 8.0
+"""Of a step's logits while statistics are taken; and of the logits taken at once, for statistics of
+a row and of a group."""
+PASS_LOGITS, TEMPERATURE_LOGITS, ENTROPY_LOGITS, ROUNDED_LOGITS = 4.0, 1.0, 2.0, 0.5
+"""Of a pass's logits, gradient included; and in addition with a temperature other than 1, with an
+entropy bonus, and for logits of 16 bits."""
+TIED_GRADIENTS = 3.0
+"""Of a tied embedding's gradient: its own, the head's and their sum."""
+
+
+def held(work: Workload) -> Parts:
+    """Held in every phase."""
+    libraries = CUDA_CONTEXT if work.device == "cuda" else LIBRARIES
+    adapted = PEFT if work.recipe.adapters and work.device != "cuda" else 0
+    parts = {"Python and libraries": libraries + adapted, **work.held()}
+    if work.recipe.engine.load_in_4bit:
+        s = work.shape
+        parts["weights"] = NF4 * s.layers * s.block + work.width * (s.embeddings + s.vectors)
+    return parts
+
+
+def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
+    """Reading the prompts of a pass, its last decoding step, and that step's statistics."""
+    s, recipe, width = work.shape, work.recipe, work.width
+    at_once = min(prompts, max(1, recipe.engine.rows // group))
+    rows = at_once * group
+    adapted = work.blocks * sum(a * b for a, b in work.adapted.values())
+    merged = width * adapted if recipe.adapter.kind == "dora" and width == 4 else 0
+
+    def caches(rows: int, positions: int) -> float:
+        return 2.0 * rows * positions * s.layers * s.keys * width
+
+    read = at_once * work.prompt
+    numbers = 3 * s.intermediate + 6 * s.hidden + 2 * s.queries
+    yield {
+        "merged adapters": merged,
+        "KV cache": caches(at_once, work.prompt),
+        "activations": read * numbers * width,
+    }
+    filled = capacity = work.prompt + CHUNK
+    while capacity < work.length:
+        capacity *= 2
+    if work.device == "cpu":  # unwritten storage is not resident
+        filled = capacity = work.length
+    cache = caches(rows, capacity) + caches(rows, filled) / s.layers  # a layer grows by copying
+    probabilities = rows * s.vocabulary
+    pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
+    taken = min(probabilities, max(pooled, group * s.vocabulary))
+    each = ROW_STATS if stats else 0
+    each = GROUP_STATS_COPIES if set(stats) & set(GROUP_STATS) else each
+    cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
+    step = {"merged adapters": merged, "KV cache": cache}
+    yield step | {"LM head": 4 * (STEP_LOGITS + cut) * probabilities}
+    if stats:
+        statistics = 4 * each * taken
+        yield step | {"LM head": 4 * HELD_LOGITS * probabilities, "statistics": statistics}
+
+
+def updating(work: Workload) -> Iterator[Parts]:
+    """The moments of a pass at which its memory may peak, with the summed gradients of earlier
+    passes. AdamW steps in place."""
+    s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
+    summed = 4 * work.trained
+    for rows, length, places in work.passes():
+        tokens = rows * length
+        block = _kept(work, tokens, length)
+        layers = work.blocks * block  # earlier ones need no gradient
+        again = 0.0
+        passing = 4.0 * tokens * 2 * s.intermediate  # the backward pass through one block
+        if recipe.engine.gradient_checkpointing:
+            inputs = work.blocks * tokens * s.hidden * work.width
+            again = min(block, layers - inputs) + passing
+            layers = inputs
+        copies = PASS_LOGITS + (TEMPERATURE_LOGITS if recipe.temperature != 1 else 0)
+        copies += ENTROPY_LOGITS if recipe.entropy else 0
+        copies += ROUNDED_LOGITS if work.width < 4 else 0
+        logits = 4 * copies * places * s.vocabulary
+        head = s.embedding * work.width if full else 0
+        yield {"gradients": summed, "LM head": logits, "activations": layers}
+        yield {"gradients": summed + head, "activations": layers + again}
+        end = (TIED_GRADIENTS if s.tied else 2.0) * head
+        yield {"gradients": summed + end, "activations": block + passing}
+
+
+def _kept(work: Workload, tokens: int, length: int) -> float:
+    """Bytes that autograd saves for the gradient of one block like Qwen2's, for rows of `length`.
+    Norms and adapters compute in float32."""
+    s, dora = work.shape, work.recipe.adapter.kind == "dora"
+    sizes = list(work.adapted.values())
+    if work.width == 4:
+        wide, square, keys = 16, (14 if sizes else 18), 8
+    else:
+        wide, square, keys = (10, 19, 4) if sizes else (8, 11, 4)
+    numbers = wide * s.intermediate + square * (s.hidden + s.queries) + keys * s.keys
+    numbers += 4 * len(sizes) * work.recipe.adapter.rank
+    if dora:
+        numbers += 2 * work.width * sum(b for _, b in sizes)
+    if work.device == "mps":  # no attention kernel with a gradient: scores are kept
+        numbers += 2 * work.width * s.heads * length
+    return tokens * numbers

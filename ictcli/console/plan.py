@@ -1,0 +1,70 @@
+"""What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
+
+from __future__ import annotations
+
+import json
+
+from ictcli.console.plain import narrate
+from ictcli.errors import UserError
+from ictcli.planning.advice import MemoryCheck
+from ictcli.planning.estimate import MemoryEstimate
+from ictcli.recipe import Recipe
+from ictcli.tasks.prepare import prepare
+from ictcli.train.step import mini_batches
+
+
+def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
+    """Print what a run will do and the memory it takes by part: on stderr, or as JSON on stdout."""
+    rollouts = recipe.prompts * recipe.group
+    updates = len(list(mini_batches(recipe))) * recipe.update.epochs
+    if as_json:
+        fields = {
+            "recipe": recipe.model_dump(mode="json", exclude_none=True),
+            "rollouts_per_step": rollouts,
+            "updates_per_step": updates,
+            "memory": memory.json(),
+        }
+        print(json.dumps(fields, indent=2))
+        return
+    narrate(
+        f"\nplan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
+        f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
+        f"response tokens a step), "
+        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.rule.name}."
+    )
+    if memory.estimate:
+        _print_estimate(memory.estimate)
+    narrate(f"\n{memory.sentence}")
+
+
+def _print_estimate(estimate: MemoryEstimate) -> None:
+    """A row a part, a column a phase, in GiB."""
+    kind = estimate.shape.kind
+    guess = "" if kind == "qwen2" else f" (an estimate: {kind})"
+    narrate(
+        f"\nmemory: {estimate.shape.parameters:,} parameters{guess}, {estimate.trained:,} of them "
+        f"trained, {estimate.tokens:,} tokens a step; prompts of {estimate.prompt} tokens and full "
+        "responses are assumed.\n\n"
+        f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in estimate.phases)
+    )
+    phases = estimate.phases.values()
+    names = dict.fromkeys(name for parts in phases for name in parts)
+    body = {name: [parts.get(name, 0) for parts in phases] for name in names}
+    body["peak"] = [estimate.peak(phase) for phase in estimate.phases]
+    for name, sizes in body.items():
+        if any(sizes):
+            cells = (f"{size / 2**30:.2f}" if size else "" for size in sizes)
+            narrate(f"{name:22}" + "".join(f"{cell:>12}" for cell in cells))
+
+
+def examples(recipe: Recipe) -> None:
+    """Print the examples that prompt.shots draws, on stderr, or why they cannot be shown."""
+    if not recipe.prompt.shots:
+        return
+    try:
+        drawn = prepare(recipe)[0].prompt.examples
+    except UserError as error:
+        narrate(f"\nexamples: they cannot be shown. {error.message} ({error.hint})")
+        return
+    for number, example in enumerate(drawn, 1):
+        narrate(f"\nexample {number}: {example.prompt}\n{example.response}")

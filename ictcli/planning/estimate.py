@@ -1,0 +1,142 @@
+"""The peak memory of a run, in bytes by part, before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ictcli.engine import choose_backend
+from ictcli.engine.shape import ModelShape, read_shape
+from ictcli.engine.workload import Parts, Workload, memory_model
+from ictcli.errors import UserError
+from ictcli.evaluation.evaluate import CHUNK
+from ictcli.planning.machine import MemoryLimit, device_of
+from ictcli.recipe import Recipe
+
+PROMPT_TOKENS = 256
+"""Length of a prompt that is assumed; questions of GSM8K and MATH are seldom longer."""
+MARGIN = 0.9
+"""Share of the limit that micro_batch = "auto" plans to use: estimates err, allocators waste."""
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes by part at the peak of each phase, and the sizes they follow from."""
+
+    shape: ModelShape
+    trained: int
+    """Trained parameters."""
+    prompt: int
+    """Tokens of a prompt."""
+    tokens: int
+    """Prompt and response tokens of a step."""
+    phases: dict[str, Parts]
+    """sampling, evaluating, updating."""
+
+    def peak(self, phase: str = "") -> float:
+        """Bytes at the peak of one phase, or of the run."""
+        return max(sum(self.phases[name].values()) for name in ([phase] if phase else self.phases))
+
+    def json(self) -> dict[str, Any]:
+        """As `--dry-run --json` prints it."""
+        sizes = {
+            name: {part: round(size) for part, size in parts.items()}
+            for name, parts in self.phases.items()
+        }
+        return {
+            "parameters": self.shape.parameters,
+            "trained": self.trained,
+            "prompt_tokens": self.prompt,
+            "tokens_per_step": self.tokens,
+            "bytes": sizes,
+            "peak_bytes": {name: round(self.peak(name)) for name in self.phases},
+        }
+
+
+def estimate_memory(
+    recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS
+) -> MemoryEstimate:
+    """The peaks of a run whose responses all run to max_tokens. Prompts have `prompt` tokens, or
+    fewer where prompt.max_tokens or the context say so.
+
+    Raises UserError where the engine has no memory model.
+    """
+    model = memory_model(choose_backend(recipe.engine.backend))
+    prompt = min(prompt, recipe.prompt.max_tokens or prompt)
+    space = shape.context - recipe.max_tokens
+    prompt = prompt if space < 1 else min(prompt, space)
+    work = Workload(recipe, shape, device_of(recipe.engine), prompt)
+    held = model.held(work)
+    problems = min(recipe.eval.problems, CHUNK)
+    moments = {
+        "sampling": model.sampling(work, recipe.prompts, recipe.group, recipe.wanted_stats),
+        "evaluating": model.sampling(work, problems, recipe.eval.n, ()),
+        "updating": model.updating(work),
+    }
+    phases = {
+        name: max((held | parts for parts in phase), key=lambda parts: sum(parts.values()))
+        for name, phase in moments.items()
+    }
+    tokens = recipe.prompts * recipe.group * work.length
+    return MemoryEstimate(shape, work.trained, work.prompt, tokens, phases)
+
+
+def with_engine(recipe: Recipe, **settings: Any) -> Recipe:
+    """The recipe with other engine settings."""
+    engine = recipe.engine.model_copy(update=settings)
+    return recipe.model_copy(update={"engine": engine})
+
+
+def largest_micro_tokens(
+    recipe: Recipe, shape: ModelShape, limit: float, prompt: int = PROMPT_TOKENS
+) -> int:
+    """The most tokens a pass whose update peaks below `MARGIN` of `limit` bytes, in whole rows of
+    full length; one row where even that does not fit."""
+    length = estimate_memory(recipe, shape, prompt).prompt + recipe.max_tokens
+
+    def fits(rows: int) -> bool:
+        smaller = with_engine(recipe, micro_tokens=rows * length, micro_batch=None)
+        return estimate_memory(smaller, shape, prompt).peak("updating") <= MARGIN * limit
+
+    least, most = 1, (recipe.update.minibatch or recipe.prompts) * recipe.group
+    while least < most:  # the peak never falls with rows
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle - 1)
+    return least * length
+
+
+def resolve_micro_batch(
+    recipe: Recipe, limit: MemoryLimit, shape: ModelShape, prompt: int = PROMPT_TOKENS
+) -> Recipe:
+    """The recipe with micro_tokens in place of micro_batch = "auto", where the limit is known."""
+    if recipe.engine.micro_batch != "auto" or not limit.size:
+        return recipe
+    tokens = largest_micro_tokens(recipe, shape, limit.size, prompt)
+    return with_engine(recipe, micro_tokens=tokens, micro_batch=None)
+
+
+def choose_micro_tokens(
+    recipe: Recipe,
+    recorded: int | None,
+    say: Callable[[str], None],
+    limit: MemoryLimit,
+    prompt: int = PROMPT_TOKENS,
+) -> dict[str, int]:
+    """The `micro_tokens` that micro_batch = "auto" sets, as environment.json records it; empty
+    without auto. A resumed run keeps what was `recorded`, and so repeats the same bits."""
+    if recipe.engine.micro_batch != "auto":
+        return {}
+    if recorded:
+        return {"micro_tokens": recorded}
+    tokens, reason = recipe.engine.micro_tokens, "how much memory there is is not known."
+    try:
+        resolved = resolve_micro_batch(recipe, limit, read_shape(recipe.model), prompt)
+    except UserError as error:
+        reason = error.message
+    else:
+        tokens = resolved.engine.micro_tokens
+        if limit.size:
+            reason = f"the limit is {limit.size / 2**30:.1f} GiB ({limit.name})."
+    say(f"engine.micro_batch=auto sets engine.micro_tokens to {tokens:,} tokens a pass: {reason}")
+    return {"micro_tokens": tokens}

@@ -1,0 +1,153 @@
+"""What is said of a run's memory, and the settings that would make it fit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from workloads import QWEN, recipe_of
+
+from ictcli.planning.advice import check_memory, remedies
+from ictcli.planning.estimate import MemoryEstimate, choose_micro_tokens, estimate_memory
+from ictcli.planning.machine import MemoryLimit, memory_limit
+from ictcli.recipe import Recipe, check, load_recipe, shipped_recipes
+
+
+def test_what_suffices_first_is_advised_alone() -> None:
+    recipe = recipe_of(engine={"device": "gpu", "micro_tokens": 8192}, max_tokens=512)
+    estimate = estimate_memory(recipe, QWEN)
+    changes, better = remedies(recipe, estimate, estimate.peak() * 0.99)
+    assert changes == [("engine", "gradient_checkpointing", True)]
+    assert better.peak() < estimate.peak()
+
+
+@given(st.floats(0.02, 1.2))
+def test_advice_is_no_more_than_it_takes(share: float) -> None:
+    recipe = recipe_of(engine={"device": "gpu"}, max_tokens=1024, prompts=16, group=8)
+    estimate = estimate_memory(recipe, QWEN)
+    limit = share * estimate.peak()
+    changes, better = remedies(recipe, estimate, limit)
+    assert better.peak() <= max(limit, estimate.peak())
+    assert [key for _, key, _ in changes] == [
+        key
+        for key in ("gradient_checkpointing", "micro_tokens", "rows", "kind", "load_in_4bit")
+        if key in {key for _, key, _ in changes}
+    ]
+    if better.peak() <= limit:
+        for i in range(len(changes)):
+            assert changed(recipe, changes[:i] + changes[i + 1 :]).peak() > limit
+
+
+def changed(recipe: Recipe, changes: list[tuple[str, str, Any]]) -> MemoryEstimate:
+    for table, key, value in changes:
+        inner = getattr(recipe, table).model_copy(update={key: value})
+        recipe = recipe.model_copy(update={table: inner})
+    return estimate_memory(recipe, QWEN)
+
+
+def test_a_hub_id_that_cannot_be_had_is_a_sentence() -> None:
+    memory = check_memory(recipe_of(model="nobody/has-this"))
+    assert memory.estimate is None
+    assert "needs the model's config.json" in memory.sentence
+    assert "hf download nobody/has-this config.json" in memory.sentence
+
+
+@pytest.mark.parametrize("config", ["{", "[]", "{}", '{"num_attention_heads": "x"}'])
+def test_a_model_of_another_kind_is_a_sentence(
+    config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text(config)
+    path = str(tmp_path / "config.json")
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *arguments: path)
+    memory = check_memory(recipe_of(model="somebody/has-this"))
+    assert memory.estimate is None
+    assert path in memory.sentence
+
+
+SCRIPT = """
+import sys
+from ictcli.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+print([name for name in ("torch", "mlx", "mlx_lm", "transformers") if name in sys.modules])
+"""
+
+
+def dry_run(*arguments: str) -> tuple[str, str, str]:
+    """stdout without its last line, stderr, and that line: what heavy was imported."""
+    command = [sys.executable, "-c", SCRIPT, "train", "quickstart", *arguments, "--dry-run"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    out, _, imported = ended.stdout.rstrip("\n").rpartition("\n")
+    return out, ended.stderr, imported
+
+
+def test_a_dry_run_shows_the_memory_and_imports_no_engine() -> None:
+    out, err, imported = dry_run("--backend", "mlx")
+    assert imported == "[]"
+    assert tomllib.loads(out)["model"] == "builtin:chain"
+    assert load_recipe("quickstart", ["engine.backend=mlx"]) == check(tomllib.loads(out), "out")
+    assert "335,136 parameters" in err
+    for part in ("weights", "AdamW's moments", "KV cache", "LM head", "activations", "peak"):
+        assert part in err
+    assert err.splitlines()[-1].startswith("It fits: ")
+
+
+def test_an_engine_without_a_memory_model_is_a_sentence() -> None:
+    recipe, said = recipe_of(engine={"backend": "loud", "micro_batch": "auto"}), list[str]()
+    memory = check_memory(recipe)
+    assert (memory.estimate, memory.fits) == (None, None)
+    assert memory.sentence == "How much memory the loud engine takes is not known."
+    chosen = choose_micro_tokens(recipe, None, said.append, MemoryLimit(2**31, "a machine"))
+    assert chosen == {"micro_tokens": recipe.engine.micro_tokens}
+    assert said[0].endswith("How much memory the loud engine takes is not known.")
+
+
+def test_apple_silicon_computes_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    monkeypatch.setattr("ictcli.engine.registry.is_installed", lambda name: True)
+    here, cpu = (
+        check_memory(recipe_of(engine={"backend": "auto", "device": device}))
+        for device in ("auto", "cpu")
+    )
+    assert here.estimate is not None and cpu.estimate is not None
+    assert here.estimate.phases["updating"]["weights"] == 2 * 335_136
+    assert cpu.estimate.phases["updating"]["weights"] == 4 * 335_136
+
+
+@pytest.mark.parametrize("backend", ["torch", "mlx"])
+def test_a_dry_run_as_json_says_what_would_make_it_fit(backend: str) -> None:
+    out, _, imported = dry_run("--backend", backend, "--json", "--memory", "0.25")
+    assert imported == "[]"
+    printed = json.loads(out)
+    loaded = load_recipe("quickstart", [f"engine.backend={backend}"])
+    assert check(printed["recipe"], "out") == loaded
+    memory = printed["memory"]
+    assert memory["limit_bytes"] == 0.75 * 2**28
+    assert memory["plan"]["trained"] == 335_136
+    assert memory["plan"]["tokens_per_step"] == 32 * 8 * 256
+    for phase, size in memory["plan"]["peak_bytes"].items():
+        assert sum(memory["plan"]["bytes"][phase].values()) == pytest.approx(size, abs=99)
+    assert memory["fits"] == (backend == "mlx")
+    assert bool(memory["changes"]) == (not memory["fits"])
+
+
+@pytest.mark.parametrize("recipe", shipped_recipes())
+def test_every_shipped_recipe_can_be_planned(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ictcli.planning.advice.read_shape", lambda model: QWEN)
+    for backend, device in (("mlx", "gpu"), ("torch", "cpu"), ("torch", "cuda")):
+        chosen = [f"engine.backend={backend}", f"engine.device={device}"]
+        for gib in (8.0, 24.0):
+            planned = load_recipe(recipe, chosen)
+            memory = check_memory(planned, memory_limit(planned.engine, gib))
+            assert memory.estimate is not None
+            assert memory.fits is not None

@@ -1,0 +1,113 @@
+"""The memory estimate: laws of its parts, and the tokens that micro_batch = "auto" takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from workloads import QWEN, recipe_of, recipe_with, shapes, tables
+
+from ictcli.engine.shape import ModelShape
+from ictcli.planning.estimate import (
+    MARGIN,
+    choose_micro_tokens,
+    estimate_memory,
+    largest_micro_tokens,
+)
+from ictcli.planning.machine import MemoryLimit
+
+
+@given(shapes, tables)
+def test_more_rows_never_lower_the_sampling_peak(shape: ModelShape, table: dict[str, Any]) -> None:
+    peaks = [
+        estimate_memory(recipe_with(table, rows=rows), shape).peak("sampling")
+        for rows in (1, 4, 16, 64, 512)
+    ]
+    assert peaks == sorted(peaks)
+
+
+@given(shapes, tables)
+def test_halving_the_tokens_of_a_pass_never_raises_the_update_peak(
+    shape: ModelShape, table: dict[str, Any]
+) -> None:
+    peaks = [
+        estimate_memory(recipe_with(table, micro_tokens=tokens), shape).peak("updating")
+        for tokens in (512, 1024, 2048, 4096, 8192)
+    ]
+    assert peaks == sorted(peaks)
+
+
+@given(shapes, tables)
+def test_checkpointing_never_raises_a_peak(shape: ModelShape, table: dict[str, Any]) -> None:
+    off, on = (
+        estimate_memory(recipe_with(table, gradient_checkpointing=active), shape)
+        for active in (False, True)
+    )
+    assert on.peak("updating") <= off.peak("updating")
+    assert on.peak("sampling") == off.peak("sampling")
+
+
+@given(shapes, tables)
+def test_adapters_train_fewer_and_hold_no_reference(
+    shape: ModelShape, table: dict[str, Any]
+) -> None:
+    full, lora, dora = (
+        estimate_memory(recipe_of(**{**table, "adapter": {"kind": kind, "rank": 4}}), shape)
+        for kind in ("none", "lora", "dora")
+    )
+    assert full.trained == shape.parameters
+    assert 0 < lora.trained < dora.trained < full.trained
+    assert bool(full.phases["updating"]["reference policy"]) == (table["kl"] > 0)
+    for estimate in (lora, dora):
+        assert estimate.phases["updating"]["reference policy"] == 0
+
+
+def test_adapters_of_some_layers_of_some_blocks() -> None:
+    settings = {"kind": "lora", "rank": 8, "layers": 3, "targets": ["q_proj", "mlp.down_proj"]}
+    estimate = estimate_memory(recipe_of(adapter=settings), QWEN)
+    assert estimate.trained == 3 * 8 * ((896 + 896) + (4864 + 896))
+
+
+@given(shapes, tables)
+def test_every_part_is_counted_once(shape: ModelShape, table: dict[str, Any]) -> None:
+    estimate = estimate_memory(recipe_of(**table), shape)
+    for phase, parts in estimate.phases.items():
+        assert all(size >= 0 for size in parts.values())
+        assert estimate.peak(phase) == sum(parts.values()) >= shape.weights(2)
+    assert estimate.peak() == max(estimate.peak(phase) for phase in estimate.phases)
+
+
+def test_prompts_leave_room_for_the_response() -> None:
+    short = replace(QWEN, context=600)
+    assert estimate_memory(recipe_of(max_tokens=500), short).prompt == 100
+    assert estimate_memory(recipe_of(max_tokens=500), QWEN).prompt == 256
+
+
+@given(tables, st.floats(0.3, 30))
+def test_auto_takes_the_most_that_fits(table: dict[str, Any], gib: float) -> None:
+    recipe = recipe_with(table, device="cpu", micro_batch="auto")
+    tokens = largest_micro_tokens(recipe, QWEN, gib * 2**30)
+
+    def peak(tokens: int) -> float:
+        return estimate_memory(recipe_with(table, device="cpu", micro_tokens=tokens), QWEN).peak(
+            "updating"
+        )
+
+    one = 256 + recipe.max_tokens
+    batch = recipe.prompts * recipe.group
+    assert tokens % one == 0
+    assert tokens == one or peak(tokens) <= MARGIN * gib * 2**30
+    assert tokens == one * batch or peak(tokens + one) > MARGIN * gib * 2**30
+
+
+def test_what_auto_chose_is_kept_and_said_once() -> None:
+    recipe, said = recipe_of(engine={"micro_batch": "auto"}), list[str]()
+    limit, other = MemoryLimit(2**31, "a machine"), MemoryLimit(2**40, "another")
+    chosen = choose_micro_tokens(recipe, None, said.append, limit)
+    assert len(said) == 1
+    assert f"{chosen['micro_tokens']:,} tokens a pass" in said[0]
+    assert choose_micro_tokens(recipe, chosen["micro_tokens"], said.append, other) == chosen
+    assert len(said) == 1
+    assert choose_micro_tokens(recipe_of(), None, said.append, limit) == {}
