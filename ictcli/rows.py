@@ -17,51 +17,55 @@ from ictcli.errors import UserError
 from ictcli.files import encodable
 
 FILES = (".jsonl", ".csv", ".parquet")
-"""What the names of data files end in."""
+"""File name suffixes of data files."""
 PROMPTS = ("prompt", "question", "problem")
-"""The columns a question is looked for in."""
+"""Usual columns of the question."""
 
 
 @dataclass(frozen=True)
 class Row:
+    """A row by column name."""
+
     where: str
-    """For an error: `data.jsonl, line 3`."""
+    """Its place for error messages: `data.jsonl, line 3`."""
     number: int
-    """The line or row of a file, from 1; the place in a config of the hub, from 0."""
+    """Line or row of a file, from 1; or row of a hub config, from 0."""
     columns: dict[str, Any]
     config: str = ""
 
     def get(self, name: str) -> Any:
-        """What is in a column; None where nothing is, as NaN and infinity say too."""
+        """The value in a column; None if it is missing, NaN or infinite."""
         value = self.columns.get(name)
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     @property
     def filled(self) -> list[str]:
-        """The columns with something in them."""
+        """The columns that have a value."""
         return [name for name in self.columns if self.get(name) is not None]
 
 
 @dataclass(frozen=True)
 class Rows:
+    """The rows of a data set."""
+
     rows: list[Row]
     source: dict[str, Any]
-    """For a result: file and sha256, or path, config, split and the revision that was used."""
+    """For the record: file and sha256, or path, config, split and the revision used."""
     notes: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
-        """The names of all rows' columns, in their order."""
+        """The column names of all rows, in order."""
         return list(dict.fromkeys(name for row in self.rows for name in row.columns))
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a task or benchmark of that name is a local file."""
+    """Whether the name of a task or benchmark is a data file."""
     return name.lower().endswith(FILES)
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words: text, a list, an object, a number, nothing."""
+    """The type of a value in words: text, a list, an object, a number, nothing."""
     if value is None:
         return "nothing"
     kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (int | float, "a number"))
@@ -69,9 +73,8 @@ def kind_of(value: Any) -> str:
 
 
 def read_file(name: str) -> Rows:
-    """The rows of a file by what its name ends in: one JSON object a line (blank lines are passed
-    over), CSV with a header, of whose cells no type is guessed, or Parquet. UserError with the line
-    where one cannot be read."""
+    """The rows of a file: .parquet, .csv (with a header; all cells are text), or else JSONL (one
+    object per line; blank lines are skipped). UserError, with the line, if it cannot be read."""
     path = Path(name)
     if not path.is_file():
         raise UserError(
@@ -112,7 +115,7 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
 
 
 def _csv(name: str, text: str) -> Iterator[Row]:
-    """An empty cell is none."""
+    """The rows of CSV text; an empty cell has no value."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     first = 1
@@ -124,8 +127,8 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                 continue
             if header is None:
                 header = [cell.strip() for cell in cells]
-                if len(header) == 1 and (found := re.search(r"[;\t]", cells[0])):
-                    mark = "semicolons" if found[0] == ";" else "tabs"
+                if len(header) == 1 and (separator := re.search(r"[;\t]", cells[0])):
+                    mark = "semicolons" if separator[0] == ";" else "tabs"
                     raise UserError(
                         f"{where} parts its cells by {mark}; a .csv file is read with commas.",
                         "save it with commas between the cells",
@@ -159,7 +162,8 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
 
 
 def text(row: Row, *names: str, key: str = "") -> str:
-    """The first of those columns that is there, as text. `key` of `columns` names another."""
+    """The first of those columns that has a value, as text. UserError if none has; its hint says
+    that the recipe's `columns.key` can name another."""
     for name in names:
         value = row.get(name)
         if isinstance(value, str | int | float):

@@ -7,21 +7,21 @@ from typing import Any
 
 SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 PART = "◌"
-"""Stands for a token that holds only a part of a character, and under a mark without its letter."""
+"""Stands for a token that is only a part of a character, or for the base of a lone mark."""
 HIDDEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".join(map(chr, range(0xE0100, 0xE01F0)))
 )
-"""Printable by Unicode and seen by nobody."""
+"""Printable by Unicode, but invisible."""
 
 
 def visible(text: str) -> str:
-    """Model text that cannot move a cursor or hide: control and format characters, halves of
-    surrogate pairs and those that nobody sees become signs."""
+    """Model text made safe for a terminal: control, format and invisible characters and lone
+    surrogates become signs."""
     return "".join(c if c.isprintable() and c not in HIDDEN else SIGNS.get(c, "·") for c in text)
 
 
 def sign(piece: str) -> str:
-    """One token to be seen: never empty, never only spaces, and no mark on the token before."""
+    """One token made visible: not empty or blank, and not combining with the token before."""
     shown = visible(piece)
     if shown and unicodedata.category(shown[0]).startswith("M"):
         return PART + shown

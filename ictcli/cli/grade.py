@@ -13,7 +13,9 @@ import click
 @click.option("--pattern", help="A regular expression whose first group is the answer.")
 @click.option("--timeout", default=5.0, show_default=True, help="Seconds an answer.")
 @click.option("--memory", default=1.0, show_default=True, help="GiB an answer.")
-@click.option("--workers", default=0, show_default=True, help="Processes; 0: one for each CPU.")
+@click.option(
+    "--workers", default=0, show_default=True, help="Processes; 0: one per CPU, at most 4."
+)
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the rows with their verdicts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
@@ -28,8 +30,8 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Judge each {"response": ..., "gold": ...} of a JSONL file; "choices" may hold the texts of
-    (A), (B), ...
+    """Judge each row of a JSONL, CSV or Parquet file: response, gold, and optionally choices, the
+    texts of (A), (B), ...
 
     \b
     ictcli grade answers.jsonl
@@ -38,8 +40,8 @@ def command(
     from ictcli.console.verdicts import graded
     from ictcli.errors import UserError
     from ictcli.recipe import plugins
-    from ictcli.rewards import Limits, find_verifier
-    from ictcli.rewards.files import grade_file, read_rows, write_rows
+    from ictcli.rewards import Limits, find_verifier, grade
+    from ictcli.rewards.files import read_responses, write_verdicts
 
     for name in plugin_files:
         plugins.load(name)
@@ -53,12 +55,19 @@ def command(
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         what = "is a folder" if out.is_dir() else f"has no folder {out.parent} to lie in"
         raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
-    rows = read_rows(file)
-    verdicts = grade_file(rows, verifier, pattern, limits)
-    unread = [row.number for row in rows if not verifier.readable(row.gold)]
-    graded(rows, verdicts, unread, as_json=as_json)
+    responses = read_responses(file)
+    verdicts = grade(
+        [response.text for response in responses],
+        [response.gold for response in responses],
+        verifier,
+        pattern=pattern,
+        choices=[response.choices for response in responses],
+        limits=limits,
+    )
+    unread = [response.number for response in responses if not verifier.readable(response.gold)]
+    graded(responses, verdicts, unread, as_json=as_json)
     if out is not None:
         try:
-            write_rows(out, rows, verdicts)
+            write_verdicts(out, responses, verdicts)
         except OSError as error:
             raise UserError(f"--out {out} cannot be written: {error}.", "--out OTHER") from error

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from ictcli.console.plain import narrate
 from ictcli.console.table import table
-from ictcli.rewards.files import Row
+from ictcli.rewards.files import Response
 from ictcli.rewards.verifiers import STATUSES, Verdict
 
 SHOWN = 5
 
 
 def graded(
-    rows: Sequence[Row], verdicts: Sequence[Verdict], unread: Sequence[int], *, as_json: bool
+    responses: Sequence[Response],
+    verdicts: Sequence[Verdict],
+    unread: Sequence[int],
+    *,
+    as_json: bool,
 ) -> None:
-    """Counts by status, and the commonest reasons; or every verdict as JSON. `unread` are the
+    """Counts by status and the most frequent reasons; or every verdict as JSON. `unread` are the
     lines whose gold cannot be read."""
     if unread:
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
@@ -27,17 +32,16 @@ def graded(
         )
     if as_json:
         shown = [
-            {"line": row.number, **asdict(verdict)}
-            for row, verdict in zip(rows, verdicts, strict=True)
+            {"line": response.number, **asdict(verdict)}
+            for response, verdict in zip(responses, verdicts, strict=True)
         ]
         print(json.dumps(shown, indent=2, ensure_ascii=False))
         return
-    counts = {status: sum(one.status == status for one in verdicts) for status in STATUSES}
+    counts = Counter(verdict.status for verdict in verdicts)
     table(
         ["", "responses", "share"],
-        [[status, f"{n:,}", f"{n / len(verdicts):.1%}"] for status, n in counts.items()],
+        [[s, f"{counts[s]:,}", f"{counts[s] / len(verdicts):.1%}"] for s in STATUSES],
     )
-    reasons = [one.reason for one in verdicts if one.reason]
-    common = sorted(set(reasons), key=lambda one: (-reasons.count(one), one))
-    for reason in common[:SHOWN]:
-        narrate(f"{reasons.count(reason):,} x {reason}")
+    reasons = Counter(verdict.reason for verdict in verdicts if verdict.reason)
+    for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]:
+        narrate(f"{n:,} x {reason}")

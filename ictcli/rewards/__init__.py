@@ -1,9 +1,10 @@
 """Verifiers: a response and its gold answer to a verdict.
 
 `grade` judges one response or many. Add a verifier with `register_verifier(name)` in a plugin file,
-or name a function as `my_rewards.py:grade`; README, "A verifier of your own".
+or name a function, `my_rewards.py:grade`; README, "A verifier of your own".
 """
 
+from ictcli.rewards import builtin as builtin  # registers the built-in verifiers
 from ictcli.rewards.grading import LIMITS, Limits, grade
 from ictcli.rewards.verifiers import (
     VERIFIERS,
@@ -31,6 +32,3 @@ __all__ = [
     "grade",
     "register_verifier",
 ]
-
-# These modules register what they define.
-from ictcli.rewards import builtin  # noqa: F401  # pyright: ignore[reportUnusedImport]

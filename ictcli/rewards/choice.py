@@ -1,4 +1,4 @@
-"""Multiple choice: the letter a response settles on, in any dress, or a choice's own text."""
+"""Multiple choice: the letter that a response decides on, or the text of a choice."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _ANSWER = re.compile(
 
 
 def judge(response: str, gold: str, choices: Sequence[str] = ()) -> Verdict:
-    """A response against a gold letter. `choices` are the texts of A, B, ...: with them an answer
-    may be the text itself. Without a box it is the letter behind "answer is" or the like. Two
-    different letters are unparsed."""
+    """The verdict on a response, given the gold letter. With `choices`, the texts of A, B, ..., the
+    answer may be such a text. Without a box, the answer is the letter after "answer is" or the
+    like. Two different letters are unparsed."""
     answer = extract(response)
-    found = _in_words(response) if answer is None else letter_of(answer, choices)
+    letter = _in_words(response) if answer is None else letter_of(answer, choices)
     extracted = (answer or "")[:200]
-    if len(found) != 1:
+    if len(letter) != 1:
         missing = "no letter" if answer is not None else "no answer in a box"
-        return Verdict("unparsed", extracted, "two letters" if found else missing)
-    if choices and ord(found) - 65 >= len(choices):
-        return Verdict("unparsed", extracted, f"no choice {found}")
-    wanted = gold.strip().strip("().").upper()
-    return Verdict("correct" if found == wanted else "wrong", found)
+        return Verdict("unparsed", extracted, "two letters" if letter else missing)
+    if choices and ord(letter) - 65 >= len(choices):
+        return Verdict("unparsed", extracted, f"no choice {letter}")
+    correct = letter == gold.strip().strip("().").upper()
+    return Verdict("correct" if correct else "wrong", letter)
 
 
 def _in_words(response: str) -> str:
-    """The letters behind "answer is" or "answer:" in a response without a box."""
-    found: list[str] = []
+    """The letters after "answer is" or "answer:" in a response without a box."""
+    letters: list[str] = []
     lines = (" ".join(line.split()) for line in response.splitlines())
     text = "\n".join(line for line in lines if line)
     for match in _ANSWER.finditer(text):
@@ -48,21 +48,21 @@ def _in_words(response: str) -> str:
         if not letter.isupper() or (letter in "AI" and re.match(r" [a-z]", rest)):
             continue  # "the answer is A good one"
         several = re.match(r"(?:[\s)\]}$*_,;/&+]*(?:\b(?:or|and|nor)\b)?[\s({[]*[A-J]\b)+", rest)
-        found.append(letter)
-        found.extend(_ALONE.findall(several[0]) if several else [])
-    return "".join(dict.fromkeys(found))
+        letters.append(letter)
+        letters.extend(_ALONE.findall(several[0]) if several else [])
+    return "".join(dict.fromkeys(letters))
 
 
 def letter_of(answer: str, choices: Sequence[str]) -> str:
-    """The letter of an answer; empty where there is none, several where it names several."""
+    """The letter of an answer: empty if there is none, several if it names several."""
     if len(answer) > LONGEST or not balanced(answer):
         return ""
     by_text = [chr(65 + i) for i, choice in enumerate(choices) if same(answer, choice)]
     text = _PREFIX.sub("", plain(answer))
     if len(text) > 1 and len(by_text) == 1:
         return by_text[0]
-    if found := _LETTER.fullmatch(text):
-        letter, rest = found[1], found[2].strip()
+    if match := _LETTER.fullmatch(text):
+        letter, rest = match[1], match[2].strip()
         whole = rest.strip("() ") if rest[:1] == "(" else rest
         place = ord(letter) - 65
         if not rest or (place < len(choices) and same(whole, choices[place])):
@@ -71,7 +71,7 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
         others = [chr(65 + i) for i, choice in enumerate(choices) if same(whole, choice)]
         if named or others:
             return letter + (named or "".join(others))
-        worded = not re.match(r"[A-Za-z\d_^=+'*/-]", text[len(found[0]) - len(found[2]) - 1 :][:1])
+        worded = not re.match(r"[A-Za-z\d_^=+'*/-]", text[len(match[0]) - len(match[2]) - 1 :][:1])
         return letter if worded else ""
     if re.fullmatch(r"\(?[a-j]\)?\.?", text) and not by_text:
         return text.strip("().").upper()
@@ -79,13 +79,13 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
 
 
 def plain(answer: str) -> str:
-    """Without text marks, styles and emphasis, words apart by one space."""
+    """The answer without text marks, styles and emphasis, words separated by one space."""
     text = re.sub(r"\\(?:math(?:bf|cal|bb|rm)|vec|bold|textbf)\{([^{}]*)\}", r"\1", tidy(answer))
     return " ".join(re.sub(r"[\ue000\ue001*$]", " ", text).split())
 
 
 def same(answer: str, choice: str) -> bool:
-    """Whether an answer is a choice's own text, as words or as mathematics without algebra."""
+    """Whether an answer is the text of a choice, as words or as mathematics without algebra."""
     if len(answer) > LONGEST:
         return False
     if flat(tidy(answer)).lower() == flat(tidy(choice)).lower():

@@ -1,9 +1,8 @@
-"""Files of responses and golds, one JSON object a line."""
+"""Files of responses and golds for `ictcli grade`."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,78 +10,44 @@ from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.files import encodable, write_text
-from ictcli.rewards.grading import grade
-from ictcli.rewards.verifiers import Verdict, Verifier
-from ictcli.rewards.worker import Limits
+from ictcli.rewards.verifiers import Verdict
+from ictcli.rows import read_file, text
 
 
 @dataclass(frozen=True)
-class Row:
-    """A line of the file: its number from 1, what is judged, and all that stood there."""
+class Response:
+    """A row of the file."""
 
     number: int
-    response: str
+    """Line or row, from 1."""
+    text: str
     gold: str
     choices: tuple[str, ...]
     columns: dict[str, Any]
+    """Everything in the row."""
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a JSONL file. UserError, with the line's number, for what is none."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise UserError(f"There is no file {path}.", "give the path of a .jsonl file") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8: {error}.", "save it as UTF-8") from error
-    rows = [_row(line, n, path) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if not rows:
-        raise UserError(f"{path} is empty.", 'a line is {"response": "...", "gold": "..."}')
-    return rows
+def read_responses(path: Path) -> list[Response]:
+    """The responses of a .csv, .parquet or JSONL file, by its columns response, gold and choices.
+    UserError, with the line, for a row without them."""
+    responses: list[Response] = []
+    for row in read_file(str(path)).rows:
+        for name in ("response", "gold"):
+            if isinstance(row.get(name), bool):
+                raise UserError(f"{row.where} has no {name}.", "each row needs one, as text")
+        choices: Any = row.get("choices") or []
+        if not isinstance(choices, list):
+            raise UserError(f"{row.where}: choices is not a list.", '"choices": ["one", "two"]')
+        texts = tuple(str(choice) for choice in cast(list[Any], choices))
+        response, gold = text(row, "response"), text(row, "gold")
+        responses.append(Response(row.number, response, gold, texts, row.columns))
+    return responses
 
 
-def _row(line: str, number: int, path: Path) -> Row:
-    where, form = f"{path}, line {number}", 'a line is {"response": "...", "gold": "..."}'
-    try:
-        columns = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where} is not JSON: {error}.", form) from error
-    if not isinstance(columns, dict):
-        raise UserError(f"{where} is not an object.", form)
-    columns = cast(dict[str, Any], columns)
-    texts: list[str] = []
-    for name in ("response", "gold"):
-        value = columns.get(name)
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise UserError(f"{where} has no {name}.", form)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{where} has no {name}.", form)
-        texts.append(str(value))
-    choices: Any = columns.get("choices") or []
-    if not isinstance(choices, list):
-        raise UserError(f"{where}: choices is not a list.", '"choices": ["one", "two"]')
-    texts_of = tuple(str(choice) for choice in cast(list[Any], choices))
-    return Row(number, texts[0], texts[1], texts_of, columns)
-
-
-def grade_file(
-    rows: Sequence[Row], verifier: Verifier, pattern: str | None, limits: Limits
-) -> list[Verdict]:
-    """The verdict on each row."""
-    return grade(
-        [row.response for row in rows],
-        [row.gold for row in rows],
-        verifier,
-        pattern=pattern,
-        choices=[row.choices for row in rows],
-        limits=limits,
-    )
-
-
-def write_rows(path: Path, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> None:
-    """The rows as they were, each with its status, extracted, reason and score."""
+def write_verdicts(path: Path, responses: Sequence[Response], verdicts: Sequence[Verdict]) -> None:
+    """The rows as JSONL, each with the status, extracted, reason and score of its verdict."""
     lines = (
-        json.dumps({**row.columns, **asdict(verdict)}, ensure_ascii=False) + "\n"
-        for row, verdict in zip(rows, verdicts, strict=True)
+        json.dumps({**response.columns, **asdict(verdict)}, ensure_ascii=False) + "\n"
+        for response, verdict in zip(responses, verdicts, strict=True)
     )
     write_text(path, encodable("".join(lines)))

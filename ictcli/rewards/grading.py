@@ -1,4 +1,4 @@
-"""Judging one response or many, each answer within its limits."""
+"""Judging one response or many, each answer within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ def grade(
     choices: Sequence[Any] = (),
     limits: Limits = LIMITS,
 ) -> Verdict | list[Verdict]:
-    """The verdict on a response, or a list of them on many: each costs no other anything.
+    """The verdict on a response, or a list of verdicts on many. One that fails, hangs or explodes
+    does not affect the others.
 
     `kind` is a verifier's name (math, integer, choice, chain, one of a plugin,
-    `file.py:function`), a verifier, or a function of response and gold, which runs in this process;
-    `pattern` a regular expression whose first group is the answer, instead of the last box;
-    `choices` the texts of (A), (B), ... for kind choice, one sequence a response. What cannot be
-    decided at once is judged in worker processes within `limits`. Raises UserError for a kind that
-    is not there and a pattern that is none, ValueError where responses and golds differ in number.
+    `file.py:function`), a verifier, or a function of response and gold, which runs in this process.
+    `pattern` is a regular expression whose first group is the answer, in place of the last box.
+    `choices` are the texts of (A), (B), ... for kind choice, one sequence per response. What cannot
+    be decided at once is judged in worker processes within `limits`. UserError for an unknown kind
+    or an invalid pattern; ValueError if the numbers of responses, golds and choices differ.
     """
     verifier = as_verifier(kind)
     if isinstance(responses, str) or isinstance(golds, str):
@@ -74,9 +75,9 @@ def _many(
     limits: Limits,
 ) -> list[Verdict]:
     if pattern is not None:
-        answers.compiled(pattern)  # a pattern that is none ends here
+        answers.compiled(pattern)  # raises for an invalid pattern
     verdicts: list[Verdict | None] = []
-    left: dict[tuple[str, str], list[int]] = {}  # what a worker must judge, and for which rows
+    left: dict[tuple[str, str], list[int]] = {}  # what a worker must judge: the rows it is for
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         verdict = _at_once(verifier, response, gold, pattern, choices[row])
         if isinstance(verdict, tuple):
@@ -85,18 +86,18 @@ def _many(
         verdicts.append(verdict)
     calls = [(verifier.name, verifier.source, *pair) for pair in left]
     results = isolated(_judged, calls, limits, prepare=_prepared)
-    for (pair, rows), found in zip(left.items(), results, strict=True):
-        if isinstance(found, Fault):
-            found = _from_fault(verifier, pair[0], found)
+    for (pair, rows), result in zip(left.items(), results, strict=True):
+        if isinstance(result, Fault):
+            result = _from_fault(verifier, pair[0], result)
         for row in rows:
-            verdicts[row] = found
+            verdicts[row] = result
     return [verdict for verdict in verdicts if verdict is not None]
 
 
 def _at_once(
     verifier: Verifier, response: str, gold: str, pattern: str | None, choices: Sequence[str]
 ) -> Verdict | tuple[str, str]:
-    """The verdict, or else what a worker is to compare: (answer or response, gold)."""
+    """The verdict, or else what a worker must judge: (answer or response, gold)."""
     if verifier.answers is not None:
         answer = answers.extract(response, pattern)
         if not answer:
@@ -118,26 +119,26 @@ def _at_once(
 
 
 def _judged(name: str, source: str | None, text: str, gold: str) -> Verdict:
-    """In a worker: the verdict of the verifier of that name, from that plugin or place."""
-    verifier = _found(name, source)
+    """In a worker: the verdict of a verifier."""
+    verifier = _load(name, source)
     compare = verifier.judge if verifier.answers is None else verifier.answers.compare
     return compare(text, gold)
 
 
 def _prepared(name: str, source: str | None, text: str, gold: str) -> None:
-    """In a worker, before the clock starts: import what the call needs."""
-    _found(name, source)
+    """In a worker, before the limits of a call count: import its verifier."""
+    _load(name, source)
 
 
-def _found(name: str, source: str | None) -> Verifier:
-    """In a worker, before the limits of a call: its verifier, read once."""
+def _load(name: str, source: str | None) -> Verifier:
+    """In a worker: the verifier of that name, from its plugin or module."""
     if source is not None and source.endswith(".py"):
         plugins.load(source)
     return find_verifier(name)
 
 
 def _from_fault(verifier: Verifier, text: str, fault: Fault) -> Verdict:
-    """An answer whose judging failed is unparsed; one that used too much has its own status."""
+    """The verdict on an answer whose judging failed (unparsed) or exceeded a limit (timeout)."""
     extracted = text[:200] if verifier.answers else ""
     if fault.kind == "error":
         return Verdict("unparsed", extracted, FAILED + fault.message)

@@ -1,4 +1,4 @@
-"""The reward of a response: correctness, format and length, each with its weight."""
+"""The reward of a response: a weighted sum of correctness, format and length."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ictcli.types import FloatArray, IntArray
 
 
 def formatted(verdict: Verdict) -> bool:
-    """Whether an answer was there to be read: a box, or what the verifier takes for one."""
+    """Whether the response gave an answer in the form its verifier reads, usually a box."""
     return verdict.status != "unparsed" or bool(verdict.extracted)
 
 
 def overlong(lengths: IntArray, max_tokens: int, buffer: int) -> FloatArray:
-    """(B,): 0 up to max_tokens - buffer tokens, from there falling to -1 at max_tokens (DAPO's soft
-    overlong punishment, arXiv 2503.14476, Eq. 13)."""
+    """(B,): 0 up to max_tokens - buffer tokens, then falling linearly to -1 at max_tokens (DAPO's
+    soft overlong punishment, arXiv 2503.14476, Eq. 13)."""
     over = np.asarray(lengths, dtype=np.float64) - (max_tokens - buffer)
     return -np.clip(over / buffer, 0.0, 1.0)
 
@@ -26,11 +26,11 @@ def overlong(lengths: IntArray, max_tokens: int, buffer: int) -> FloatArray:
 def shaped(
     verdicts: Sequence[Verdict], lengths: IntArray, max_tokens: int, settings: RewardSettings
 ) -> FloatArray:
-    """(B,) float64: correct * the verdict's reward + format * whether an answer is there
-    + overlong * `overlong` - length * tokens / max_tokens. Lengths are in tokens."""
+    """(B,) float64: correct * reward of the verdict + format * whether there is an answer
+    + overlong * `overlong` - length * tokens / max_tokens. `lengths` (B,) are in tokens."""
     rewards = settings.correct * np.array([verdict.reward for verdict in verdicts])
     if settings.format:
-        rewards = rewards + settings.format * np.array([formatted(one) for one in verdicts])
+        rewards = rewards + settings.format * np.array([formatted(verdict) for verdict in verdicts])
     if settings.overlong:
         buffer = settings.overlong_buffer or max(max_tokens // 5, 1)
         rewards = rewards + settings.overlong * overlong(lengths, max_tokens, buffer)

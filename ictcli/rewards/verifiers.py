@@ -1,4 +1,4 @@
-"""What a verifier is, and where verifiers are found."""
+"""Verdicts and verifiers, and verifiers by name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FAILED = "the verifier failed: "
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verifier says of one response.
+    """The judgement of one response.
 
-    `extracted` is the answer that was read, as text; `reason` says why, where that is not plain;
-    `score` is a reward other than 1 for correct and 0 for all else.
+    `extracted` is the answer as text, `reason` an explanation if one is needed, and `score` a
+    reward in place of 1 for correct and 0 otherwise.
     """
 
     status: Status
@@ -36,11 +36,12 @@ class Verdict:
 
     @property
     def failed(self) -> bool:
-        """Whether the verifier raised, and said nothing of the response."""
+        """Whether the verifier itself failed."""
         return self.reason.startswith(FAILED)
 
     @property
     def reward(self) -> float:
+        """The score, else 1 for correct and 0 otherwise."""
         return float(self.status == "correct") if self.score is None else self.score
 
 
@@ -50,32 +51,33 @@ Judge = Callable[[str, str], Verdict]
 
 @dataclass(frozen=True)
 class Answers:
-    """How a verifier that reads one answer from a response (`answers.extract`) compares it."""
+    """How a verifier compares the answer that `answers.extract` reads from a response."""
 
     compare: Callable[[str, str], Verdict]
-    """(answer, gold), as slow as it has to be; runs in a worker."""
+    """(answer, gold) to the verdict; may be slow, runs in a worker."""
     quick: Callable[[str, str], Verdict | None]
-    """The same where it can be decided at once, without a worker; else None."""
+    """(answer, gold) to the verdict if it can be decided at once, without a worker; else None."""
     readable: Callable[[str], bool]
-    """Whether a gold is one that an answer can be compared with."""
+    """Whether answers can be compared with a gold."""
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """Called with (response, gold), it gives the verdict here and now, without limits; `grade` is
-    the safe way."""
+    """A named judge of responses. Calling it with (response, gold) judges in this process without
+    limits; `grade` is the safe way."""
 
     name: str
     judge: Judge
     answers: Answers | None = None
     source: str | None = None
-    """Where a worker finds it again: `file.py`, a plugin that registers it, or `file.py:function`
-    or `module:function`. None: it is judged in this process."""
+    """Where a worker imports it from: a plugin `file.py` that registers it, `file.py:function` or
+    `module:function`. None: it runs in this process."""
 
     def __call__(self, response: str, gold: str) -> Verdict:
         return self.judge(response, gold)
 
     def readable(self, gold: str) -> bool:
+        """Whether answers can be compared with a gold."""
         return self.answers is None or self.answers.readable(gold)
 
 
@@ -85,8 +87,8 @@ VERIFIERS: dict[str, Verifier] = {}
 def register_verifier(
     name: str, answers: Answers | None = None
 ) -> Callable[[Callable[[str, str], Any]], Callable[[str, str], Any]]:
-    """Decorator: make a function `(response, gold) -> Verdict` (or a bool) available under `name`.
-    Those of a plugin file run in a worker process, under the limits of `grade`."""
+    """Decorator: register a function (response, gold) -> Verdict or bool under `name`. Functions of
+    plugin files run in worker processes, within the limits of `grade`."""
 
     def add(function: Callable[[str, str], Any]) -> Callable[[str, str], Any]:
         path = plugins.path_of(function.__module__)
@@ -98,28 +100,29 @@ def register_verifier(
 
 
 def checked(name: str, function: Callable[[str, str], Any]) -> Judge:
-    """The function, held to giving a Verdict (or a bool, which becomes one)."""
+    """The function with its result checked and a bool made a Verdict. It raises TypeError or
+    ValueError for any other result."""
 
     def judge(response: str, gold: str) -> Verdict:
-        found: Any = function(response, gold)
-        if isinstance(found, bool):
-            return Verdict("correct" if found else "wrong")
-        if not isinstance(found, Verdict) or found.status not in STATUSES:
-            raise TypeError(f"{name} gave {found!r:.80}, not a bool or a Verdict")
-        texts: tuple[Any, ...] = (found.extracted, found.reason)
+        result: Any = function(response, gold)
+        if isinstance(result, bool):
+            return Verdict("correct" if result else "wrong")
+        if not isinstance(result, Verdict) or result.status not in STATUSES:
+            raise TypeError(f"{name} gave {result!r:.80}, not a bool or a Verdict")
+        texts: tuple[Any, ...] = (result.extracted, result.reason)
         if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"{name} gave a verdict whose texts are none: {found!r:.80}")
-        score = None if found.score is None else float(found.score)
+            raise TypeError(f"{name} gave a verdict whose texts are none: {result!r:.80}")
+        score = None if result.score is None else float(result.score)
         if score is not None and not math.isfinite(score):
             raise ValueError(f"{name} gave a score of {score}")
-        return Verdict(found.status, encodable(found.extracted), encodable(found.reason), score)
+        return Verdict(result.status, encodable(result.extracted), encodable(result.reason), score)
 
     return judge
 
 
 def find_verifier(name: str) -> Verifier:
-    """The verifier of that name, or the function at `file.py:function` or `module:function`;
-    UserError where there is none."""
+    """The verifier of that name, or the function `file.py:function` or `module:function`. UserError
+    if there is none."""
     if name in VERIFIERS:
         return VERIFIERS[name]
     place, colon, function = name.rpartition(":")
@@ -136,7 +139,7 @@ def find_verifier(name: str) -> Verifier:
 
 
 def as_verifier(kind: str | Verifier | Judge) -> Verifier:
-    """A verifier by name, one as it is, or one made of a function, which runs in this process."""
+    """A verifier by name, by itself, or made of a function, which then runs in this process."""
     if isinstance(kind, str):
         return find_verifier(kind)
     if isinstance(kind, Verifier):
@@ -146,7 +149,7 @@ def as_verifier(kind: str | Verifier | Judge) -> Verifier:
 
 
 def from_source(place: str, function: str) -> Verifier:
-    """The verifier a file or an importable module holds under that name."""
+    """The verifier made of a function in a file or module. UserError if there is none."""
     if place.endswith(".py"):
         path = plugins.load(place)
         module, source = plugins.module_of(path), f"{path}:{function}"
@@ -161,10 +164,10 @@ def from_source(place: str, function: str) -> Verifier:
                 f"{type(error).__name__}: {error}.",
                 "a dotted path that Python can import, or the path of a .py file",
             ) from error
-    found = getattr(module, function, None)
-    if not callable(found):
+    judge = getattr(module, function, None)
+    if not callable(judge):
         raise UserError(
             f"{place} has no function {function!r}.",
             f"a verifier is a function (response, gold) of {Path(place).name}",
         )
-    return Verifier(source, checked(source, found), None, source)
+    return Verifier(source, checked(source, judge), None, source)

@@ -1,4 +1,4 @@
-"""One call under its limits: what happens in a worker of `workers`."""
+"""The worker side of `workers`: one call within its limits."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 _GIB = 2**30
 IMPORT_SECONDS = 60.0
-"""For a verifier's own imports, which its limits do not count."""
+"""Time for a verifier's imports, which its limits do not include."""
 OUT_OF_MEMORY, BLOATED = 86, 87  # exit codes
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a call has no result: "took more than 5 s", "took more than 1 GiB", "ValueError: ...",
-    "its worker died (signal 11)"."""
+    """Why a call has no result. Messages: "took more than 5 s", "took more than 1 GiB",
+    "ValueError: ...", "its worker died (signal 11)"."""
 
     kind: Literal["timeout", "memory", "error", "died"]
     message: str
@@ -35,9 +35,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a call may take: `seconds` from its start in a worker, `memory` in GiB on top of what
-    the worker has. `workers` are processes; 0: one for each CPU it may use, at most 4. ValueError
-    where a limit is not a positive number."""
+    """Limits of a call: `seconds` from its start in a worker, and `memory` in GiB on top of the
+    worker's own. `workers` is the number of processes; 0 = one per usable CPU, at most 4.
+    ValueError if a limit is not a positive number."""
 
     seconds: float = 5.0
     memory: float = 1.0
@@ -53,16 +53,16 @@ class Limits:
 
 
 class This:
-    """What a worker knows of itself; sizes in bytes."""
+    """State of this worker process; sizes in bytes."""
 
     limits = Limits()
-    idle = 0  # its size before the first call; 0: this is no worker
-    imported = 0  # what verifiers brought along
+    idle = 0  # size before the first call; 0 = not a worker
+    imported = 0  # size of what verifiers imported
     ceiling = math.inf  # of resident memory, during a call
 
 
 def start(limits: Limits, parent: int) -> None:
-    """Make a new worker ready, so that no call pays for imports."""
+    """Prepare a new worker: import sympy, so that no call pays for it, and start the watch."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pebble's handler would wait for C code
     sys.stdout = sys.stderr
     with contextlib.suppress(OSError):
@@ -75,7 +75,7 @@ def start(limits: Limits, parent: int) -> None:
 
 
 def _watch(parent: int) -> None:
-    """End this worker with its parent, and at its ceiling where RLIMIT_AS does nothing (macOS)."""
+    """End this worker with its parent, or at its memory ceiling, as macOS ignores RLIMIT_AS."""
     while os.getppid() == parent:
         if _resident_peak() > This.ceiling:
             os._exit(OUT_OF_MEMORY)
@@ -89,7 +89,7 @@ def _resident_peak() -> int:
 
 
 def _size() -> int:
-    """Of the address space, where it can be known; else 1."""
+    """Size of the address space; 1 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
@@ -97,7 +97,7 @@ def _size() -> int:
 
 
 def answer(call: bytes) -> bytes:
-    """A call under its limits; its result or Fault."""
+    """Perform a pickled call within its limits; the pickled result or Fault."""
     limits = This.limits
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     try:
@@ -108,8 +108,8 @@ def answer(call: bytes) -> bytes:
     if isinstance(prepared, Fault):
         return pickle.dumps(prepared)
     size, memory = _size(), int(limits.memory * _GIB)
-    if size > This.idle + This.imported + memory:  # earlier calls left that much
-        time.sleep(0.2)  # pebble hears first that the call has started
+    if size > This.idle + This.imported + memory:  # left by earlier calls
+        time.sleep(0.2)  # let pebble learn first that the call has started
         os._exit(BLOATED)
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     try:
@@ -118,16 +118,16 @@ def answer(call: bytes) -> bytes:
             most = [size + memory, *(limit for limit in (soft, hard) if limit >= 0)]
             resource.setrlimit(resource.RLIMIT_AS, (min(most), hard))
         signal.setitimer(signal.ITIMER_REAL, limits.seconds)
-        found = tried(_performed, (call,), limits)
+        result = tried(_performed, (call,), limits)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         This.ceiling = math.inf
-    return found if isinstance(found, bytes) else pickle.dumps(found)
+    return result if isinstance(result, bytes) else pickle.dumps(result)
 
 
 def _prepared(call: bytes) -> None:
-    """What a call needs imported; its size is the worker's own from then on."""
+    """Import what a call needs; from then on that counts as the worker's own size."""
     _, prepare, arguments = pickle.loads(call)
     if prepare is not None:
         before = _size()
@@ -141,6 +141,7 @@ def _performed(call: bytes) -> bytes:
 
 
 def tried(function: Callable[..., T], arguments: tuple[Any, ...], limits: Limits) -> T | Fault:
+    """The result of a call, or the Fault of what it raised."""
     try:
         return function(*arguments)
     except MemoryError:
@@ -150,6 +151,7 @@ def tried(function: Callable[..., T], arguments: tuple[Any, ...], limits: Limits
 
 
 def described(error: BaseException) -> Fault:
+    """An exception as a Fault; its `str` may raise too."""
     try:
         text = " ".join(str(error).split())[:200]
     except BaseException:

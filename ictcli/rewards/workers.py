@@ -1,9 +1,9 @@
-"""Calls in warm worker processes that can be killed, each with a limit of time and of memory.
+"""Calls in reused worker processes, each with limits of time and memory.
 
-A call that hangs, explodes or crashes costs its own result only. The clock is an alarm in the
-worker that kills it: it stops code that never comes back to Python, and a call is not charged for
-a busy parent. This process sets no signals and its `__main__` is not run again, so threads,
-notebooks and plain scripts may call `isolated`.
+A call that hangs, explodes or crashes loses only its own result. The time limit is an alarm that
+kills the worker: it also stops code that never returns to Python, and a busy parent costs a call
+nothing. The parent sets no signals and its `__main__` is not run again, so `isolated` may be called
+from threads, notebooks and plain scripts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Fault", "Limits", "isolated"]
 T = TypeVar("T")
 
 _ROUNDS = 3
-_CALLS_OF_A_WORKER = 5000  # then a new one: calls leave things behind
+_CALLS_OF_A_WORKER = 5000  # then it is replaced: calls leak memory
 
 
 def isolated(
@@ -54,15 +54,15 @@ def isolated(
 ) -> list[T | Fault]:
     """`function(*arguments[i])` for each i, in the order of `arguments`.
 
-    A worker finds `function` by its module and name, so it cannot be one of `__main__`. `prepare`
-    is called with the same arguments before the limits count: imports belong there. What they
-    print goes to stderr. RuntimeError where workers die before they are given a call.
+    A worker imports `function` by its module and name, so it cannot be defined in `__main__`.
+    `prepare` is called with the same arguments before the limits count, for imports. Printed output
+    goes to stderr. RuntimeError if workers die before they receive a call.
     """
     limits = limits or Limits()
-    if This.idle:  # this is a worker itself
+    if This.idle:  # called in a worker
         return [tried(function, call, limits) for call in arguments]
     results: dict[int, Any] = {}
-    calls: dict[int, bytes] = {}  # pebble's pipes break at what cannot be pickled or unpickled
+    calls: dict[int, bytes] = {}  # pickled here, as a failure would break pebble's pipes
     for index, call in enumerate(arguments):
         try:
             calls[index] = pickle.dumps((function, prepare, tuple(call)))
@@ -84,13 +84,13 @@ def _round(
     limits: Limits,
     prepared: bool,
 ) -> dict[int, bytes]:
-    """Write down what comes of the calls and give those that deserve another round: a pool that
-    broke or a worker that was killed from outside says nothing of the call."""
+    """Store the results of the calls and return the calls to repeat: those that were lost with the
+    pool or with a worker that was killed from outside."""
     futures: dict[int, Any] = {}
     again: dict[int, bytes] = {}
-    last_resort = 2 * limits.seconds + 5  # by the wall clock, where a call undoes its alarm
+    last_resort = 2 * limits.seconds + 5  # wall-clock time, in case a call removes its alarm
     last_resort += IMPORT_SECONDS if prepared else 0
-    with contextlib.suppress(RuntimeError, BrokenProcessPool):  # it broke meanwhile
+    with contextlib.suppress(RuntimeError, BrokenProcessPool):  # the pool broke
         for index, call in calls.items():
             futures[index] = pool.schedule(answer, (call,), timeout=last_resort)
     for index, call in calls.items():
@@ -113,7 +113,8 @@ def _round(
 
 
 def _result(future: Any, pool: ProcessPool) -> bytes:
-    """Wait for it; a pool that breaks forgets the calls that it has not yet sent to a worker."""
+    """Wait for a result. BrokenProcessPool if the pool breaks: it forgets the calls it has not sent
+    to a worker yet."""
     while not future.done():
         if not pool.active:
             raise BrokenProcessPool
@@ -133,12 +134,12 @@ def _death(code: int, limits: Limits) -> Fault:
 
 
 def _preparation(name: str) -> dict[str, Any]:
-    """What a worker is told of this process: nothing of `__main__`, which it would run."""
+    """The process data sent to a worker: without `__main__`, which the worker would run again."""
     return {"name": name, "sys_path": list(sys.path)}
 
 
 class _Popen(popen_spawn_posix.Popen):
-    """multiprocessing's own, but for `_preparation`, and deaf to Ctrl-C from the first moment."""
+    """multiprocessing's Popen with `_preparation`, and with SIGINT blocked from the start."""
 
     _spawn = SimpleNamespace(**{**vars(spawn), "get_preparation_data": _preparation})
     _start = FunctionType(
@@ -147,7 +148,7 @@ class _Popen(popen_spawn_posix.Popen):
     )
 
     def _launch(self, process_obj: Any) -> None:
-        resource_tracker.ensure_running()  # its start unblocks SIGINT
+        resource_tracker.ensure_running()  # starting it unblocks SIGINT
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it
         try:
             self._start(process_obj)
@@ -164,7 +165,7 @@ class _Context(SpawnContext):
 
 
 class _Held:
-    """A pool, and how many calls of `isolated` use it: the last to leave a retired one closes
+    """A pool with its number of users (calls of `isolated`); the last user of a retired pool closes
     it."""
 
     def __init__(self, limits: Limits) -> None:
@@ -190,7 +191,7 @@ _pools: list[_Held] = []  # at most one that is not retired
 
 @contextlib.contextmanager
 def _lease(limits: Limits) -> Generator[_Held]:
-    """The pool of these limits, made where there is none; one of other limits is retired."""
+    """The pool with these limits, created if needed; pools with other limits are retired."""
     with _lock:
         for held in _pools:
             held.retired |= held.limits != limits or not held.pool.active
@@ -203,7 +204,7 @@ def _lease(limits: Limits) -> Generator[_Held]:
     try:
         yield held
     except BaseException:
-        held.retired = True  # Ctrl-C, say: nobody waits any more for the calls on their way
+        held.retired = True  # e.g. Ctrl-C: nobody waits for its calls any more
         raise
     finally:
         with _lock:
@@ -217,14 +218,14 @@ def _close_unused() -> None:
         held.close()
 
 
-@atexit.register  # before pebble's own, which would race with the threads of the pool
+@atexit.register  # runs before pebble's, which would race with the pool's threads
 def _close_all() -> None:
     while _pools:
         _pools.pop().close()
 
 
 def _forget() -> None:
-    """A forked process has the pool, but not its threads; the workers are not its children."""
+    """In a forked process: drop the pool, whose threads and workers belong to the parent."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()

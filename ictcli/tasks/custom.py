@@ -113,7 +113,7 @@ def _rows(name: str, hub: HubSettings, split: str) -> Rows:
         raise UserError(
             f"{path} is a folder here, and {name} on the hub.", "work in another folder"
         )
-    return load(HubSource(path, (hub.config or "",), hub.split or split, hub.revision, None))
+    return load(HubSource(path, hub.revision, (hub.config or "",), hub.split or split, None))
 
 
 def _names(column: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:

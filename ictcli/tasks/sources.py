@@ -10,11 +10,11 @@ class HubSource:
     """A data set of the hub: one split of each config, in order."""
 
     path: str
+    revision: str | None
+    """Commit, branch or tag to load; None = the newest commit."""
     configs: tuple[str, ...]
     """Empty name = the only config."""
     split: str
-    revision: str | None
-    """Commit, branch or tag to load; None = the newest commit."""
     rows: int | None
     """Total number of rows at that commit; None for a custom data set."""
     gated: bool = False
@@ -27,23 +27,11 @@ class HubSource:
 
 
 MMLU_STEM = (
-    "abstract_algebra",
-    "astronomy",
-    "college_biology",
-    "college_chemistry",
-    "college_computer_science",
-    "college_mathematics",
-    "college_physics",
-    "computer_security",
-    "conceptual_physics",
-    "electrical_engineering",
-    "elementary_mathematics",
-    "high_school_biology",
-    "high_school_chemistry",
-    "high_school_computer_science",
-    "high_school_mathematics",
-    "high_school_physics",
-    "high_school_statistics",
+    *("abstract_algebra", "astronomy", "college_biology", "college_chemistry"),
+    *("college_computer_science", "college_mathematics", "college_physics", "computer_security"),
+    *("conceptual_physics", "electrical_engineering", "elementary_mathematics"),
+    *("high_school_biology", "high_school_chemistry", "high_school_computer_science"),
+    *("high_school_mathematics", "high_school_physics", "high_school_statistics"),
     "machine_learning",
 )
 _GSM8K = ("openai/gsm8k", "740312add88f781978c0658806c59bc2815b9866")
@@ -55,22 +43,15 @@ _AIMO = ("AI-MO/aimo-validation-aime", "13f9e12f613e720c2a2b2f345dd04b998a29494d
 _AIME24 = ("HuggingFaceH4/aime_2024", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a")
 _AIME25 = ("opencompass/AIME2025", "a6ad95f611d72cf628a80b58bd0432ef6638f958")
 
-
-def _source(
-    pin: tuple[str, str], configs: tuple[str, ...], split: str, rows: int, *, gated: bool = False
-) -> HubSource:
-    return HubSource(pin[0], configs, split, pin[1], rows, gated)
-
-
-SOURCES: dict[str, HubSource] = {
-    "gsm8k-train": _source(_GSM8K, ("main",), "train", 7473),
-    "math-train": _source(_MATH, ("default",), "train", 7500),
-    "math500": _source(_MATH500, ("default",), "test", 500),
-    "gsm8k": _source(_GSM8K, ("main",), "test", 1319),
-    "mmlu_stem": _source(_MMLU, MMLU_STEM, "test", 3018),
-    "gpqa": _source(_GPQA, ("gpqa_main",), "train", 448, gated=True),
-    "gpqa_diamond": _source(_GPQA, ("gpqa_diamond",), "train", 198, gated=True),
-    "aime23": _source(_AIMO, ("default",), "train", 90),
-    "aime24": _source(_AIME24, ("default",), "train", 30),
-    "aime25": _source(_AIME25, ("AIME2025-I", "AIME2025-II"), "test", 30),
+SOURCES = {
+    "gsm8k-train": HubSource(*_GSM8K, ("main",), "train", 7473),
+    "math-train": HubSource(*_MATH, ("default",), "train", 7500),
+    "math500": HubSource(*_MATH500, ("default",), "test", 500),
+    "gsm8k": HubSource(*_GSM8K, ("main",), "test", 1319),
+    "mmlu_stem": HubSource(*_MMLU, MMLU_STEM, "test", 3018),
+    "gpqa": HubSource(*_GPQA, ("gpqa_main",), "train", 448, gated=True),
+    "gpqa_diamond": HubSource(*_GPQA, ("gpqa_diamond",), "train", 198, gated=True),
+    "aime23": HubSource(*_AIMO, ("default",), "train", 90),
+    "aime24": HubSource(*_AIME24, ("default",), "train", 30),
+    "aime25": HubSource(*_AIME25, ("AIME2025-I", "AIME2025-II"), "test", 30),
 }

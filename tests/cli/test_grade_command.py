@@ -67,10 +67,10 @@ def test_golds_that_cannot_be_read_are_told(ictcli: Processes, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "arguments", "words"),
     [
-        (None, [], "There is no file rows.jsonl"),
+        (None, [], "There is no data file rows.jsonl"),
         ("", [], "is empty"),
         ("{", [], "line 1 is not JSON"),
-        ("[1]", [], "line 1 is not an object"),
+        ("[1]", [], "line 1 is a list, and no object"),
         ('{"response": "a", "gold": "1"}\n{"response": "a"}', [], "line 2 has no gold"),
         ('{"response": "a", "gold": "1", "choices": "A"}', [], "choices is not a list"),
         ('{"response": "a", "gold": "1"}', ["--kind=mth"], "did you mean math"),
