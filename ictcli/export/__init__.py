@@ -1,1 +1,1 @@
-"""What a run trained, as a folder for others: adapters or a whole model, with its card."""
+"""Exports of a run for others: adapters or a whole model, with a model card."""

@@ -1,7 +1,7 @@
-"""The model card: README.md of an export, which says what it is, from what, how, and how well.
+"""The model card: README.md of an export, with its base model, settings and results.
 
-Figures and settings alone; no text of a model or a data set is in it, and every string of a recipe
-is escaped: as JSON in the header, which YAML reads, and as inline code in the text.
+It holds figures and settings, and no text of a model or a data set. Strings of a recipe are
+escaped: as JSON in the header, which is valid YAML, and as inline code in the text.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MAIN = (
 
 
 def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None = None) -> str:
-    """The card of a run's export; `name` is what others load, `layout` is hf or mlx, `step` that
-    of a checkpoint (None: the last weights).
+    """The card of a run's export. `name` is what others load, `layout` hf or mlx, `step` that of a
+    checkpoint (None = the last weights).
 
-    Raises UserError where the run has no recipe that can be read.
+    Raises UserError where the run's recipe cannot be read.
     """
     recipe = table(run / "recipe.toml")
     if recipe is None:
@@ -39,13 +39,13 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     environment = table(run / "environment.json") or {}
     summary = table(run / "summary.json") or {}
     if step is not None and step == count(summary.get("steps")):
-        step = None  # of the last step: the weights that were measured at the end
+        step = None  # the last weights, measured at the end
     base = base_of(recipe, environment)
-    known = license_of(base)
+    license_name = license_of(base)
     base = base if is_public(base, run) else public_name(base, run)
     method = within(recipe, "method", "name") or recipe.get("method") or "?"
     parts = [
-        _header(base, known, recipe, environment, adapter=adapter, layout=layout),
+        _header(base, license_name, recipe, environment, adapter=adapter, layout=layout),
         f"# {code(run.name)}",
         _opening(base, recipe, str(method), adapter=adapter, step=step),
         "## Results",
@@ -69,7 +69,7 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
 
 
 def code(value: object) -> str:
-    """A value as inline code of one line, whatever is in it."""
+    """Any value as one line of inline code."""
     text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -79,7 +79,7 @@ def code(value: object) -> str:
 
 def _header(
     base: str,
-    known: str | None,
+    license_name: str | None,
     recipe: Mapping[str, Any],
     environment: Mapping[str, Any],
     *,
@@ -91,8 +91,8 @@ def _header(
     if is_public(base):
         fields["base_model"] = base
         fields["base_model_relation"] = "adapter" if adapter else "finetune"
-    if known:
-        fields["license"] = known
+    if license_name:
+        fields["license"] = license_name
     fields["library_name"] = "mlx" if layout == "mlx" else "peft" if adapter else "transformers"
     fields["pipeline_tag"] = "text-generation"
     method = within(recipe, "method", "name") or recipe.get("method")
@@ -105,7 +105,7 @@ def _header(
 
 
 def license_of(base: str) -> str | None:
-    """The licence that the model below states in its own card, if it is here."""
+    """The licence in the base model's card, if that is on this machine."""
     folder = BUILTIN.get(base.removeprefix("builtin:"))
     if folder is None:
         folder = snapshot(base) if is_public(base) or Path(base).is_dir() else None
@@ -114,8 +114,8 @@ def license_of(base: str) -> str | None:
     except (OSError, ValueError):
         return None
     header = re.match(r"---\n(.*?)\n---", text, re.S)
-    found = re.search(r"^license:\s*[\"']?([\w.-]+)[\"']?\s*$", header[1] if header else "", re.M)
-    return found[1] if found else None
+    line = re.search(r"^license:\s*[\"']?([\w.-]+)[\"']?\s*$", header[1] if header else "", re.M)
+    return line[1] if line else None
 
 
 def _opening(
@@ -140,25 +140,27 @@ def _grid(rows: Sequence[Sequence[str]]) -> str:
 def _results(
     run: Path, recipe: Mapping[str, Any], summary: Mapping[str, Any], step: int | None
 ) -> str:
-    """Of the last weights the figures of the summary; of a checkpoint's those that were measured at
-    its step, beside what the run began with."""
+    """The summary's figures for the last weights; for a checkpoint, the evaluation at its step
+    beside that before training."""
     if step is None:
         before, after = (scores_of(summary.get(name)) for name in ("before", "after"))
         sizes, head = (summary.get("problems"), summary.get("samples_per_problem")), "after"
         missing = "The run did not finish, so there are none."
     else:
-        found = [table(run / "eval" / f"{name}.json") or {} for name in ("before", step_name(step))]
-        before, after = map(scores_of, found)
-        if found[0].get("problems") != found[1].get("problems"):
+        start, here = (
+            table(run / "eval" / f"{name}.json") or {} for name in ("before", step_name(step))
+        )
+        before, after = scores_of(start), scores_of(here)
+        if start.get("problems") != here.get("problems"):
             before = {}
-        sizes, head = (found[1].get("problems"), found[1].get("n")), f"step {step}"
+        sizes, head = (here.get("problems"), here.get("n")), f"step {step}"
         missing = f"The weights of step {step} were not measured."
     if not after:
         return missing
     rows = [["metric", "before", head]]
     rows += [[name, interval(before.get(name)), interval(value)] for name, value in after.items()]
     bench = public_name(str(within(recipe, "eval", "bench") or recipe.get("task", "")))
-    problems, samples = ("?" if (one := count(size)) is None else one for size in sizes)
+    problems, samples = ("?" if (n := count(size)) is None else n for size in sizes)
     return (
         f"{_grid(rows)}\n\n{problems} held-out problems of {code(bench)}, {samples} samples each; "
         "95 % intervals by bootstrap over problems. They say nothing of other seeds."
@@ -166,7 +168,7 @@ def _results(
 
 
 def step_name(step: int) -> str:
-    """Of a checkpoint's folder, and of an evaluation."""
+    """The name of a checkpoint's folder, and of its evaluation."""
     return f"step-{step:06d}"
 
 
@@ -179,29 +181,31 @@ def _training(recipe: Mapping[str, Any], summary: Mapping[str, Any], method: str
     rows = [["setting", "value"], ["method", code(method)]]
     rows += [[key, code(keys[key])] for key in named]
     share, sampled = number(summary.get("tokens_kept_share")), count(summary.get("tokens_sampled"))
-    told = ""
+    kept = ""
     if share is not None:
-        told = (
+        kept = (
             f"\n\nOf {sampled or 0:,} sampled tokens {share:.1%} were trained "
             "(the dense warm-up, where there is one, included)."
         )
-    return _grid(rows) + told
+    return _grid(rows) + kept
 
 
 def _data(recipe: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
-    """Where the problems come from, their counts and checksums; never their text."""
-    found, data = public_data(environment), within(environment, "data")
+    """The problems' source, counts and checksums; never their text."""
+    sources, data = public_data(environment), within(environment, "data")
     task = code(public_name(str(recipe.get("task", ""))))
-    told: list[str] = []
+    parts: list[str] = []
     if (
         isinstance(data, dict)
         and cast(Table, data).get("train", "") is None
-        and not {"path", "file"} & {*found}
+        and not {"path", "file"} & {*sources}
     ):
-        told.append(f"The task {task}, whose problems are made by ictcli from the seed.")
-    if found:
-        told.append(_grid([["source", "value"], *([k, code(value)] for k, value in found.items())]))
-    return "\n\n".join(told) or f"The task {task}; the run has no record of its problems."
+        parts.append(f"The task {task}, whose problems are made by ictcli from the seed.")
+    if sources:
+        parts.append(
+            _grid([["source", "value"], *([k, code(value)] for k, value in sources.items())])
+        )
+    return "\n\n".join(parts) or f"The task {task}; the run has no record of its problems."
 
 
 def _use(base: str, name: str, *, adapter: bool, layout: str) -> str:

@@ -1,4 +1,4 @@
-"""Make the folder: adapters in a layout, or a whole model, and the card beside it."""
+"""Write the export's folder: adapters in a layout, or a whole model, and the model card."""
 
 from __future__ import annotations
 
@@ -27,48 +27,50 @@ Layout = Literal["hf", "mlx"]
 
 
 def adapters_of(run: Path, recipe: Recipe) -> Path | None:
-    """The folder of a run's adapters, or None where it trained all weights. UserError where it is
-    not finished."""
-    made = run / ("adapter" if recipe.adapters else "model")
-    if not made.is_dir():
+    """The folder of a run's adapters, or None where it trained all weights. Raises UserError where
+    the run is not finished."""
+    folder = run / ("adapter" if recipe.adapters else "model")
+    if not folder.is_dir():
         raise UserError(f"The run {run} has no finished model yet.", f"ictcli resume {run}")
-    return made if recipe.adapters else None
+    return folder if recipe.adapters else None
 
 
 def check_public(run: Path, recipe: Recipe, repo: str) -> str:
-    """The hub's name of the model below. UserError where adapters would be pushed whose model
-    nobody else has: by the recipe, or by what was recorded when the run began."""
-    trained = base_of({"model": recipe.model}, table(run / "environment.json"))
-    for model in (trained, recipe.model):
+    """The base model's name on the hub. Raises UserError where others cannot load it: by the
+    recipe, or by what environment.json records."""
+    base = base_of({"model": recipe.model}, table(run / "environment.json"))
+    for model in (base, recipe.model):
         if not is_public(model, run):
             raise UserError(
                 f"{repo} would hold adapters of {model}, which others cannot load.",
                 "--merge makes a whole model of them",
             )
-    return trained
+    return base
 
 
 def export_adapters(
     run: Path,
     adapter: Path,
-    made: Path,
+    out: Path,
     layout: Layout | None,
     name: str,
     *,
     step: int | None = None,
     base: str | None = None,
 ) -> None:
-    """A run's adapters, in the layout they have or the other one; `name` is what its card has
-    others load, `step` that of a checkpoint. `base` takes the place of where the model below lies
-    on this machine."""
-    own = layout_of(read_config(adapter))
-    wanted = own if layout is None else "peft" if layout == "hf" else "mlx"
-    blocks = 0 if wanted == own or wanted == "peft" else _blocks(adapter)
-    with new_folder(made) as folder:
+    """Write a run's adapters to `out`, in their layout or the other one.
+
+    `name` is what the card says to load, `step` that of a checkpoint. `base` replaces the base
+    model's path on this machine.
+    """
+    present = layout_of(read_config(adapter))
+    wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
+    blocks = 0 if wanted in (present, "peft") else _blocks(adapter)
+    with new_folder(out) as folder:
         try:
-            with in_layout(adapter, wanted, blocks) as found:
+            with in_layout(adapter, wanted, blocks) as source:
                 for file in (ADAPTER_CONFIG, FILES[wanted]):
-                    shutil.copyfile(found / file, folder / file)
+                    shutil.copyfile(source / file, folder / file)
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
@@ -84,7 +86,7 @@ def export_adapters(
 
 
 def _blocks(adapter: Path) -> int:
-    """How many blocks the model below has, from its config.json."""
+    """Number of blocks of the base model, from its config.json."""
     source = locate(str(adapter)).path
     folder = snapshot(source)
     config: Any = {}
@@ -93,8 +95,8 @@ def _blocks(adapter: Path) -> int:
         config = json.loads(text)
     for place in (config, within(config, "text_config")):
         for key in ("num_hidden_layers", "n_layer", "num_layers"):
-            if isinstance(found := within(place, key), int):
-                return found
+            if isinstance(blocks := within(place, key), int):
+                return blocks
     raise UserError(
         f"How many blocks {source} has is not known here, and mlx-lm's layout counts them.",
         f"hf download {source} config.json",
@@ -103,7 +105,7 @@ def _blocks(adapter: Path) -> int:
 
 def export_model(
     run: Path,
-    made: Path,
+    out: Path,
     build: Callable[[], Engine] | None,
     layout: Layout | None,
     name: str,
@@ -111,14 +113,14 @@ def export_model(
     packed: bool = False,
     step: int | None = None,
 ) -> None:
-    """A whole model: what `build` has loaded, adapters fused into it, or without it a copy of
-    RUN/model. mlx-lm reads the Hugging Face layout; its own is what its converter makes of it."""
+    """Write a whole model to `out`: the engine of `build` with adapters fused, or, without it, a
+    copy of RUN/model. mlx-lm's layout is made by its converter."""
     if layout == "mlx" and not is_installed("mlx"):
         raise EngineMissingError(
             "--to mlx of a whole model needs mlx-lm.", 'pip install "ictcli[mlx]"'
         )
     converted = layout == "mlx" and not packed
-    with new_folder(made) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
+    with new_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
         plain = Path(beside) / "hf" if converted else folder
         plain.mkdir(exist_ok=True)
         if build is None:
@@ -139,20 +141,20 @@ def _copy(model: Path, folder: Path) -> None:
             shutil.copyfile(file, folder / file.name)
 
 
-def _convert(plain: Path, made: Path) -> None:
-    """By mlx-lm's own converter, which prints where data goes."""
+def _convert(plain: Path, out: Path) -> None:
+    """Run mlx-lm's converter, which prints to stdout."""
     import importlib
 
     library: Any = importlib.import_module("mlx_lm.convert")
     with contextlib.redirect_stdout(sys.stderr):
-        library.convert(str(plain), str(made))
+        library.convert(str(plain), str(out))
 
 
 def engine_of(
     run: Path, adapter: Path | None, saved: Path | None, settings: EngineSettings
 ) -> Engine:
-    """A run's weights, loaded: those of a checkpoint, or the last; RUN/adapter also where a model
-    was made of it before."""
+    """An engine with a run's weights: a checkpoint's, or the last. RUN/adapter is preferred to a
+    RUN/model that was exported before."""
     return engine_at(run, saved, settings) if saved else build_engine(str(adapter or run), settings)
 
 
@@ -160,7 +162,7 @@ def engine_of(
 def written(
     run: Path, adapter: Path | None, saved: Path | None, settings: EngineSettings
 ) -> Generator[Path]:
-    """A folder of the run's adapters: its own, or for a checkpoint a temporary one."""
+    """The folder of the run's adapters; a temporary one for a checkpoint."""
     if adapter is not None:
         yield adapter
         return

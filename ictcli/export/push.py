@@ -1,4 +1,4 @@
-"""An export to a repository of the hub, private unless asked otherwise."""
+"""Upload of an export to a repository on the hub, private by default."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ LOGIN = "hf auth login, with a token that may write"
 
 
 def open_repository(repo: str, *, public: bool) -> Any:
-    """Check name, token and visibility before anything is made; gives the hub's API.
+    """Check name, token and visibility before anything is written; returns the hub's API.
 
-    A repository that is there keeps its visibility, so one that is public takes nothing without
-    `public`. Raises UserError for what a user can mend, RunFailedError for a hub that is away.
+    An existing repository keeps its visibility, so a public one is refused without `public`. Raises
+    UserError for what a user can mend, RunFailedError where the hub cannot be reached.
     """
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
         raise UserError(f"{repo!r} is no repository of the hub.", "--push OWNER/NAME")
     from huggingface_hub import HfApi
 
     api: Any = HfApi()
-    _asked(repo, api.whoami)
-    known = _asked(repo, lambda: _info(api, repo))
-    if known is not None and not known.private and not public:
+    _request(repo, api.whoami)
+    existing = _request(repo, lambda: _info(api, repo))
+    if existing is not None and not existing.private and not public:
         raise UserError(
             f"{repo} is there already and public: everybody would see what is pushed.",
             f"--push {repo} --public, or push to another name",
@@ -43,15 +43,15 @@ def _info(api: Any, repo: str) -> Any:
 
 
 def push(api: Any, folder: Path, repo: str, *, public: bool) -> str:
-    """Upload a whole folder as one commit; gives the repository's address. The folder stands
-    whatever happens."""
+    """Upload a folder as one commit; returns the repository's address. The folder is kept in any
+    case."""
     kept = f"{folder} is whole: hf upload {repo} {folder} tries again"
-    _asked(
+    _request(
         repo,
         lambda: api.create_repo(repo, repo_type="model", private=not public, exist_ok=True),
         kept,
     )
-    _asked(
+    _request(
         repo,
         lambda: api.upload_folder(
             repo_id=repo,
@@ -64,15 +64,15 @@ def push(api: Any, folder: Path, repo: str, *, public: bool) -> str:
     return f"https://huggingface.co/{repo}"
 
 
-def _asked(repo: str, ask: Callable[[], Any], kept: str = "") -> Any:
-    """What the hub answers, or a sentence on why it does not."""
+def _request(repo: str, send: Callable[[], Any], kept: str = "") -> Any:
+    """The hub's answer to a request. Raises UserError or RunFailedError with the reason."""
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
     def hint(text: str) -> str:
         return f"{text}; {kept}" if kept else text
 
     try:
-        return ask()
+        return send()
     except UserError:
         raise
     except LocalTokenNotFoundError as error:

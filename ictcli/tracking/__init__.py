@@ -1,9 +1,9 @@
 """Tracking: a run's figures in TensorBoard, Weights & Biases or trackio, beside metrics.jsonl.
 
-A tracker is opened in a process of its own (`client`), fed through a pipe (`feed`): whatever it
-does there, hang, print, crash or wait for a server, no step waits for it. Only numbers, the recipe
-and the environment go to it, never a text of a model or a data set, nor a path of this machine
-(`ictcli.runs.public`). Where it stands is in RUN/tracking/NAME.json.
+A tracker runs in its own process (`worker`), which the run writes to through a pipe (`sender`): it
+may hang, print, crash or wait for a server, and no step waits for it. It gets numbers, the recipe
+and the environment, never a text of a model or a data set, nor a path of this machine
+(`ictcli.runs.public`). RUN/tracking/NAME.json records how far it has come.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ PROJECT = "ictcli"
 
 @dataclass(frozen=True)
 class About:
-    """What a tracker is told of its run."""
+    """The run, as a tracker gets it."""
 
     folder: Path
     id: str
-    """Eight characters, the same in every sitting of the run."""
+    """Eight characters, kept when the run is resumed."""
     done: int
-    """The step the run goes on behind; what a sitting that was killed logged later is void."""
+    """The last finished step when the run is resumed; what was logged after it is void."""
     recipe: dict[str, Any]
     environment: dict[str, Any]
 
 
 class Tracker(Protocol):
-    """A run as one library keeps it. Each module of this package with the library's name has
-    `open_tracker(about) -> Tracker`; anything it raises is told once, and ends that tracker."""
+    """A run in one library. The module of this package with the library's name has
+    `open_tracker(about) -> Tracker`; an exception is reported once and ends that tracker."""
 
     rewinds: bool
-    """Whether opening it made it forget the steps behind `About.done`, so that they come again."""
+    """Whether opening it deletes the steps after `About.done`, so that they are logged again."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Keep figures by name, of step 0 (before training), 1, 2, ..."""
+        """Log figures by name, of step 0 (before training), 1, 2, ..."""
         ...
 
     def close(self) -> None:
-        """Keep what is not yet kept, and let go."""
+        """Write what is not yet written, and close."""
         ...
 
 
@@ -62,13 +62,13 @@ def figures(metrics: Mapping[str, Any], timing: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def evaluated_figures(found: Mapping[str, Any]) -> dict[str, float]:
+def evaluated_figures(evaluation: Mapping[str, Any]) -> dict[str, float]:
     """An evaluation's figures: eval/pass@1, eval/pass@1_low and _high, and shares of samples."""
-    told: dict[str, float] = {}
-    for name, value in found.items():
+    values: dict[str, float] = {}
+    for name, value in evaluation.items():
         if name.startswith(("pass@", "maj@")) and isinstance(value, dict):
-            told[f"eval/{name}"] = value["value"]
-            told |= {f"eval/{name}_{end}": value[end] for end in ("low", "high")}
+            values[f"eval/{name}"] = value["value"]
+            values |= {f"eval/{name}_{end}": value[end] for end in ("low", "high")}
         elif name in ("truncated", "unparsed", "timed_out", "seconds"):
-            told[f"eval/{name}"] = float(value)
-    return told
+            values[f"eval/{name}"] = float(value)
+    return values

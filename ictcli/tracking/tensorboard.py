@@ -12,8 +12,8 @@ from ictcli.tracking import About
 
 
 def writer() -> Any:
-    """tensorboardX's SummaryWriter, without the PyTorch that it loads where there is one, for what
-    is not needed here: seconds and memory of a process that writes numbers."""
+    """tensorboardX's SummaryWriter, without PyTorch, which it would load where it is installed and
+    which takes seconds and memory to write a few numbers."""
     if "torch" not in sys.modules:
         cast(dict[str, Any], sys.modules)["torch"] = None
     return importlib.import_module("tensorboardX").SummaryWriter

@@ -1,4 +1,4 @@
-"""Weights & Biases: RUN/wandb, sent while the run goes where a key and a network are there.
+"""Weights & Biases: RUN/wandb, uploaded during the run where there is a key and a network.
 
 Without a key, or an answer of the server, the run is offline, and `wandb sync RUN/wandb/offline-*`
 sends it later. Neither the console, code, git nor the machine's name is taken.
@@ -17,7 +17,7 @@ from urllib.parse import urlparse
 from ictcli.tracking import PROJECT, About
 
 ANSWER = 10.0
-"""Seconds the server has to answer at first: less than a short run waits at its end."""
+"""Seconds the server has for its first answer: fewer than a run waits at its end."""
 
 
 def has_key() -> bool:

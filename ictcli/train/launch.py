@@ -22,7 +22,7 @@ from ictcli.runs import FORMAT, Run
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of, recipe_hash
 from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
 from ictcli.tasks.prompts import encode, fitted
-from ictcli.tracking.watch import tracked
+from ictcli.tracking.observer import tracked
 from ictcli.train.loop import Watcher, train
 
 

@@ -22,8 +22,8 @@ from filelock import FileLock
 from ictcli.recipe import load_recipe
 from ictcli.recipe.settings import Example
 from ictcli.runs import Run
-from ictcli.tracking import feed, figures
-from ictcli.tracking.watch import Tracked
+from ictcli.tracking import figures, sender
+from ictcli.tracking.observer import Tracked
 
 FAKE = """
 import json, os, time
@@ -176,8 +176,8 @@ def test_a_tracker_that_fails_or_hangs_costs_a_warning(
 ) -> None:
     fake.setenv("FAKE_WANDB", kind)
     if "within 1 s" in reason:
-        fake.setattr(feed, "PATIENCE", 1.0)
-        fake.setattr("ictcli.tracking.watch.PATIENCE", 1.0)
+        fake.setattr(sender, "CLOSE_TIMEOUT", 1.0)
+        fake.setattr("ictcli.tracking.observer.CLOSE_TIMEOUT", 1.0)
     (warning,) = sitting(tmp_path / "run", "wandb", range(1, 7), after=True)
     assert warning.startswith(f"wandb does not log this run ({reason})")
 
@@ -187,8 +187,8 @@ def test_a_tracker_that_hangs_never_blocks_a_step(tmp_path: Path, fake: pytest.M
     fake.setenv("FAKE_WANDB", "hang")
     (tmp_path / "run").mkdir()
     run = {"folder": str(tmp_path / "run"), "done": 0, "steps": 9, "recipe": {}, "environment": {}}
-    one = feed.Feed("wandb", tmp_path / "run", run)
-    entries = feed.QUEUE + 500
+    one = sender.Sender("wandb", tmp_path / "run", run)
+    entries = sender.QUEUE + 500
     values = {f"train/figure-{number}": 0.0 for number in range(100)}
     slowest = 0.0
     for place in range(entries):
@@ -209,7 +209,7 @@ def test_a_tracker_that_hangs_never_blocks_a_step(tmp_path: Path, fake: pytest.M
 
 PARENT = """
 import subprocess, sys
-code = "import ictcli.tracking.client as c; c.LAST_SECONDS = 1; c.main()"
+code = "import ictcli.tracking.worker as c; c.LAST_SECONDS = 1; c.main()"
 there = subprocess.Popen([sys.executable, "-c", code, "wandb"], stdin=subprocess.PIPE, text=True)
 print(there.pid, flush=True)
 for line in sys.stdin:
@@ -272,7 +272,7 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
     """Neither examples nor places on this machine nor the command, of the whole that is sent."""
     sent: list[Any] = []
     monkeypatch.setattr(
-        "ictcli.tracking.watch.Feed",
+        "ictcli.tracking.observer.Sender",
         lambda name, folder, about: sent.append(about) or SimpleNamespace(troubles=[], put=print),
     )
     recipe = load_recipe("quickstart", ['log=["wandb"]', f"model={tmp_path}/SECRET/base"])

@@ -1,4 +1,4 @@
-"""The watcher that tells trackers what it sees, and hands it on to the one that is shown."""
+"""The watcher that logs to trackers, and passes everything on to the watcher on the screen."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ictcli.recipe import Recipe
 from ictcli.runs import Run
 from ictcli.runs.public import public_environment, public_recipe
 from ictcli.tracking import evaluated_figures, figures
-from ictcli.tracking.feed import PATIENCE, Feed
+from ictcli.tracking.sender import CLOSE_TIMEOUT, Sender
 from ictcli.train.loop import Step, Watcher
 
 
 class Tracked:
-    """Opens the trackers at the first thing to tell them: by then the run's folder stands where it
-    goes on, and a run that is refused leaves nothing."""
+    """Opens the trackers at the first entry: by then the run's folder is at the step it resumes
+    from, and a run that is refused leaves nothing."""
 
     def __init__(self, run: Run, recipe: Recipe, watch: Watcher) -> None:
         self.run = run
         self.recipe = recipe
         self.watch = watch
-        self._feeds: list[Feed] | None = None
+        self._senders: list[Sender] | None = None
         self._between: dict[str, float] = {}
 
     def evaluating(self, label: str, done: int, total: int) -> None:
@@ -32,59 +32,59 @@ class Tracked:
     def evaluated(self, label: str, found: dict[str, Any]) -> None:
         values, steps = evaluated_figures(found), self.recipe.steps
         if label == "before":
-            self._tell(0, 0, values)
+            self._log(0, 0, values)
         elif label == "after":
-            self._tell(steps + 1, steps, values)
+            self._log(steps + 1, steps, values)
         else:
-            self._between = values  # told with its step, which is not over
+            self._between = values  # logged with its step, which is not over
         self.watch.evaluated(label, found)
 
     def stepped(self, step: Step) -> None:
         values = figures(step.metrics, step.timing) | self._between
         self._between = {}
-        self._tell(step.number, step.number, values)
+        self._log(step.number, step.number, values)
         self.watch.stepped(step)
 
     def warned(self, message: str) -> None:
         self.watch.warned(message)
 
     def close(self) -> None:
-        until = time.monotonic() + PATIENCE
-        for feed in self._feeds or ():
-            feed.finish()
-        for feed in self._feeds or ():
-            feed.close(until)
+        until = time.monotonic() + CLOSE_TIMEOUT
+        for sender in self._senders or ():
+            sender.finish()
+        for sender in self._senders or ():
+            sender.close(until)
         self._say_troubles()
 
-    def _tell(self, place: int, step: int, values: dict[str, float]) -> None:
-        if self._feeds is None:
+    def _log(self, place: int, step: int, values: dict[str, float]) -> None:
+        if self._senders is None:
             about = {
                 "folder": str(self.run.folder.resolve()),
-                "done": len(self.run.lines("metrics.jsonl")),  # of the sittings before
+                "done": len(self.run.lines("metrics.jsonl")),  # steps finished before a resume
                 "steps": self.recipe.steps,
                 "recipe": public_recipe(self.recipe.model_dump(mode="json", exclude_none=True)),
                 "environment": public_environment(self.run.read("environment.json") or {}),
             }
             names = dict.fromkeys(self.recipe.log)
-            self._feeds = [Feed(name, self.run.folder, about) for name in names]
-        for feed in self._feeds:
-            feed.put({"place": place, "step": step, "values": values})
+            self._senders = [Sender(name, self.run.folder, about) for name in names]
+        for sender in self._senders:
+            sender.put({"place": place, "step": step, "values": values})
         self._say_troubles()
 
     def _say_troubles(self) -> None:
-        for feed in self._feeds or ():
-            while feed.troubles:
-                self.watch.warned(feed.troubles.pop(0))
+        for sender in self._senders or ():
+            while sender.troubles:
+                self.watch.warned(sender.troubles.pop(0))
 
 
 @contextlib.contextmanager
 def tracked(run: Run, recipe: Recipe, watch: Watcher) -> Generator[Watcher]:
-    """Within, what the watcher is told is logged as the recipe says."""
+    """A watcher that also logs to the recipe's trackers; they are closed at the end."""
     if not recipe.log:
         yield watch
         return
-    telling = Tracked(run, recipe, watch)
+    observer = Tracked(run, recipe, watch)
     try:
-        yield telling
+        yield observer
     finally:
-        telling.close()
+        observer.close()

@@ -1,11 +1,11 @@
-"""The process that holds one tracker: `python -m ictcli.tracking.client NAME`, JSON lines on stdin.
+"""The process that holds one tracker: `python -m ictcli.tracking.worker NAME`, JSON lines on stdin.
 
-The first line is the run (`Feed`), each other one `{"place", "step", "values"}`: place 0 is before
-training, n step n, one more than the steps the end. Places that the tracker has are passed over; on
-its first opening the steps before `done` come from metrics.jsonl. Ends with its stdin, so also when
-the run is killed; then it has `LAST_SECONDS` to keep what it was told, whatever a library does.
-What it says goes to RUN/tracking/NAME.log, and one line `{"failed": sentence}` or `{"done": true}`
-to the run.
+The first line is the run, every other one an entry `{"place", "step", "values"}`: place 0 is before
+training, n is step n, and the number of steps + 1 is the end. Places that the tracker has are
+skipped; when it is first opened, the steps up to `done` are read from metrics.jsonl. The process
+ends when stdin does, so also when the run is killed, and then has `LAST_SECONDS` to finish. Its
+output goes to RUN/tracking/NAME.log; the run gets one line, `{"failed": sentence}` or
+`{"done": true}`.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from ictcli.files import write_json
 from ictcli.tracking import About, Tracker, figures, open_tracker
 
 LAST_SECONDS = 60
-"""To keep what is not kept yet, when the run has ended."""
+"""Time to finish when the run has ended."""
 WAITING = 100
-"""Lines read ahead of the library; behind them the run's own queue fills, which counts what it
+"""Lines read ahead of the library; beyond them the sender's queue fills, which counts what it
 drops."""
 
 
 def main() -> None:
     name = sys.argv[1]
-    told = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # a library that prints does it into the log
+    to_run = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints goes to the log
     try:
         run = json.loads(sys.stdin.readline())
         lines = _read_ahead(sys.stdin)
         folder = Path(run["folder"])
         with FileLock(folder / "tracking" / f".{name}.lock", timeout=LAST_SECONDS + 30):
             _track(name, folder, run, lines)
-        said: dict[str, Any] = {"done": True}
+        result: dict[str, Any] = {"done": True}
     except ImportError as error:
-        said = {"failed": f'{error}; pip install "ictcli[{name}]"'}
+        result = {"failed": f'{error}; pip install "ictcli[{name}]"'}
     except BaseException as error:
-        said = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
+        result = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     with contextlib.suppress(OSError):  # the run may have ended
-        told.write(json.dumps(said) + "\n")
-        told.flush()
-    os._exit(0)  # no library's own farewell
+        to_run.write(json.dumps(result) + "\n")
+        to_run.flush()
+    os._exit(0)  # skips the libraries' exit handlers
 
 
 def _read_ahead(file: TextIO) -> Iterator[str]:
-    """The file's lines, read in a thread: it sees their end, or with a full queue that the run is
-    gone, also while a library hangs, and begins the time that is left then."""
+    """The file's lines, read in a thread. Also while a library hangs, the thread sees that the run
+    has ended, and starts the clock of `_end_in_time`."""
     run = os.getppid()
     waiting: queue.Queue[str | None] = queue.Queue(WAITING)
 
@@ -85,8 +85,8 @@ def _read_ahead(file: TextIO) -> Iterator[str]:
 
 
 def _end_in_time() -> None:
-    """End this process in `LAST_SECONDS`: by the kernel, which needs no lock of Python's, and where
-    that cannot be or a library took the signal, by hand."""
+    """End this process after `LAST_SECONDS`: by an alarm, which needs no lock of Python's, or after
+    a sleep where there is no alarm or a library catches it."""
     if hasattr(signal, "alarm"):
         signal.alarm(LAST_SECONDS)
     time.sleep(LAST_SECONDS + 1)
@@ -115,15 +115,14 @@ def _track(name: str, folder: Path, run: dict[str, Any], lines: Iterator[str]) -
 
 def _until_the_end(tracker: Tracker, entries: Iterator[dict[str, Any]], keep: Any) -> None:
     if hasattr(signal, "alarm"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # whatever the library made of it
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a library may have changed it
     for entry in entries:
         keep(entry)
     tracker.close()
 
 
 def _entries(folder: Path, done: int, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """What is to be logged, in order: the model before training, steps of earlier sittings, and
-    what the run tells."""
+    """The entries to log, in order: before training, steps from before a resume, the run's own."""
     earlier = _earlier(folder, done)
     for text in lines:
         entry = json.loads(text)

@@ -1,4 +1,4 @@
-"""The run's end of a tracker's pipe: no step waits for it, the end of a run a few seconds."""
+"""The run's end of a tracker's pipe. No step waits for it; the end of a run waits some seconds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 QUEUE = 1000
-"""Lines that wait for a slow tracker; more are dropped, and counted."""
-PATIENCE = 15.0
+"""Lines queued for a slow tracker; more are dropped and counted."""
+CLOSE_TIMEOUT = 15.0
 """Seconds a tracker has at the end of a run."""
 
 
-class Feed:
-    """One tracker's process. `troubles` are sentences nobody has read yet."""
+class Sender:
+    """One tracker's process. `troubles` are sentences that were not yet shown."""
 
     def __init__(self, name: str, folder: Path, run: dict[str, Any]) -> None:
         self.name = name
@@ -40,15 +40,15 @@ class Feed:
     def _start(self, run: dict[str, Any]) -> None:
         log = self.folder / "tracking" / f"{self.name}.log"
         log.parent.mkdir(exist_ok=True)
-        with log.open("ab") as said:
+        with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ictcli.tracking.client", self.name],
+                [sys.executable, "-P", "-m", "ictcli.tracking.worker", self.name],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=output,
                 text=True,
                 encoding="utf-8",
-                start_new_session=True,  # Ctrl-C is not for it, and it is ended with its children
+                start_new_session=True,  # no Ctrl-C; can be killed with its children
             )
         self._lines.put(json.dumps(run))
         for work in (self._write, self._read):
@@ -56,7 +56,7 @@ class Feed:
             self._threads[-1].start()
 
     def put(self, entry: dict[str, Any]) -> None:
-        """Hand an entry over, or drop it where the tracker is behind by `QUEUE`."""
+        """Queue an entry, or drop it where `QUEUE` entries wait."""
         if self._process is None or self._failed:
             return
         try:
@@ -65,18 +65,18 @@ class Feed:
             self._dropped += 1
 
     def finish(self) -> None:
-        """Tell the tracker that this was all."""
+        """Queue the end of the entries."""
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(None)
 
     def close(self, until: float) -> None:
-        """Let the tracker finish until this `time.monotonic`, then end it."""
+        """Let the tracker finish until `time.monotonic()` reaches this, then kill it."""
         if (process := self._process) is None:
             return
         try:
             process.wait(0.5 if self._failed else max(until - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
-            self._fail(f"it did not finish within {PATIENCE:g} s and was ended")
+            self._fail(f"it did not finish within {CLOSE_TIMEOUT:g} s and was ended")
             self._end(process)
         for thread in self._threads:
             thread.join(1.0)
@@ -87,7 +87,7 @@ class Feed:
             )
 
     def _write(self) -> None:
-        """Carry lines to the process, in a thread that may wait."""
+        """Write queued lines to the process; runs in a thread."""
         assert self._process is not None and self._process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
             while (line := self._lines.get()) is not None:
@@ -97,16 +97,16 @@ class Feed:
             self._process.stdin.close()
 
     def _read(self) -> None:
-        """Hear of a failure, in a thread that may wait."""
+        """Read the process's result; runs in a thread."""
         assert self._process is not None and self._process.stdout is not None
-        said: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError):
-            said = json.loads(self._process.stdout.readline())
-        if "done" not in said:
-            self._fail(said.get("failed", "its process ended"))
+            result = json.loads(self._process.stdout.readline())
+        if "done" not in result:
+            self._fail(result.get("failed", "its process ended"))
 
     def _fail(self, reason: str) -> None:
-        """Once: what comes later is not what went wrong."""
+        """Report the first failure only; later ones follow from it."""
         if not self._failed:
             self._failed = True
             self.troubles.append(
