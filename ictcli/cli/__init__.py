@@ -1,5 +1,5 @@
-"""The command line. Each command's module is read when it is used, and reads what it needs then:
-`ictcli --help` imports click alone.
+"""The command line. A command's module is imported when it is used, and imports what it needs when
+it runs: `ictcli --help` imports click alone.
 """
 
 from __future__ import annotations
@@ -17,22 +17,14 @@ from ictcli import __version__
 from ictcli.errors import UserError, nearest
 
 COMMANDS = (
-    "train",
-    "resume",
-    "eval",
-    "grade",
-    "compare",
-    "inspect",
-    "export",
-    "runs",
-    "recipes",
-    "methods",
-    "doctor",
+    *("train", "resume", "eval", "grade", "compare", "inspect"),
+    *("export", "runs", "recipes", "methods", "doctor"),
 )
+JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 
 
 class LazyGroup(click.Group):
-    """Finds the command NAME as the object `command` of ictcli.cli.NAME."""
+    """Imports the command NAME from ictcli.cli.NAME when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -69,18 +61,18 @@ def cli(ctx: click.Context) -> None:
 
 
 def help_without_command(ctx: click.Context) -> None:
-    """What a group does when no command of it is named: its help on stderr, exit code 2."""
+    """Print a group's help on stderr and exit with 2, if none of its commands is named."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(2)
 
 
 def main() -> None:
-    """Run the command line and exit with the codes of `ictcli.errors`."""
+    """Run the command line; exits with a code of `ictcli.errors`."""
     try:
         code = _run()
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output went away: nothing is wrong
+    except BrokenPipeError:  # whoever reads the output closed it: no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code)
@@ -135,9 +127,9 @@ def _lead_or_follow() -> Any:
 
 
 def fail(message: str, hint: str, code: int) -> int:
-    """Print an error as every command does: a sentence, a blank line, the hint."""
+    """Print an error: a sentence, a blank line, the hint. Returns the exit code."""
     text = f"error: {message}\n" + (f"\nhint: {hint}\n" if hint else "")
-    with contextlib.suppress(OSError):  # the code counts, also where nobody reads
+    with contextlib.suppress(OSError):  # stderr may be closed; the exit code still tells
         sys.stderr.write(text)
         sys.stderr.flush()
     return code

@@ -9,51 +9,50 @@ import shutil
 import click
 
 from ictcli import __version__
+from ictcli.cli import JSON
 from ictcli.errors import UserError
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@JSON
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> int:
-    """Check this machine: engines, device, memory, disk. Exit code 3 where no engine runs."""
-    from ictcli.console import rows
+    """Check this machine: engines, device, memory, disk. Exit code 3 if no engine runs."""
+    from ictcli.console import print_records
 
-    found = examine()
-    rows(found, as_json=as_json)
-    engines = [row for row in found if row["check"].startswith("engine")]
+    checks = examine()
+    print_records(checks, as_json=as_json)
+    engines = [row for row in checks if row["check"].startswith("engine")]
     return 0 if any(row["state"] == "ok" for row in engines) else 3
 
 
 def examine() -> list[dict[str, str]]:
     """Rows of check, state (ok, missing, failed, info) and finding."""
-    from ictcli.engine import LIBRARIES, build_engine, choose_backend, is_installed, versions
+    from ictcli.engine import LIBRARIES, choose_backend, versions
+
+    offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
+    free = shutil.disk_usage(".").free
+    rows = [
+        ("ictcli", "info", f"{__version__}, Python {platform.python_version()}"),
+        ("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
+        ("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
+        *((f"engine {name}", *_try_engine(name)) for name in LIBRARIES),
+        ("--backend auto", "info", choose_backend("auto")),
+        ("hub", "info", "offline by environment" if offline else "used when asked"),
+        ("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here"),
+    ]
+    return [dict(zip(("check", "state", "finding"), row, strict=True)) for row in rows]
+
+
+def _try_engine(name: str) -> tuple[str, str]:
+    """The state and finding of an engine that loads the built-in model."""
+    from ictcli.engine import build_engine, is_installed
     from ictcli.recipe.settings import EngineSettings
 
-    rows = [
-        _row("ictcli", "info", f"{__version__}, Python {platform.python_version()}"),
-        _row("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
-        _row("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
-    ]
-    for name in LIBRARIES:
-        if not is_installed(name):
-            rows.append(_row(f"engine {name}", "missing", f'pip install "ictcli[{name}]"'))
-            continue
-        try:
-            engine = build_engine("builtin:chain", EngineSettings(backend=name))
-            about = engine.describe()
-            rows.append(_row(f"engine {name}", "ok", f"{about['device']}, {about['dtype']}"))
-        except UserError as error:
-            rows.append(_row(f"engine {name}", "failed", error.message))
-    rows.append(_row("--backend auto", "info", choose_backend("auto")))
-    offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
-    rows.append(_row("hub", "info", "offline by environment" if offline else "used when asked"))
-    free = shutil.disk_usage(".").free
-    rows.append(
-        _row("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here")
-    )
-    return rows
-
-
-def _row(check: str, state: str, finding: str) -> dict[str, str]:
-    return {"check": check, "state": state, "finding": finding}
+    if not is_installed(name):
+        return "missing", f'pip install "ictcli[{name}]"'
+    try:
+        about = build_engine("builtin:chain", EngineSettings(backend=name)).describe()
+    except UserError as error:
+        return "failed", error.message
+    return "ok", f"{about['device']}, {about['dtype']}"

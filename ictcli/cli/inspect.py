@@ -1,4 +1,4 @@
-"""ictcli inspect: a group of rollouts token by token, and what each method keeps of it."""
+"""ictcli inspect: recorded rollouts token by token, and what each method keeps of them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from pathlib import Path
 import click
 
 from ictcli.cli.train import BACKENDS
+from ictcli.errors import UserError
 
 
 @click.command("inspect")
 @click.argument("source", metavar="RUN|ROLLOUTS", type=click.Path(path_type=Path))
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
-@click.option("--prompt", type=int, help="From 1.  [default: the first with unequal rewards]")
-@click.option("--method", "methods", help="Methods, with commas between.")
-@click.option("--by", metavar="STATISTIC", help="uniqueness, entropy, purity, weight or prob.")
+@click.option(
+    "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
+)
+@click.option("--method", "methods", help="Methods, separated by commas.")
+@click.option(
+    "--by", metavar="STATISTIC", help="Shading: uniqueness, entropy, purity, weight or prob."
+)
 @click.option(
     "--at",
     metavar="ROW:POSITION",
     multiple=True,
-    help="Ask the model for the candidates there; all: everywhere.",
+    help="Show the model's candidates at a token, or at `all`.",
 )
-@click.option("--model", help="Whose tokens and candidates, instead of the run's own.")
+@click.option("--model", help="The model and tokenizer to use instead of the run's.")
 @click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
-@click.option("--plain", is_flag=True, help="Print the group, also on a terminal.")
+@click.option("--plain", is_flag=True, help="Print the group even on a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
-@click.option(
-    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a self-contained page."
-)
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page.")
 def command(
     source: Path,
     step: int | None,
@@ -43,8 +46,8 @@ def command(
 ) -> int:
     """Look at recorded rollouts: RUN is a run folder, ROLLOUTS a file in its rollouts/.
 
-    Tokens are shaded by uniqueness, kept ones are marked, and each method shows what it would have
-    kept of the same rollouts. On a terminal keys move; elsewhere the group is printed.
+    Tokens are shaded by uniqueness and marked if the method kept them; other methods show what they
+    would have kept of the same rollouts. On a terminal keys move; elsewhere a group is printed.
 
     \b
     ictcli inspect runs/mine
@@ -54,7 +57,6 @@ def command(
     """
     from ictcli.console import narrate
     from ictcli.console.inspect import can_move, print_group
-    from ictcli.errors import UserError
     from ictcli.inspect.page import check_target
     from ictcli.inspect.session import Session, parse_places
 
@@ -67,14 +69,14 @@ def command(
         check_target(html)
     session = Session(source, names, by, model, backend)
     view, number = session.open(step, prompt)
-    asked = parse_places(view, number, at)
+    places = parse_places(view, number, at)
     if not (plain or as_json or html) and can_move():
         from ictcli.console.inspect_app import move
 
-        return move(session, view, number, asked)
+        return move(session, view, number, places)
     for note in view.recorded.notes:
         narrate(f"note: {note}")
-    data = session.data(view, number, asked)
+    data = session.data(view, number, places)
     if html:
         from ictcli.files import write_text
         from ictcli.inspect.page import page

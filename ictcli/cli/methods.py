@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import click
 
+from ictcli.cli import JSON
+
 
 @click.command("methods")
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds methods.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@JSON
 def command(plugin_files: tuple[str, ...], as_json: bool) -> None:
     """List the methods: what each trains, its options and its source."""
     from ictcli.algorithm.methods import METHODS
-    from ictcli.console import rows
+    from ictcli.console import print_records
     from ictcli.recipe import plugins
 
     for file in plugin_files:
         plugins.load(file)
-    rows(
+    print_records(
         [
             {
                 "method": method.name,

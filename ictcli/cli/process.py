@@ -1,7 +1,6 @@
-"""The process options of commands that take long: --nice, --threads and --awake.
+"""The process options of long commands: --nice, --threads and --awake.
 
-Priority and environment are inherited by every process that is started later: verifiers, trackers,
-the runs of a comparison.
+Processes started later inherit them: verifiers, trackers, the runs of a comparison.
 """
 
 from __future__ import annotations
@@ -20,16 +19,18 @@ import click
 
 Command = Callable[..., Any]
 NICE = click.option(
-    "--nice", default=0, type=click.IntRange(0, 19), help="Let others go first, by so much."
+    "--nice", default=0, type=click.IntRange(0, 19), help="Lower this process's priority."
 )
-AWAKE = click.option("--awake", is_flag=True, help="Keep the machine from falling asleep.")
+AWAKE = click.option("--awake", is_flag=True, help="Keep the machine awake.")
 THREADS = click.option(
-    "--threads", type=click.IntRange(1, 1024), help="CPU threads at most; may change last bits."
+    "--threads",
+    type=click.IntRange(1, 1024),
+    help="Most CPU threads; may change the last bits of figures.",
 )
 
 
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """A callback: click takes nan and inf for numbers."""
+    """A click callback that refuses nan and inf."""
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number.")
     return value
@@ -67,11 +68,11 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "RAYON_NUM_THREADS",
 )
-"""What the libraries of arrays, and the tokenizers', read when they are loaded."""
+"""Read by array and tokenizer libraries when they are loaded."""
 
 
 def be_nice(by: int, say: Callable[[str], None]) -> None:
-    """Let others go first: lower this process's priority by 1 to 19."""
+    """Lower this process's priority by 1 to 19."""
     if hasattr(os, "nice"):
         os.nice(by)
     else:
@@ -79,7 +80,7 @@ def be_nice(by: int, say: Callable[[str], None]) -> None:
 
 
 def limit_threads(threads: int) -> None:
-    """Have libraries that are not loaded yet take so many CPU threads at most."""
+    """Limit the CPU threads of libraries that are not loaded yet."""
     for name in THREAD_VARIABLES:
         os.environ[name] = str(threads)
 
@@ -89,14 +90,14 @@ def keeper() -> list[str] | None:
     if sys.platform == "darwin" and shutil.which("caffeinate"):
         return ["caffeinate", "-i", "-w", str(os.getpid())]
     if sys.platform.startswith("linux") and shutil.which("systemd-inhibit"):
-        asked = ["--what=idle:sleep", "--who=ictcli", "--why=training", "--mode=block"]
-        return ["systemd-inhibit", *asked, "cat"]  # which ends with this process's end of the pipe
+        options = ["--what=idle:sleep", "--who=ictcli", "--why=training", "--mode=block"]
+        return ["systemd-inhibit", *options, "cat"]  # cat ends when this process closes its pipe
     return None
 
 
 @contextlib.contextmanager
 def awake(say: Callable[[str], None]) -> Generator[None]:
-    """Within, and until this process is gone, the machine does not fall asleep by itself."""
+    """Keep the machine awake within the context, at most while this process lives."""
     command = keeper()
     process = None
     if command is not None:
@@ -109,7 +110,7 @@ def awake(say: Callable[[str], None]) -> Generator[None]:
                 start_new_session=True,
             )
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.3)  # one that is refused ends at once
+                process.wait(0.3)  # it ends at once if refused
     if process is None or process.returncode is not None:
         say("Nothing here keeps the machine awake; turn its sleep off yourself.")
     try:
@@ -124,7 +125,7 @@ def awake(say: Callable[[str], None]) -> Generator[None]:
 def process_settings(
     nice: int, threads: int | None, keep_awake: bool, say: Callable[[str], None]
 ) -> Generator[None]:
-    """All of it, as asked for. To be entered before arrays are imported."""
+    """Apply the options. Enter before array libraries are imported."""
     if threads:
         limit_threads(threads)
     if nice:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import help_without_command
+from ictcli.cli import JSON, help_without_command
+from ictcli.errors import UserError
 
 
 @click.group("recipes", invoke_without_command=True)
@@ -17,17 +18,17 @@ def command(ctx: click.Context) -> None:
 
 
 @command.command("ls")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@JSON
 def ls(as_json: bool) -> None:
-    """List the recipes, each with its first line."""
-    from ictcli.console import rows
+    """List the recipes, each with the first line of its file."""
+    from ictcli.console import print_records
     from ictcli.recipe import shipped_recipes
 
-    found = [
+    records = [
         {"recipe": name, "about": path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")}
         for name, path in shipped_recipes().items()
     ]
-    rows(found, as_json=as_json)
+    print_records(records, as_json=as_json)
 
 
 @command.command("show")
@@ -43,9 +44,8 @@ def show(name: str) -> None:
 @click.argument("name")
 @click.argument("target", type=click.Path(path_type=Path))
 def cp(name: str, target: Path) -> None:
-    """Copy a recipe to TARGET, to be changed there."""
+    """Copy a recipe to TARGET, a folder or a .toml file, to change it there."""
     from ictcli.console import narrate
-    from ictcli.errors import UserError
     from ictcli.files import write_text
     from ictcli.recipe import find_recipe, recipe_text
 

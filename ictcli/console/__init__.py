@@ -15,7 +15,7 @@ from rich.console import Console
 from ictcli.console.live import LiveWatcher
 from ictcli.console.plain import PlainWatcher, narrate
 from ictcli.console.results import EvalProgress, evaluations
-from ictcli.console.table import rows, table
+from ictcli.console.table import print_records, table
 from ictcli.evaluation.tables import interval
 from ictcli.recipe import Recipe
 from ictcli.tasks import BENCHMARKS
@@ -27,8 +27,8 @@ __all__ = [
     "PlainWatcher",
     "evaluations",
     "narrate",
+    "print_records",
     "report",
-    "rows",
     "table",
     "watcher",
 ]

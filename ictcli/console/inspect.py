@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ictcli.console.plain import narrate
-from ictcli.console.table import table
+from ictcli.console.table import print_columns, table
 from ictcli.text import figure, sign, visible
 
 MOST = 8
@@ -73,17 +73,14 @@ def _marked(rollout: dict[str, Any], method: str) -> str:
 
 
 def _methods(data: dict[str, Any]) -> None:
-    table(
-        ["method", "kept here", "share of the step", "overlap with trained"],
-        [
-            [
-                method["name"],
-                str(method["kept"]),
-                f"{method['share']:.1%}",
-                figure(method["overlap_with_trained"], ".2f"),
-            ]
-            for method in data["methods"]
-        ],
+    print_columns(
+        data["methods"],
+        {
+            "method": lambda method: method["name"],
+            "kept here": lambda method: str(method["kept"]),
+            "share of the step": lambda method: f"{method['share']:.1%}",
+            "overlap with trained": lambda method: figure(method["overlap_with_trained"], ".2f"),
+        },
     )
 
 
@@ -94,46 +91,41 @@ def _deepest(data: dict[str, Any]) -> None:
     for number, rollout in enumerate(data["rollouts"]):
         values = rollout["weights"][shown] if by == "weight" else rollout["stats"][by]
         places += [(-v, number, t) for t, v in enumerate(values) if v]
+    recorded = [name for name in STATISTICS if name in data["rollouts"][0]["stats"]]
     body: list[list[str]] = []
     for _, number, t in sorted(places)[:MOST]:
         rollout = data["rollouts"][number]
-        stats = rollout["stats"]
+        keepers = [name for name, kept in rollout["kept"].items() if kept[t]]
         body.append(
             [
                 f"{rollout['row']}:{t + 1}",
                 sign(rollout["pieces"][t]),
-                *(figure(stats[s][t]) for s in STATISTICS if s in stats),
+                *(figure(rollout["stats"][name][t]) for name in recorded),
                 rollout["regime"][t] or "-" if rollout["regime"] else "-",
-                ", ".join(name for name, kept in rollout["kept"].items() if kept[t]) or "-",
+                ", ".join(keepers) or "-",
             ]
         )
     if body:
         print(f"\nhighest {by} of the group")
-        stats = data["rollouts"][0]["stats"]
-        symbols = [symbol for name, symbol in STATISTICS.items() if name in stats]
-        table(["at", "token", *symbols, "regime", "kept by"], body)
+        table(["at", "token", *(STATISTICS[name] for name in recorded), "regime", "kept by"], body)
 
 
 def _candidates(data: dict[str, Any]) -> None:
     positions = {p["position"]: p for p in data["candidates"]["positions"]}
     for row, t in data["at"]:
-        position = positions[t]
         piece = sign(data["rollouts"][row - 1]["pieces"][t - 1])
         print(f"\ncandidates at {row}:{t}, where {piece} was sampled")
-        own, mean = position["rows"][str(row)]["candidates"], position["mean"]
-        table(
-            ["p", "P_avg", "likeliest of p", " ", "P_avg", "likeliest of P_avg"],
-            [
-                [
-                    f"{a['p']:.4f}",
-                    f"{a['mean']:.4f}",
-                    sign(a["text"]),
-                    "",
-                    f"{b['mean']:.4f}",
-                    sign(b["text"]),
-                ]
-                for a, b in zip(own, mean, strict=True)
-            ],
+        own = positions[t]["rows"][str(row)]["candidates"]
+        print_columns(
+            list(zip(own, positions[t]["mean"], strict=True)),
+            {
+                "p": lambda pair: f"{pair[0]['p']:.4f}",
+                "P_avg": lambda pair: f"{pair[0]['mean']:.4f}",
+                "likeliest of p": lambda pair: sign(pair[0]["text"]),
+                " ": lambda pair: "",
+                "P_avg ": lambda pair: f"{pair[1]['mean']:.4f}",
+                "likeliest of P_avg": lambda pair: sign(pair[1]["text"]),
+            },
         )
     gaps = [p["recorded_gap"] for p in data["candidates"]["positions"] if p["recorded_gap"]]
     narrate(data["candidates"]["weights"])

@@ -1,23 +1,30 @@
-"""Tables on stdout."""
+"""Tables and JSON on stdout."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+Row = TypeVar("Row")
+
 
 def stdout_width() -> int | None:
-    """Characters of a line; None where stdout is no terminal."""
+    """Characters of a line; None if stdout is not a terminal."""
     out = Console()
     return out.width if out.is_terminal else None
 
 
+def print_json(data: Any) -> None:
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
 def table(columns: Sequence[str], body: Sequence[Sequence[str | Text]], least: int = 120) -> None:
-    """A table on stdout; as wide as its content, or `least`, where stdout is no terminal."""
+    """Print a table; if stdout is not a terminal, at least `least` characters wide."""
     out = Console()
     if not out.is_terminal:
         out = Console(width=max(least, out.width))
@@ -29,9 +36,14 @@ def table(columns: Sequence[str], body: Sequence[Sequence[str | Text]], least: i
     out.print(grid)
 
 
-def rows(found: Sequence[dict[str, str]], *, as_json: bool) -> None:
-    """Records of the same keys, as JSON or as a table."""
+def print_columns(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str | Text]]) -> None:
+    """Print a table of `columns`: titles, and what each shows of a row."""
+    table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
+
+
+def print_records(records: Sequence[dict[str, str]], *, as_json: bool) -> None:
+    """Print records of the same keys, as JSON or as a table."""
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-    elif found:
-        table(list(found[0]), [list(row.values()) for row in found])
+        print_json(records)
+    elif records:
+        table(list(records[0]), [list(record.values()) for record in records])
