@@ -23,6 +23,7 @@ from mlx.utils import tree_map, tree_unflatten
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.passes import Update, UpdateStats
+from ictcli.engine.sampling import join
 from ictcli.errors import RunFailedError
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
@@ -89,25 +90,15 @@ class CrewEngine(MlxEngine):
         first, last = int(edges[self.crew.rank]), int(edges[self.crew.rank + 1])
         rows = slice(first * group, last * group)
 
-        def work() -> dict[str, np.ndarray]:
+        def work() -> Rollouts | None:
             if last == first:
-                return {}
-            mine = self.sample(prompts[first:last], group, how, numbers[rows], wanted)
-            return {name: getattr(mine, name) for name in FIELDS} | dict(mine.stats)
+                return None
+            return self.sample(prompts[first:last], group, how, numbers[rows], wanted)
 
-        arrays = self._agreed(work)
-        parts = [part for _, _, part in self.crew.gather(("rollouts", {}, arrays)) if part]
-        T = max(part["tokens"].shape[1] for part in parts)
-        whole = {
-            name: np.concatenate([_widened(part[name], T) for part in parts])
-            for name in (*FIELDS, *wanted)
-        }
-        return Rollouts(
-            prompts=tuple(tuple(prompt) for prompt in prompts),
-            group=group,
-            stats={name: whole[name] for name in wanted},
-            **_fields(whole),
-        )
+        own = self._agreed(work)
+        message = ("rollouts", *_plain(own)) if own else ("none", {}, {})
+        parts = [_rollouts(*rest) for verb, *rest in self.crew.gather(message) if verb != "none"]
+        return join(parts, range(len(prompts)))
 
     def keep_reference(self) -> None:
         if self.crew.rank == 0:
@@ -125,13 +116,8 @@ class CrewEngine(MlxEngine):
         kl_old: FloatArray | None = None,
     ) -> UpdateReport:
         if self.crew.rank == 0:
-            given = {
-                "prompts": [list(map(int, prompt)) for prompt in rollouts.prompts],
-                "group": rollouts.group,
-                "objective": asdict(objective),
-                "lr": lr,
-            }
-            arrays = {name: getattr(rollouts, name) for name in FIELDS}
+            about, arrays = _plain(replace(rollouts, stats={}))
+            given = about | {"objective": asdict(objective), "lr": lr}
             arrays |= {"weights": weights, "advantage": advantage}
             arrays |= {} if old_logp is None else {"old_logp": old_logp}
             arrays |= {} if kl_old is None else {"kl_old": kl_old}
@@ -141,13 +127,8 @@ class CrewEngine(MlxEngine):
             return super().update(rollouts, weights, advantage, objective, lr, old_logp, kl_old)
 
     def _update(self, given: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        rollouts = Rollouts(
-            prompts=tuple(tuple(prompt) for prompt in given["prompts"]),
-            group=given["group"],
-            **_fields(arrays),
-        )
         self.update(
-            rollouts,
+            _rollouts(given, {name: arrays[name] for name in FIELDS}),
             arrays["weights"],
             arrays["advantage"],
             Objective(**given["objective"]),
@@ -221,19 +202,24 @@ class CrewEngine(MlxEngine):
                 return verb, given, arrays
 
 
-def _fields(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    return {name: arrays[name] for name in FIELDS}
-
-
 FIELDS = ("tokens", "lengths", "finished", "logp")
 SUMMED = ("loss", "clipped", "kl", "count", "passed")
 
 
-def _widened(values: np.ndarray, T: int) -> np.ndarray:
-    """(R, t) with zeros behind, (R, T); what has no positions stays."""
-    if values.ndim == 1:
-        return values
-    return np.pad(values, ((0, 0), (0, T - values.shape[1])))
+def _plain(rollouts: Rollouts) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Rollouts as a message carries them."""
+    prompts = [list(map(int, prompt)) for prompt in rollouts.prompts]
+    arrays = {name: getattr(rollouts, name) for name in FIELDS} | dict(rollouts.stats)
+    return {"prompts": prompts, "group": rollouts.group}, arrays
+
+
+def _rollouts(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Rollouts:
+    return Rollouts(
+        prompts=tuple(tuple(prompt) for prompt in about["prompts"]),
+        group=about["group"],
+        stats={name: values for name, values in arrays.items() if name not in FIELDS},
+        **{name: arrays[name] for name in FIELDS},
+    )
 
 
 _crew: list[Crew] = []

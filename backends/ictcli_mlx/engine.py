@@ -18,6 +18,7 @@ from ictcli.engine import launched, passes
 from ictcli.engine.budget import Budget
 from ictcli.engine.models import locate, weights_fingerprint
 from ictcli.engine.passes import Update, UpdateStats
+from ictcli.engine.sampling import in_passes
 from ictcli.errors import UserError
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
@@ -151,23 +152,19 @@ class MlxEngine:
         adapted = self.adapter is not None or self.source.adapter is not None
         exact = adapted and model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
         mixed = self._mixed(prompts)
-        with adapter.fused(self.model, packed=True) if exact else contextlib.nullcontext():
-            return self.budget.decoding(
-                group,
-                len(numbers),
-                lambda: sample.generate(
-                    self.model,
-                    prompts,
-                    group,
-                    sampling,
-                    numbers,
-                    wanted,
-                    self.budget.rows,
-                    self.memory,
-                    mixed=mixed,
-                    compiled=self.compiled,
-                ),
+
+        def decode(some: Sequence[Sequence[int]], part: FloatArray) -> Rollouts:
+            rollouts = sample.lockstep(
+                self.model, some, group, sampling, part, wanted, self.memory, compiled=self.compiled
             )
+            self.memory.free()  # the next pass has caches of other sizes
+            return rollouts
+
+        def work() -> Rollouts:
+            return in_passes(prompts, group, self.budget.rows, numbers, decode, mixed=mixed)
+
+        with adapter.fused(self.model, packed=True) if exact else contextlib.nullcontext():
+            return self.budget.decoding(group, len(numbers), work)
 
     def _mixed(self, prompts: Sequence[Sequence[int]]) -> bool:
         """Whether prompts may be decoded side by side whatever their lengths."""

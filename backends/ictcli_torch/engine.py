@@ -22,8 +22,10 @@ from ictcli.engine.budget import Budget
 from ictcli.engine.models import locate, rope_settings, snapshot, weights_fingerprint
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.passes import Update, UpdateStats
+from ictcli.engine.sampling import in_passes
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.seeds import uniforms
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import sample, update
@@ -140,14 +142,17 @@ class TorchEngine:
         seed: int,
         wanted: Sequence[str] = (),
     ) -> Rollouts:
+        numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
+
+        def decode(some: Sequence[Sequence[int]], part: FloatArray) -> Rollouts:
+            return sample.lockstep(self.model, some, group, sampling, part, wanted)
+
         def work() -> Rollouts:
             with self._for_sampling():
-                return sample.generate(
-                    self.model, prompts, group, sampling, seed, wanted, self.budget.rows
-                )
+                return in_passes(prompts, group, self.budget.rows, numbers, decode)
 
         with self.memory.phase():
-            return self.budget.decoding(group, len(prompts) * group, work)
+            return self.budget.decoding(group, len(numbers), work)
 
     def _for_sampling(self) -> AbstractContextManager[None]:
         if self.adapted is None:

@@ -14,6 +14,7 @@ from ictcli.engine.loss import policy_loss, token_logp
 from ictcli.engine.packing import MicroBatch
 from ictcli.types import FloatArray
 
+from . import namespace
 from .model import head_only_at
 
 
@@ -34,7 +35,7 @@ def logits(model: Any, batch: MicroBatch) -> FloatArray:
 def logprobs(model: Any, batch: MicroBatch, temperature: float) -> FloatArray:
     """(N,) float32 log-probabilities of the wanted tokens."""
     return (
-        token_logp(torch, head_logits(model, batch), _targets(model, batch), temperature)
+        token_logp(namespace, head_logits(model, batch), _targets(model, batch), temperature)
         .cpu()
         .numpy()
     )
@@ -46,7 +47,7 @@ def backward(
     """Add the gradient of a pass to the parameters' `.grad`: its loss, log pi (N,), summed KL."""
     on_device = {name: torch.from_numpy(x).to(model.device) for name, x in terms.items()}
     loss, logp, kl = policy_loss(
-        torch, head_logits(model, batch), _targets(model, batch), on_device, objective
+        namespace, head_logits(model, batch), _targets(model, batch), on_device, objective
     )
     loss.backward()
     return float(loss.detach()), logp.detach().cpu().numpy(), float(kl.detach().sum())

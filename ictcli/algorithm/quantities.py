@@ -58,6 +58,9 @@ def kl_to(xp: Any, p: Any, q: Any) -> Any:
     return kl(xp, q, p)
 
 
+ROW_QUANTITY: dict[str, Callable[[Any, Any], Any]] = {"entropy": entropy, "purity": purity}
+"""Each is of a row's distribution alone, by the name in `TokenStats`."""
+
 GROUP_QUANTITY: dict[str, Callable[[Any, Any, Any], Any]] = {
     "uniqueness": js,
     "kl_from_mean": kl,

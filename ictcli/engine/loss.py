@@ -1,4 +1,5 @@
-"""The loss of one pass, written once over an array namespace (torch or mlx.core)."""
+"""The loss of one pass, written once over an array namespace (mlx.core, or a backend's own
+module that has its names)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def policy_loss(
     `logits` (N, V) float32; `terms` as `ictcli.engine.passes.Update.terms` names them, (N,) each.
     """
     logp = token_logp(xp, logits, targets, objective.temperature)
-    old = terms["old_logp"] if "old_logp" in terms else _constant(xp, logp)
+    old = terms["old_logp"] if "old_logp" in terms else xp.stop_gradient(logp)
     psi = surrogate(xp, logp, old, terms["advantage"], objective)
     divergence = xp.zeros_like(logp)
     if "reference" in terms:
@@ -38,10 +39,4 @@ def policy_loss(
 
 def pick(xp: Any, values: Any, index: Any) -> Any:
     """(N,) values[n, index[n]] of (N, V)."""
-    take = xp.take_along_dim if hasattr(xp, "take_along_dim") else xp.take_along_axis
-    return take(values, index[:, None], -1)[:, 0]
-
-
-def _constant(xp: Any, values: Any) -> Any:
-    """The values without their gradient."""
-    return xp.detach(values) if hasattr(xp, "detach") else xp.stop_gradient(values)
+    return xp.take_along_axis(values, index[:, None], -1)[:, 0]

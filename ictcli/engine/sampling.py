@@ -1,0 +1,136 @@
+"""Sampling beside the model: the draw, what rows have written, and passes joined to `Rollouts`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ictcli.engine.loss import pick, token_logp
+from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts, Sampling
+
+Prompts = Sequence[Sequence[int]]
+MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
+"""Knuth's, of the hash of a prefix."""
+
+
+def draw(xp: Any, logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, Any]:
+    """Draw one token a row by inverting the CDF at `uniform` (R,): tokens (R,) and their log p.
+
+    One number decides a row, whatever rows stand beside it. log p is of softmax(L / temperature)
+    before top-p and top-k, which is what an update evaluates. `logits` (R, V) float32.
+    """
+    if sampling.temperature == 0:
+        token = xp.argmax(logits, axis=-1)
+        return token, token_logp(xp, logits, token, 1)
+    scaled = logits if sampling.temperature == 1 else logits / sampling.temperature
+    scaled = scaled - xp.max(scaled, axis=-1, keepdims=True)
+    weight = xp.exp(scaled)  # softmax before its division
+    total = xp.sum(weight, axis=-1)
+    cut = weight
+    if sampling.top_k or sampling.top_p < 1:
+        cut = xp.where(_nucleus(xp, weight / total[:, None], sampling), weight, 0.0)
+    cdf = xp.cumsum(cut, axis=-1)
+    target = xp.clip(uniform, 0, 1 - 2**-23)[:, None] * cdf[:, -1:]
+    token = xp.clip(xp.sum(cdf <= target, axis=-1), 0, logits.shape[-1] - 1)
+    # a parallel cumsum may fall by a rounding, and a token without weight be drawn
+    token = xp.where(pick(xp, cut, token) > 0, token, xp.argmax(cut, axis=-1))
+    return token, pick(xp, scaled, token) - xp.log(total)
+
+
+def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
+    """(R, V) mask of the top-k and of the smallest set whose mass reaches top-p."""
+    order = xp.argsort(-p, axis=-1)
+    ordered = xp.take_along_axis(p, order, -1)
+    keep = (xp.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
+    if sampling.top_k:
+        keep[:, sampling.top_k :] = False
+    return xp.put_along_axis(xp.zeros_like(keep), order, keep, -1)
+
+
+class Written:
+    """What B rows that decode in lock-step have written."""
+
+    def __init__(self, B: int, sampling: Sampling) -> None:
+        shape = (B, sampling.max_tokens)
+        self.stop_ids = sampling.stop_ids
+        self.tokens = np.zeros(shape, dtype=np.int32)
+        self.logp = np.zeros(shape, dtype=np.float32)
+        self.lengths = np.full(B, sampling.max_tokens, dtype=np.int32)
+        self.finished = np.zeros(B, dtype=np.bool_)
+        self.prefix = np.zeros(B, dtype=np.uint64)
+        """A hash of each row's tokens so far."""
+
+    def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
+        """Step t of the rows alive (R,); says which of them end with it."""
+        self.tokens[rows, t], self.logp[rows, t] = tokens, logp
+        self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
+        ended = np.isin(tokens, self.stop_ids)
+        self.lengths[rows[ended]], self.finished[rows[ended]] = t + 1, True
+        return ended
+
+    def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:
+        """All of it, cut behind the longest row."""
+        T = int(self.lengths.max(initial=1))
+        return Rollouts(
+            prompts=tuple(tuple(prompt) for prompt in prompts),
+            group=group,
+            tokens=self.tokens[:, :T],
+            lengths=self.lengths,
+            finished=self.finished,
+            logp=self.logp[:, :T],
+            stats={name: values[:, :T] for name, values in stats.items()},
+        )
+
+
+def in_passes(
+    prompts: Prompts,
+    group: int,
+    rows_at_once: int,
+    numbers: FloatArray,
+    decode: Callable[[Prompts, FloatArray], Rollouts],
+    *,
+    mixed: bool = True,
+) -> Rollouts:
+    """`decode` whole groups, at most `rows_at_once` rows side by side, or one group.
+
+    The uniform numbers (B, T) decide every draw. `mixed`: prompts of several lengths may stand side
+    by side; else those of one length are decoded together.
+    """
+    lengths, most = [len(prompt) for prompt in prompts], max(1, rows_at_once // group)
+    passes: list[list[int]] = []
+    for i in range(len(prompts)) if mixed else np.argsort(lengths, kind="stable").tolist():
+        fits = passes and len(passes[-1]) < most
+        if fits and (mixed or lengths[passes[-1][0]] == lengths[i]):
+            passes[-1].append(i)
+        else:
+            passes.append([i])
+    by_prompt = numbers.reshape(len(prompts), group, -1)
+    parts = [
+        decode([prompts[i] for i in part], by_prompt[part].reshape(len(part) * group, -1))
+        for part in passes
+    ]
+    return join(parts, [i for part in passes for i in part])
+
+
+def join(parts: Sequence[Rollouts], places: Sequence[int]) -> Rollouts:
+    """Rollouts of several passes as of one; `places` says where each of their prompts belongs."""
+    group, T = parts[0].group, max(part.tokens.shape[1] for part in parts)
+    order: IntArray = np.argsort(places)
+    rows = (order[:, None] * group + np.arange(group)).reshape(-1)
+    prompts = [prompt for part in parts for prompt in part.prompts]
+
+    def whole(values: list[Any]) -> Any:
+        wide = [x if x.ndim == 1 else np.pad(x, ((0, 0), (0, T - x.shape[1]))) for x in values]
+        return np.concatenate(wide)[rows]
+
+    return Rollouts(
+        prompts=tuple(prompts[i] for i in order.tolist()),
+        group=group,
+        tokens=whole([part.tokens for part in parts]),
+        lengths=whole([part.lengths for part in parts]),
+        finished=whole([part.finished for part in parts]),
+        logp=whole([part.logp for part in parts]),
+        stats={name: whole([part.stats[name] for part in parts]) for name in parts[0].stats},
+    )
