@@ -14,9 +14,15 @@ from mlx.utils import tree_unflatten
 from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
 from mlx_lm.utils import dequantize_model
 
-from ictcli.engine.adapters import base_of, first_values, in_layout, read_config
+from ictcli.engine.adapters import (
+    check_complete,
+    choose_layers,
+    first_values,
+    read_config,
+    reading,
+)
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError
 from ictcli.recipe.settings import AdapterSettings
 
 from .files import flat, read_arrays, write_arrays
@@ -25,7 +31,8 @@ from .model import ADAPTED, is_quantised, model_dtype
 
 def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
     """Freeze the model and give it adapters; gives what mlx-lm's adapter_config.json holds."""
-    keys = _targets(model, settings)
+    linear = [_linear_layers(layer, experts=settings.kind == "lora") for layer in model.layers]
+    chosen = choose_layers(settings, linear)
     widths = {module.bits for module in model.modules() if hasattr(module, "bits")}
     if settings.kind == "dora" and any(32 % bits for bits in widths):
         raise UserError(
@@ -38,7 +45,7 @@ def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
             "rank": settings.rank,
             "scale": settings.alpha / settings.rank,
             "dropout": 0.0,  # it would make the ratio of pi to pi_old noise
-            "keys": sorted(keys),
+            "keys": sorted({name for _, name in chosen}),
         },
     }
     model.freeze()
@@ -46,11 +53,6 @@ def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
     linear_to_lora_layers(
         model, config["num_layers"], config["lora_parameters"], use_dora=settings.kind == "dora"
     )
-    if not flat(model.trainable_parameters()):
-        raise UserError(
-            f"The last {config['num_layers']} blocks have no layer that adapter.targets names.",
-            "adapter.layers=0 takes all blocks",
-        )
     _draw(model, settings.seed or 0)
     mx.eval(model.parameters())  # the draw is of this seed, not of a later one
     return config
@@ -65,60 +67,28 @@ def _draw(model: Any, seed: int) -> None:
                 module.lora_a = mx.array(first_values(seed, f"{block}.{name}", inputs, rank))
 
 
-def _targets(model: Any, settings: AdapterSettings) -> set[str]:
-    """Names within a block of the linear layers to adapt."""
-    known = {
-        name
-        for layer in model.layers
-        for name, module in layer.named_modules()
-        if isinstance(module, nn.Linear | nn.QuantizedLinear)
-        or (settings.kind == "lora" and hasattr(module, "to_quantized") and _is_switch(module))
-    }
-    short = {name.rsplit(".", 1)[-1] for name in known}
-    for target in settings.targets:
-        if target not in short | known:
-            raise UserError(
-                f"adapter.targets: the model has no linear layer {target!r}"
-                f"{nearest(target, sorted(short))}.",
-                f"it has {', '.join(sorted(short))}",
-            )
-    wanted = set(settings.targets)
-    return {n for n in known if not wanted or n in wanted or n.rsplit(".", 1)[-1] in wanted}
-
-
-def _is_switch(module: nn.Module) -> bool:
+def _linear_layers(block: Any, *, experts: bool) -> list[str]:
+    """Names within a block of the layers that mlx-lm can adapt."""
     from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
-    return isinstance(module, SwitchLinear | QuantizedSwitchLinear)
+    kinds = (nn.Linear, nn.QuantizedLinear)
+    kinds += (SwitchLinear, QuantizedSwitchLinear) if experts else ()
+    return [name for name, module in block.named_modules() if isinstance(module, kinds)]
 
 
 def read(model: Any, folder: Path, base: str) -> None:
     """Put the adapters of a folder on a model that has none, of the fingerprint `base`."""
-    try:
-        if base_of(folder) not in ("", base):
-            raise ValueError("they were trained on other weights")
-        with in_layout(folder, "mlx", len(model.layers)) as own_layout:
-            _load(model, own_layout)
-    except Exception as error:  # whatever a broken folder makes the library raise
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
-        raise UserError(
-            f"The adapters in {folder} do not fit the model: {reason}.",
-            f"{ADAPTER_CONFIG} says which model they were trained on",
-        ) from error
+    with reading(folder, "mlx", len(model.layers), base) as converted:
+        kind = read_config(converted)["fine_tune_type"]
+        if kind not in ("lora", "dora"):
+            raise ValueError(f"fine_tune_type is {kind!r}, neither lora nor dora")
+        load_adapters(model, str(converted))
+        stored = read_arrays(converted / ADAPTER_WEIGHTS)
+        mx.eval(stored)
+        own = [name for name in flat(model.parameters()) if name.rsplit(".", 1)[-1] in ADAPTED]
+        check_complete(own, stored)
+        mx.eval(model.parameters())  # the files are read here, not in the first step
     model.eval()
-
-
-def _load(model: Any, folder: Path) -> None:
-    kind = read_config(folder)["fine_tune_type"]
-    if kind not in ("lora", "dora"):
-        raise ValueError(f"fine_tune_type is {kind!r}, neither lora nor dora")
-    load_adapters(model, str(folder))
-    given = read_arrays(folder / ADAPTER_WEIGHTS)
-    mx.eval(given)
-    own = {name for name in flat(model.parameters()) if name.rsplit(".", 1)[-1] in ADAPTED}
-    if missing := sorted(own - set(given)):
-        raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
-    mx.eval(model.parameters())  # the files are read here, not in the first step
 
 
 def write(folder: Path, weights: Any, config: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Data parallelism: several processes, on one Mac or many, that work on one run.
 
-`mlx.launch` starts the same command everywhere. Rank 0 leads: it alone runs the command, and its
-engine announces each verb to the others, which hold a model and nothing else: no recipe, no data,
+`mlx.launch` starts the same command everywhere. Rank 0 alone runs the command, and its
+engine broadcasts each verb to the others, which hold a model and nothing else: no recipe, no data,
 no run folder. Prompts are split by rank and so are the rows of an update, whose gradients are
 summed; since weights are normalised over the whole batch before, the sum is the whole batch's
 gradient, and every rank takes the same step from it. Every rank works within rank 0's budget, and
@@ -29,19 +29,19 @@ from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSet
 from ictcli.seeds import uniforms
 from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
 
-from .crew import Crew, Message
+from .communicator import Communicator, Message
 from .engine import MlxEngine
 
 T = TypeVar("T")
 
 
-class CrewEngine(MlxEngine):
-    """An engine of one rank. On rank 0 its verbs are called; the others `follow`."""
+class DataParallelEngine(MlxEngine):
+    """An engine of one rank. On rank 0 its verbs are called; the others `work`."""
 
-    def __init__(self, crew: Crew, *given: Any) -> None:
-        self.crew = crew
-        with crew.together():
-            super().__init__(*given)
+    def __init__(self, processes: Communicator, *arguments: Any) -> None:
+        self.processes = processes
+        with processes.together():
+            super().__init__(*arguments)
             self._align()
 
     def _align(self) -> None:
@@ -50,12 +50,12 @@ class CrewEngine(MlxEngine):
             return
         # sorted: arrays are exchanged one by one, and a file's order is not a model's
         trees = [dict(sorted(x.items())) for x in (self._own(), self.optimizer.state())]
-        own, state = self.crew.spread(trees)
+        own, state = self.processes.spread(trees)
         self.model.update(tree_unflatten(list(own.items())))
         self.optimizer.load(state)
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "processes": self.crew.size}
+        return {**super().describe(), "processes": self.processes.size}
 
     def generate(
         self,
@@ -65,16 +65,16 @@ class CrewEngine(MlxEngine):
         seed: int,
         wanted: Sequence[str] = (),
     ) -> Rollouts:
-        given = {
+        arguments = {
             "prompts": [[int(i) for i in prompt] for prompt in prompts],
             "group": group,
             "sampling": asdict(sampling),
             "seed": str(seed),
             "wanted": list(wanted),
         }
-        with self.crew.together():
-            self.crew.announce(("generate", given | self._budgeted(), {}))
-            return self._generate(**given)
+        with self.processes.together():
+            self.processes.broadcast(("generate", arguments | self._budgeted(), {}))
+            return self._generate(**arguments)
 
     def _generate(
         self,
@@ -86,8 +86,8 @@ class CrewEngine(MlxEngine):
     ) -> Rollouts:
         how = Sampling(**{**sampling, "stop_ids": tuple(sampling["stop_ids"])})
         numbers = uniforms(int(seed), len(prompts) * group, how.max_tokens)
-        edges = np.linspace(0, len(prompts), self.crew.size + 1).round().astype(int)
-        first, last = int(edges[self.crew.rank]), int(edges[self.crew.rank + 1])
+        edges = np.linspace(0, len(prompts), self.processes.size + 1).round().astype(int)
+        first, last = int(edges[self.processes.rank]), int(edges[self.processes.rank + 1])
         rows = slice(first * group, last * group)
 
         def work() -> Rollouts | None:
@@ -97,12 +97,14 @@ class CrewEngine(MlxEngine):
 
         own = self._agreed(work)
         message = ("rollouts", *_plain(own)) if own else ("none", {}, {})
-        parts = [_rollouts(*rest) for verb, *rest in self.crew.gather(message) if verb != "none"]
+        parts = [
+            _rollouts(*rest) for verb, *rest in self.processes.gather(message) if verb != "none"
+        ]
         return join(parts, range(len(prompts)))
 
     def keep_reference(self) -> None:
-        if self.crew.rank == 0:
-            self.crew.announce(("keep_reference", {}, {}))
+        if self.processes.rank == 0:
+            self.processes.broadcast(("keep_reference", {}, {}))
         super().keep_reference()
 
     def update(
@@ -115,24 +117,24 @@ class CrewEngine(MlxEngine):
         old_logp: FloatArray | None = None,
         kl_old: FloatArray | None = None,
     ) -> UpdateReport:
-        if self.crew.rank == 0:
+        if self.processes.rank == 0:
             about, arrays = _plain(replace(rollouts, stats={}))
-            given = about | {"objective": asdict(objective), "lr": lr}
+            arguments = about | {"objective": asdict(objective), "lr": lr}
             arrays |= {"weights": weights, "advantage": advantage}
             arrays |= {} if old_logp is None else {"old_logp": old_logp}
             arrays |= {} if kl_old is None else {"kl_old": kl_old}
-            with self.crew.together():
-                self.crew.announce(("update", given | self._budgeted(), arrays))
-        with self.crew.together():
+            with self.processes.together():
+                self.processes.broadcast(("update", arguments | self._budgeted(), arrays))
+        with self.processes.together():
             return super().update(rollouts, weights, advantage, objective, lr, old_logp, kl_old)
 
-    def _update(self, given: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    def _update(self, arguments: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         self.update(
-            _rollouts(given, {name: arrays[name] for name in FIELDS}),
+            _rollouts(arguments, {name: arrays[name] for name in FIELDS}),
             arrays["weights"],
             arrays["advantage"],
-            Objective(**given["objective"]),
-            given["lr"],
+            Objective(**arguments["objective"]),
+            arguments["lr"],
             arrays.get("old_logp"),
             arrays.get("kl_old"),
         )
@@ -140,16 +142,16 @@ class CrewEngine(MlxEngine):
     def _gradient(self, batch: Update) -> tuple[Any, UpdateStats]:
         """The whole batch's gradient and figures: each rank passes over its rows."""
         order = np.argsort(-batch.rollouts.lengths, kind="stable")  # every rank gets as many tokens
-        mine = np.isin(np.arange(len(order)), order[self.crew.rank :: self.crew.size])
+        mine = np.isin(np.arange(len(order)), order[self.processes.rank :: self.processes.size])
         part = replace(batch, weights=np.where(mine[:, None], batch.weights, 0))
         own = super()._gradient
         gradient, stats = self._agreed(lambda: own(part))
         if gradient is None:
             gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
         figures = {name: mx.array(getattr(stats, name)) for name in SUMMED}
-        gradient, figures, logp = self.crew.sum([gradient, figures, mx.array(stats.logp)])
+        gradient, figures, logp = self.processes.sum([gradient, figures, mx.array(stats.logp)])
         stats = replace(
-            UpdateStats(np.array(logp), gap=self.crew.max(stats.gap)),
+            UpdateStats(np.array(logp), gap=self.processes.max(stats.gap)),
             **{name: value.item() for name, value in figures.items()},
         )
         return (gradient if stats.count else None), stats
@@ -165,7 +167,7 @@ class CrewEngine(MlxEngine):
         found = [work()]
         while True:
             message = ("budget", self._budgeted(), {})
-            budgets = [given["budget"] for _, given, _ in self.crew.gather(message)]
+            budgets = [arguments["budget"] for _, arguments, _ in self.processes.gather(message)]
             if all(budget == budgets[0] for budget in budgets):
                 return found[0]
             tokens, rows = map(min, zip(*budgets, strict=True))
@@ -180,26 +182,26 @@ class CrewEngine(MlxEngine):
 
     def restore(self, folder: Path) -> None:
         super().restore(folder)
-        with self.crew.together():
-            self.crew.announce(("align", {}, {}))
+        with self.processes.together():
+            self.processes.broadcast(("align", {}, {}))
             self._align()
 
-    def follow(self) -> Message:
+    def work(self) -> Message:
         """Do as rank 0 says until it says something that is not an engine's; gives that."""
         while True:
-            verb, given, arrays = self.crew.announce(None)
-            if "budget" in given:
-                self.budget.tokens, self.budget.rows = given.pop("budget")
+            verb, arguments, arrays = self.processes.broadcast(None)
+            if "budget" in arguments:
+                self.budget.tokens, self.budget.rows = arguments.pop("budget")
             if verb == "generate":
-                self._generate(**given)
+                self._generate(**arguments)
             elif verb == "update":
-                self._update(given, arrays)
+                self._update(arguments, arrays)
             elif verb == "keep_reference":
                 self.keep_reference()
             elif verb == "align":
                 self._align()
             else:
-                return verb, given, arrays
+                return verb, arguments, arrays
 
 
 FIELDS = ("tokens", "lengths", "finished", "logp")
@@ -222,14 +224,14 @@ def _rollouts(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Rollouts:
     )
 
 
-_crew: list[Crew] = []
+_communicator: list[Communicator] = []
 
 
-def crew() -> Crew:
+def communicator() -> Communicator:
     """This launch's, one for all the engines it builds."""
-    if not _crew:
-        _crew.append(Crew())
-    return _crew[0]
+    if not _communicator:
+        _communicator.append(Communicator())
+    return _communicator[0]
 
 
 def lead(
@@ -237,35 +239,35 @@ def lead(
     settings: EngineSettings,
     optimizer: OptimizerSettings | None,
     adapter: AdapterSettings | None,
-) -> CrewEngine:
+) -> DataParallelEngine:
     """Rank 0's engine; the others build theirs."""
     parts = {"settings": settings, "optimizer": optimizer, "adapter": adapter}
-    given = {name: part and part.model_dump(mode="json") for name, part in parts.items()}
-    with crew().together():
-        crew().announce(("build", {"model": model, **given}, {}))
-    return CrewEngine(crew(), model, settings, optimizer, adapter)
+    arguments = {name: part and part.model_dump(mode="json") for name, part in parts.items()}
+    with communicator().together():
+        communicator().broadcast(("build", {"model": model, **arguments}, {}))
+    return DataParallelEngine(communicator(), model, settings, optimizer, adapter)
 
 
-def follow() -> None:
+def work() -> None:
     """What every rank but 0 does: hold the engines that rank 0 builds, one after the other."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
-    message = crew().announce(None)
+    message = communicator().broadcast(None)
     while message[0] == "build":
-        message = _built(message[1]).follow()  # bound to no name: one model at a time
+        message = _built(message[1]).work()  # bound to no name: one model at a time
 
 
-def _built(given: dict[str, Any]) -> CrewEngine:
-    return CrewEngine(
-        crew(),
-        given["model"],
-        EngineSettings.model_validate(given["settings"]),
-        given["optimizer"] and OptimizerSettings.model_validate(given["optimizer"]),
-        given["adapter"] and AdapterSettings.model_validate(given["adapter"]),
+def _built(arguments: dict[str, Any]) -> DataParallelEngine:
+    return DataParallelEngine(
+        communicator(),
+        arguments["model"],
+        EngineSettings.model_validate(arguments["settings"]),
+        arguments["optimizer"] and OptimizerSettings.model_validate(arguments["optimizer"]),
+        arguments["adapter"] and AdapterSettings.model_validate(arguments["adapter"]),
     )
 
 
-def dismiss() -> None:
-    """Rank 0's last word: the others end. If the launch is broken, its exit code says so."""
-    if _crew and not _crew[0].broken:
+def shut_down() -> None:
+    """End the other ranks. If the launch is broken, its exit code ends them."""
+    if _communicator and not _communicator[0].broken:
         with contextlib.suppress(RunFailedError):
-            _crew[0].announce(("end", {}, {}))
+            _communicator[0].broadcast(("end", {}, {}))

@@ -14,7 +14,7 @@ from mlx.utils import tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine import launched, passes
+from ictcli.engine import passes
 from ictcli.engine.budget import Budget
 from ictcli.engine.models import locate, weights_fingerprint
 from ictcli.engine.passes import Update, UpdateStats
@@ -26,6 +26,7 @@ from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 from . import adapter, sample
 from .files import flat, number, read_about, read_arrays, write_arrays
+from .launch import launched
 from .memory import Memory, ran_out
 from .model import (
     choose_device,
@@ -63,7 +64,7 @@ class MlxEngine:
         )
         self.memory = Memory(settings.memory_limit)
         self.budget = Budget(settings, ran_out, self.memory.free)
-        self.source = locate(model)
+        self.source = locate(model, trains=optimizer is not None)
         self.loaded = load(self.source, settings, self.device)
         self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
         self.stop_ids = self.loaded.stop_ids
@@ -89,15 +90,9 @@ class MlxEngine:
 
     def _adapt(self, adapters: AdapterSettings | None, *, trains: bool) -> None:
         """Put on the adapters that are there already, or new ones to train."""
-        new = adapters is not None and adapters.kind != "none" and trains
         if self.source.adapter is not None:
-            if trains:
-                raise UserError(
-                    f"{self.source.adapter} holds adapters, and training begins with a model.",
-                    "ictcli export RUN --merge makes a whole model of a run",
-                )
             adapter.read(self.model, self.source.adapter, weights_fingerprint(self.loaded.folder))
-        elif new and adapters is not None:
+        elif adapters is not None:
             made = adapter.put_on(self.model, adapters)
             base = weights_fingerprint(self.loaded.folder)
             self.adapter = {"model": self.source.path, "base": base, **made}

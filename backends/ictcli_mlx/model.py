@@ -21,7 +21,7 @@ from safetensors import safe_open
 from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from ictcli.engine.models import Source, rope_settings, stop_ids
+from ictcli.engine.models import Source, loading, rope_settings, stop_ids
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe.settings import EngineSettings
 
@@ -93,7 +93,7 @@ def choose_device(name: str) -> mx.Device:
 def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
     """The model in memory, without adapters, and its tokenizer. Safetensors only."""
     transformers_logging.disable_progress_bar()
-    try:
+    with loading(source.path, "torch"):
         folder = Path(source.path)
         if not folder.is_dir():
             folder = Path(snapshot_download(source.path, allow_patterns=DEFAULT_ALLOW_PATTERNS))
@@ -110,14 +110,6 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
         if settings.load_in_4bit and not is_quantised(model):
             config = {**config, "quantization": _quantise(model)}
         mx.eval(model.parameters())  # weights are read here, not in the first step
-    except Exception as error:  # whatever a broken folder makes the library raise
-        reason = " ".join((str(error).strip() or type(error).__name__).split())[:300].rstrip(".!")
-        hint = "check the path or hub id; a hub id needs the network or a filled cache"
-        if isinstance(error, TypeError | ValueError | KeyError):
-            hint = "mlx-lm may not know this kind of model; --backend torch may"
-        if "trust_remote_code" in str(error):
-            hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
-        raise UserError(f"The model {source.path} cannot be loaded: {reason}.", hint) from error
     return Loaded(model, tokenizer, config, folder)
 
 

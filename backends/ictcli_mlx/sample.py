@@ -12,6 +12,7 @@ from ictcli.engine.sampling import Written, draw
 from ictcli.errors import RunFailedError
 from ictcli.types import FloatArray, Rollouts, Sampling
 
+from . import namespace
 from .cache import arrays, new_cache, pad, settle, take
 from .files import number
 from .memory import Memory
@@ -45,11 +46,12 @@ def lockstep(
     and decides who has ended, so the device does not wait for it.
     """
     B, T = len(prompts) * group, sampling.max_tokens
+    parallel = mx.default_device().type == mx.gpu
     recorder, written = StatsRecorder(wanted, B, T, group, compiled), Written(B, sampling)
 
     def begin(logits: mx.array, numbers: FloatArray) -> tuple[mx.array, ...]:
         """Tokens, their log p and, where statistics are wanted, p, while Python goes on."""
-        drawn = draw(mx, logits, mx.array(numbers), sampling)
+        drawn = draw(namespace, logits, mx.array(numbers), sampling, parallel=parallel)
         drawn = (*drawn, mx.softmax(logits, axis=-1)) if wanted else drawn
         mx.async_eval(drawn)
         return drawn

@@ -24,9 +24,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ictcli.engine.adapters import base_of, first_values, in_layout
+from ictcli.engine.adapters import check_complete, choose_layers, first_values, reading
 from ictcli.engine.models import ADAPTER_CONFIG, PEFT_WEIGHTS
-from ictcli.errors import UserError, nearest
 from ictcli.recipe.settings import AdapterSettings
 
 from .model import blocks
@@ -102,54 +101,23 @@ def _plain(alpha: float) -> Any:
 
 def _targets(model: Any, settings: AdapterSettings) -> dict[str, str]:
     """Name in the model of each linear layer to adapt, and its place: block and name within."""
+    layers = list(blocks(model))
+    linear = [[n for n, m in x.named_modules() if isinstance(m, nn.Linear)] for x in layers]
     names = {id(module): name for name, module in model.named_modules()}
-    layers = [
-        (block, name, names[id(module)])
-        for block, layer in enumerate(blocks(model))
-        for name, module in layer.named_modules()
-        if isinstance(module, nn.Linear)
-    ]
-    known = {name for _, name, _ in layers}
-    short = {name.rsplit(".", 1)[-1] for name in known}
-    for target in settings.targets:
-        if target not in short | known:
-            raise UserError(
-                f"adapter.targets: the model has no linear layer {target!r}"
-                f"{nearest(target, sorted(short))}.",
-                f"it has {', '.join(sorted(short))}",
-            )
-    wanted = set(settings.targets)
-    first = len(blocks(model)) - (settings.layers or len(blocks(model)))
-    found = {
-        whole: f"{block}.{name}"
-        for block, name, whole in layers
-        if block >= first and (not wanted or name in wanted or name.rsplit(".", 1)[-1] in wanted)
+    return {
+        names[id(layers[block].get_submodule(name))]: f"{block}.{name}"
+        for block, name in choose_layers(settings, linear)
     }
-    if not found:
-        raise UserError(
-            f"The last {settings.layers} blocks have no layer that adapter.targets names.",
-            "adapter.layers=0 takes all blocks",
-        )
-    return found
 
 
 def read(model: Any, folder: Path, base: str) -> PeftModel:
     """Put the adapters of a folder, in peft's layout or mlx-lm's, on a model that has none, of the
     fingerprint `base`."""
-    try:
-        if base_of(folder) not in ("", base):
-            raise ValueError("they were trained on other weights")
-        with in_layout(folder, "peft", len(blocks(model))) as own_layout, _quiet():
-            config = PeftConfig.from_pretrained(str(own_layout))
-            _check_kind(config)
-            adapted = PeftModel.from_pretrained(model, str(own_layout), config=config)
-            _check_names(adapted, own_layout / PEFT_WEIGHTS)
-    except Exception as error:  # whatever a broken folder makes the library raise
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
-        raise UserError(
-            f"The adapters in {folder} do not fit the model: {reason}.",
-            f"{ADAPTER_CONFIG} says which model they were trained on",
-        ) from error
+    with reading(folder, "peft", len(blocks(model)), base) as converted, _quiet():
+        config = PeftConfig.from_pretrained(str(converted))
+        _check_kind(config)
+        adapted = PeftModel.from_pretrained(model, str(converted), config=config)
+        _check_names(adapted, converted / PEFT_WEIGHTS)
     _fuse(model)
     model.eval()
     return adapted
@@ -165,14 +133,13 @@ def _check_kind(config: PeftConfig) -> None:
 
 
 def _check_names(adapted: PeftModel, file: Path) -> None:
-    """peft fills what a file lacks with new values, and passes over what it has no place for. With
-    adapters on embeddings or the head it saves the weights below too."""
+    """peft passes over what it has no place for. With adapters on embeddings or the head it saves
+    the weights below too."""
     own = set(_weights(adapted))
     with safe_open(file, "pt") as opened:
-        given = set(opened.keys())
-    if missing := sorted(own - given):
-        raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
-    if unknown := sorted(name for name in given - own if ".base_layer." not in name):
+        stored = set(opened.keys())
+    check_complete(own, stored)
+    if unknown := sorted(name for name in stored - own if ".base_layer." not in name):
         raise ValueError(f"the model has no place for {unknown[0]}")
 
 

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
 from safetensors import safe_open
@@ -23,7 +22,7 @@ from ictcli.engine.models import locate, rope_settings, snapshot, weights_finger
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.passes import Update, UpdateStats
 from ictcli.engine.sampling import in_passes
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import UserError
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
@@ -36,10 +35,6 @@ from .optimizer import Optimizer
 
 SMALL_PARAMETERS = 5_000_000
 """Below, several CPU threads wait for each other longer than they compute: one is the default."""
-
-SAMPLING_GAP, ROUNDED_GAP = 0.01, 0.5
-"""Mean |log p| a token that sampling and evaluation may differ by, in float32 and in 16 bits: far
-above what rounding makes, and below what a lost prefix does."""
 
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
@@ -58,15 +53,9 @@ class TorchEngine:
         self.settings = settings
         self.memory = Memory(self.device)
         self.budget = Budget(settings, ran_out, self.memory.free)
-        new = adapters is not None and adapters.kind != "none"
-        check_device(self.device, settings, optimizer, adapted=new)
+        check_device(self.device, settings, optimizer, adapted=adapters is not None)
         limit_memory(self.device, settings.memory_limit)
-        self.source = locate(model)
-        if self.source.adapter is not None and optimizer is not None:
-            raise UserError(
-                f"{self.source.adapter} holds adapters, and training begins with a model.",
-                "ictcli export RUN --merge makes a whole model of a run",
-            )
+        self.source = locate(model, trains=optimizer is not None)
         self.model, self.tokenizer = load(self.source, settings, self.device)
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
         if settings.gradient_checkpointing and not small:
@@ -79,8 +68,7 @@ class TorchEngine:
         self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.adapted: Any | None = None
         self.base = ""
-        self._check_sampling(model)
-        if self.source.adapter is not None or (new and optimizer is not None):
+        if self.source.adapter or adapters:
             self._adapt(adapters)
         self.reference: Any | None = None
         self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
@@ -95,28 +83,6 @@ class TorchEngine:
             self.adapted = adapter.read(self.model, self.source.adapter, self.base)
         elif adapters is not None:
             self.adapted = adapter.put_on(self.model, adapters, self.source.path)
-
-    def _check_sampling(self, model: str) -> None:
-        """Refuse a model that samples from another distribution than it evaluates: some do not know
-        this kind of cache, or padding, and say nothing. A few made-up tokens tell."""
-        prompts, sampling = ((1, 2, 3), (4,)), Sampling(4)
-        try:
-            drawn = self.generate(prompts, 2, sampling, 0)
-            gap = float(np.abs(drawn.logp - self.logprobs(drawn, 1.0)).mean())
-        except RunFailedError:  # the memory is full
-            raise
-        except Exception as error:  # whatever a model of another kind raises
-            reason = " ".join(str(error).split())[:300].rstrip(".")
-            raise UserError(
-                f"The model {model} cannot be sampled by the torch engine: {reason}.",
-                "--backend mlx may know it",
-            ) from error
-        if gap > (SAMPLING_GAP if self.model.dtype == torch.float32 else ROUNDED_GAP):
-            raise UserError(
-                f"The model {model} does not sample what it evaluates: log-probabilities differ by "
-                f"{gap:.2g} nats a token.",
-                "its cache is of a kind the torch engine does not know; --backend mlx may",
-            )
 
     def describe(self) -> dict[str, Any]:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
@@ -314,11 +280,5 @@ def _base_of(file: Path) -> str:
         return (opened.metadata() or {}).get("base", "")
 
 
-def build(
-    model: str,
-    settings: EngineSettings,
-    optimizer: OptimizerSettings | None = None,
-    adapters: AdapterSettings | None = None,
-) -> TorchEngine:
-    """Entry point `ictcli.engines`: the engine with `model` loaded."""
-    return TorchEngine(model, settings, optimizer, adapters)
+build = TorchEngine
+"""Entry point `ictcli.engines`."""

@@ -23,13 +23,13 @@ from .linear import by_onednn
 
 def load(source: Source, settings: EngineSettings, device: torch.device) -> tuple[Any, Any]:
     """The model on its device, without adapters, and its tokenizer. Safetensors only."""
-    model = path = source.path
+    path = source.path
     bfloat16 = settings.dtype == "bfloat16" or (
         settings.dtype == "auto" and device.type in ("cuda", "mps")
     )
     remote = {"trust_remote_code": settings.trust_remote_code}
     transformers_logging.disable_progress_bar()
-    try:
+    with models.loading(path, "mlx"):
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
         read: Any = AutoModelForCausalLM.from_pretrained(
             path,
@@ -39,16 +39,10 @@ def load(source: Source, settings: EngineSettings, device: torch.device) -> tupl
             **remote,
             **(in_4_bits(device) if settings.load_in_4bit else {}),
         )
-    except Exception as error:  # whatever a broken folder makes the library raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".!")
-        hint = "check the path or hub id; a hub id needs the network or a filled cache"
-        if "trust_remote_code" in str(error):
-            hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
-        raise UserError(f"The model {model} cannot be loaded: {reason}.", hint) from error
     loaded, found = read
     if missing := sorted(found["missing_keys"]):  # transformers fills them with random numbers
         raise UserError(
-            f"The model {model} lacks {len(missing)} of its weights, {missing[0]} first.",
+            f"The model {path} lacks {len(missing)} of its weights, {missing[0]} first.",
             "fetch or export it again",
         )
     for module in loaded.modules():  # a pad token that is an input is a token like any other

@@ -28,13 +28,13 @@ def lockstep(
 ) -> Rollouts:
     """Decode all rows of some prompts. `uniforms` (B, T) decide every draw."""
     device = model.device
-    B, T = len(prompts) * group, sampling.max_tokens
+    B, T, parallel = len(prompts) * group, sampling.max_tokens, device.type != "cpu"
     recorder, written = StatsRecorder(wanted, B, T, group, device), Written(B, sampling)
     numbers = torch.from_numpy(uniforms).to(device)
     logits, cache, mask, position = _prefill(model, prompts, group)
     rows = np.arange(B)
     for t in range(T):
-        token, logp = draw(namespace, logits, numbers[:, t], sampling)
+        token, logp = draw(namespace, logits, numbers[:, t], sampling, parallel=parallel)
         drawn = token.cpu().numpy()
         if wanted:
             recorder.add(logits, rows, drawn, written.prefix[rows], t)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,10 +41,9 @@ class StatsRecorder(stats.StatsRecorder):
         if not len(apart) or not self.divergences:
             return rows, {}
         own = p if len(apart) == len(p) else p[self._index(apart)]
-        sizes = self._index(counts)
-        member = torch.arange(len(counts), device=self.device).repeat_interleave(sizes)
+        member = self._index(np.repeat(np.arange(len(counts)), counts))
         mean = torch.zeros((len(counts), p.shape[1]), device=self.device)
-        mean = (mean.index_add_(0, member, own) / sizes[:, None])[member]
+        mean = (mean.index_add_(0, member, own) / self._index(counts)[:, None])[member]
         return rows, {n: GROUP_QUANTITY[n](namespace, own, mean) for n in self.divergences}
 
     def to_host(self, values: Tensor) -> FloatArray:

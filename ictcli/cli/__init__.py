@@ -9,6 +9,7 @@ import errno
 import importlib
 import os
 import sys
+from functools import partial
 from typing import Any
 
 import click
@@ -80,7 +81,7 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        result = _lead_or_follow() if "MLX_RANK" in os.environ else cli.main(standalone_mode=False)
+        result = _command()
     except UserError as error:
         return fail(error.message, error.hint, error.exit_code)
     except click.UsageError as error:
@@ -109,21 +110,15 @@ def _run() -> int:
     return result if isinstance(result, int) else 0
 
 
-def _lead_or_follow() -> Any:
-    """Run the command on rank 0 of a launch of several processes; the others lend it an engine."""
-    from ictcli.engine import follows, is_installed
+def _command() -> Any:
+    """Run the command; in one of several processes, as their launcher does."""
+    command = partial(cli.main, standalone_mode=False)
+    if any(name.endswith("RANK") for name in os.environ):  # as launchers number processes
+        from ictcli.engine import find_launcher
 
-    if not is_installed("mlx"):
-        raise UserError("mlx.launch needs the MLX engine.", 'pip install "ictcli[mlx]"')
-    from ictcli_mlx import distributed
-
-    distributed.crew()  # all meet before anything takes its time
-    if follows():
-        return distributed.follow()
-    try:
-        return cli.main(standalone_mode=False)
-    finally:
-        distributed.dismiss()
+        if launcher := find_launcher():
+            return launcher.run(command)
+    return command()
 
 
 def fail(message: str, hint: str, code: int) -> int:

@@ -5,10 +5,9 @@ from ictcli.engine.registry import (
     LIBRARIES,
     build_engine,
     choose_backend,
-    follows,
+    find_launcher,
     installed_engines,
     is_installed,
-    launched,
     on_apple_silicon,
     versions,
 )
@@ -18,10 +17,9 @@ __all__ = [
     "Engine",
     "build_engine",
     "choose_backend",
-    "follows",
+    "find_launcher",
     "installed_engines",
     "is_installed",
-    "launched",
     "on_apple_silicon",
     "versions",
 ]

@@ -16,7 +16,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ from safetensors import numpy as stored
 from safetensors import safe_open
 
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS
+from ictcli.errors import UserError, nearest
+from ictcli.recipe.settings import AdapterSettings
 from ictcli.seeds import generator
 
 Layout = Literal["mlx", "peft"]
@@ -83,6 +85,66 @@ def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np
     layer the same values in every engine, whatever other layers have adapters."""
     drawn = generator(seed, "adapter", name).random((inputs, rank), dtype=np.float32)
     return (2 * drawn - 1) / np.float32(math.sqrt(inputs))
+
+
+def choose_layers(
+    settings: AdapterSettings, blocks: Sequence[Iterable[str]]
+) -> list[tuple[int, str]]:
+    """Block and name of each layer to adapt, of the linear layers that every block has.
+
+    Raises UserError for targets that no block has, or none of the chosen blocks."""
+    names = [list(names) for names in blocks]
+    known = set[str]().union(*names)
+    short = {_last(name) for name in known}
+    for target in settings.targets:
+        if target not in short | known:
+            raise UserError(
+                f"adapter.targets: the model has no linear layer {target!r}"
+                f"{nearest(target, sorted(short))}.",
+                f"it has {', '.join(sorted(short))}",
+            )
+    targets = set(settings.targets) or known
+    first = max(len(names) - (settings.layers or len(names)), 0)
+    chosen = [
+        (block, name)
+        for block in range(first, len(names))
+        for name in names[block]
+        if name in targets or _last(name) in targets
+    ]
+    if not chosen:
+        raise UserError(
+            f"The last {settings.layers} blocks have no layer that adapter.targets names.",
+            "adapter.layers=0 takes all blocks",
+        )
+    return chosen
+
+
+def _last(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
+
+
+@contextmanager
+def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[Path]:
+    """`in_layout` of adapters that go on the weights of fingerprint `base`; whatever is raised
+    within becomes a UserError."""
+    try:
+        if base_of(folder) not in ("", base):
+            raise ValueError("they were trained on other weights")
+        with in_layout(folder, layout, blocks) as converted:
+            yield converted
+    except Exception as error:  # whatever a broken folder makes the library raise
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
+        raise UserError(
+            f"The adapters in {folder} do not fit the model: {reason}.",
+            f"{ADAPTER_CONFIG} says which model they were trained on",
+        ) from error
+
+
+def check_complete(expected: Iterable[str], stored: Iterable[str]) -> None:
+    """That a file holds all weights of the adapters: libraries fill what is missing with new ones.
+    Raises ValueError."""
+    if missing := sorted(set(expected) - set(stored)):
+        raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -50,10 +51,11 @@ class Source:
     """A folder of adapters, in mlx-lm's layout or peft's, that go on top."""
 
 
-def locate(model: str) -> Source:
+def locate(model: str, *, trains: bool = False) -> Source:
     """Turn `builtin:NAME`, a run, model or adapter folder into checked paths; hub ids pass.
 
-    Raises UserError for a folder that has no config, tokenizer or whole safetensors weights.
+    Raises UserError for a folder that has no config, tokenizer or whole safetensors weights, and
+    for adapters where the model is one to train (`trains`).
     Pickled weights (.bin, .pt) are never read: they can run code.
     """
     if model.startswith("builtin:"):
@@ -75,6 +77,11 @@ def locate(model: str) -> Source:
             raise UserError(f"The run {model} has no finished model yet.", f"ictcli resume {model}")
         folder = made[0]
     if (folder / ADAPTER_CONFIG).is_file():
+        if trains:
+            raise UserError(
+                f"{folder} holds adapters, and training begins with a model.",
+                "ictcli export RUN --merge makes a whole model of a run",
+            )
         return _with_adapter(folder)
     if not (folder / "config.json").is_file():
         raise UserError(
@@ -107,6 +114,22 @@ def _with_adapter(folder: Path) -> Source:
             "ictcli export RUN --merge makes a whole model of a run",
         )
     return Source(locate(base).path, folder)
+
+
+@contextmanager
+def loading(model: str, other: str) -> Generator[None]:
+    """Around what loads a model: whatever it raises becomes a UserError, whose hint names the
+    `other` engine where the model is of an unknown kind."""
+    try:
+        yield
+    except Exception as error:  # whatever a broken folder makes the library raise
+        reason = " ".join((str(error).strip() or type(error).__name__).split())[:300].rstrip(".!")
+        hint = "check the path or hub id; a hub id needs the network or a filled cache"
+        if isinstance(error, TypeError | KeyError) or "not supported" in str(error):
+            hint = f"this engine may not know this kind of model; --backend {other} may"
+        if "trust_remote_code" in str(error):
+            hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
+        raise UserError(f"The model {model} cannot be loaded: {reason}.", hint) from error
 
 
 def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[int, ...]:

@@ -6,12 +6,12 @@ A backend is a Python package with an entry point in the group `ictcli.engines`.
 from __future__ import annotations
 
 import contextlib
-import os
 import platform
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
 from typing import Any
 
+from ictcli.engine.checks import check_sampling
 from ictcli.engine.protocol import Engine
 from ictcli.errors import EngineMissingError, UserError, nearest
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
@@ -49,24 +49,25 @@ def on_apple_silicon() -> bool:
 
 
 def choose_backend(backend: str) -> str:
-    """Resolve `auto`: MLX on Apple silicon and under mlx.launch, else PyTorch; of the two, one that
-    is installed."""
+    """Resolve `auto`: the engine whose launcher started this process; else MLX on Apple silicon and
+    PyTorch elsewhere, or of the two the one that is installed."""
     if backend != "auto":
         return backend
-    if launched():
-        return "mlx"
+    if launcher := find_launcher():
+        return launcher.ENGINE
     preferred = ("mlx", "torch") if on_apple_silicon() else ("torch", "mlx")
     return next((name for name in preferred if is_installed(name)), preferred[0])
 
 
-def launched() -> bool:
-    """Whether `mlx.launch` started this process, as one of several."""
-    return "MLX_RANK" in os.environ
+def find_launcher() -> Any:
+    """The module that started this process as one of several, or None.
 
-
-def follows() -> bool:
-    """Whether another process of the launch runs the command, and this one lends it an engine."""
-    return int(os.environ.get("MLX_RANK", "0")) > 0
+    An engine that runs in several processes names such a module in an entry point of the group
+    `ictcli.launchers`: `ENGINE`, its own name; `PROGRAM`, what the user starts; `launched()`; and
+    `run(command)`, which runs the command in one process and works for its engine in the others.
+    """
+    modules = (point.load() for point in entry_points(group="ictcli.launchers"))
+    return next((module for module in modules if module.launched()), None)
 
 
 def build_engine(
@@ -78,8 +79,9 @@ def build_engine(
     """Load `model` (a folder, a hub id or `builtin:NAME`) into the engine that `settings` name.
 
     Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
-    be loaded. Without `optimizer` the engine can sample and evaluate only; with `adapter` it trains
-    low-rank adapters and leaves the model's own weights.
+    be loaded, or samples something else than it evaluates. Without `optimizer` the engine can
+    sample and evaluate only; with `adapter` it trains low-rank adapters and leaves the model's own
+    weights.
     """
     name = choose_backend(settings.backend)
     engines = installed_engines()
@@ -92,8 +94,10 @@ def build_engine(
         raise EngineMissingError(
             f"The {name} engine is not installed.", f'pip install "ictcli[{name}]"'
         )
-    if launched() and name != "mlx":
-        raise UserError(f"The {name} engine runs in one process.", "start it without mlx.launch")
+    launcher = find_launcher()
+    if launcher and name != launcher.ENGINE:
+        hint = f"start it without {launcher.PROGRAM}"
+        raise UserError(f"The {name} engine runs in one process.", hint)
     try:
         build = engines[name].load()
     except ImportError as error:
@@ -101,4 +105,7 @@ def build_engine(
             f"The {name} engine is installed but does not import: {error}.",
             f'pip install "ictcli[{name}]"',
         ) from error
-    return build(model, settings, optimizer, adapter)
+    trained = adapter if optimizer and adapter and adapter.kind != "none" else None
+    engine = build(model, settings, optimizer, trained)
+    check_sampling(engine, name, model)
+    return engine

@@ -15,11 +15,14 @@ MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(14426950408889
 """Knuth's, of the hash of a prefix."""
 
 
-def draw(xp: Any, logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, Any]:
+def draw(
+    xp: Any, logits: Any, uniform: Any, sampling: Sampling, *, parallel: bool
+) -> tuple[Any, Any]:
     """Draw one token a row by inverting the CDF at `uniform` (R,): tokens (R,) and their log p.
 
     One number decides a row, whatever rows stand beside it. log p is of softmax(L / temperature)
-    before top-p and top-k, which is what an update evaluates. `logits` (R, V) float32.
+    before top-p and top-k, which is what an update evaluates. `logits` (R, V) float32; `parallel`
+    says that the device's cumsum is, and may fall by a rounding.
     """
     if sampling.temperature == 0:
         token = xp.argmax(logits, axis=-1)
@@ -33,9 +36,9 @@ def draw(xp: Any, logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
         cut = xp.where(_nucleus(xp, weight / total[:, None], sampling), weight, 0.0)
     cdf = xp.cumsum(cut, axis=-1)
     target = xp.clip(uniform, 0, 1 - 2**-23)[:, None] * cdf[:, -1:]
-    token = xp.clip(xp.sum(cdf <= target, axis=-1), 0, logits.shape[-1] - 1)
-    # a parallel cumsum may fall by a rounding, and a token without weight be drawn
-    token = xp.where(pick(xp, cut, token) > 0, token, xp.argmax(cut, axis=-1))
+    token = xp.clip(xp.searchsorted(cdf, target, right=True)[:, 0], 0, logits.shape[-1] - 1)
+    if parallel or cut is not weight:  # else a token without weight may be drawn
+        token = xp.where(pick(xp, cut, token) > 0, token, xp.argmax(cut, axis=-1))
     return token, pick(xp, scaled, token) - xp.log(total)
 
 
@@ -117,8 +120,8 @@ def in_passes(
 def join(parts: Sequence[Rollouts], places: Sequence[int]) -> Rollouts:
     """Rollouts of several passes as of one; `places` says where each of their prompts belongs."""
     group, T = parts[0].group, max(part.tokens.shape[1] for part in parts)
-    order: IntArray = np.argsort(places)
-    rows = (order[:, None] * group + np.arange(group)).reshape(-1)
+    order: list[int] = np.argsort(places).tolist()
+    rows = (np.array(order)[:, None] * group + np.arange(group)).reshape(-1)
     prompts = [prompt for part in parts for prompt in part.prompts]
 
     def whole(values: list[Any]) -> Any:
@@ -126,7 +129,7 @@ def join(parts: Sequence[Rollouts], places: Sequence[int]) -> Rollouts:
         return np.concatenate(wide)[rows]
 
     return Rollouts(
-        prompts=tuple(prompts[i] for i in order.tolist()),
+        prompts=tuple(prompts[i] for i in order),
         group=group,
         tokens=whole([part.tokens for part in parts]),
         lengths=whole([part.lengths for part in parts]),

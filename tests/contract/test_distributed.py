@@ -167,7 +167,7 @@ from pathlib import Path
 import numpy as np
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine import build_engine, follows
+from ictcli.engine import build_engine
 from ictcli.recipe.settings import EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 from ictcli_mlx import distributed, sample, update
@@ -196,11 +196,10 @@ def told(budget, *given):
 
 
 update.Budget.micro_batches = told
-distributed.crew()
-if follows():
+if distributed.communicator().rank > 0:
     update.head_logits = fails_once(update.head_logits)
     sample.draw = fails_once(sample.draw)
-    distributed.follow()
+    distributed.work()
     sys.exit()
 state, prompts, said = {}, [[5, 12, 3], [2, 13, 9], [7, 1, 2], [4, 4, 8]], []
 for name in ("shrinks", "begins small"):
@@ -217,7 +216,7 @@ for name in ("shrinks", "begins small"):
     place.mkdir()
     engine.save(place)
     np.save(place / "tokens.npy", rollouts.tokens)
-distributed.dismiss()
+distributed.shut_down()
 print("said", len(said))
 print("state", state["micro_tokens"], state["rows"])
 """

@@ -1,4 +1,4 @@
-"""The processes of a launch, and what they tell each other."""
+"""Messages and sums between the processes of a launch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Message = tuple[str, dict[str, Any], dict[str, np.ndarray]]
 """A verb, its plain arguments and its arrays."""
 
 
-class Crew:
-    """The processes of a launch, and what they tell each other."""
+class Communicator:
+    """One process among those of a launch."""
 
     def __init__(self) -> None:
         self.group = mx.distributed.init(strict=True)
@@ -60,12 +60,12 @@ class Crew:
             ) from error
         return values
 
-    def announce(self, message: Message | None) -> Message:
+    def broadcast(self, message: Message | None) -> Message:
         """Rank 0's message, on every rank."""
         blob = b"" if message is None else _packed(message)
         size = int(np.array(self._sum(mx.array(len(blob), dtype=mx.int32))))
-        mine = np.frombuffer(blob, dtype=np.uint8) if blob else np.zeros(size, dtype=np.uint8)
-        return _unpacked(np.array(self._sum(mx.array(mine))).tobytes())
+        part = np.frombuffer(blob, dtype=np.uint8) if blob else np.zeros(size, dtype=np.uint8)
+        return _unpacked(np.array(self._sum(mx.array(part))).tobytes())
 
     def gather(self, message: Message) -> list[Message]:
         """Every rank's message, by rank, on every rank."""
@@ -86,13 +86,13 @@ class Crew:
 
 
 def _packed(message: Message) -> bytes:
-    verb, given, arrays = message
-    head = json.dumps([verb, given]).encode()
+    verb, arguments, arrays = message
+    head = json.dumps([verb, arguments]).encode()
     body = save({name: np.ascontiguousarray(values) for name, values in arrays.items()})
     return len(head).to_bytes(8, "little") + head + body
 
 
 def _unpacked(blob: bytes) -> Message:
     end = 8 + int.from_bytes(blob[:8], "little")
-    verb, given = json.loads(blob[8:end])
-    return verb, given, load(blob[end:])
+    verb, arguments = json.loads(blob[8:end])
+    return verb, arguments, load(blob[end:])
