@@ -175,14 +175,14 @@ from ictcli_mlx import distributed, sample, update
 model, folder = sys.argv[1:]
 
 
-def fails_once(call):
+def fails_once(call, at):
     calls = []
 
-    def counted(*given):
+    def counted(*arguments, **options):
         calls.append(1)
-        if len(calls) == 2:
+        if len(calls) == at:
             raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
-        return call(*given)
+        return call(*arguments, **options)
 
     return counted
 
@@ -190,15 +190,16 @@ def fails_once(call):
 passes = update.Budget.micro_batches
 
 
-def told(budget, *given):
-    print("tokens", budget.tokens)
-    return passes(budget, *given)
+def told(budget, rollouts, *arguments):
+    if len(rollouts) == 16:  # not build_engine's check
+        print("tokens", budget.tokens)
+    return passes(budget, rollouts, *arguments)
 
 
 update.Budget.micro_batches = told
 if distributed.communicator().rank > 0:
-    update.head_logits = fails_once(update.head_logits)
-    sample.draw = fails_once(sample.draw)
+    update.head_logits = fails_once(update.head_logits, 2)
+    sample.draw = fails_once(sample.draw, 4 + 2)  # behind the 4 of build_engine's check
     distributed.work()
     sys.exit()
 state, prompts, said = {}, [[5, 12, 3], [2, 13, 9], [7, 1, 2], [4, 4, 8]], []
