@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ictcli.console.plain import passes
+from ictcli.console.plain import PlainWatcher, passes
 from ictcli.recipe import Recipe
 from ictcli.text import figure
 from ictcli.train.loop import Step
@@ -46,6 +46,14 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
 def printable(text: str) -> str:
     """Model text that cannot move the cursor: control characters become visible signs."""
     return "".join(c if c.isprintable() else "⏎" if c == "\n" else "·" for c in text)
+
+
+def watcher(recipe: Recipe, folder: Path, *, live: bool = True) -> RunWatcher:
+    """The live view if stderr is a terminal, else a plain line a step."""
+    err = Console(stderr=True)
+    if live and err.is_terminal and not err.is_dumb_terminal:
+        return LiveWatcher(recipe, folder)
+    return PlainWatcher(recipe, folder)
 
 
 class LiveWatcher(RunWatcher):
