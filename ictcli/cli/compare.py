@@ -176,7 +176,7 @@ def _compare(
         tuning=grid,
         failed=failed,
     )
-    write_json(design.folder / "comparison.json", result)
+    write_json(design.folder / "comparison.json", result.model_dump(mode="json"))
     write_report(result, design.folder)
     comparison(result, design.folder, as_json=as_json)
     return 1 if failed else 0

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -45,6 +45,39 @@ SAME = 0.1
 """Of the larger of two shares, by which they may differ and be called the same number."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class JudgedDifference(PairedDifference):
+    """The difference a claim rests on, with its family of Holm's correction."""
+
+    rival: str
+    family: str
+    tests: int
+    """How many tests the family has."""
+
+
+@dataclass(frozen=True)
+class EntropyRatio:
+    """Final over first mean H1: its geometric mean over seeds with a 95 % interval."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    ratios: list[float]
+    """Of each seed."""
+    alarmed: int
+    """Seeds that crossed a bound at some step."""
+    seeds: int
+
+
+@dataclass(frozen=True)
+class PredictionQuality:
+    """Predicted against measured dH2: each figure with its 95 % interval over seeds."""
+
+    pearson: tuple[float, float | None, float | None]
+    error: tuple[float, float | None, float | None]
+    seeds: int
+
+
 @dataclass(frozen=True)
 class Claim:
     """One claim of the paper; `name` holds the variant it is about."""
@@ -52,10 +85,7 @@ class Claim:
     name: str
     verdict: Verdict
     sentence: str
-    numbers: dict[str, Any]
-
-    def json(self) -> dict[str, Any]:
-        return asdict(self)
+    numbers: JudgedDifference | EntropyRatio | PredictionQuality
 
 
 @dataclass(frozen=True)
@@ -249,7 +279,7 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
                 verdict, more = "contradicted", f" So {metric} loses."
             elif verdict == "supported" and not gain.differs:
                 verdict, more = "undecided", f" That in {metric} is itself not told from 0."
-        numbers = {"rival": test.rival, **each.json(), "family": family, "tests": size}
+        numbers = JudgedDifference(**asdict(each), rival=test.rival, family=family, tests=size)
         sentence = _sentence(test, each, size, family) + more
         claims.append(Claim(test.name, verdict, sentence, numbers))
     return claims

@@ -13,7 +13,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ictcli.algorithm.alarms import entropy_alarm
-from ictcli.compare.claims import SUBJECT, Claim, Verdict, counted, method_of
+from ictcli.compare.claims import (
+    SUBJECT,
+    Claim,
+    EntropyRatio,
+    PredictionQuality,
+    Verdict,
+    counted,
+    method_of,
+)
 from ictcli.compare.crossed import infer
 from ictcli.types import FloatArray
 
@@ -50,10 +58,6 @@ def prediction_claims(probes: Mapping[str, Sequence[tuple[float, float]]]) -> li
         (r, r_low, r_high), (error, low, high) = (_over_seeds(column) for column in pairs.T)
         known = np.isfinite(r_low), np.isfinite(low)
         r_low, r_high, low = max(-1.0, r_low), min(1.0, r_high), max(0.0, low)
-        bounds = [
-            pair if seen else (None, None)
-            for pair, seen in zip(((r_low, r_high), (low, high)), known, strict=True)
-        ]
         told = (
             f" ({r_low:.3f} to {r_high:.3f})" if known[0] else "",
             f" ({low:.2g} to {high:.2g})" if known[1] else "",
@@ -71,11 +75,11 @@ def prediction_claims(probes: Mapping[str, Sequence[tuple[float, float]]]) -> li
                 f"{counted(len(pairs), 'seed')}, with a mean absolute error of "
                 f"{error:.2g}{told[1]}; the paper claims r > {PEARSON_ABOVE} and an error under "
                 f"{ERROR_BELOW}.",
-                {
-                    "pearson": [r, *bounds[0]],
-                    "error": [error, *bounds[1]],
-                    "seeds": len(pairs),
-                },
+                PredictionQuality(
+                    (r, r_low, r_high) if known[0] else (r, None, None),
+                    (error, low, high) if known[1] else (error, None, None),
+                    len(pairs),
+                ),
             )
         )
     return found
@@ -128,14 +132,14 @@ def _entropy_claim(
         f"Mean H1 ends at {value:.2f} times its first value{bounds} over "
         f"{counted(len(ratios), 'seed')}, {ended} (under 0.1 is collapse, over 3 explosion); "
         f"{alarmed} crossed a bound at some step{only}.",
-        {
-            "ratio": value,
-            "low": low if known else None,
-            "high": high if known else None,
-            "ratios": ratios.tolist(),
-            "alarmed": alarmed,
-            "seeds": len(ratios),
-        },
+        EntropyRatio(
+            value,
+            low if known else None,
+            high if known else None,
+            ratios.tolist(),
+            alarmed,
+            len(ratios),
+        ),
     )
 
 

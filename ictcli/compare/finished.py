@@ -1,17 +1,41 @@
-"""What a finished run of a comparison left, read and checked, before anything is made of it."""
+"""The finished runs of a comparison: their files, read and checked, and what they trained."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+import numpy as np
+from pydantic import BaseModel, model_validator
+
+from ictcli.compare.claims import Trained, method_of
 from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries
+from ictcli.compare.time_estimate import warmup_of
+from ictcli.runs.records import StepMetrics, StepTimings, Summary
+from ictcli.types import FloatArray
 
-Json = dict[str, Any]
+FORK_METHODS = ("ict", "random", "entropy20")
+M = TypeVar("M", bound=BaseModel)
+
+
+class Counts(BaseModel):
+    """The correct samples of an evaluation: of `n` a problem."""
+
+    n: int
+    problems: int
+    correct: list[int]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Counts:
+        if len(self.correct) != self.problems or not self.problems:
+            raise ValueError("one count a problem")
+        if not all(0 <= count <= self.n for count in self.correct):
+            raise ValueError("counts of n samples")
+        return self
 
 
 @dataclass(frozen=True)
@@ -19,85 +43,106 @@ class FinishedRun:
     """A run that went to its end, and the files that a comparison is made of."""
 
     spec: RunSpec
-    summary: Json
-    before: Json
-    after: Json
-    metrics: list[Json]
+    summary: Summary
+    before: Counts
+    after: Counts
+    metrics: Sequence[StepMetrics]
     """One a step, 1, 2, ..."""
-    timings: list[Json]
+    timings: Sequence[StepTimings]
 
     @property
     def label(self) -> str:
         return self.spec.variant.label
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether the dense warm-up takes every step: the run trained as grpo."""
+        return warmup_of(self.spec.recipe) >= self.spec.recipe.steps
+
+    def series(self, name: str, start: int = 0) -> FloatArray:
+        """(steps - start,) values of a metric; NaN where it does not exist."""
+        values = [line.value(name) for line in self.metrics[start:]]
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
 
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
-    """The finished runs, and a line for each of which a file is missing, damaged, or of another
-    evaluation than the first run's."""
-    found: list[FinishedRun] = []
+    """The finished runs, and a sentence for each run of which a file is missing, damaged, or from
+    another evaluation than the first run's."""
+    done: list[FinishedRun] = []
     failed: list[str] = []
     for number, spec in enumerate(runs, 1):
-        if spec.folder in summaries:
-            try:
-                one = _read(spec, summaries[spec.folder])
-                if found and one.after["problems"] != found[0].after["problems"]:
-                    raise ValueError(
-                        f"{spec.folder / 'eval' / 'after.json'} is of {one.after['problems']} "
-                        f"problems, {found[0].spec.name}'s of {found[0].after['problems']}"
-                    )
-                found.append(one)
-            except ValueError as error:
-                again = f"rm -r {spec.folder} trains it again"
-                failed.append(f"run {number}/{len(runs)}: {spec.name}: {error}; {again}")
-    return found, failed
+        if spec.folder not in summaries:
+            continue
+        try:
+            run = _read(spec, summaries[spec.folder])
+            if done and run.after.problems != done[0].after.problems:
+                raise ValueError(
+                    f"{spec.folder / 'eval' / 'after.json'} is of {run.after.problems} "
+                    f"problems, {done[0].spec.name}'s of {done[0].after.problems}"
+                )
+            done.append(run)
+        except ValueError as error:
+            again = f"rm -r {spec.folder} trains it again"
+            failed.append(f"run {number}/{len(runs)}: {spec.name}: {error}; {again}")
+    return done, failed
 
 
-def _read(spec: RunSpec, summary: Json) -> FinishedRun:
-    folder, steps = spec.folder, spec.recipe.steps
-    n, ks = spec.recipe.eval.n, spec.recipe.eval.k
-
-    def evaluation(found: Any) -> bool:
-        counts = found["correct"]
-        return (
-            found["n"] == n
-            and len(counts) == found["problems"] > 0
-            and all(type(count) is int and 0 <= count <= n for count in counts)
-        )
-
-    def numbered(found: Any) -> bool:
-        return [line["step"] for line in found] == list(range(1, steps + 1))
-
-    def timed(found: Any) -> bool:
-        return numbered(found) and all(line["sample_s"] + line["update_s"] >= 0 for line in found)
-
-    def whole(found: Any) -> bool:
-        kept = found["kept_tokens"].items() and found["tokens_kept_share"] >= 0
-        spent = found["train_s"] >= 0 and found["steps"] == steps and "peak_bytes" in found
-        return kept and spent and all(found["after"][f"pass@{k}"]["value"] >= 0 for k in ks)
-
-    _checked(folder / "summary.json", lambda text: summary, whole)
-    return FinishedRun(
-        spec,
-        summary,
-        _checked(folder / "eval" / "before.json", json.loads, evaluation),
-        _checked(folder / "eval" / "after.json", json.loads, evaluation),
-        _checked(folder / "metrics.jsonl", _lines, numbered),
-        _checked(folder / "timings.jsonl", _lines, timed),
-    )
+def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
+    """ValueError, naming the file, where one is missing or is not what the run wrote."""
+    folder, recipe = spec.folder, spec.recipe
+    passes = all(f"pass@{k}" in summary.after for k in recipe.eval.k)
+    if summary.steps != recipe.steps or summary.train_s is None or not passes:
+        raise ValueError(f"{folder / 'summary.json'} is damaged")
+    before, after = (_checked(folder / "eval" / f"{at}.json", Counts) for at in ("before", "after"))
+    metrics = _checked(folder / "metrics.jsonl", StepMetrics)
+    timings = _checked(folder / "timings.jsonl", StepTimings)
+    for name, lines in (("metrics.jsonl", metrics), ("timings.jsonl", timings)):
+        if [line.step for line in lines] != list(range(1, recipe.steps + 1)):
+            raise ValueError(f"{folder / name} is damaged")
+    if any(line.seconds is None for line in timings):
+        raise ValueError(f"{folder / 'timings.jsonl'} is damaged")
+    for name, counts in (("before", before), ("after", after)):
+        if counts[0].n != recipe.eval.n:
+            raise ValueError(f"{folder / 'eval' / name}.json is damaged")
+    return FinishedRun(spec, summary, before[0], after[0], metrics, timings)
 
 
-def _checked(path: Path, parse: Callable[[str], Any], sound: Callable[[Any], bool]) -> Any:
-    """ValueError, naming the file, where it is missing or is not what the run wrote."""
+def _checked(path: Path, kind: type[M]) -> list[M]:
+    """The records of a JSON or JSONL file. ValueError where it is missing or damaged."""
     try:
-        found = parse(path.read_text(encoding="utf-8"))
-        if sound(found):
-            return found
+        text = path.read_text(encoding="utf-8")
+        parts = text.splitlines() if path.suffix == ".jsonl" else [text]
+        return [kind.model_validate(json.loads(part)) for part in parts]
     except FileNotFoundError:
         raise ValueError(f"{path} is missing") from None
-    except (ValueError, KeyError, TypeError, AttributeError, OSError):
-        pass
-    raise ValueError(f"{path} is damaged")
+    except (ValueError, OSError):
+        raise ValueError(f"{path} is damaged") from None
 
 
-def _lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines()]
+def trained_shares(done: Sequence[FinishedRun], label: str) -> Trained:
+    """The shares of tokens that a variant's runs trained."""
+    runs = [run for run in done if run.label == label]
+    chose = [run.summary.kept_tokens.get("share_kept") for run in runs if not run.is_dense]
+    known = [share for share in chose if share is not None]
+    whole = float(np.mean([run.summary.tokens_kept_share for run in runs]))
+    return Trained(whole, float(np.mean(known)) if known else None)
+
+
+def fork_recalls(
+    done: Sequence[FinishedRun], seeds: Sequence[int]
+) -> tuple[Mapping[str, list[float]], dict[str, float]]:
+    """By variant of FORK_METHODS: the recall of the true forks while training, a mean for each seed
+    (NaN without its run), and the share of tokens kept in the same steps. Both are of the steps
+    after every variant's dense warm-up; runs that are dense in every step are left out."""
+    runs = [run for run in done if method_of(run.label) in FORK_METHODS and not run.is_dense]
+    warmup = max((warmup_of(run.spec.recipe) for run in runs), default=0)
+    recalls: dict[str, list[float]] = {}
+    kept: dict[str, list[float]] = {}
+    for run in runs:
+        curve = run.series("fork_recall", warmup)
+        if (~np.isnan(curve)).any():
+            values = recalls.setdefault(run.label, [np.nan] * len(seeds))
+            values[seeds.index(run.spec.seed)] = float(np.nanmean(curve))
+            share = np.nanmean(run.series("share_kept", warmup))
+            kept.setdefault(run.label, []).append(float(share))
+    return recalls, {label: float(np.mean(shares)) for label, shares in kept.items()}

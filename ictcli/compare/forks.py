@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -45,7 +45,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class ForkComparison:
-    """One variant on the common rollouts, beside as many random tokens of the batch; `equal` is at
+    """One variant on the shared rollouts, beside as many random tokens of the batch; `equal` is at
     10 %, None where it has no share to set. tokens, forks, problems: of the batch."""
 
     method: str
@@ -60,14 +60,11 @@ class ForkComparison:
     above_entropy: Gap | None = None
     """Against as many tokens of the highest H1 of the batch."""
 
-    def json(self) -> dict[str, object]:
-        return asdict(self)
 
-
-def compare_forks(common: SharedRollouts) -> list[ForkComparison]:
+def compare_forks(shared: SharedRollouts) -> list[ForkComparison]:
     """Each variant at its own share and at 10 %. Empty where the task does not know its forks."""
-    rollouts = common.batch.rollouts
-    forks, valid = common.forks, rollouts.valid
+    rollouts = shared.batch.rollouts
+    forks, valid = shared.forks, rollouts.valid
     if forks is None:
         return []
     tokens, group = int(valid.sum()), rollouts.group
@@ -93,8 +90,8 @@ def compare_forks(common: SharedRollouts) -> list[ForkComparison]:
         return Gap(value, over_problems(more, per_problem))
 
     found: list[ForkComparison] = []
-    for label, recipe in common.recipes.items():
-        own = figures(common.kept[label], bounded=True)
+    for label, recipe in shared.recipes.items():
+        own = figures(shared.kept[label], bounded=True)
         rng = generator(recipe.seed, "forks")
         blind = figures(random_share(valid, own.share, rng, scope="batch"))
         size = tokens, int(per_problem.sum()), len(per_problem)
@@ -102,7 +99,7 @@ def compare_forks(common: SharedRollouts) -> list[ForkComparison]:
             found.append(ForkComparison(label, own, blind, None, *size))
             continue
         keep = 1 - EQUAL_SHARE if recipe.rule.name == "frequent" else EQUAL_SHARE
-        kept = common.kept_at(label, keep=keep)
+        kept = shared.kept_at(label, keep=keep)
         equal = figures(kept, bounded=True)
         highest = np.zeros(tokens, dtype=bool)
         highest[ranked[: equal.kept]] = True

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -21,14 +20,15 @@ from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import write_text
 from ictcli.recipe import Recipe, to_toml, with_threads
 from ictcli.runs import Run, is_run
-from ictcli.runs.read import table
+from ictcli.runs.read import read_record
+from ictcli.runs.records import Failure, Summary
 from ictcli.text import duration
 from ictcli.train.launch import NO_SPACE, failure_message, finish_step_on_interrupt, launch
 from ictcli.train.watcher import RunWatcher
 
-Summaries = dict[Path, dict[str, Any]]
-"""The summaries of finished runs, by folder."""
-Outcome = dict[str, Any] | str
+Summaries = dict[Path, Summary]
+"""Of finished runs, by folder."""
+Outcome = Summary | str
 """The summary of a run, or the sentence that says why there is none."""
 OpenWatcher = Callable[[Recipe, Path], AbstractContextManager[RunWatcher]]
 
@@ -59,15 +59,13 @@ def train_all(
     todo: list[tuple[str, RunSpec]] = []
     for number, spec in enumerate(runs, 1):
         place = f"run {number}/{len(runs)}: {spec.name}"
-        known = _earlier(spec, say)
-        if known is None:
-            todo.append((place, spec))
-        elif known == {}:
-            todo.append((place + ", continued", spec))
-        else:
-            if not isinstance(known, str):
-                say(place + ", finished before")
-            finish(place, spec, known)
+        begun, outcome = _earlier(spec, say)
+        if outcome is None:
+            todo.append((place + ", continued" * begun, spec))
+            continue
+        if not isinstance(outcome, str):
+            say(place + ", finished before")
+        finish(place, spec, outcome)
     if jobs > 1:
         trained = _side_by_side(todo, say, jobs, threads)
     else:
@@ -77,13 +75,13 @@ def train_all(
     return summaries, failed
 
 
-def _earlier(spec: RunSpec, say: Callable[[str], None]) -> Outcome | None:
-    """What an earlier command left of a run: its summary, {} if it is unfinished, a sentence if a
-    file of it is damaged; None for a run that is new."""
+def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome | None]:
+    """Whether an earlier command began a run, and its outcome: a summary, or a sentence if a file
+    is damaged; None if the run is new or unfinished."""
     if not is_run(spec.folder):
         try:
             with Run.create(spec.folder, spec.recipe):
-                return None
+                return False, None
         except UserError as error:
             raise UserError(error.message, "--out OTHER takes another folder") from None
     lock = FileLock(spec.folder / ".lock")
@@ -96,18 +94,19 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> Outcome | None:
         if is_unused(spec.folder):  # the command may have been mended since
             (spec.folder / "environment.json").unlink(missing_ok=True)
             write_text(spec.folder / "recipe.toml", to_toml(spec.recipe))
-            return None
-        return _summary(spec.folder) or _damage(spec.folder) or {}
+            return False, None
+        return True, read_summary(spec.folder) or _damage(spec.folder)
     finally:
         lock.release()
 
 
-def _summary(folder: Path) -> Outcome | None:
+def read_summary(folder: Path) -> Outcome | None:
     """The summary of a run; None where there is none yet."""
     path = folder / "summary.json"
     if not path.exists():
         return None
-    return table(path) or f"{path} is damaged; rm {path} has it made again"
+    damage = f"{path} is damaged; rm {path} has it made again"
+    return read_record(path, Summary, strict=False) or damage
 
 
 def _damage(folder: Path) -> str | None:
@@ -139,7 +138,8 @@ def _in_turn(
         recipe = with_threads(spec.recipe, threads)
         with run, watcher(spec.recipe, spec.folder) as watch:
             try:
-                outcome: Outcome = launch(run, recipe, watch, watch.attach)
+                launch(run, recipe, watch, watch.attach)
+                outcome = read_summary(spec.folder) or "it left no summary"
             except InterruptedRunError as error:
                 raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
             except Exception as error:  # a method's, a verifier's: the other runs go on
@@ -182,7 +182,7 @@ def _side_by_side(
                 for child in [child for child in running if child.process.poll() is not None]:
                     running.remove(child)
                     _close(child)
-                    outcome = _summary(child.spec.folder) or why_it_ended(
+                    outcome = read_summary(child.spec.folder) or why_it_ended(
                         child.spec.folder, child.process.returncode
                     )
                     if not isinstance(outcome, str):
@@ -230,9 +230,8 @@ def _close(child: _Child) -> None:
 def why_it_ended(folder: Path, code: int) -> str:
     """Why the process of a run ended: the sentence of its failure.json, else the signal that killed
     it or its exit code."""
-    failure = table(folder / "failure.json") or {}
-    if message := failure.get("error"):
-        return str(message)
+    if failure := read_record(folder / "failure.json", Failure, strict=False):
+        return failure.error
     if code < 0:
         names = {number.value: number.name for number in signal.Signals}
         memory = ", perhaps for want of memory" if -code == signal.SIGKILL else ""

@@ -1,15 +1,14 @@
-"""Sentences on what a comparison was asked for and cannot say, since runs of it failed."""
+"""Notes on what a comparison was asked for and cannot say, mostly since runs failed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ictcli.compare.claims import SUBJECT, method_of
 from ictcli.compare.design import Design
 from ictcli.compare.finished import FinishedRun
 from ictcli.compare.statistics import Scores, paired
-from ictcli.compare.trained import is_dense
+from ictcli.compare.tuning import Tuned
 
 
 def notes_of(
@@ -18,10 +17,10 @@ def notes_of(
     scores: Scores,
     base: str,
     asked: str,
-    tuned: Mapping[str, Any] | None = None,
+    tuned: Tuned | None = None,
 ) -> list[str]:
-    """Of the baseline that was `asked` for and is not there, of warm-ups that take every step, of
-    variants without a finished run (or, where they were `tuned`, without a tuning run), and of
+    """A sentence for a baseline `asked` for that has no run, for variants without a finished run
+    (or, if they were `tuned`, without a tuning run), for warm-ups that take every step, and for
     pairs of variants that share no seed: such a pair has no difference and no verdict."""
     finished = {one.label for one in done}
     labels = [one.label for one in design.variants if one.label in finished]
@@ -35,7 +34,7 @@ def notes_of(
             lost = tuned is not None and not tuned.get(variant.label)
             runs = "tuning runs" if lost else "runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
-    dense = dict.fromkeys(one.label for one in done if is_dense(one))
+    dense = dict.fromkeys(one.label for one in done if one.is_dense)
     if dense:
         notes.append(
             f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "

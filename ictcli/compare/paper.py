@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from ictcli.compare.comparison import PaperTable
 from ictcli.recipe import Recipe
 
 BENCHMARKS = ("MATH-500", "GSM8K", "MMLU-STEM", "GPQA", "AIME23", "AIME24", "AIME25")
@@ -32,16 +32,16 @@ TABLE = {
 """pass@1 / pass@4 in %, a line a method, a column a benchmark."""
 
 
-def paper_table(recipe: Recipe) -> dict[str, Any] | None:
-    """Its rows for this model's size, where the recipe trains a Qwen2.5 on GSM8K or MATH."""
+def paper_table(recipe: Recipe) -> PaperTable | None:
+    """The paper's rows for this size of model; None unless a Qwen2.5 learns GSM8K or MATH."""
     size = re.search(r"Qwen2\.5-(0\.5B|1\.5B|7B)(?!-)", recipe.model)
     if size is None or recipe.task not in ("gsm8k", "math"):
         return None
     lines = TABLE[size[1]].strip().splitlines()
-    return {
-        "note": "Its models were trained on GSM8K and on MATH apart; pass@1 / pass@4 in %.",
-        "rows": [
+    return PaperTable(
+        note="Its models were trained on GSM8K and on MATH apart; pass@1 / pass@4 in %.",
+        rows=[
             {"method": method, **dict(zip(BENCHMARKS, line.split(), strict=True))}
             for method, line in zip(METHODS, lines, strict=True)
         ],
-    }
+    )

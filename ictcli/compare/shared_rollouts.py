@@ -1,14 +1,12 @@
-"""What the methods choose of the same rollouts: those of the model before training."""
+"""Which tokens the methods choose from the same rollouts, sampled before training."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ictcli.compare.design import Variant
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.recipe.settings import UpdateSettings
@@ -39,10 +37,9 @@ class SharedRollouts:
         return _kept_by(self.recipes[label], self.batch, **options)
 
 
-def sample_shared(variants: Sequence[tuple[Variant, Recipe]], engine: Engine) -> SharedRollouts:
+def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
     """Sample one batch from the model before training, with every statistic the methods want, and
-    ask each variant for its choice behind any dense warm-up."""
-    recipes = {variant.label: recipe for variant, recipe in variants}
+    let each variant choose from it as it does after any dense warm-up. `recipes`: by label."""
     base = next(iter(recipes.values())).model_copy(update={"prompts": PROBLEMS})
     base, task = prepare(base)
     task = fitted(engine, task, base.prompt, 1)
@@ -60,23 +57,48 @@ def _kept_by(recipe: Recipe, batch: Batch, **options: float) -> BoolArray:
     return select(chooser, batch, recipe.warmup + 1).kept
 
 
-def overlap(common: SharedRollouts) -> dict[str, Any]:
-    """Jaccard's index of the kept tokens of each two variants: shared of all that either keeps."""
-    labels = list(common.kept)
+@dataclass(frozen=True)
+class Overlap:
+    """Jaccard's index of the kept tokens of each two variants: kept by both, of all that either
+    keeps."""
+
+    labels: list[str]
+    jaccard: list[list[float]]
+
+
+def overlap(shared: SharedRollouts) -> Overlap:
+    labels = list(shared.kept)
 
     def index(one: BoolArray, other: BoolArray) -> float:
         either = int((one | other).sum())
         return int((one & other).sum()) / either if either else 1.0
 
-    matrix = [[index(common.kept[a], common.kept[b]) for b in labels] for a in labels]
-    return {"labels": labels, "jaccard": matrix}
+    matrix = [[index(shared.kept[a], shared.kept[b]) for b in labels] for a in labels]
+    return Overlap(labels, matrix)
 
 
-def places(common: SharedRollouts) -> dict[str, Any]:
-    """Where each variant's kept tokens lie: by position in the response and by entropy among all
-    tokens, in BINS equal parts, in the regimes (R_H where p > beta), and with p > SURE: `sure`, and
-    of all tokens `sure_all`."""
-    rollouts = common.batch.rollouts
+@dataclass(frozen=True)
+class Places:
+    """Where a variant's kept tokens lie, as shares of them."""
+
+    tokens: int
+    """Kept."""
+    position: list[float]
+    """By BINS equal parts of the response."""
+    entropy: list[float]
+    """By BINS equal parts of all tokens in order of entropy."""
+    regime_high: float
+    """R_H: p above the purity."""
+    regime_low: float
+    sure: float
+    """p above SURE."""
+    sure_all: float
+    """The same, of all tokens."""
+
+
+def places(shared: SharedRollouts) -> dict[str, Places]:
+    """By variant, where its kept tokens lie."""
+    rollouts = shared.batch.rollouts
     valid, stats = rollouts.valid, rollouts.stats
     steps = np.arange(valid.shape[1], dtype=np.float64)
     position: FloatArray = steps[None, :] / np.maximum(rollouts.lengths, 1)[:, None]
@@ -84,19 +106,22 @@ def places(common: SharedRollouts) -> dict[str, Any]:
     entropy[valid] = _ranks(stats["entropy"][valid])
     high, low = stats["prob"] > stats["purity"], stats["prob"] < stats["purity"]
     sure = stats["prob"] > SURE
-    found: dict[str, Any] = {}
-    for label, kept in common.kept.items():
-        total = max(int(kept.sum()), 1)
-        found[label] = {
-            "tokens": int(kept.sum()),
-            "position": _shares(position[kept]),
-            "entropy": _shares(entropy[kept]),
-            "regime_high": int((high & kept).sum()) / total,
-            "regime_low": int((low & kept).sum()) / total,
-            "sure": int((sure & kept).sum()) / total,
-            "sure_all": int((sure & valid).sum()) / max(int(valid.sum()), 1),
-        }
-    return found
+
+    def share(marked: BoolArray, kept: BoolArray) -> float:
+        return int((marked & kept).sum()) / max(int(kept.sum()), 1)
+
+    return {
+        label: Places(
+            tokens=int(kept.sum()),
+            position=_shares(position[kept]),
+            entropy=_shares(entropy[kept]),
+            regime_high=share(high, kept),
+            regime_low=share(low, kept),
+            sure=share(sure, kept),
+            sure_all=share(sure, valid),
+        )
+        for label, kept in shared.kept.items()
+    }
 
 
 def _ranks(values: FloatArray) -> FloatArray:
@@ -112,17 +137,34 @@ def _shares(values: FloatArray) -> list[float]:
     return (counts / max(int(counts.sum()), 1)).tolist()
 
 
-def uniqueness(common: SharedRollouts) -> dict[str, Any]:
-    """The sorted curve of u over all tokens, and its elbow: the point farthest below the line from
-    the first to the last."""
-    rollouts = common.batch.rollouts
+@dataclass(frozen=True)
+class Elbow:
+    """The point of a falling curve farthest below the line from its first point to its last."""
+
+    share: float
+    value: float
+
+
+@dataclass(frozen=True)
+class UniquenessCurve:
+    """The sorted curve of uniqueness u over all tokens, the highest first."""
+
+    share: list[float]
+    value: list[float]
+    zero: float
+    """The share of tokens with u = 0."""
+    elbow: Elbow
+
+
+def uniqueness(shared: SharedRollouts) -> UniquenessCurve:
+    rollouts = shared.batch.rollouts
     values = np.sort(rollouts.stats["uniqueness"][rollouts.valid].astype(np.float64))[::-1]
     curve = np.interp(CURVE * (len(values) - 1), np.arange(len(values)), values)
     line = curve[0] + (curve[-1] - curve[0]) * CURVE
     elbow = int(np.argmax(line - curve))
-    return {
-        "share": CURVE.tolist(),
-        "value": curve.tolist(),
-        "zero": float((values <= 0).mean()),
-        "elbow": {"share": float(CURVE[elbow]), "value": float(curve[elbow])},
-    }
+    return UniquenessCurve(
+        CURVE.tolist(),
+        curve.tolist(),
+        float((values <= 0).mean()),
+        Elbow(float(CURVE[elbow]), float(curve[elbow])),
+    )

@@ -70,9 +70,6 @@ class Estimate:
     means_sd: float | None
     """Standard deviation of the seeds' own means, the luck of samples in it; None with one seed."""
 
-    def json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class PairedDifference(Estimate):

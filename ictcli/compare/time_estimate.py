@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import json
 import os
 import tempfile
 import time
@@ -14,9 +13,12 @@ from typing import Any
 
 from ictcli.compare.design import RunSpec
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.evaluation.record import Evaluation
 from ictcli.files import numbered
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run
+from ictcli.runs.read import read_lines, size
+from ictcli.runs.records import StepTimings
 from ictcli.train.launch import failure_message, launch
 from ictcli.train.watcher import RunWatcher
 
@@ -117,24 +119,21 @@ def measure(recipe: Recipe) -> RunCosts:
         with Run.create(folder, short) as run, RunWatcher(short, folder) as watch:
             launch(run, short, watch, watch.attach)
             whole = time.perf_counter() - started
-            timings = [json.loads(line) for line in (folder / "timings.jsonl").open()]
-            asked: list[Any] = [run.read(f"eval/{label}.json") for label in ("before", "after")]
-        steps = [one["sample_s"] + one["update_s"] for one in timings]
-        evaluated = sum(one["seconds"] for one in asked)
-        made = folder / ("adapter" if recipe.adapters else "model")
+            timings = read_lines(folder / "timings.jsonl", StepTimings)
+            before, after = (
+                Evaluation.model_validate_json((folder / "eval" / f"{label}.json").read_bytes())
+                for label in ("before", "after")
+            )
+        steps = [line.seconds or 0.0 for line in timings]
         return RunCosts(
-            load=max(whole - sum(steps) - evaluated, 0.0),
+            load=max(whole - sum(steps) - before.seconds - after.seconds, 0.0),
             step=steps[-1],
             dense=steps[1] if warm else steps[-1],
-            problem=asked[-1]["seconds"] / asked[-1]["problems"],
-            model=_size(made),
-            checkpoint=_size(folder / "checkpoints"),
-            rollouts=_size(folder / "rollouts"),
+            problem=after.seconds / after.problems,
+            model=size(folder / ("adapter" if recipe.adapters else "model")),
+            checkpoint=size(folder / "checkpoints"),
+            rollouts=size(folder / "rollouts"),
         )
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 @dataclass(frozen=True)
@@ -215,8 +214,8 @@ def estimate_time(
         for trying in (True, False)
     )
     seconds += loads[0] - load if seconds else 0
-    size = sum(one.bytes for one in planned)
-    return TimeEstimate(planned, at_once, seconds, size, dict(measured))
+    disk = sum(one.bytes for one in planned)
+    return TimeEstimate(planned, at_once, seconds, disk, dict(measured))
 
 
 def _planned(spec: RunSpec, measured: RunCosts, load: float) -> RunEstimate:
@@ -225,8 +224,8 @@ def _planned(spec: RunSpec, measured: RunCosts, load: float) -> RunEstimate:
         return RunEstimate(spec, steps, True, 0.0, 0)
     saved = numbered(spec.folder / "checkpoints", r"step-(\d+)")
     done = min(saved[-1][0], steps) if saved else 0
-    size = 0 if is_run(spec.folder) and done else measured.bytes(spec.recipe)
-    return RunEstimate(spec, done, False, load + measured.seconds(spec.recipe, done), size)
+    room = 0 if is_run(spec.folder) and done else measured.bytes(spec.recipe)
+    return RunEstimate(spec, done, False, load + measured.seconds(spec.recipe, done), room)
 
 
 def _makespan(times: Sequence[float], lanes: int) -> float:

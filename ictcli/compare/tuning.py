@@ -2,75 +2,69 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ictcli.compare.claims import counted
 from ictcli.compare.design import RunSpec, Variant
-from ictcli.compare.launch import Summaries
+from ictcli.compare.launch import Summaries, read_summary
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe
 from ictcli.train.step import task_of
 
 METRIC = "pass@1"
+Tuned = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""By variant and override: pass@k on the tuning problems."""
 
 
-def tuning_scores(
-    tries: Sequence[tuple[RunSpec, str]], summaries: Summaries
-) -> dict[str, dict[str, dict[str, float]]]:
-    """By variant and override: pass@k on the tuning problems; failed runs are left out."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+def tuning_scores(tries: Sequence[tuple[RunSpec, str]], summaries: Summaries) -> Tuned:
+    """What the tuning runs reached; failed runs are left out."""
+    scores: dict[str, dict[str, dict[str, float]]] = {}
     for spec, override in tries:
-        of_it = found.setdefault(spec.variant.label, {})
+        of_variant = scores.setdefault(spec.variant.label, {})
         if summary := summaries.get(spec.folder):
-            of_it[override] = {k: one["value"] for k, one in summary["after"].items()}
-    return found
+            of_variant[override] = {k: passes.value for k, passes in summary.after.items()}
+    return scores
 
 
-def best_overrides(
-    tuned: Mapping[str, Mapping[str, Mapping[str, Any]]], variants: Sequence[Variant]
-) -> dict[str, str]:
-    """By variant the override of highest pass@1 (the first k, where 1 is not among them), the
-    earlier of equals. Variants without a finished run are left out; RunFailedError where none has
+def best_overrides(tuned: Tuned, variants: Sequence[Variant]) -> dict[str, str]:
+    """By variant the override of the highest pass@1 (the first k, if 1 is not evaluated), the
+    earlier of equals. Variants without a finished run are left out; RunFailedError if none has
     one."""
-    found: dict[str, str] = {}
+    best: dict[str, str] = {}
     for variant in variants:
-        if values := tuned.get(variant.label):
-            first = next(iter(values.values()))
+        if scores := tuned.get(variant.label):
+            first = next(iter(scores.values()))
             metric = METRIC if METRIC in first else next(iter(first))
-            reach = [values[override][metric] for override in values]
-            found[variant.label] = list(values)[reach.index(max(reach))]
-    if not found:
+            best[variant.label] = max(scores.items(), key=lambda each: each[1][metric])[0]
+    if not best:
         raise RunFailedError(
             "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
         )
-    return found
+    return best
 
 
 def earlier_choice(
     tries: Sequence[tuple[RunSpec, str]], variants: Sequence[Variant]
 ) -> dict[str, str] | None:
-    """What tuning chose, where all of it was done before; None where a run of it is missing."""
+    """What tuning chose, if all of it is done; None if a run of it is missing or damaged."""
     summaries: Summaries = {}
-    try:
-        for spec, _ in tries:
-            text = (spec.folder / "summary.json").read_text(encoding="utf-8")
-            summaries[spec.folder] = json.loads(text)
-        return best_overrides(tuning_scores(tries, summaries), variants)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+    for spec, _ in tries:
+        summary = read_summary(spec.folder)
+        if summary is None or isinstance(summary, str):
+            return None
+        summaries[spec.folder] = summary
+    return best_overrides(tuning_scores(tries, summaries), variants)
 
 
 def check_problems(tries: Sequence[tuple[RunSpec, str]]) -> list[str]:
-    """That problems are left to tune on, behind those of the final runs, before anything is
-    trained; a note where they are fewer. UserError where there are none."""
+    """Check, before anything is trained, that held-out problems are left to tune on beside those of
+    the final runs; gives a note where they are fewer. UserError where there are none."""
     notes: list[str] = []
-    asked: dict[str, Recipe] = {}
+    recipes: dict[str, Recipe] = {}
     for spec, _ in tries:
         decides = spec.recipe.model_dump(include={"task", "data", "eval", "reward", "plugins"})
-        asked.setdefault(repr(decides), spec.recipe)
-    for recipe in asked.values():
+        recipes.setdefault(repr(decides), spec.recipe)
+    for recipe in recipes.values():
         skip, wanted = recipe.eval.skip, recipe.eval.problems
         there = len(task_of(recipe).heldout(skip + wanted)) - (skip - wanted)
         held = f"{recipe.eval.bench or recipe.task} holds out {counted(max(there, 0), 'problem')}"

@@ -27,8 +27,6 @@ class Comparison:
         """comparison.json without what a clock measured."""
         found = json.loads((self.folder / out / "comparison.json").read_text())
         del found["cost"], found["command"]
-        for row in found["rows"]:
-            row.pop("seconds_per_step", None)
         return found
 
     def steps(self, out: str) -> int:

@@ -17,18 +17,20 @@ def test_every_method_is_trained_with_every_seed(whole: Comparison) -> None:
     folders = {path.name for path in (whole.folder / "whole").iterdir() if path.is_dir()}
     assert folders == {f"{method}-s{seed}" for method in METHODS for seed in SEEDS}
     found = whole.numbers("whole")
-    assert [row["method"] for row in found["rows"]] == ["(before)", *METHODS]
+    assert list(found["estimates"]["pass@1"]) == ["(before)", *METHODS]
     assert found["seeds"] == list(SEEDS) and found["failed"] == []
 
 
-def test_rows_are_means_over_the_runs(whole: Comparison) -> None:
-    for row in whole.numbers("whole")["rows"][1:]:
-        runs = [whole.folder / "whole" / f"{row['method']}-s{seed}" for seed in SEEDS]
+def test_figures_are_means_over_the_runs(whole: Comparison) -> None:
+    numbers = whole.numbers("whole")
+    for method in METHODS:
+        runs = [whole.folder / "whole" / f"{method}-s{seed}" for seed in SEEDS]
         summaries = [json.loads((run / "summary.json").read_text()) for run in runs]
         after = [summary["after"]["pass@1"]["value"] for summary in summaries]
-        assert row["pass@1"]["value"] == pytest.approx(sum(after) / 2)
+        assert numbers["estimates"]["pass@1"][method]["value"] == pytest.approx(sum(after) / 2)
         shares = [summary["tokens_kept_share"] for summary in summaries]
-        assert row["tokens_kept_share"] == pytest.approx(sum(shares) / 2)
+        trained = numbers["training"][method]
+        assert trained["tokens_kept_share"] == pytest.approx(sum(shares) / 2)
 
 
 def test_methods_of_one_seed_begin_alike(whole: Comparison) -> None:
@@ -134,7 +136,7 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
 
 def test_what_was_found_is_written_down(whole: Comparison) -> None:
     found = whole.numbers("whole")
-    assert found["format"] == 2 and found["baseline"] == "grpo"
+    assert found["format"] == 3 and found["baseline"] == "grpo"
     assert list(found["estimates"]["pass@1"]) == ["(before)", *METHODS]
     after = json.loads((whole.folder / "whole" / "ict-s1" / "eval" / "after.json").read_text())
     mean = sum(after["correct"]) / (after["n"] * after["problems"])

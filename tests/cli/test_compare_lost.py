@@ -58,11 +58,8 @@ def test_what_is_lost_of_a_finished_comparison_is_told(whole: Comparison) -> Non
     found = whole.numbers("lost")
     assert len(found["failed"]) == 1 and "ict-s0/metrics.jsonl is missing" in found["failed"][0]
     assert found["notes"] == [] and found["failed"][0] in ended.err
-    assert {row["method"]: row["seeds"] for row in found["rows"]} == {
-        "(before)": 2,
-        "ict": 1,
-        "grpo": 2,
-    }
+    seeds = {label: one["seeds"] for label, one in found["estimates"]["pass@1"].items()}
+    assert seeds == {"(before)": 2, "ict": 1, "grpo": 2}
     assert found["differences"]["pass@1"]["ict"]["seeds"] == 1
     (whole.folder / "lost" / "grpo-s1" / "eval" / "after.json").write_text("{")
     bare = [arg for arg in whole.args if arg != "--json"]
@@ -109,11 +106,11 @@ def test_a_baseline_that_tuning_lost_is_said_and_the_rest_goes_on(whole: Compari
 
 
 def test_the_ratio_of_high_to_low_entropy_is_that_of_the_metrics(whole: Comparison) -> None:
-    for label, one in whole.numbers("whole")["places"].items():
+    for label, one in whole.numbers("whole")["training"].items():
         means = []
         for seed in SEEDS:
             path = whole.folder / "whole" / f"{label}-s{seed}" / "metrics.jsonl"
             lines = [json.loads(line)["high_low_ratio"] for line in path.open()]
             means.append(sum(lines) / len(lines))
-        assert one["high_low"]["per_seed"] == pytest.approx(means)
-        assert one["high_low"]["mean"] == pytest.approx(sum(means) / 2)
+        assert one["high_low_per_seed"] == pytest.approx(means)
+        assert one["high_low_ratio"] == pytest.approx(sum(means) / 2)

@@ -1,12 +1,15 @@
-"""A comparison's result that nobody ran: realistic figures, hostile labels, every part filled."""
+"""A comparison that nobody ran: realistic figures, hostile labels, every part filled."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from ictcli.compare import claims, entropy_claims, statistics
+from ictcli.evaluation.passk import Interval
+from ictcli.runs.records import Summary
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 SWEPT = f"ict note={HOSTILE}$x_1$|`&amp;`"
@@ -26,7 +29,7 @@ def _fork(recall: float) -> dict[str, Any]:
 
 
 def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
-    """The dict of comparison.json, format 2, of six variants."""
+    """The JSON of comparison.json of six variants."""
     rng = np.random.default_rng(0)
     labels = list(METHODS)
     reach = dict(zip(labels, (0.44, 0.47, 0.4, 0.31, 0.41, 0.43), strict=True))
@@ -80,7 +83,7 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
         *entropy_claims.entropy_claims({v: list(noisy["entropy", v]) for v in labels}),
     ]
     return {
-        "format": 2,
+        "format": 3,
         "command": f"ictcli compare chain-compare --seeds {seeds} --sweep 'method.note={HOSTILE}'",
         "recipe": "chain-compare",
         "recipe_toml": f'task = "chain"\n# {HOSTILE}\nlr = 2e-4\n```\n',
@@ -113,14 +116,14 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
             for label, method in METHODS.items()
         ],
         "estimates": {
-            metric: {v: statistics.estimate(values).json() for v, values in mine.items()}
+            metric: {v: asdict(statistics.estimate(values)) for v, values in mine.items()}
             for metric, mine in scores.items()
         },
         "differences": {
-            metric: {v: one.json() for v, one in mine.items()}
+            metric: {v: asdict(one) for v, one in mine.items()}
             for metric, mine in statistics.differences(scores, "grpo").items()
         },
-        "claims": [claim.json() for claim in judged],
+        "claims": [asdict(claim) for claim in judged],
         "passk": {
             v: {m.removeprefix("pass@"): float(mine[v].mean()) for m, mine in every.items()}
             for v in correct
@@ -148,7 +151,14 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
                 "regime_low": 0.57,
                 "sure": 0.813,
                 "sure_all": 0.764,
-                **({"high_low": {"mean": 1.21, "per_seed": [1.1, 1.3]}} if v == "ict" else {}),
+            }
+            for v in labels
+        },
+        "training": {
+            v: {
+                "tokens_kept_share": 0.1,
+                "high_low_ratio": 1.21 if v == "ict" else None,
+                "high_low_per_seed": [1.1, 1.3] if v == "ict" else [None, None],
             }
             for v in labels
         },
@@ -196,10 +206,29 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
         "paper": {
             "note": "Qwen2.5 0.5B, P@1 / P@4 in %; 5 seeds, no variance given.",
             "rows": [
-                {"method": "grpo", "MATH-500": "11.70/23.20", "GSM8K": [42.87, 63.15]},
-                {"method": "ict", "MATH-500": "12.15/24.80", "GSM8K": [40.27, 65.4]},
+                {"method": "grpo", "MATH-500": "11.70/23.20", "GSM8K": "42.87/63.15"},
+                {"method": "ict", "MATH-500": "12.15/24.80", "GSM8K": "40.27/65.40"},
             ],
         },
         "failed": [f"run 9/31: stapo, seed 2: {HOSTILE}\u202e is not finite"],
-        "rows": [],
     }
+
+
+def summary(**fields: Any) -> Summary:
+    """The summary of a run of three steps, whose evaluations found half of all correct."""
+    half = {"pass@1": Interval(0.5, 0.4, 0.6), "pass@4": Interval(0.5, 0.4, 0.6)}
+    known: dict[str, Any] = {
+        "task": "chain",
+        "steps": 3,
+        "before": half,
+        "after": half,
+        "problems": 2,
+        "samples_per_problem": 4,
+        "wall_s": 1.0,
+        "train_s": 1.0,
+        "tokens_sampled": 9,
+        "tokens_kept_share": 0.1,
+        "kept_tokens": {"share_kept": 0.1},
+        "peak_bytes": 1,
+    }
+    return Summary(**{**known, **fields})

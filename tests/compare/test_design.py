@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from results import summary
 
 from ictcli.compare.design import (
     Design,
@@ -21,6 +22,7 @@ from ictcli.compare.design import (
 from ictcli.compare.time_estimate import RunCosts, estimate_time, kind
 from ictcli.compare.tuning import best_overrides, check_problems, earlier_choice, tuning_scores
 from ictcli.errors import RunFailedError, UserError
+from ictcli.evaluation.passk import Interval
 from ictcli.recipe import load_recipe, to_toml
 from ictcli.tasks.prepare import heldout
 from ictcli.tasks.split import is_heldout
@@ -117,8 +119,9 @@ def test_a_folder_of_another_tuning_is_known_before_it_begins(tmp_path: Path) ->
     assert earlier_choice(tries, design.variants) is None
     for one, key in tries:
         one.folder.mkdir(parents=True)
-        after = {"after": {"pass@1": {"value": 0.9 if key == "lr=1e-4" else 0.1}}}
-        (one.folder / "summary.json").write_text(json.dumps(after))
+        share = 0.9 if key == "lr=1e-4" else 0.1
+        after = {"pass@1": Interval(share, share, share)}
+        (one.folder / "summary.json").write_text(summary(after=after).model_dump_json())
     chosen = earlier_choice(tries, design.variants)
     assert chosen == dict.fromkeys(METHODS, "lr=1e-4")
     with pytest.raises(UserError, match="another recipe"):
@@ -167,7 +170,9 @@ def test_the_best_value_is_that_of_highest_pass_at_1(tmp_path: Path) -> None:
     tries = tuning_specs(design, read_grid("lr=1e-4,2e-4,3e-4", "--tune"))
     values = {"lr=1e-4": 0.2, "lr=2e-4": 0.5, "lr=3e-4": 0.5}
     summaries = {
-        one.folder: {"after": {"pass@1": {"value": values[key]}, "pass@4": {"value": 0.9}}}
+        one.folder: summary(
+            after={"pass@1": Interval(values[key], 0, 1), "pass@4": Interval(0.9, 0, 1)}
+        )
         for one, key in tries
         if (one.variant.label, key) != ("ict", "lr=2e-4")  # a run that failed
     }

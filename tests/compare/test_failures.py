@@ -9,21 +9,22 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from filelock import FileLock
+from results import summary
 
 from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, Variant, run_specs, variants_of
-from ictcli.compare.finished import FinishedRun, read_all
+from ictcli.compare.finished import Counts, FinishedRun, read_all
 from ictcli.compare.folder import opened
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.compare.notes import notes_of
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import to_toml
+from ictcli.runs.records import Summary
 from ictcli.train.watcher import RunWatcher
 
 
@@ -32,22 +33,13 @@ def small_design(folder: Path, *overrides: str) -> Design:
     return Design("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
 
 
-def finish(spec: RunSpec) -> dict[str, Any]:
+def finish(spec: RunSpec) -> Summary:
     """The files of a finished run, as small as they can be; gives the summary."""
-    passes = {"pass@1": {"value": 0.5}, "pass@4": {"value": 0.5}}
-    summary = {
-        "after": passes,
-        "kept_tokens": {"share_kept": 0.1},
-        "tokens_kept_share": 0.1,
-        "train_s": 1.0,
-        "steps": 3,
-        "peak_bytes": 1,
-    }
     evaluation = json.dumps({"n": 4, "problems": 2, "correct": [0, 4]})
     lines = [{"step": s, "sample_s": 1.0, "update_s": 1.0, "entropy": 1.0} for s in (1, 2, 3)]
     steps = "".join(json.dumps(line) + "\n" for line in lines)
     files = {
-        "summary.json": json.dumps(summary),
+        "summary.json": summary().model_dump_json(),
         "eval/before.json": evaluation,
         "eval/after.json": evaluation,
         "metrics.jsonl": steps,
@@ -57,7 +49,7 @@ def finish(spec: RunSpec) -> dict[str, Any]:
         path = spec.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return summary
+    return summary()
 
 
 @pytest.fixture
@@ -66,6 +58,7 @@ def finished(tmp_path: Path) -> tuple[list[RunSpec], Summaries]:
     return runs, {spec.folder: finish(spec) for spec in runs}
 
 
+NONE = Counts(n=1, problems=1, correct=[0])
 FILES = ("metrics.jsonl", "timings.jsonl", "eval/after.json", "eval/before.json")
 
 
@@ -113,13 +106,13 @@ def test_methods_without_a_common_seed_have_no_difference_and_the_rest_has() -> 
     assert any("better than random" in name for name in names)
     recall = {"ict": [np.nan, 0.2], "random": [0.1, np.nan], "entropy20": [0.5, 0.6]}
     claims = fork_claims(recall)
-    assert len(claims) == 1 and claims[0].numbers["value"] == pytest.approx(0.2 - 0.6)
+    assert len(claims) == 1 and vars(claims[0].numbers)["value"] == pytest.approx(0.2 - 0.6)
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     design = small_design(tmp_path)
     runs = run_specs(design)  # ict, grpo and random of seed 0, then of seed 1
-    done = [FinishedRun(runs[place], {}, {}, {}, [], []) for place in (0, 5)]
+    done = [FinishedRun(runs[place], summary(), NONE, NONE, [], []) for place in (0, 5)]
     counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
     notes = notes_of(design, done, scores, "ict", "grpo")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from results import HOSTILE, METHODS, SWEPT, result
 
+from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import write_report
 from ictcli.compare.report.numbers import figure, p_value, points
 
@@ -86,8 +87,8 @@ def found() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def folder(found: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("report")
-    written = write_report(found, place)
-    assert [path.name for path in written] == ["report.html", "report.md", "report.json"]
+    written = write_report(Comparison.model_validate(found), place)
+    assert [path.name for path in written] == ["report.html", "report.md"]
     assert sorted(place.iterdir()) == sorted(written)
     return place
 
@@ -97,8 +98,11 @@ def page(folder: Path) -> str:
     return (folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_json_is_the_result(folder: Path, found: dict[str, Any]) -> None:
-    assert json.loads((folder / "report.json").read_text(encoding="utf-8")) == found
+def test_what_is_written_is_read_again(found: dict[str, Any]) -> None:
+    comparison = Comparison.model_validate(found)
+    text = json.dumps(comparison.model_dump(mode="json"), allow_nan=False)
+    again = Comparison.model_validate_json(text)
+    assert json.dumps(again.model_dump(mode="json")) == text
 
 
 def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, Any]) -> None:
@@ -147,13 +151,14 @@ def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, A
                 *(equal[part] for part in parts[:4]),
                 *(*equal["recall_interval"], equal["precision"], *equal["precision_interval"]),
                 *(fork["above_random"]["value"], *fork["above_random"]["interval"]),
+                *[None] * 3,
             ]
     assert read.values("uniqueness") == {0.31: [0.17, 0.096, found["uniqueness"]["value"][0]]}
     for label, probe in found["probe"].items():
         runs, steps, r, lowest, error, highest = read.values("probe")[label]
         assert (runs, steps) == (5, 6) and r > lowest == min(probe["pearson_low"])
         assert error < highest == max(probe["error_high"])
-    assert read.values("paper")["ict"][:2] == ["12.15/24.80", "40.27 / 65.4"]
+    assert read.values("paper")["ict"][:2] == ["12.15/24.80", "40.27/65.40"]
 
 
 def test_what_is_shown_is_the_value_rounded(page: str, found: dict[str, Any]) -> None:
@@ -208,12 +213,13 @@ def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path
     alone = {**found["variants"][2], "tuned": None, "runs": 1}
     found = {**found, "variants": [alone], "seeds": [0], "claims": [], "failed": [], "paper": None}
     found["passk"] = {"grpo": {"1": 0.4}}
-    found |= {"differences": {"pass@1": {}}, "overlap": None, "uniqueness": None, "device": {}}
+    none = {"labels": ["grpo"], "jaccard": [[1.0]]}
+    found |= {"differences": {"pass@1": {}}, "overlap": none, "device": {}}
     found |= {"curves": {}, "probe": {}, "places": {}, "cost": {}, "forks": []}
     found["estimates"] = {"pass@1": {"grpo": found["estimates"]["pass@1"]["grpo"]}}
-    write_report(found, tmp_path)
+    write_report(Comparison.model_validate(found), tmp_path)
     read = Reader((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert set(read.tables) == {"accuracy", "methods", "versions"} and "svg" not in read.tags
+    assert set(read.tables) == {"accuracy", "uniqueness", "methods", "versions"}
     for told in (
         "No claim is judged",
         "Nothing was run beside the baseline",
@@ -235,7 +241,8 @@ def test_a_long_run_stays_small(found: dict[str, Any], tmp_path: Path) -> None:
         name: {label: {k: 20 * values for k, values in one.items()} for label, one in mine.items()}
         for name, mine in found["curves"].items()
     }
-    write_report({**found, "steps": 1200, "curves": curves}, tmp_path)
+    long = {**found, "steps": 1200, "curves": curves}
+    write_report(Comparison.model_validate(long), tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert len(page.encode()) < 1_500_000 and "Each point stands for 8 steps" in page
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from results import HOSTILE, result
+from results import HOSTILE, result, summary
 
-from ictcli.compare.gather import _probed
+from ictcli.compare.comparison import Comparison
+from ictcli.compare.design import Design, run_specs, variants_of
+from ictcli.compare.finished import Counts, FinishedRun
+from ictcli.compare.gather import probe_of
 from ictcli.compare.report.contents import document
 from ictcli.compare.report.markdown import markdown
+from ictcli.runs.records import StepMetrics
 
 
 @pytest.fixture(scope="module")
@@ -24,23 +29,28 @@ def found() -> dict[str, Any]:
 def test_the_band_of_the_probe_holds_every_run(seeds: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     r = rng.uniform(-1, 1, (seeds, 3))
-    names = "probe_pearson", "probe_error"
-    runs = [
-        [{"step": 9}, *({"step": s, **dict.fromkeys(names, v)} for s, v in enumerate(one))]
-        for one in r.tolist()
+    spec = run_specs(Design("chain-compare", (), variants_of(["ict"], []), 1, Path("none")))[0]
+    none = Counts(n=1, problems=1, correct=[0])
+
+    def probed(step: int, value: float) -> StepMetrics:
+        return StepMetrics(step=step, probe_pearson=value, probe_error=value)
+
+    lines = [
+        [StepMetrics(step=9), *(probed(s, v) for s, v in enumerate(one))] for one in r.tolist()
     ]
-    probe = _probed([runs[0] + [{"step": 7, **dict.fromkeys(names, 9.0)}], *runs[1:]])
+    lines[0].append(probed(7, 9.0))
+    probe = probe_of([FinishedRun(spec, summary(), none, none, each, []) for each in lines])
     # a step that one run alone has probed is left out
-    assert probe["step"] == [0, 1, 2] and probe["runs"] == seeds
+    assert probe.step == [0, 1, 2] and probe.runs == seeds
     for name in ("pearson", "error"):
-        assert probe[name] == pytest.approx(r.mean(axis=0))
-        assert probe[f"{name}_low"] == r.min(axis=0).tolist()
-        assert probe[f"{name}_high"] == r.max(axis=0).tolist()
+        assert getattr(probe, name) == pytest.approx(r.mean(axis=0))
+        assert getattr(probe, f"{name}_low") == r.min(axis=0).tolist()
+        assert getattr(probe, f"{name}_high") == r.max(axis=0).tolist()
 
 
 def told(found: dict[str, Any]) -> str:
     """The report's words, without its figures."""
-    return markdown(document(found))
+    return markdown(document(Comparison.model_validate(found)))
 
 
 def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -> None:

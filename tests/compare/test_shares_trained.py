@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from results import summary
 
 from ictcli.compare.design import Design, read_grid, run_specs, variants_of
-from ictcli.compare.finished import FinishedRun
-from ictcli.compare.trained import recalls, trained
+from ictcli.compare.finished import Counts, FinishedRun, fork_recalls, trained_shares
+from ictcli.runs.records import StepMetrics
 
 WARMUPS = (0, 2, 4)
+NONE = Counts(n=1, problems=1, correct=[0])
 
 
 def finished(folder: Path) -> list[FinishedRun]:
@@ -22,21 +24,24 @@ def finished(folder: Path) -> list[FinishedRun]:
     for one in run_specs(design):
         dense = 4 if one.variant.method == "grpo" else one.recipe.warmup
         shares = [1.0] * dense + [0.1] * (4 - dense)
-        lines = [{"fork_recall": min(1.0, 2 * x), "share_kept": x} for x in shares]
+        lines = [
+            StepMetrics(step=step, fork_recall=min(1.0, 2 * x), share_kept=x)
+            for step, x in enumerate(shares, 1)
+        ]
         chose = shares[dense if dense < 4 else 0]
-        summary = {"tokens_kept_share": sum(shares) / 4, "kept_tokens": {"share_kept": chose}}
-        found.append(FinishedRun(one, summary, {}, {}, lines, []))
+        kept = summary(tokens_kept_share=sum(shares) / 4, kept_tokens={"share_kept": chose})
+        found.append(FinishedRun(one, kept, NONE, NONE, lines, []))
     return found
 
 
 def test_shares_are_those_of_the_runs_with_their_warm_up(tmp_path: Path) -> None:
     done = finished(tmp_path)
     for warmup, whole, behind in zip(WARMUPS, (0.1, 0.55, 1.0), (0.1, 0.1, None), strict=True):
-        known = trained(done, f"ict warmup={warmup}")
+        known = trained_shares(done, f"ict warmup={warmup}")
         assert (known.whole, known.behind) == (pytest.approx(whole), behind)
 
 
 def test_forks_are_counted_behind_every_warm_up_that_ends(tmp_path: Path) -> None:
-    recall, kept = recalls(finished(tmp_path), [0, 1])
+    recall, kept = fork_recalls(finished(tmp_path), [0, 1])
     assert recall == {f"ict warmup={warmup}": [0.2, 0.2] for warmup in (0, 2)}
     assert kept == pytest.approx(dict.fromkeys(recall, 0.1))

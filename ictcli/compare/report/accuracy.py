@@ -1,13 +1,29 @@
-"""Accuracy after training, and what its intervals and standard deviations are of."""
+"""What was reached: pass@k after training, differences from the baseline, and how intervals and p
+are made."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
-from ictcli.compare.report.document import Column, Section, Table, Text, mapping, text_column
-from ictcli.compare.report.numbers import ABSENT, interval, number, of, percent
-from ictcli.compare.report.outcome import sizes
-from ictcli.compare.report.palette import Looks, variant
+from ictcli.compare.claims import JudgedDifference
+from ictcli.compare.comparison import Comparison
+from ictcli.compare.report import figures
+from ictcli.compare.report.document import Block, Cell, Column, Figure, Items, Section, Text
+from ictcli.compare.report.numbers import (
+    ABSENT,
+    bounds,
+    column,
+    count_range,
+    counted,
+    listed,
+    p_value,
+    percent,
+    points,
+    whole,
+)
+from ictcli.compare.report.palette import Looks, method_table
+from ictcli.compare.statistics import RESAMPLES, Estimate, PairedDifference
+from ictcli.text import visible
 
 NOT_TOLD = "not told from 0"
 AT_BOUNDS = (
@@ -15,78 +31,242 @@ AT_BOUNDS = (
     "interval is that of Clopper and Pearson over problems (over seeds, with one problem) and does "
     "not see the luck of other seeds."
 )
-Result = dict[str, Any]
+HOLDS_FOR = {
+    "seeds and problems": "The intervals are over seeds and problems together: they say where "
+    "the figure would lie with other seeds and other problems of the same kind.",
+    "problems": "Where there is one seed the interval is over problems alone: it says nothing "
+    "of how another seed would have turned out.",
+    "seeds": "With one problem the interval is over seeds alone.",
+}
+"""What an interval holds for, by `Estimate.over`."""
 
 
-def accuracy(result: Result, looks: Looks) -> Section:
-    found: Any = result["estimates"]
-    if not found:
-        absent = "No run was evaluated, so there is no pass@k."
-        return Section("accuracy", "Accuracy after training", [Text(absent, "absent")])
-    columns = [text_column("method"), Column("seeds", ("seeds",))]
-    for metric in found:
-        columns += [
-            Column(f"{metric}, %", (metric,)),
-            Column("95 % interval", (f"{metric} low", f"{metric} high")),
-        ]
-    first = next(iter(found))
-    columns.append(Column("sd of the seeds' means", (f"{first} sd of the seeds' means",)))
-    columns.append(Column("sd over seeds", (f"{first} sd over seeds",)))
-    labels = list(dict.fromkeys(label for mine in found.values() for label in mine))
-    rows = [
-        [
-            variant(looks[label]),
-            number(next(mine[label]["seeds"] for mine in found.values() if label in mine)),
-            *(
-                cell
-                for mine in found.values()
-                for one in [mine.get(label) or dict.fromkeys(("value", "low", "high"))]
-                for cell in (of(one["value"], percent), interval(one["low"], one["high"], percent))
-            ),
-            of(mapping(found[first].get(label)).get("means_sd"), percent),
-            of(mapping(found[first].get(label)).get("seed_sd"), _told_sd),
-        ]
-        for label in labels
+def sizes(comparison: Comparison) -> str:
+    """How many runs, problems and samples a figure is from: for captions."""
+    runs = [variant.runs for variant in comparison.variants]
+    noun = "seed" if max(runs, default=0) == 1 else "seeds"
+    of_runs = f"{counted(sum(runs), 'run')} ({count_range(runs)} {noun} a method)"
+    problems, samples = counted(comparison.problems, "problem"), counted(comparison.n, "sample")
+    return f"{of_runs}, {problems}, {samples} each"
+
+
+def accuracy(comparison: Comparison, looks: Looks) -> Section:
+    estimates = comparison.estimates
+    first = next(iter(estimates))
+    rows = {
+        label: {metric: by_label[label] for metric, by_label in estimates.items()}
+        for label in estimates[first]
+    }
+    columns: list[Column[Mapping[str, Estimate]]] = [
+        column("seeds", lambda row: row[first].seeds, whole)
     ]
+    for metric in estimates:
+        columns += _estimate_columns(metric)
+    columns += _sd_columns(first)
     caption = (
         "Share of problems solved: pass@k is the chance that at least one of k samples is correct. "
-        f"From {sizes(result)}."
+        f"From {sizes(comparison)}."
     )
-    every = [one for mine in found.values() for one in mine.values()]
+    every = [estimate for row in rows.values() for estimate in row.values()]
+    over = {each.over for each in every if each.seeds == 1 or not _at_bound(each)}
     note = " ".join(
         [
-            *_generality({one["over"] for one in every if one["seeds"] == 1 or not _bound(one)}),
-            *([AT_BOUNDS] if any(map(_bound, every)) else []),
-            f"The two standard deviations are of {next(iter(found))}, in points: that of the "
+            *(text for name, text in HOLDS_FOR.items() if name in over),
+            *([AT_BOUNDS] if any(map(_at_bound, every)) else []),
+            f"The two standard deviations are of {first}, in points: that of the "
             "seeds' own means, the luck of their samples in it, and that of the seeds with the "
             f"luck of problems and samples taken out. The second is cut at 0; {NOT_TOLD} says that "
             "the seeds vary no more than their samples would anyway, not that they are equal. "
             f"{ABSENT} stands for what is not known.",
         ]
     )
-    return Section(
-        "accuracy",
-        "Accuracy after training",
-        [Table("accuracy", caption, columns, rows, note)],
-    )
+    table = method_table("accuracy", caption, looks, columns, rows, note)
+    return Section("accuracy", "Accuracy after training", [table])
 
 
-def _told_sd(sd: float) -> str:
-    return percent(sd) if sd > 0 else NOT_TOLD
+def _estimate_columns(metric: str) -> list[Column[Mapping[str, Estimate]]]:
+    def interval(row: Mapping[str, Estimate]) -> Cell:
+        low, high = row[metric].low, row[metric].high
+        return Cell(bounds(low, high, percent), (low, high))
+
+    return [
+        column(f"{metric}, %", lambda row: row[metric].value, percent, metric),
+        Column("95 % interval", interval, (f"{metric} low", f"{metric} high")),
+    ]
 
 
-def _generality(over: set[Any]) -> list[str]:
-    """For what the intervals hold, where they are over that."""
-    told = {
-        "seeds and problems": "The intervals are over seeds and problems together: they say where "
-        "the figure would lie with other seeds and other problems of the same kind.",
-        "problems": "Where there is one seed the interval is over problems alone: it says nothing "
-        "of how another seed would have turned out.",
-        "seeds": "With one problem the interval is over seeds alone.",
-    }
-    return [text for name, text in told.items() if name in over]
+def _sd_columns(metric: str) -> list[Column[Mapping[str, Estimate]]]:
+    means, seeds = "sd of the seeds' means", "sd over seeds"
+
+    def over_seeds(sd: float) -> str:
+        return percent(sd) if sd > 0 else NOT_TOLD
+
+    return [
+        column(means, lambda row: row[metric].means_sd, percent, f"{metric} {means}"),
+        column(seeds, lambda row: row[metric].seed_sd, over_seeds, f"{metric} {seeds}"),
+    ]
 
 
-def _bound(one: dict[str, Any]) -> bool:
+def _at_bound(estimate: Estimate) -> bool:
     """Whether every sample was wrong, or every one right, and bounds are known."""
-    return one["value"] in (0, 1) and one["low"] is not None
+    return estimate.value in (0, 1) and estimate.low is not None
+
+
+def differences(comparison: Comparison, looks: Looks) -> Section:
+    title = "Differences from the baseline"
+    tables = {metric: rows for metric, rows in comparison.differences.items() if rows}
+    baseline = looks[comparison.baseline].label
+    if not tables:
+        absent = f"Nothing was run beside the baseline, {baseline}."
+        if len(comparison.variants) > 1:
+            absent = f"No seed finished both the baseline, {baseline}, and another method."
+        return Section("differences", title, [Text(absent, "absent")])
+    every = [each for rows in tables.values() for each in rows.values()]
+    family = sum(each.p_holm is not None for each in every)
+    caption = (
+        f"Differences from {baseline} in points, paired by seed and problem, with 95 % intervals; "
+        f"a filled mark is told from 0 after Holm's correction over the {family} differences of "
+        "this section, a hollow one is not. "
+        f"From {sizes(comparison)}."
+    )
+    panels = [
+        figures.forest(metric, rows, comparison.baseline, looks) for metric, rows in tables.items()
+    ]
+    blocks: list[Block] = [Figure("forest", caption, panels)]
+    corrected = (
+        f"p, Holm, is corrected over {counted(family, 'difference')} from {baseline}, not as "
+        "the verdicts are"
+    )
+    corrected = corrected if family else "none shows any luck, so none has an interval or a p"
+    for metric, rows in tables.items():
+        caption = (
+            f"{metric}: differences from {baseline}, in points; {corrected}. "
+            f"From {sizes(comparison)}."
+        )
+        columns = _difference_columns(metric, family)
+        blocks.append(method_table(f"differences-{metric}", caption, looks, columns, rows))
+    others = "seeds and problems" if any(each.seeds > 1 for each in every) else "problems"
+    note = (
+        f"p is two-sided, of no difference over other {others}; it takes the luck of runs to be "
+        f"about normal. p, Holm, is corrected over this section's {counted(family, 'test')}, "
+        "every method and k; a verdict only over the claims of the group it stands in, fewer tests "
+        "or others, so that its p can be smaller or larger. p by swaps "
+        "is an exact permutation test that takes nothing for granted: the two runs of each seed "
+        "swap their labels. With so few seeds it cannot go below its floor, whatever the data. "
+        "Detectable is the true difference that 4 of 5 comparisons of this size would tell from 0 "
+        "at 5 %, before correction: smaller ones are likely to be missed here."
+    )
+    blocks.append(Text(note, "note"))
+    compared = {label for rows in tables.values() for label in rows} | {comparison.baseline}
+    absent = [each.label for each in comparison.variants if each.label not in compared]
+    if absent:
+        names = listed([looks[label].label for label in absent])
+        left_out = f"Left out, since no seed finished both them and {baseline}: {names}."
+        blocks.append(Text(left_out, "absent"))
+    if apart := _judged_apart(comparison):
+        heading = "Told from 0 in a verdict and not in these tables, or the other way:"
+        blocks += [Text(heading, "note"), Items(apart)]
+    return Section("differences", title, blocks)
+
+
+def _difference_columns(metric: str, family: int) -> list[Column[PairedDifference]]:
+    return [
+        column("difference", lambda row: row.value, points, f"{metric} difference"),
+        Column(
+            "95 % interval",
+            lambda row: Cell(bounds(row.low, row.high, points), (row.low, row.high)),
+            ("low", "high"),
+        ),
+        column("p", lambda row: row.p, p_value),
+        column(
+            f"p, Holm over {family}" if family else "p, Holm",
+            lambda row: row.p_holm,
+            p_value,
+            "p_holm",
+        ),
+        column("p by swaps", lambda row: row.p_swap, p_value, "p_swap"),
+        column("its floor", lambda row: row.p_swap_least, p_value, "p_swap_least"),
+        column("detectable", lambda row: row.detectable, percent),
+        column("seeds", lambda row: row.seeds, whole),
+    ]
+
+
+def _judged_apart(comparison: Comparison) -> list[str]:
+    """A sentence for each difference that a verdict and a row of the tables judge apart."""
+    claims = {claim.name: claim.numbers for claim in comparison.claims}
+    apart: list[str] = []
+    for metric, rows in comparison.differences.items():
+        for label, row in rows.items():
+            claim = claims.get(f"{label} is better than {comparison.baseline}: {metric}")
+            if not isinstance(claim, JudgedDifference) or None in (claim.p_holm, row.p_holm):
+                continue
+            if claim.differs != row.differs:
+                apart.append(
+                    f"{visible(label)}, {metric}: p {p_value(claim.p_holm or 0)} over the "
+                    f"{claim.tests} tests of its verdict's group, {p_value(row.p_holm or 0)} "
+                    "over those of this section. The verdict is of the paper's claim; the table "
+                    "asks which of all methods differ from the baseline."
+                )
+    return apart
+
+
+def pass_at_k(comparison: Comparison, looks: Looks) -> Section:
+    title, curves = "pass@k against k", comparison.passk
+    ks = sorted({k for curve in curves.values() for k in curve})
+    if len(ks) < 2:
+        absent = "One sample a problem was drawn, so there is no curve of pass@k against k."
+        return Section("passk", title, [Text(absent, "absent")])
+    caption = f"pass@k against k, the mean over runs and problems. From {sizes(comparison)}."
+    keys = [looks[label].key() for label in curves]
+    figure = Figure("passk", caption, [figures.pass_curves(curves, looks)], keys)
+    caption = f"pass@k in %, the means drawn above. From {sizes(comparison)}."
+    columns = [_pass_column(k) for k in ks]
+    return Section("passk", title, [figure, method_table("passk", caption, looks, columns, curves)])
+
+
+def _pass_column(k: int) -> Column[Mapping[int, float]]:
+    return column(f"k = {k}", lambda row: row.get(k), percent, f"pass@{k}")
+
+
+def inference(comparison: Comparison) -> Section:
+    """How intervals and p were made with these runs, and the sources of the methods."""
+    title = "How intervals and p are made"
+    estimates = [each for rows in comparison.estimates.values() for each in rows.values()]
+    several = any(each.seeds > 1 for each in estimates)
+    if several:
+        method = (
+            "Seeds and problems are crossed random effects: every run meets the same problems, so "
+            "a figure is a mean plus the luck of its seed, of its problem and of what is left, and "
+            "a claim has to hold for other seeds and other problems. The 95 % interval and p are "
+            "those of a fiducial (generalised) pivot of that mean: the three mean squares of the "
+            "two-way analysis of variance, each known up to a chi-square, integrated by quadrature "
+            "(Weerahandi 1993, Generalized confidence intervals, J. Am. Stat. Assoc. 88; Hannig, "
+            "Iyer and Patterson 2006, Fiducial generalized confidence intervals, ibid. 101). With "
+            "one problem, and of figures of a whole run (recall of forks, entropy, dH2), it is "
+            "Student's t over seeds. Both take luck to be about normal."
+        )
+    else:
+        method = (
+            "With one seed the 95 % interval and p are Student's t over problems: they say nothing "
+            "of other seeds, and nothing is decided by them."
+        )
+    swaps = (
+        "p by swaps is the exact sign-flip permutation test: the two runs of each seed swap labels"
+        if several
+        else "p by swaps flips the sign of each problem's difference"
+    )
+    floors = [
+        each.p_swap_least for rows in comparison.differences.values() for each in rows.values()
+    ]
+    floor = f"; its floor here is {p_value(min(floors))}" if floors else ""
+    rest = (
+        "Where p belongs to a family of tests it is corrected by Holm's step-down procedure (Holm "
+        "1979, A simple sequentially rejective multiple test procedure, Scand. J. Stat. 6). "
+        f"{swaps}, in every arrangement or, where they are more, {RESAMPLES:,} drawn ones: it "
+        "assumes nothing of how luck is distributed but cannot give a p below 2 in the number of "
+        f"arrangements{floor}. Shares of which every one is 0 or 1 have Clopper and Pearson's "
+        "interval (1934, Biometrika 26); differences that are all equal show no luck, so they have "
+        "neither interval nor p. Intervals of forks at an equal share are bootstraps of whole "
+        "problems."
+    )
+    return Section("inference", title, [Text(f"{method} {rest}", "note")])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Generic, TypeVar
 
 
 @dataclass(frozen=True)
@@ -19,23 +19,36 @@ class Cell:
     """A second line."""
 
 
+Row = TypeVar("Row")
+
+
 @dataclass(frozen=True)
-class Column:
-    """`names` head its values in the CSV file; text is set flush left."""
+class Column(Generic[Row]):
+    """A column of a table: its heading, and the cell it makes of a row."""
 
     title: str
+    cell: Callable[[Row], Cell]
     names: tuple[str, ...]
+    """Headings of the cell's values in the CSV file."""
     is_text: bool = False
+    """Text is set flush left."""
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     name: str
     """Of the CSV file, and of the place in the page."""
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[Column[Any]]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
+
+
+def report_table(
+    name: str, caption: str, columns: Sequence[Column[Row]], rows: Iterable[Row], note: str = ""
+) -> ReportTable:
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    return ReportTable(name, caption, columns, cells, note)
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,7 @@ class Claims:
     claims: Sequence[tuple[str, str, str]]
 
 
-Block = Table | Figure | Text | Items | Code | Claims
+Block = ReportTable | Figure | Text | Items | Code | Claims
 
 
 @dataclass(frozen=True)
@@ -109,12 +122,3 @@ class Document:
     sections: Sequence[Section]
     colours: Sequence[tuple[str, str]] = field(default_factory=tuple[tuple[str, str], ...])
     """CSS variables of the variants: name and value."""
-
-
-def text_column(title: str, name: str | None = None) -> Column:
-    return Column(title, (name or title,), is_text=True)
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """A mapping of the result; empty where it is null."""
-    return cast(dict[str, Any], value or {})

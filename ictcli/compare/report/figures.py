@@ -1,13 +1,17 @@
-"""The figures of what was reached: differences, pass@k, and the curves of training."""
+"""The figures of the report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal
 
-from ictcli.compare.report.document import Panel
-from ictcli.compare.report.drawing import HEIGHT, INK, SOFT, Axes, draw, short
-from ictcli.compare.report.palette import Look, Looks
+from ictcli.compare.comparison import Cost, Curve, Probe
+from ictcli.compare.forks import ForkComparison
+from ictcli.compare.report.document import Key, Panel
+from ictcli.compare.report.drawing import HEAT, HEIGHT, INK, SOFT, WIDTH, Axes, draw, short
+from ictcli.compare.report.palette import MARKS, Look, Looks
+from ictcli.compare.shared_rollouts import Places, UniquenessCurve
+from ictcli.compare.statistics import PairedDifference
 
 STEPS = 160
 """Points of a curve at most; longer ones are drawn as means of as many steps as that takes."""
@@ -47,18 +51,20 @@ def line(ax: Axes, look: Look, x: Sequence[float], y: Sequence[float], marks: in
     )
 
 
-def forest(metric: str, found: Mapping[str, Any], baseline: str, looks: Looks) -> Panel:
+def forest(
+    metric: str, differences: Mapping[str, PairedDifference], baseline: str, looks: Looks
+) -> Panel:
     """Differences with their intervals; filled where told from 0."""
-    labels = list(found)
+    labels = list(differences)
 
     def paint(ax: Axes) -> None:
         for row, label in enumerate(labels):
-            one, look = found[label], looks[label]
-            if one["low"] is not None and one["high"] is not None:
-                ends = [100 * one["low"], 100 * one["high"]]
+            each, look = differences[label], looks[label]
+            if each.low is not None and each.high is not None:
+                ends = [100 * each.low, 100 * each.high]
                 ax.plot(ends, [row, row], color=look.ink, linewidth=2)
-            fill = look.ink if told(one) else "none"
-            ax.plot(100 * one["value"], row, look.mark, color=look.ink, markersize=8, mfc=fill)
+            fill = look.ink if each.differs else "none"
+            ax.plot(100 * each.value, row, look.mark, color=look.ink, markersize=8, mfc=fill)
         ax.axvline(0, color=SOFT, linewidth=1)
         rows_axis(ax, [looks[label].label for label in labels])
         ax.set_xlabel(f"points of {metric} above {short(looks[baseline].label)}")
@@ -67,20 +73,11 @@ def forest(metric: str, found: Mapping[str, Any], baseline: str, looks: Looks) -
     return Panel(metric, lambda name: draw(name, metric, paint, row_height(len(labels))))
 
 
-def told(one: Mapping[str, Any]) -> bool:
-    """Whether a difference is told from 0 at 5 %, as PairedDifference.differs has it."""
-    p = one["p"] if one["p_holm"] is None else one["p_holm"]
-    return one["seeds"] > 1 and p is not None and p <= 0.05
-
-
-def pass_curves(passk: Mapping[str, Mapping[str, float]], looks: Looks) -> Panel:
+def pass_curves(passk: Mapping[str, Mapping[int, float]], looks: Looks) -> Panel:
     def paint(ax: Axes) -> None:
-        ks: list[int] = []
         for label, values in passk.items():
-            known = sorted((int(k), v) for k, v in values.items() if k.isdigit())
-            if known:
-                ks = sorted({*ks, *(k for k, _ in known)})
-                line(ax, looks[label], [k for k, _ in known], [100 * v for _, v in known], 8)
+            line(ax, looks[label], list(values), [100 * value for value in values.values()], 8)
+        ks = sorted({k for values in passk.values() for k in values})
         ax.set_xscale("log", base=2)
         powers = [k for k in ks if k & (k - 1) == 0]
         ax.set_xticks(powers, [str(k) for k in powers])
@@ -91,13 +88,13 @@ def pass_curves(passk: Mapping[str, Mapping[str, float]], looks: Looks) -> Panel
     return Panel(title, lambda name: draw(name, title, paint))
 
 
-def curve(name: str, found: Mapping[str, Mapping[str, Any]], looks: Looks) -> Panel:
+def curve(name: str, curves: Mapping[str, Curve], looks: Looks) -> Panel:
     """A curve a variant with its band from the smallest to the largest seed."""
     scale = 100 if name == "share_kept" else 1
 
     def paint(ax: Axes) -> None:
-        for label, one in found.items():
-            step, mean, low, high = thinned(one)
+        for label, each in curves.items():
+            step, mean, low, high = thinned(each)
             look = looks[label]
             if (low, high) != (mean, mean):
                 edges = [scale * v for v in low], [scale * v for v in high]
@@ -111,18 +108,17 @@ def curve(name: str, found: Mapping[str, Mapping[str, Any]], looks: Looks) -> Pa
     return Panel(title, lambda place: draw(place, title, paint))
 
 
-def stride(found: Mapping[str, Mapping[str, Any]]) -> int:
-    """How many steps a point of the longest curve stands for."""
-    return max((-(-len(one["step"]) // STEPS) for one in found.values()), default=1)
+def stride(steps: int) -> int:
+    """How many of a curve's steps a drawn point stands for."""
+    return max(1, -(-steps // STEPS))
 
 
-def thinned(one: Mapping[str, Any]) -> tuple[list[float], list[float], list[float], list[float]]:
+def thinned(curve: Curve) -> tuple[list[float], list[float], list[float], list[float]]:
     """Step, mean, low and high of a curve in at most STEPS points: the last step, the mean, the
-    smallest and the largest of each stretch. Steps without a value are left out."""
-    columns = zip(one["step"], one["mean"], one["low"], one["high"], strict=True)
-    known = [row for row in columns if None not in row]
-    every = max(1, -(-len(known) // STEPS))
-    parts = [known[at : at + every] for at in range(0, len(known), every)]
+    smallest and the largest of each stretch."""
+    points = list(zip(curve.step, curve.mean, curve.low, curve.high, strict=True))
+    every = stride(len(points))
+    parts = [points[at : at + every] for at in range(0, len(points), every)]
     return (
         [part[-1][0] for part in parts],
         [sum(row[1] for row in part) / len(part) for part in parts],
@@ -131,16 +127,15 @@ def thinned(one: Mapping[str, Any]) -> tuple[list[float], list[float], list[floa
     )
 
 
-def cost(found: Mapping[str, Mapping[str, Any]], looks: Looks) -> Panel:
+def cost(costs: Mapping[str, Cost], looks: Looks) -> Panel:
     """Seconds of a step: sampling, then the update."""
-    labels = list(found)
+    labels = list(costs)
 
     def paint(ax: Axes) -> None:
         for row, label in enumerate(labels):
-            one, look = found[label], looks[label]
-            sample, update = one["sample_s"] or 0.0, one["update_s"] or 0.0
-            ax.barh(row, sample, 0.58, color=look.ink, alpha=0.45)
-            ax.barh(row, update, 0.58, left=sample, color=look.ink)
+            each, ink = costs[label], looks[label].ink
+            ax.barh(row, each.sample_s, 0.58, color=ink, alpha=0.45)
+            ax.barh(row, each.update_s, 0.58, left=each.sample_s, color=ink)
         rows_axis(ax, [looks[label].label for label in labels])
         ax.set_xlabel("seconds a step: sampling pale, update full")
 
@@ -148,3 +143,137 @@ def cost(found: Mapping[str, Mapping[str, Any]], looks: Looks) -> Panel:
     return Panel(
         title, lambda name: draw(name, title, paint, max(row_height(len(labels)), HEIGHT / 2))
     )
+
+
+def shares(
+    title: str, xlabel: str, by_label: Mapping[str, Sequence[float]], bins: int, looks: Looks
+) -> Panel:
+    """Shares of the kept tokens by equal parts of the response or of all tokens' entropy."""
+
+    def paint(ax: Axes) -> None:
+        middles = [100 * (part + 0.5) / bins for part in range(bins)]
+        for label, values in by_label.items():
+            line(ax, looks[label], middles, [100 * value for value in values])
+        ax.axhline(100 / bins, color=SOFT, linewidth=1, linestyle=(0, (2, 2)))
+        ax.set_xlim(0, 100)
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel(xlabel)
+        ax.set_ylabel("of the kept, %")
+
+    return Panel(title, lambda name: draw(name, title, paint))
+
+
+def regimes(places: Mapping[str, Places], looks: Looks) -> Panel:
+    labels = list(places)
+
+    def paint(ax: Axes) -> None:
+        for row, label in enumerate(labels):
+            each, ink = places[label], looks[label].ink
+            ax.barh(row, 100 * each.regime_high, 0.58, color=ink)
+            left = 100 * (1 - each.regime_low)
+            ax.barh(row, 100 * each.regime_low, 0.58, left=left, color=ink, alpha=0.35)
+        rows_axis(ax, [looks[label].label for label in labels])
+        ax.set_xlim(0, 100)
+        ax.set_xlabel("of the kept, %: R_H full, R_L pale")
+
+    title = "by regime"
+    return Panel(title, lambda name: draw(name, title, paint, max(row_height(len(labels)), 150)))
+
+
+def overlap(labels: Sequence[str], jaccard: Sequence[Sequence[float]], looks: Looks) -> Panel:
+    names = [looks[label].label for label in labels]
+    size = len(names)
+
+    def paint(ax: Axes) -> None:
+        for row in range(size):
+            for column in range(size):
+                value = jaccard[row][column]
+                ax.bar(column, 0.94, 0.94, row - 0.47, color=HEAT, alpha=0.04 + 0.66 * value)
+                text = {"ha": "center", "va": "center", "color": INK}
+                ax.text(column, row, f"{value:.2f}", fontsize=10.5 if size < 7 else 8, **text)
+        rows_axis(ax, names)
+        ax.set_ylim(size - 0.5, -0.5)
+        ax.set_xlim(-0.5, size - 0.5)
+        ax.grid(False)
+        ax.spines[:].set_visible(False)
+        slant = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if size > 3 else {}
+        ax.set_xticks(range(size), [short(name) for name in names], color=INK, **slant)
+        ax.tick_params(length=0)
+
+    title = "overlap"
+    return Panel(title, lambda name: draw(name, title, paint, min(WIDTH, 110 + 34 * size)))
+
+
+FORK_MARKS = (("own", "o", True), ("random_at_own", "X", False), ("equal", "D", False))
+
+
+def fork_keys() -> list[Key]:
+    texts = (
+        "the method at its own share",
+        "as many random tokens",
+        "the method at the equal share",
+    )
+    return [
+        Key(text, "currentColor", None, MARKS[mark], not filled and mark == "D")
+        for text, (_, mark, filled) in zip(texts, FORK_MARKS, strict=True)
+    ]
+
+
+def forks(
+    which: Literal["recall", "precision"], compared: Sequence[ForkComparison], looks: Looks
+) -> Panel:
+    def paint(ax: Axes) -> None:
+        for row, each in enumerate(compared):
+            ink = looks[each.method].ink
+            for name, mark, filled in FORK_MARKS:
+                if (share := getattr(each, name)) is not None:
+                    color = SOFT if name == "random_at_own" else ink
+                    face = color if filled or mark == "X" else "none"
+                    style = {"color": color, "mfc": face, "markersize": 8 if mark != "X" else 7}
+                    ax.plot(100 * getattr(share, which), row, mark, **style)
+        rows_axis(ax, [looks[each.method].label for each in compared])
+        ax.grid(True, axis="y")
+        ax.set_xlim(-3, 103)
+        ax.set_xlabel(f"{which}, %")
+
+    return Panel(which, lambda name: draw(name, which, paint, row_height(len(compared))))
+
+
+def uniqueness(curve: UniquenessCurve) -> Panel:
+    def paint(ax: Axes) -> None:
+        ax.plot([100 * share for share in curve.share], curve.value, color=INK)
+        x, y = 100 * curve.elbow.share, curve.elbow.value
+        ax.plot(x, y, "o", color=HEAT, markersize=7)
+        place = {"xytext": (9, 6), "textcoords": "offset points", "color": INK}
+        ax.annotate(f"elbow: {x:.1f} %", (x, y), **place)
+        ax.set_xlim(0, 100)
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("tokens, highest u first, %")
+        ax.set_ylabel("uniqueness u, nats")
+
+    title = "sorted uniqueness"
+    return Panel(title, lambda name: draw(name, title, paint))
+
+
+def probe(
+    which: Literal["pearson", "error"],
+    title: str,
+    probes: Mapping[str, Probe],
+    looks: Looks,
+    claimed: float,
+) -> Panel:
+    """Means with their band over runs; what the paper claims is the dashed line."""
+
+    def paint(ax: Axes) -> None:
+        for label, each in probes.items():
+            if each.runs > 1:
+                edges = getattr(each, f"{which}_low"), getattr(each, f"{which}_high")
+                ink = looks[label].ink
+                ax.fill_between(each.step, *edges, color=ink, alpha=0.15, linewidth=0)
+            line(ax, looks[label], each.step, getattr(each, which))
+        ax.axhline(claimed, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
+        ax.set_xlabel("step")
+        if which == "error":
+            ax.set_ylim(bottom=0)
+
+    return Panel(title, lambda name: draw(name, title, paint))

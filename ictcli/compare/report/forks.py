@@ -3,132 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
-from ictcli.compare.forks import EQUAL_SHARE
-from ictcli.compare.report import mechanism as drawn
-from ictcli.compare.report.document import (
-    Block,
-    Column,
-    Figure,
-    Table,
-    Text,
-    mapping,
-    text_column,
-)
-from ictcli.compare.report.numbers import Cell, interval, listed, number, of, percent, points
-from ictcli.compare.report.palette import Looks, variant
+from ictcli.compare.claims import method_of
+from ictcli.compare.comparison import Comparison
+from ictcli.compare.forks import EQUAL_SHARE, ForkComparison, ForkFigures, Gap
+from ictcli.compare.report import figures
+from ictcli.compare.report.document import Block, Cell, Column, Figure, Text
+from ictcli.compare.report.numbers import bounded, column, listed, percent, points, whole
+from ictcli.compare.report.palette import Looks, method_table
 
-Result = dict[str, Any]
-PARTS = ("share", "recall", "precision")
-RIVALS = {"above_random": "as many random tokens", "above_entropy": "as many of highest entropy"}
+RANDOM, ENTROPY = "as many random tokens", "as many of highest entropy"
+OWN_COLUMNS: list[Column[ForkComparison]] = [
+    column("kept", lambda row: row.own.kept, whole),
+    column("forks kept", lambda row: row.own.hits, whole, "hits"),
+    column("share, %", lambda row: row.own.share, percent, "own share"),
+    column("recall, %", lambda row: row.own.recall, percent, "own recall"),
+    column("precision, %", lambda row: row.own.precision, percent, "own precision"),
+    column(
+        "random: recall, %",
+        lambda row: row.random_at_own.recall,
+        percent,
+        "random_at_own recall",
+    ),
+    column(
+        "random: precision, %",
+        lambda row: row.random_at_own.precision,
+        percent,
+        "random_at_own precision",
+    ),
+]
+EqualRow = tuple[ForkComparison, ForkFigures]
+"""A variant, and its figures at the equal share."""
+EQUAL_COLUMNS: list[Column[EqualRow]] = [
+    column("kept", lambda row: row[1].kept, whole),
+    column("forks kept", lambda row: row[1].hits, whole, "hits"),
+    column("share, %", lambda row: row[1].share, percent, "share"),
+    Column(
+        "recall, %",
+        lambda row: bounded(row[1].recall, *_ends(row[1].recall_interval), percent),
+        ("recall", "recall low", "recall high"),
+    ),
+    Column(
+        "precision, %",
+        lambda row: bounded(row[1].precision, *_ends(row[1].precision_interval), percent),
+        ("precision", "precision low", "precision high"),
+    ),
+]
+GAP_COLUMNS: list[Column[EqualRow]] = [
+    Column(
+        f"recall above {RANDOM}",
+        lambda row: _gap(row[0].above_random),
+        ("above_random", "above_random low", "above_random high"),
+    ),
+    Column(
+        f"recall above {ENTROPY}",
+        lambda row: _gap(row[0].above_entropy),
+        ("above_entropy", "above_entropy low", "above_entropy high"),
+    ),
+]
 
 
-def forks(result: Result, looks: Looks) -> list[Block]:
-    found: Any = result["forks"]
-    if not found:
+def _ends(interval: tuple[float, float] | None) -> tuple[float | None, float | None]:
+    return interval or (None, None)
+
+
+def _gap(gap: Gap | None) -> Cell:
+    return bounded(gap.value if gap else None, *_ends(gap.interval if gap else None), points)
+
+
+def forks(comparison: Comparison, looks: Looks) -> list[Block]:
+    compared = comparison.forks
+    if not compared:
         return [
             Text("The task does not say where its true forks are, so none are compared.", "absent")
         ]
-    at = _shares(found, looks)
-    batch = _batch(found[0])
+    equal = {each.method: (each, each.equal) for each in compared if each.equal}
+    at = _shares(equal, looks)
+    one = compared[0]
+    batch = (
+        "From the same rollouts of the model before training for every method, one batch of one "
+        f"seed: {one.problems:,} problems, {one.tokens:,} tokens, {one.forks:,} of them forks."
+    )
     caption = (
         "True forks, the tokens at which the task's solutions part: recall is how many of them a "
         "method keeps, precision how many of its kept tokens are forks. The diamond sets every "
         f"method to {at}, so that ict, random tokens and the highest entropy can be compared "
         f"directly. {batch} Methods without a share to set have no diamond."
     )
-    panels = [drawn.forks(which, found, looks) for which in ("recall", "precision")]
-    return [
-        Figure("forks", caption, panels, drawn.fork_keys()),
-        _own(found, looks, batch),
-        *_equal(found, looks, at, batch),
-    ]
-
-
-def _shares(found: Sequence[dict[str, Any]], looks: Looks) -> str:
-    """The share each method comes to where all are set to the same."""
-    shares: dict[str, list[str]] = {}
-    for one in found:
-        if one["equal"]:
-            label = looks[one["method"]].label
-            label += ", all but as many" * (one["method"].split(" ")[0] == "frequent")
-            shares.setdefault(percent(one["equal"]["share"]), []).append(label)
-    told = listed([f"{share} % ({listed(labels)})" for share, labels in shares.items()])
-    if len(shares) < 2:
-        return f"{told} of the tokens" if told else "an equal share"
-    return f"as near to {100 * EQUAL_SHARE:g} % as its rule takes it, {told} of the tokens"
-
-
-def _batch(one: dict[str, Any]) -> str:
-    """What the figures are from, and how much it is."""
-    told = "From the same rollouts of the model before training for every method, one batch of one"
-    if one.get("forks") is None:
-        return f"{told} seed."
-    return (
-        f"{told} seed: {one['problems']:,} problems, {one['tokens']:,} tokens, "
-        f"{one['forks']:,} of them forks."
-    )
-
-
-def _own(found: Sequence[dict[str, Any]], looks: Looks, batch: str) -> Table:
-    counted = all("hits" in one["own"] for one in found)
-    columns = [text_column("method")]
-    columns += [Column("kept", ("kept",)), Column("forks kept", ("hits",))] if counted else []
-    columns += [Column(f"{part}, %", (f"own {part}",)) for part in PARTS]
-    columns += [
-        Column(f"random: {part}, %", (f"random_at_own {part}",)) for part in ("recall", "precision")
-    ]
-    rows: list[list[Cell]] = [
-        [
-            variant(looks[one["method"]]),
-            *([number(one["own"][name]) for name in ("kept", "hits")] if counted else []),
-            *(of(one["own"][part], percent) for part in PARTS),
-            *(of(one["random_at_own"][part], percent) for part in ("recall", "precision")),
-        ]
-        for one in found
-    ]
-    told = (
+    panels = [figures.forks("recall", compared, looks), figures.forks("precision", compared, looks)]
+    own = (
         "Recall and precision of the true forks at each method's own share, and of one draw of as "
         f"many random tokens (random): recall grows with the share. {batch}"
     )
-    return Table("forks", told, columns, rows)
-
-
-def _equal(
-    found: Sequence[dict[str, Any]], looks: Looks, at: str, batch: str
-) -> list[Table | Text]:
-    mine = [one for one in found if one["equal"]]
-    if not mine:
-        return []
-    counted = all("hits" in one["equal"] for one in mine)
-    columns = [text_column("method")]
-    columns += [Column("kept", ("kept",)), Column("forks kept", ("hits",))] if counted else []
-    columns += [
-        Column("share, %", ("share",)),
-        Column("recall, %", ("recall", "recall low", "recall high")),
-        Column("precision, %", ("precision", "precision low", "precision high")),
+    blocks: list[Block] = [
+        Figure("forks", caption, panels, figures.fork_keys()),
+        method_table("forks", own, looks, OWN_COLUMNS, {each.method: each for each in compared}),
     ]
-    gaps = {name: text for name, text in RIVALS.items() if any(one.get(name) for one in mine)}
-    columns += [
-        Column(f"recall above {text}", (name, f"{name} low", f"{name} high"))
-        for name, text in gaps.items()
-    ]
-    rows: list[list[Cell]] = []
-    for one in mine:
-        equal = one["equal"]
-        rows.append(
-            [
-                variant(looks[one["method"]]),
-                *([number(equal[name]) for name in ("kept", "hits")] if counted else []),
-                of(equal["share"], percent),
-                _bounded(equal["recall"], equal.get("recall_interval"), percent),
-                _bounded(equal["precision"], equal.get("precision_interval"), percent),
-                *(_gap(mapping(one.get(name))) for name in gaps),
-            ]
-        )
-    told = f"The same with every method that has a share set to {at}. {batch}"
+    if not equal:
+        return blocks
     note = (
         "Below a figure stands its 95 % interval over the batch's problems (bootstrap of whole "
         "problems, since tokens of one are alike): how it would be with other problems and the "
@@ -136,41 +108,45 @@ def _equal(
         "for how many there are. Differences are in points; as many random tokens keep, on "
         "average, their share of the forks."
     )
-    table = Table("forks-equal", told, columns, rows, note if gaps else "")
-    return [table, *([Text(sentence)] if (sentence := _told(mine, looks)) else [])]
+    told = f"The same with every method that has a share set to {at}. {batch}"
+    columns = [*EQUAL_COLUMNS, *GAP_COLUMNS]
+    blocks.append(method_table("forks-equal", told, looks, columns, equal, note))
+    if sentence := _of_ict(list(equal.values()), looks):
+        blocks.append(Text(sentence))
+    return blocks
 
 
-def _bounded(value: float | None, bounds: Any, form: Any) -> Cell:
-    low, high = bounds or (None, None)
-    under = interval(low, high, form).text if low is not None and low != high else ""
-    return replace(of(value, form), values=(value, low, high), under=under)
+def _shares(equal: dict[str, EqualRow], looks: Looks) -> str:
+    """The share each method comes to where all are set to the same."""
+    shares: dict[str, list[str]] = {}
+    for method, (_, at_equal) in equal.items():
+        label = looks[method].label + ", all but as many" * (method_of(method) == "frequent")
+        shares.setdefault(percent(at_equal.share), []).append(label)
+    by_share = listed([f"{share} % ({listed(labels)})" for share, labels in shares.items()])
+    if len(shares) < 2:
+        return f"{by_share} of the tokens" if by_share else "an equal share"
+    return f"as near to {100 * EQUAL_SHARE:g} % as its rule takes it, {by_share} of the tokens"
 
 
-def _gap(gap: dict[str, Any]) -> Cell:
-    return _bounded(gap.get("value"), gap.get("interval"), points)
-
-
-def _told(found: Sequence[dict[str, Any]], looks: Looks) -> str:
+def _of_ict(rows: Sequence[EqualRow], looks: Looks) -> str:
     """What the equal shares say of unique tokens, in a sentence."""
-    for one in found:
-        told: list[str] = []
-        for name, text in RIVALS.items():
-            gap = mapping(one.get(name))
-            bounds = gap.get("interval")
-            if bounds is None:
-                continue
-            low, high = bounds
-            side = "more" if gap["value"] >= 0 else "less"
-            away = "" if low > 0 or high < 0 else ", not told from 0"
-            told.append(
-                f"{percent(abs(gap['value']))} points {side} than {text} "
-                f"({points(low)} to {points(high)}{away})"
-            )
-        if one["method"].split(" ")[0] == "ict" and told:
-            equal = one["equal"]
+    for each, equal in rows:
+        gaps = [
+            _gap_sentence(gap.value, *gap.interval, rival)
+            for gap, rival in ((each.above_random, RANDOM), (each.above_entropy, ENTROPY))
+            if gap and gap.interval
+        ]
+        if method_of(each.method) == "ict" and gaps:
             return (
-                f"At {percent(equal['share'])} % of the tokens {looks[one['method']].label} keeps "
-                f"{equal['hits']:,} of {one['forks']:,} forks, {percent(equal['recall'])} %: "
-                f"{listed(told)}."
+                f"At {percent(equal.share)} % of the tokens {looks[each.method].label} keeps "
+                f"{equal.hits:,} of {each.forks:,} forks, {percent(equal.recall)} %: "
+                f"{listed(gaps)}."
             )
     return ""
+
+
+def _gap_sentence(value: float, low: float, high: float, rival: str) -> str:
+    side = "more" if value >= 0 else "less"
+    away = "" if low > 0 or high < 0 else ", not told from 0"
+    span = f"{points(low)} to {points(high)}{away}"
+    return f"{percent(abs(value))} points {side} than {rival} ({span})"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html import escape
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from ictcli.compare.report.document import (
     Block,
@@ -21,8 +22,8 @@ from ictcli.compare.report.document import (
     Figure,
     Items,
     Key,
+    ReportTable,
     Section,
-    Table,
     Text,
 )
 
@@ -80,7 +81,7 @@ def _block(block: Block, figures: Iterator[int], tables: Iterator[int]) -> str:
             return f"<ul class=claims>{''.join(_claim(*claim) for claim in block.claims)}</ul>"
         case Figure():
             return _figure(block, next(figures))
-        case Table():
+        case ReportTable():
             return _table(block, next(tables))
 
 
@@ -118,7 +119,7 @@ def _swatch(key: Key) -> str:
     )
 
 
-def _table(table: Table, number: int) -> str:
+def _table(table: ReportTable, number: int) -> str:
     head = "".join(_head(column) for column in table.columns)
     rows = "\n".join(
         "<tr>"
@@ -140,12 +141,12 @@ def _table(table: Table, number: int) -> str:
     )
 
 
-def _head(column: Column) -> str:
+def _head(column: Column[Any]) -> str:
     kind = " class=t" if column.is_text else ""
     return f'<th scope=col{kind} data-n="{_json(column.names)}">{escape(column.title)}</th>'
 
 
-def _cell(cell: Cell, column: Column, *, first: bool) -> str:
+def _cell(cell: Cell, column: Column[Any], *, first: bool) -> str:
     """The text, and the unrounded values that are sorted by and downloaded."""
     kind = " class=t" if column.is_text else ""
     dot = f'<i class=dot style="background:{cell.colour}"></i>' if cell.colour else ""

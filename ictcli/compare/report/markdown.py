@@ -12,7 +12,7 @@ from ictcli.compare.report.document import (
     Document,
     Figure,
     Items,
-    Table,
+    ReportTable,
     Text,
 )
 
@@ -39,13 +39,13 @@ def _block(block: Block) -> str:
             longest = max(map(len, re.findall("`+", block.text)), default=0)
             fence = "`" * max(3, longest + 1)
             return f"{plain(block.title)}:\n\n{fence}\n{block.text.rstrip()}\n{fence}"
-        case Table():
+        case ReportTable():
             return _table(block)
         case Figure():
             return ""
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     head = [plain(column.title) for column in table.columns]
     marks = [":--" if column.is_text else "--:" for column in table.columns]
     rows = [

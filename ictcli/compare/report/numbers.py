@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ictcli.compare.report.document import Cell
+from ictcli.compare.report.document import Cell, Column, Row
 from ictcli.text import visible
 
 ABSENT = "\u2013"
@@ -50,6 +51,10 @@ def figure(value: float) -> str:
     return text.replace("-", MINUS)
 
 
+def whole(value: int) -> str:
+    return f"{value:,}"
+
+
 def setting(value: float) -> str:
     """As one would type it."""
     return f"{value:g}"
@@ -76,17 +81,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def counts_told(counts: list[int]) -> str:
+def count_range(counts: Sequence[int]) -> str:
     """`5`, or `3 to 5` where they differ."""
     low, high = min(counts, default=0), max(counts, default=0)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def listed(words: list[str]) -> str:
+def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def of(value: float | None, form: Any = figure) -> Cell:
+def of(value: float | None, form: Callable[[Any], str] = figure) -> Cell:
     """A number as `form` writes it; None is absent."""
     return Cell(ABSENT if value is None else form(value), (value,))
 
@@ -95,21 +100,31 @@ def word(text: Any) -> Cell:
     return Cell(visible(str(text)), (visible(str(text)),))
 
 
-def number(value: int) -> Cell:
-    return Cell(f"{value:,}", (value,))
+def bounds(low: float | None, high: float | None, form: Callable[[float], str]) -> str:
+    """Both ends, in words so that no dash is taken for a sign."""
+    return ABSENT if low is None or high is None else f"{form(low)} to {form(high)}"
 
 
-def interval(low: float | None, high: float | None, form: Any) -> Cell:
-    """Both ends in one cell, in words so that no dash is taken for a sign."""
-    known = low is not None and high is not None
-    return Cell(f"{form(low)} to {form(high)}" if known else ABSENT, (low, high))
+def bounded(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    form: Callable[[float], str] = figure,
+) -> Cell:
+    """A number with its interval below it, where it has one of some width."""
+    under = bounds(low, high, form) if low != high else ""
+    return Cell(of(value, form).text, (value, low, high), under=under)
 
 
-def mixed(value: Any) -> Cell:
-    """Whatever a table of the paper may hold: a number, text, or several of either."""
-    if isinstance(value, list | tuple):
-        parts: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
-        return Cell(" / ".join(mixed(part).text for part in parts), (" / ".join(map(str, parts)),))
-    if value is None or isinstance(value, int | float):
-        return Cell(ABSENT if value is None else f"{value:g}", (value,))
-    return word(value)
+def column(
+    title: str,
+    value: Callable[[Row], float | None],
+    form: Callable[[Any], str] = figure,
+    name: str = "",
+) -> Column[Row]:
+    """A column of numbers, `name` in the CSV file."""
+    return Column(title, lambda row: of(value(row), form), (name or title,))
+
+
+def text_column(title: str, text: Callable[[Row], object], name: str = "") -> Column[Row]:
+    return Column(title, lambda row: word(text(row)), (name or title,), is_text=True)

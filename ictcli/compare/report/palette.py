@@ -7,11 +7,12 @@ same again. Settings of one method share its hue and differ in depth, dashes and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ictcli.compare.report.document import Cell, Key
+from ictcli.compare.comparison import VariantRecord
+from ictcli.compare.report.document import Cell, Column, Key, ReportTable, Row
+from ictcli.compare.statistics import BEFORE
 from ictcli.text import visible
 
 HUES = 8
@@ -61,9 +62,27 @@ def variant(look: Look) -> Cell:
     return Cell(look.label, (look.label,), f"var(--v{look.slot})")
 
 
-def looks(variants: Sequence[dict[str, Any]], before: str) -> tuple[Looks, list[tuple[str, str]]]:
+def method_table(
+    name: str,
+    caption: str,
+    looks: Looks,
+    columns: Sequence[Column[Row]],
+    rows: Mapping[str, Row],
+    note: str = "",
+) -> ReportTable:
+    """A table with a row for each variant, which its first column names."""
+
+    def first(label: str) -> Cell:
+        return variant(looks[label])
+
+    cells = [[first(label), *(each.cell(row) for each in columns)] for label, row in rows.items()]
+    method = Column("method", first, ("method",), is_text=True)
+    return ReportTable(name, caption, [method, *columns], cells, note)
+
+
+def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, str]]]:
     """By label how each variant is drawn, the model before training included, and the CSS."""
-    methods = list(dict.fromkeys(str(variant["method"]) for variant in variants))
+    methods = list(dict.fromkeys(variant.method for variant in variants))
     hues = {name: place for place, name in enumerate(FIRST) if name in methods}
     free = [hue for hue in range(HUES) if hue not in hues.values()]
     for place, name in enumerate([name for name in methods if name not in hues]):
@@ -73,14 +92,14 @@ def looks(variants: Sequence[dict[str, Any]], before: str) -> tuple[Looks, list[
     seen: dict[str, int] = {}
     marks = list(MARKS)
     for slot, variant in enumerate(variants):
-        method = str(variant["method"])
+        method = variant.method
         rank = seen[method] = seen.get(method, -1) + 1
         mark = marks[(hues[method] + 3 * rank) % len(marks)]
-        look = Look(visible(variant["label"]), slot, mark, DASHES[rank % len(DASHES)])
-        found[variant["label"]] = look
+        look = Look(visible(variant.label), slot, mark, DASHES[rank % len(DASHES)])
+        found[variant.label] = look
         hue, depth = f"var(--m{hues[method]})", DEPTHS[rank % len(DEPTHS)]
         mixed = f"color-mix(in oklab, {hue} {depth}%, var(--ink))"
         css.append((f"--v{slot}", hue if depth == 100 else mixed))
-    found[before] = Look("before training", len(variants), "o", (1.5, 1.5))
+    found[BEFORE] = Look("before training", len(variants), "o", (1.5, 1.5))
     css.append((f"--v{len(variants)}", "var(--soft)"))
     return found, css

@@ -2,94 +2,103 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
+from ictcli.compare.comparison import Comparison, VariantRecord
 from ictcli.compare.report.document import (
     Block,
     Code,
     Column,
     Items,
     Section,
-    Table,
     Text,
-    mapping,
-    text_column,
+    report_table,
 )
 from ictcli.compare.report.numbers import (
     ABSENT,
+    column,
     counted,
     listed,
-    mixed,
-    number,
-    of,
     p_value,
     percent,
     setting,
     several_lines,
+    text_column,
+    whole,
     word,
 )
 from ictcli.compare.report.training import tunes_rate
 from ictcli.text import visible
 
-Result = dict[str, Any]
+METHOD_COLUMNS: list[Column[VariantRecord]] = [
+    text_column("label", lambda row: row.label),
+    text_column("method", lambda row: row.method),
+    text_column("tokens trained", lambda row: row.summary, "summary"),
+    text_column("source", lambda row: row.source),
+    text_column("settings", lambda row: " ".join(row.overrides) or ABSENT, "overrides"),
+    column("lr", lambda row: row.lr, setting),
+    column("runs", lambda row: row.runs, whole),
+    column("failed", lambda row: row.failed, whole),
+]
+ABOUT_COLUMNS: list[Column[tuple[str, object]]] = [
+    text_column("name", lambda row: row[0]),
+    text_column("value", lambda row: _with_commas(row[1])),
+]
 
 
-def paper(result: Result) -> Section:
-    title = "The paper's numbers"
-    found: Any = result["paper"]
-    if not found or not found["rows"]:
+def paper(comparison: Comparison) -> Section:
+    title, numbers = "The paper's numbers", comparison.paper
+    if not numbers:
         absent = "The paper has no numbers for this model and task, so none stand beside ours."
         return Section("paper", title, [Text(absent, "absent")])
-    names = list(dict.fromkeys(key for row in found["rows"] for key in row if key != "method"))
-    ours = mapping(result["estimates"])
-    columns = [
-        text_column("method"),
-        *(Column(visible(name), (f"paper {visible(name)}",)) for name in names),
-        *(Column(f"ours: {metric}, %", (f"ours {metric}",)) for metric in ours),
-    ]
-    rows = [
-        [
-            word(row.get("method", "")),
-            *(mixed(row.get(name)) for name in names),
-            *(
-                of(mapping(mine.get(row.get("method"))).get("value"), percent)
-                for mine in ours.values()
-            ),
-        ]
-        for row in found["rows"]
+    benchmarks = list(dict.fromkeys(key for row in numbers.rows for key in row if key != "method"))
+    columns: list[Column[Mapping[str, str]]] = [
+        text_column("method", lambda row: row["method"]),
+        *(_paper_column(name) for name in benchmarks),
+        *(_our_column(comparison, metric) for metric in comparison.estimates),
     ]
     caption = (
         "What the paper (arXiv 2606.19771) reports, beside what was measured here. It gives no "
         "variance."
     )
-    return Section(
-        "paper", title, [Table("paper", caption, columns, rows, visible(found.get("note") or ""))]
-    )
+    table = report_table("paper", caption, columns, numbers.rows, visible(numbers.note))
+    return Section("paper", title, [table])
 
 
-def failed(result: Result) -> Section:
-    found: Any = result["failed"] or []
-    if not found:
+def _paper_column(name: str) -> Column[Mapping[str, str]]:
+    shown = visible(name)
+    return Column(shown, lambda row: word(row.get(name, ABSENT)), (f"paper {shown}",))
+
+
+def _our_column(comparison: Comparison, metric: str) -> Column[Mapping[str, str]]:
+    def value(row: Mapping[str, str]) -> float | None:
+        estimate = comparison.estimates[metric].get(row["method"])
+        return estimate.value if estimate else None
+
+    return column(f"ours: {metric}, %", value, percent, f"ours {metric}")
+
+
+def failed(comparison: Comparison) -> Section:
+    lines = [visible(line) for line in comparison.failed]
+    if not lines:
         return Section("failed", "Failed runs", [Text("No run failed.", "absent")])
-    are = "is" if len(found) == 1 else "are"
-    told = f"{counted(len(found), 'run')} failed and {are} in no figure or table:"
+    are = "is" if len(lines) == 1 else "are"
+    heading = f"{counted(len(lines), 'run')} failed and {are} in no figure or table:"
     left = (
         "Differences are over the seeds that both methods finished; which runs fail may not be "
         "chance."
     )
-    lines = Items([visible(line) for line in found])
-    blocks: list[Block] = [Text(told), lines, Text(left, "note")]
+    blocks: list[Block] = [Text(heading), Items(lines), Text(left, "note")]
     return Section("failed", "Failed runs", blocks)
 
 
-def limits(result: Result) -> Section:
-    seeds, problems = len(result["seeds"]), result["problems"]
-    device = mapping(result["device"])
-    size = device.get("parameters")
-    model = visible(result["model"]) + (f" ({size:,} parameters)" if size else "")
+def limits(comparison: Comparison) -> Section:
+    seeds, problems = len(comparison.seeds), comparison.problems
+    size = comparison.device.get("parameters")
+    model = visible(comparison.model) + (f" ({size:,} parameters)" if size else "")
     items = [
-        f"One task ({visible(result['task'])}), one model ({model}), "
-        f"{counted(result['steps'], 'step')}: nothing here says what other tasks, larger models "
+        f"One task ({visible(comparison.task)}), one model ({model}), "
+        f"{counted(comparison.steps, 'step')}: nothing here says what other tasks, larger models "
         "or longer training would show."
     ]
     if seeds == 1:
@@ -103,15 +112,15 @@ def limits(result: Result) -> Section:
             f"for granted cannot give a p below {least}; the p after Holm takes the luck of runs "
             "to be about normal."
         )
-    every = [one for mine in mapping(result["differences"]).values() for one in mine.values()]
-    seen = [one["detectable"] for one in every if one["detectable"] is not None]
+    every = [each for rows in comparison.differences.values() for each in rows.values()]
+    seen = [each.detectable for each in every if each.detectable is not None]
     if seen:
         items.append(
             f"With {counted(problems, 'problem')} and these seeds, differences under "
             f"{percent(min(seen))} to {percent(max(seen))} points (by method and k) are likely to "
             "be missed. Undecided is not the same as equal."
         )
-    if not tunes_rate(result):
+    if not tunes_rate(comparison):
         items.append(
             "The learning rate was not chosen for each method: methods of different normalisation "
             "do not take steps of the same size at one."
@@ -128,60 +137,31 @@ def limits(result: Result) -> Section:
     return Section("limits", "What this cannot say", [Items(items)])
 
 
-def made(result: Result) -> Section:
+def made(comparison: Comparison) -> Section:
     """The methods, the command, the recipe and the versions."""
-    columns = [
-        text_column("label"),
-        text_column("method"),
-        text_column("tokens trained", "summary"),
-        text_column("source"),
-        text_column("settings", "overrides"),
-        Column("lr", ("lr",)),
-        Column("runs", ("runs",)),
-        Column("failed", ("failed",)),
-    ]
-    rows = [
-        [
-            word(one["label"]),
-            word(one["method"]),
-            word(one["summary"]),
-            word(one["source"]),
-            word(" ".join(one["overrides"]) or ABSENT),
-            of(one["lr"], setting),
-            number(one["runs"]),
-            number(one["failed"]),
-        ]
-        for one in result["variants"]
-    ]
+    device = {f"device: {key}": value for key, value in comparison.device.items() if value}
+    about = {**comparison.versions, **device}
+    methods = "The methods that were compared."
     blocks: list[Block] = [
-        Table("methods", "The methods that were compared.", columns, rows),
-        Code("The command", several_lines(result["command"])),
+        report_table("methods", methods, METHOD_COLUMNS, comparison.variants),
+        Code("The command", several_lines(comparison.command)),
+        report_table("versions", "Versions and device.", ABOUT_COLUMNS, about.items()),
+        Text(_seeds(comparison), "note"),
+        Code("The recipe of the first method", several_lines(comparison.recipe_toml)),
     ]
-    versions = {**mapping(result["versions"])}
-    device: Any = {
-        f"device: {key}": value for key, value in mapping(result["device"]).items() if value
-    }
-    about = [[word(name), word(_plain(value))] for name, value in {**versions, **device}.items()]
-    if about:
-        columns = [text_column("name"), text_column("value")]
-        blocks.append(Table("versions", "Versions and device.", columns, about))
-    blocks.append(Text(_seeds(result), "note"))
-    if result["recipe_toml"]:
-        blocks.append(Code("The recipe of the first method", several_lines(result["recipe_toml"])))
     return Section("made", "How this was made", blocks)
 
 
-def _seeds(result: Result) -> str:
-    seeds = ", ".join(map(str, result["seeds"]))
+def _seeds(comparison: Comparison) -> str:
+    seeds = ", ".join(map(str, comparison.seeds))
     short = [
-        f"{visible(one['label'])} finished {one['runs']} of {one['runs'] + one['failed']}"
-        for one in result["variants"]
-        if one["failed"]
+        f"{visible(each.label)} finished {each.runs} of {each.runs + each.failed}"
+        for each in comparison.variants
+        if each.failed
     ]
     ran = f"Not every method finished each: {listed(short)}." if short else ""
-    ran = ran or "Every method of the tables ran with each of them."
-    return f"Seeds: {seeds}. {ran}"
+    return f"Seeds: {seeds}. {ran or 'Every method of the tables ran with each of them.'}"
 
 
-def _plain(value: Any) -> str:
+def _with_commas(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

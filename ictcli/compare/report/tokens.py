@@ -2,189 +2,174 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
+from ictcli.compare.comparison import Comparison, Probe, TrainedTokens
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
-from ictcli.compare.report import mechanism as drawn
+from ictcli.compare.report import figures
 from ictcli.compare.report.document import (
     Block,
+    Cell,
     Column,
     Figure,
     Section,
-    Table,
     Text,
-    mapping,
-    text_column,
+    report_table,
 )
 from ictcli.compare.report.forks import forks
 from ictcli.compare.report.numbers import (
-    Cell,
+    bounded,
+    column,
+    count_range,
     counted,
-    counts_told,
-    figure,
     hundredths,
-    interval,
-    number,
-    of,
     percent,
     thousandths,
+    whole,
 )
-from ictcli.compare.report.palette import Looks, variant
+from ictcli.compare.report.palette import Looks, method_table
+from ictcli.compare.shared_rollouts import Places, UniquenessCurve
 
-Result = dict[str, Any]
-COMMON = "the same rollouts of the model before training for every method"
+SHARED = "the same rollouts of the model before training for every method"
+PlaceRow = tuple[Places, TrainedTokens]
+PLACE_COLUMNS: list[Column[PlaceRow]] = [
+    column("tokens kept", lambda row: row[0].tokens, whole, "tokens"),
+    column("R_H, %", lambda row: row[0].regime_high, percent, "regime_high"),
+    column("R_L, %", lambda row: row[0].regime_low, percent, "regime_low"),
+    column(
+        "R_H : R_L",
+        lambda row: row[0].regime_high / row[0].regime_low if row[0].regime_low else None,
+        name="regime_high / regime_low",
+    ),
+    column("p > 0.99, %", lambda row: row[0].sure, percent, "sure"),
+    Column(
+        "high : low entropy",
+        lambda row: _ratio(row[1]),
+        ("high : low", "high : low lowest", "high : low highest"),
+    ),
+    column(
+        "first tenth, %",
+        lambda row: sum(row[0].position[: len(row[0].position) // 10 or 1]),
+        percent,
+        "position first tenth",
+    ),
+    column(
+        "top tenth of entropy, %",
+        lambda row: sum(row[0].entropy[-(len(row[0].entropy) // 10 or 1) :]),
+        percent,
+        "entropy top tenth",
+    ),
+]
+PROBE_COLUMNS: list[Column[Probe]] = [
+    column("runs", lambda probe: probe.runs, whole),
+    column("probed steps", lambda probe: len(probe.step), whole),
+    column("mean r", lambda probe: _mean(probe.pearson), thousandths, "mean pearson"),
+    column("lowest r", lambda probe: min(probe.pearson_low), thousandths, "lowest pearson"),
+    column("mean error", lambda probe: _mean(probe.error)),
+    column("highest error", lambda probe: max(probe.error_high)),
+]
+UNIQUENESS_COLUMNS: list[Column[UniquenessCurve]] = [
+    column("tokens with u = 0, %", lambda curve: curve.zero, percent, "zero"),
+    column("elbow at, % of tokens", lambda curve: curve.elbow.share, percent, "elbow share"),
+    column("u there", lambda curve: curve.elbow.value, name="elbow value"),
+    column("highest u", lambda curve: curve.value[0], name="highest"),
+]
 
 
-def mechanism(result: Result, looks: Looks) -> Section:
+def mechanism(comparison: Comparison, looks: Looks) -> Section:
     blocks = [
-        *_places(result, looks),
-        *_overlap(result, looks),
-        *forks(result, looks),
-        *_uniqueness(result),
-        *_probe(result, looks),
+        *_places(comparison, looks),
+        *_overlap(comparison, looks),
+        *forks(comparison, looks),
+        *_uniqueness(comparison),
+        *_probe(comparison, looks),
     ]
     return Section("mechanism", "Which tokens are chosen", blocks)
 
 
-def _places(result: Result, looks: Looks) -> list[Block]:
-    found: dict[str, Any] = {
-        label: one for label, one in mapping(result["places"]).items() if one and one["tokens"]
-    }
-    if not found:
-        return [Text("Where the kept tokens lie was not recorded.", "absent")]
-    bins = len(next(iter(found.values()))["position"])
-    total = max(one["tokens"] for one in found.values())
+def _places(comparison: Comparison, looks: Looks) -> list[Block]:
+    places = {label: each for label, each in comparison.places.items() if each.tokens}
+    if not places:
+        return [Text("No method kept a token of the shared rollouts.", "absent")]
+    one = next(iter(places.values()))
+    bins = len(one.position)
     caption = (
         f"Where the kept tokens lie: in {bins} equal parts of the response, in {bins} equal parts "
         "of all tokens ordered by entropy, and in the two regimes. R_H, a token likelier than the "
         "purity: raising it lowers the entropy; R_L, a less likely one: raising it raises the "
         "entropy; the gap between is of tokens as likely as the purity. The dotted line "
-        f"({100 / bins:g} %) is what an even choice would show. From {COMMON}, "
-        f"one batch of one seed; the method that keeps most keeps {total:,} tokens."
+        f"({100 / bins:g} %) is what an even choice would show. From {SHARED}, one batch of one "
+        "seed; the method that keeps most keeps "
+        f"{max(each.tokens for each in places.values()):,} tokens."
     )
+    position = {label: each.position for label, each in places.items()}
+    entropy = {label: each.entropy for label, each in places.items()}
+    quantile = "entropy quantile of all tokens, %"
     panels = [
-        drawn.places("position", "place in the response, %", found, looks),
-        drawn.places("entropy", "entropy quantile of all tokens, %", found, looks),
-        drawn.regimes(found, looks),
+        figures.shares("by position", "place in the response, %", position, bins, looks),
+        figures.shares("by entropy", quantile, entropy, bins, looks),
+        figures.regimes(places, looks),
     ]
-    rated = any(mapping(one.get("high_low")).get("mean") is not None for one in found.values())
-    sure = all("sure" in one for one in found.values())
-    columns = [
-        text_column("method"),
-        Column("tokens kept", ("tokens",)),
-        Column("R_H, %", ("regime_high",)),
-        Column("R_L, %", ("regime_low",)),
-        Column("R_H : R_L", ("regime_high / regime_low",)),
-        *([Column("p > 0.99, %", ("sure",))] if sure else []),
-        *([_RATIO] if rated else []),
-        Column("first tenth, %", ("position first tenth",)),
-        Column("top tenth of entropy, %", ("entropy top tenth",)),
+    note = (
+        "p > 0.99: kept tokens to which the model gave more than that; "
+        f"of all tokens {percent(one.sure_all)} % are. "
+        "High : low entropy is of training, not of this batch: kept tokens above the median H1 "
+        "of their step for each kept one that is not, the mean over runs and below it the "
+        "smallest to the largest run. The paper gives 1.03 and 0.99, by a threshold that it "
+        "does not name."
+    )
+    rows = {label: (each, comparison.training[label]) for label, each in places.items()}
+    caption_below = f"Where the kept tokens lie, of {SHARED}."
+    return [
+        Figure("places", caption, panels, [looks[label].key() for label in places]),
+        method_table("places", caption_below, looks, PLACE_COLUMNS, rows, note),
     ]
-    rows: list[list[Cell]] = []
-    for label, one in found.items():
-        high, low = one["regime_high"], one["regime_low"]
-        tenth = len(one["position"]) // 10 or 1
-        rows.append(
-            [
-                variant(looks[label]),
-                number(one["tokens"]),
-                of(high, percent),
-                of(low, percent),
-                of(high / low if low else None),
-                *([of(one["sure"], percent)] if sure else []),
-                *([_ratio(mapping(one.get("high_low")))] if rated else []),
-                of(sum(one["position"][:tenth]), percent),
-                of(sum(one["entropy"][-tenth:]), percent),
-            ]
-        )
-    note = ""
-    if sure:
-        of_all = next(iter(found.values()))["sure_all"]
-        note = (
-            "p > 0.99: kept tokens to which the model gave more than that; "
-            f"of all tokens {percent(of_all)} % are. "
-        )
-    if rated:
-        note += (
-            "High : low entropy is of training, not of this batch: kept tokens above the median H1 "
-            "of their step for each kept one that is not, the mean over runs and below it the "
-            "smallest to the largest run. The paper gives 1.03 and 0.99, by a threshold that it "
-            "does not name."
-        )
-    told = f"Where the kept tokens lie, of {COMMON}."
-    table = Table("places", told, columns, rows, note)
-    return [Figure("places", caption, panels, [looks[label].key() for label in found]), table]
 
 
-_RATIO = Column("high : low entropy", ("high : low", "high : low lowest", "high : low highest"))
+def _ratio(trained: TrainedTokens) -> Cell:
+    """Kept tokens of high entropy for each of low entropy, and the range over seeds."""
+    seeds = [ratio for ratio in trained.high_low_per_seed if ratio is not None]
+    return bounded(trained.high_low_ratio, min(seeds, default=None), max(seeds, default=None))
 
 
-def _ratio(found: dict[str, Any]) -> Cell:
-    """The ratio of kept tokens of high to those of low entropy, and its range over seeds."""
-    mean = found.get("mean")
-    seeds = _known(found.get("per_seed") or [])
-    low, high = min(seeds, default=None), max(seeds, default=None)
-    under = interval(low, high, figure).text if len(seeds) > 1 else ""
-    return replace(of(mean), values=(mean, low, high), under=under)
-
-
-def _overlap(result: Result, looks: Looks) -> list[Block]:
-    found: Any = result["overlap"]
-    if not found or len(found["labels"]) < 2:
+def _overlap(comparison: Comparison, looks: Looks) -> list[Block]:
+    labels, jaccard = comparison.overlap.labels, comparison.overlap.jaccard
+    if len(labels) < 2:
         return [Text("One method alone has no overlap with another.", "absent")]
-    labels, jaccard = found["labels"], found["jaccard"]
     caption = (
         "Overlap of the choices: tokens that both methods keep, of all that either keeps "
         "(Jaccard's index; 1 is the same choice, 0 none in common). "
-        f"From {COMMON}, {counted(len(labels), 'method')}."
+        f"From {SHARED}, {counted(len(labels), 'method')}."
     )
-    columns = [
-        text_column("method"),
-        *(Column(looks[one].label, (looks[one].label,)) for one in labels),
-    ]
-    rows = [
-        [variant(looks[label]), *(of(value, hundredths) for value in row)]
-        for label, row in zip(labels, jaccard, strict=True)
-    ]
+    columns = [_overlap_column(looks[label].label, place) for place, label in enumerate(labels)]
+    rows = dict(zip(labels, jaccard, strict=True))
+    caption_below = f"Jaccard's index of the choices, from {SHARED}."
     return [
-        Figure("overlap", caption, [drawn.overlap(labels, jaccard, looks)]),
-        Table("overlap", f"Jaccard's index of the choices, from {COMMON}.", columns, rows),
+        Figure("overlap", caption, [figures.overlap(labels, jaccard, looks)]),
+        method_table("overlap", caption_below, looks, columns, rows),
     ]
 
 
-def _uniqueness(result: Result) -> list[Block]:
-    found: Any = result["uniqueness"]
-    if not found or not found["value"]:
-        return [Text("Uniqueness was not recorded, so there is no sorted curve.", "absent")]
+def _overlap_column(label: str, place: int) -> Column[Sequence[float]]:
+    return column(label, lambda row: row[place], hundredths)
+
+
+def _uniqueness(comparison: Comparison) -> list[Block]:
+    curve = comparison.uniqueness
     caption = (
         "Uniqueness u of all tokens, the highest first. The elbow is the point farthest below the "
-        f"straight line between the ends. From {COMMON}, one batch of one seed."
+        f"straight line between the ends. From {SHARED}, one batch of one seed."
     )
-    elbow = found.get("elbow") or {"share": None, "value": None}
-    columns = [
-        Column("tokens with u = 0, %", ("zero",)),
-        Column("elbow at, % of tokens", ("elbow share",)),
-        Column("u there", ("elbow value",)),
-        Column("highest u", ("highest",)),
-    ]
-    row = [
-        of(found["zero"], percent),
-        of(elbow["share"], percent),
-        of(elbow["value"]),
-        of(found["value"][0]),
-    ]
+    caption_below = f"The curve of uniqueness, from {SHARED}."
     return [
-        Figure("uniqueness", caption, [drawn.uniqueness(found)]),
-        Table("uniqueness", f"The curve of uniqueness, from {COMMON}.", columns, [row]),
+        Figure("uniqueness", caption, [figures.uniqueness(curve)]),
+        report_table("uniqueness", caption_below, UNIQUENESS_COLUMNS, [curve]),
     ]
 
 
-def _probe(result: Result, looks: Looks) -> list[Block]:
-    found: dict[str, Any] = {
-        label: one for label, one in mapping(result["probe"]).items() if one and one["step"]
-    }
-    if not found:
+def _probe(comparison: Comparison, looks: Looks) -> list[Block]:
+    probes = {label: probe for label, probe in comparison.probe.items() if probe.step}
+    if not probes:
         absent = (
             "The change of entropy was not measured around optimiser steps (the probe was off), so "
             "the theory's prediction of it is not tested here."
@@ -195,46 +180,23 @@ def _probe(result: Result, looks: Looks) -> list[Block]:
         "Predicted against measured change of H2 at kept positions, around an optimiser step: "
         "Pearson's r and the mean absolute error at each probed step. The dashed lines are what "
         f"the paper claims ({claimed}). Lines are means over the runs of each method "
-        f"({counts_told([one['runs'] for one in found.values()])}), bands run from the smallest to "
-        "the largest of them; "
-        f"{counted(max(len(one['step']) for one in found.values()), 'probed step')} at most."
+        f"({count_range([probe.runs for probe in probes.values()])}), bands run from the smallest "
+        "to the largest of them; "
+        f"{counted(max(len(probe.step) for probe in probes.values()), 'probed step')} at most."
     )
     panels = [
-        drawn.probe("pearson", "Pearson's r", found, looks, PEARSON_ABOVE),
-        drawn.probe("error", "mean absolute error", found, looks, ERROR_BELOW),
+        figures.probe("pearson", "Pearson's r", probes, looks, PEARSON_ABOVE),
+        figures.probe("error", "mean absolute error", probes, looks, ERROR_BELOW),
     ]
-    columns = [
-        text_column("method"),
-        Column("runs", ("runs",)),
-        Column("probed steps", ("probed steps",)),
-        Column("mean r", ("mean pearson",)),
-        Column("lowest r", ("lowest pearson",)),
-        Column("mean error", ("mean error",)),
-        Column("highest error", ("highest error",)),
-    ]
-    rows: list[list[Cell]] = []
-    for label, one in found.items():
-        pearson, error = one["pearson"], one["error"]
-        rows.append(
-            [
-                variant(looks[label]),
-                number(one["runs"]),
-                number(len(one["step"])),
-                of(sum(pearson) / len(pearson), thousandths),
-                of(min(one["pearson_low"]), thousandths),
-                of(sum(error) / len(error), figure),
-                of(max(one["error_high"]), figure),
-            ]
-        )
-    table = Table(
-        "probe",
+    caption_below = (
         "Predicted against measured dH2: means over runs and steps, and the lowest r and the "
-        f"highest error of any probe of any run; the paper claims {claimed}.",
-        columns,
-        rows,
+        f"highest error of any probe of any run; the paper claims {claimed}."
     )
-    return [Figure("probe", caption, panels, [looks[label].key() for label in found]), table]
+    return [
+        Figure("probe", caption, panels, [looks[label].key() for label in probes]),
+        method_table("probe", caption_below, looks, PROBE_COLUMNS, probes),
+    ]
 
 
-def _known(values: list[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

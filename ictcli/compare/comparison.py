@@ -1,0 +1,134 @@
+"""comparison.json, typed: everything that a comparison found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from ictcli.compare.claims import Claim
+from ictcli.compare.forks import ForkComparison
+from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
+from ictcli.compare.statistics import Estimate, PairedDifference
+
+FORMAT = 3
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class VariantRecord(Part):
+    """A variant and how its runs went."""
+
+    label: str
+    method: str
+    source: str
+    summary: str
+    overrides: Sequence[str]
+    lr: float
+    swept: Mapping[str, str] = {}
+    tuned: Mapping[str, Mapping[str, float]] | None = None
+    """pass@k on the tuning problems by override; None without tuning."""
+    tuned_key: str | None = None
+    chosen: str | None = None
+    """The override that tuning chose."""
+    runs: int
+    failed: int
+
+
+class Curve(Part):
+    """A metric over training: its mean, smallest and largest over the seeds at each step."""
+
+    step: Sequence[int]
+    mean: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+class Probe(Part):
+    """Predicted against measured dH2 at each step that all `runs` probed: Pearson's r and the mean
+    absolute error, with the mean, the smallest and the largest over the runs."""
+
+    step: Sequence[int]
+    runs: int
+    pearson: Sequence[float]
+    pearson_low: Sequence[float]
+    pearson_high: Sequence[float]
+    error: Sequence[float]
+    error_low: Sequence[float]
+    error_high: Sequence[float]
+
+
+class Cost(Part):
+    """Means over steps and runs; sampling and update without each run's first step."""
+
+    seconds_per_step: float
+    sample_s: float
+    update_s: float
+    peak_bytes: int | None
+    """The most of any run."""
+
+
+class TrainedTokens(Part):
+    """Which tokens the runs of a variant trained: means over the runs, after any dense warm-up."""
+
+    tokens_kept_share: float
+    """Of all steps, the dense warm-up included."""
+    kept_prob: float | None = None
+    regime_high: float | None = None
+    fork_recall: float | None = None
+    fork_precision: float | None = None
+    high_low_ratio: float | None = None
+    """Kept tokens of high entropy for each of low entropy; None where none of low entropy was
+    kept, as entropy20 does."""
+    high_low_per_seed: Sequence[float | None] = ()
+
+
+class PaperTable(Part):
+    """The paper's numbers for this model; a row has the method and a text for each benchmark."""
+
+    note: str
+    rows: Sequence[Mapping[str, str]]
+
+
+class Comparison(Part):
+    """Mappings are by metric, then by the label of the variant."""
+
+    format: int = FORMAT
+    command: str
+    recipe: str
+    recipe_toml: str
+    overrides: Sequence[str]
+    task: str
+    model: str
+    versions: Mapping[str, str]
+    device: Mapping[str, JsonValue]
+    seeds: Sequence[int]
+    steps: int
+    problems: int
+    n: int
+    """Samples a problem."""
+    ks: Sequence[int]
+    baseline: str
+    baseline_asked: str = ""
+    swept: Sequence[str] = ()
+    tuned_key: str | None = None
+    variants: Sequence[VariantRecord]
+    estimates: Mapping[str, Mapping[str, Estimate]]
+    differences: Mapping[str, Mapping[str, PairedDifference]]
+    """From the baseline."""
+    claims: Sequence[Claim]
+    passk: Mapping[str, Mapping[int, float]]
+    """By variant and k."""
+    curves: Mapping[str, Mapping[str, Curve]]
+    probe: Mapping[str, Probe]
+    places: Mapping[str, Places]
+    training: Mapping[str, TrainedTokens]
+    overlap: Overlap
+    forks: Sequence[ForkComparison]
+    uniqueness: UniquenessCurve
+    cost: Mapping[str, Cost]
+    paper: PaperTable | None = None
+    failed: Sequence[str] = ()
+    notes: Sequence[str] = ()

@@ -1,0 +1,82 @@
+"""The paper's claims with their verdicts, by family of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ictcli.compare.claims import Claim, JudgedDifference
+from ictcli.compare.comparison import Comparison
+from ictcli.compare.crossed import LEVEL
+from ictcli.compare.report.document import Block, Claims, Section, Text
+from ictcli.compare.report.numbers import listed, p_value, sentence
+from ictcli.text import visible
+
+VERDICTS = ("supported", "contradicted", "undecided")
+FAMILIES = {
+    "main": "Main family: ict against grpo and random tokens, and what it gains",
+    "second": "Second family: ict against the other methods and larger shares",
+    "fork": "Fork family: unique tokens and forks, while training, each method at its own share",
+    None: "Judged seed by seed against bounds, without a p",
+}
+"""The families of `ictcli.compare.claims`, and the claims without a test."""
+MARK = " \u2020"
+"""After the name of a verdict that the permutation test alone could not support."""
+
+
+def verdicts(comparison: Comparison) -> Section:
+    blocks: list[Block] = [Text(visible(note), "absent") for note in comparison.notes]
+    claims = comparison.claims
+    if not claims:
+        none = "No claim is judged: none of the methods it takes was run to its end."
+        return Section("verdicts", "Verdicts", [*blocks, Text(none, "absent")])
+    meaning = (
+        "Supported: the difference has the sign that the paper gives it and is told from 0 at 5 % "
+        "after Holm's correction, or every seed is within the bounds named. Contradicted: it is "
+        "told, and is the other way. Undecided: neither; that is no evidence that there is no "
+        "difference."
+    )
+    for family, title in FAMILIES.items():
+        members = [claim for claim in claims if _family(claim) == family]
+        if members:
+            shown = [
+                (
+                    claim.verdict,
+                    visible(claim.name) + MARK * bool(_rests_on_normality(claim)),
+                    sentence(claim.sentence),
+                )
+                for claim in members
+            ]
+            blocks += [Text(_with_tests(title, members), "family"), Claims(shown)]
+    blocks.append(Text(meaning, "note"))
+    floors = sorted({floor for claim in claims if (floor := _rests_on_normality(claim))})
+    if floors:
+        least = listed([p_value(floor) for floor in floors])
+        marked = (
+            f"{MARK.strip()} marks a verdict that rests on the luck of runs being about normal: "
+            f"the exact permutation test, which does not, cannot go below p = {least} with so few "
+            "seeds, so it alone could support none of those."
+        )
+        blocks.append(Text(marked, "note"))
+    return Section("verdicts", "Verdicts", blocks)
+
+
+def _rests_on_normality(claim: Claim) -> float | None:
+    """The least p of the permutation test, where a verdict was reached that this test of so many
+    seeds never could."""
+    numbers = claim.numbers
+    if claim.verdict == "undecided" or not isinstance(numbers, JudgedDifference):
+        return None
+    return numbers.p_swap_least if numbers.p_swap_least > LEVEL else None
+
+
+def _family(claim: Claim) -> str | None:
+    return claim.numbers.family if isinstance(claim.numbers, JudgedDifference) else None
+
+
+def _with_tests(title: str, claims: Sequence[Claim]) -> str:
+    """The title of a family, with how many tests it is corrected over."""
+    numbers = claims[0].numbers
+    if not isinstance(numbers, JudgedDifference) or not numbers.tests:
+        return title
+    many = f"{numbers.tests} tests corrected together" if numbers.tests > 1 else "one test"
+    return f"{title} ({many})"
