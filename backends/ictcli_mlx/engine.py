@@ -24,12 +24,12 @@ from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSet
 from ictcli.seeds import uniforms
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
-from . import adapter, sample
+from . import adapter, merged, sample
+from .device import choose_device
 from .files import flat, number, read_about, read_arrays, write_arrays
 from .launch import launched
 from .memory import Memory, ran_out
 from .model import (
-    choose_device,
     find_heads,
     is_quantised,
     load,
@@ -158,7 +158,7 @@ class MlxEngine:
         def work() -> Rollouts:
             return in_passes(prompts, group, self.budget.rows, numbers, decode, mixed=mixed)
 
-        with adapter.fused(self.model, packed=True) if exact else contextlib.nullcontext():
+        with merged.fused(self.model, packed=True) if exact else contextlib.nullcontext():
             return self.budget.decoding(group, len(numbers), work)
 
     def _mixed(self, prompts: Sequence[Sequence[int]]) -> bool:
@@ -261,7 +261,7 @@ class MlxEngine:
         if not packed:
             config.pop("quantization", None)
             config.pop("quantization_config", None)
-        with adapter.fused(self.model, packed=packed):
+        with merged.fused(self.model, packed=packed):
             save_model(folder, self.model)
         restore_layout(folder, like=self.loaded.folder)
         save_config(config, folder / "config.json")

@@ -22,7 +22,7 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from ictcli.engine.models import Source, loading, rope_settings, stop_ids
-from ictcli.errors import EngineMissingError, UserError
+from ictcli.errors import UserError
 from ictcli.recipe.settings import EngineSettings
 
 from .files import flat, read_arrays, write_arrays
@@ -69,25 +69,6 @@ class Loaded:
     def stop_ids(self) -> tuple[int, ...]:
         """Ids that end a response (`ictcli.engine.models.stop_ids`)."""
         return stop_ids(self.tokenizer, self.config.get("eos_token_id"))
-
-
-def choose_device(name: str) -> mx.Device:
-    """Make the device MLX's default. `auto`: the GPU (Metal), else the CPU."""
-    has_gpu = mx.is_available(mx.Device(mx.gpu))
-    if name == "auto":
-        kind = mx.gpu if has_gpu else mx.cpu
-    elif name == "cpu":
-        kind = mx.cpu
-    elif name in ("gpu", "mps") and has_gpu:
-        kind = mx.gpu
-    else:
-        reason = "this machine has none" if name in ("gpu", "mps") else "MLX has cpu and gpu"
-        raise EngineMissingError(
-            f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
-        )
-    device = mx.Device(kind)
-    mx.set_default_device(device)
-    return device
 
 
 def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:

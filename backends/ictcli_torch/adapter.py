@@ -1,4 +1,4 @@
-"""Low-rank adapters by peft: put on, read, written, taken off."""
+"""Low-rank adapters by peft: put on, read, taken off, written."""
 
 from __future__ import annotations
 
