@@ -174,7 +174,7 @@ def text(row: Row, *names: str, key: str = "") -> str:
                 f"{row.where} has a {name} that is {kind_of(value)}, not text.",
                 "each row needs one, as text",
             )
-    other = f"; columns.{key}=NAME names another (ictcli eval: --columns {key}=NAME)" if key else ""
+    other = f"; columns.{key}=NAME names another" if key else ""
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",
         f"each row needs one, as text; it has {', '.join(row.filled) or 'nothing'}{other}",

@@ -62,7 +62,7 @@ def test_example_of_grading_prints_what_it_should(tmp_path: Path) -> None:
 def test_example_of_a_benchmark_evaluates(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(EXAMPLES["sums.py"])
     options = ("--bench", "sums", "--n", "4", "--k", "1,4", "--json")
-    done = run(tmp_path, "eval", "builtin:chain", "--plugin", "sums.py", *options)
+    done = run(tmp_path, "eval", "builtin:chain", "plugins=sums.py", *options)
     assert '"problems": 10' in done.stdout
 
 

@@ -38,12 +38,8 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
 
 def process_options(command: Command) -> Command:
     """Give a command the three; it is called with `threads` alone, the others are in force."""
-    return THREADS(nice_and_awake(command))
 
-
-def nice_and_awake(command: Command) -> Command:
-    """The same for a command that has `--threads` already."""
-
+    @THREADS
     @NICE
     @AWAKE
     @functools.wraps(command)

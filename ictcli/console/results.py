@@ -7,7 +7,6 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -15,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from ictcli.console.plain import narrate
 from ictcli.console.table import stdout_width, table
 from ictcli.evaluation import tables
+from ictcli.evaluation.results import Result
 from ictcli.text import duration
 
 EVERY = 30.0
@@ -45,45 +45,46 @@ class EvalProgress:
         self._bar.stop()
 
     def of(self, name: str, problems: int) -> Callable[[int, int], None]:
-        """A callback for one benchmark of so many problems, told how many of how many are done,
-        first at the start."""
+        """A callback for one benchmark, called with the problems done and all, first at the
+        start."""
         task = self._bar.add_task(name, total=problems, left="-")
-        begun: tuple[int, float] | None = None
-        said = time.perf_counter()
+        start: tuple[int, float] | None = None
+        last_line = time.perf_counter()
 
-        def tell(done: int, total: int) -> None:
-            nonlocal begun, said
+        def update(done: int, total: int) -> None:
+            nonlocal start, last_line
             now = time.perf_counter()
-            begun = begun or (done, now)  # what was done before took no time of this sitting
-            fresh, left = done - begun[0], "-"
+            start = start or (done, now)  # what was done earlier took no time of this process
+            fresh, left = done - start[0], "-"
             if fresh:
-                left = duration((now - begun[1]) / fresh * (total - done))
+                left = duration((now - start[1]) / fresh * (total - done))
             self._bar.update(task, completed=done, total=total, left=left)
-            if not self._live and now - said >= EVERY and done < total:
+            if not self._live and now - last_line >= EVERY and done < total:
                 narrate(f"{name}: {done}/{total} problems, {left} left")
-                said = now
+                last_line = now
 
-        return tell
+        return update
 
 
 def evaluations(
-    found: Sequence[dict[str, Any]], folder: Path, *, as_json: bool, as_markdown: bool = False
+    results: Sequence[Result], folder: Path, *, as_json: bool, as_markdown: bool = False
 ) -> None:
     """Evaluations as JSON, as Markdown, or as tables that fit the terminal."""
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        records = [result.model_dump(mode="json") for result in results]
+        print(json.dumps(records, indent=2, ensure_ascii=False))
         return
     if as_markdown:
-        print(tables.markdown(found), end="")
+        print(tables.markdown(results), end="")
         return
-    grids = tables.fitting(found, stdout_width())
-    if (differs := tables.differences(found)) is not None:
-        grids.append(differs)
+    grids = tables.fitting(results, stdout_width())
+    if (differences := tables.differences(results)) is not None:
+        grids.append(differences)
     for number, grid in enumerate(grids):
         if number:
             print(flush=True)
         table(grid.columns, grid.rows, least=grid.width)
     err = Console(stderr=True)
-    told = tables.caption(found)
-    narrate("\n" + (textwrap.fill(told, err.width) if err.is_terminal else told))
+    caption = tables.caption(results)
+    narrate("\n" + (textwrap.fill(caption, err.width) if err.is_terminal else caption))
     narrate(f"samples: {folder}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 
 from ictcli.engine import Engine
 from ictcli.evaluation import samples as files
@@ -24,7 +25,7 @@ ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
 
 FAILURES = 10
-"""Ways in which a verifier fails that are told."""
+"""Ways in which a verifier fails that are shown."""
 
 
 def chunk_of(n: int) -> int:
@@ -50,31 +51,31 @@ def evaluate(
     shown: bool = False,
     say: Callable[[str], None] = lambda text: None,
     timed: Callable[[int, float], None] = lambda first, seconds: None,
-    earlier: Sequence[tuple[int, float]] = (),
+    earlier: Mapping[int, float] = MappingProxyType({}),
 ) -> Evaluation:
     """pass@k for each k in `ks` and maj@n over `problems`, n samples each.
 
     `samples` takes them as JSONL, synced behind every `chunk` problems; with `resume` those that
-    it holds already are kept. `shown`: also what is private. `say` is told of each new way in which
+    it holds already are kept. `shown`: also what is private. `say` gets each new way in which
     the verifier fails, `timed` the first problem and the seconds of each chunk; `earlier` are those
-    of the sittings before. Raises RunFailedError where a sample or its verdict is missing, and
+    of chunks sampled before. Raises RunFailedError where a sample or its verdict is missing, and
     UserError where `samples` was changed.
     """
-    started, written = time.perf_counter(), 0.0
+    started = time.perf_counter()
     ids = prompts.encode(engine, problems, domain, settings, sampling.max_tokens)
-    found: list[Sample] = []
+    taken: list[Sample] = []
     failures: set[str] = set()
     private = domain.private and not shown
     if samples is not None:
         if resume:
-            found = files.recover(samples, problems, n, chunk, private=private)
+            taken = files.recover(samples, problems, n, chunk, private=private)
         else:
             files.start(samples)
-    begun = len(found) // n
-    written = sum(dict(earlier).get(first, 0.0) for first in range(0, begun, chunk))
+    done = len(taken) // n
+    before = sum(earlier.get(first, 0.0) for first in range(0, done, chunk))
     if resume:
-        progress(begun, len(problems))
-    for first in range(begun, len(problems), chunk):
+        progress(done, len(problems))
+    for first in range(done, len(problems), chunk):
         at = time.perf_counter()
         part = problems[first : first + chunk]
         seed_here = seed_of(seed, "evaluate", name, first)
@@ -86,14 +87,14 @@ def evaluate(
             failures.add(reason)
             say(f"{name}: {reason}")
         lines = files.make_samples(name, part, n, rollouts, texts, verdicts, private=private)
-        found.extend(files.sample_of(line) for line in lines)
+        taken.extend(files.sample_of(line) for line in lines)
         timed(first, time.perf_counter() - at)  # first: a chunk that is kept has its seconds
         if samples is not None:
             files.append(samples, lines)
         progress(min(first + chunk, len(problems)), len(problems))
-    about = SampleSettings(**asdict(sampling), prompt=settings, seed=seed)
-    seconds = time.perf_counter() - started + written
-    return score(name, found, len(problems), domain, about, n=n, ks=ks, seconds=seconds)
+    about = SampleSettings(**asdict(sampling), prompt=settings.model_dump(mode="json"), seed=seed)
+    seconds = time.perf_counter() - started + before
+    return score(name, taken, len(problems), domain, about, n=n, ks=ks, seconds=seconds)
 
 
 def score(

@@ -6,7 +6,7 @@
 | BENCH.jsonl | one line a sample, n a problem, in the order of the problems |
 | MODEL/BENCH.jsonl | the same, where there are several models |
 | timings.jsonl | seconds of each chunk of problems |
-| results.json, results.md | what was found; see `ictcli.evaluation.report` |
+| results.json, results.md | the figures; see `ictcli.evaluation.results` |
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, cast
 
 from filelock import FileLock, Timeout
+from pydantic import JsonValue
 
 from ictcli.errors import RunFailedError, UserError
-from ictcli.evaluation.identity import difference_of
+from ictcli.evaluation.provenance import Provenance, difference_of
 from ictcli.files import is_leftover, write_json
 
 SETTINGS = "settings.json"
@@ -36,7 +36,7 @@ def opened(
     out: Path | None,
     base: Path,
     name: str,
-    settings: dict[str, Any],
+    provenance: Provenance,
     *,
     resume: bool,
     say: Callable[[str], None],
@@ -44,6 +44,7 @@ def opened(
     """The folder of an evaluation, locked, and whether one is resumed there: `out`, or base/name
     with a number behind it where that is taken; with `resume` `out`, or the newest folder in `base`
     with these settings. UserError where `out` holds anything else, which is left as it is."""
+    settings: dict[str, JsonValue] = provenance.model_dump(mode="json")
     if out is None and resume:
         out = _newest(base, name, settings, say)
     with _faults(out or base):
@@ -71,7 +72,7 @@ def opened(
 def check(out: Path) -> None:
     """UserError where a folder is no place for an evaluation; nothing is written."""
     with _faults(out):
-        _begun(out)
+        _recorded(out)
 
 
 @contextlib.contextmanager
@@ -92,10 +93,10 @@ def _faults(folder: Path) -> Generator[None]:
         ) from error
 
 
-def _take(folder: Path, settings: dict[str, Any], *, resume: bool) -> bool:
+def _take(folder: Path, settings: dict[str, JsonValue], *, resume: bool) -> bool:
     """Hold the folder's settings against these, or write them into an empty folder; gives whether
     there were any."""
-    before = _begun(folder)
+    before = _recorded(folder)
     if before is None:
         write_json(folder / SETTINGS, settings)
         return False
@@ -112,19 +113,19 @@ def _take(folder: Path, settings: dict[str, Any], *, resume: bool) -> bool:
     return True
 
 
-def _begun(folder: Path) -> dict[str, Any] | None:
+def _recorded(folder: Path) -> dict[str, JsonValue] | None:
     """The settings of the evaluation in a folder; None where it is missing or empty. UserError
     where it holds anything else."""
     if not folder.exists():
         return None
     hint = "--out OTHER takes another folder: a new one, an empty one, or an evaluation's"
     if (folder / SETTINGS).exists():
-        found = read(folder)
-        if found is None:
+        settings = read(folder)
+        if settings is None:
             raise UserError(
                 f"{folder / SETTINGS} cannot be read: it is no JSON of an evaluation.", hint
             )
-        return found
+        return settings
     others = [path.name for path in folder.iterdir() if not _is_trace(path)]
     if others:
         raise UserError(
@@ -153,38 +154,36 @@ def _sweep(folder: Path) -> None:
 
 
 def _newest(
-    base: Path, name: str, settings: dict[str, Any], say: Callable[[str], None]
+    base: Path, name: str, settings: dict[str, JsonValue], say: Callable[[str], None]
 ) -> Path | None:
     """The newest folder with these settings. Where there is none, `say` so."""
     files = [path for path in base.glob(f"*/{SETTINGS}") if path.is_file()]
     files.sort(key=lambda file: _number(file.parent.name, name), reverse=True)
-    differs: str | None = None
+    reason: str | None = None
     for file in files:
-        found = difference_of(read(file.parent) or {}, settings)
-        if found is None:
+        differs = difference_of(read(file.parent) or {}, settings)
+        if differs is None:
             return file.parent
-        if differs is None and file.parent.name.startswith(name):
-            differs = f"note: {file.parent} is not resumed: it has {found}"
-    say(differs or f"note: nothing to resume in {base}; a new evaluation begins")
+        if reason is None and file.parent.name.startswith(name):
+            reason = f"note: {file.parent} is not resumed: it has {differs}"
+    say(reason or f"note: nothing to resume in {base}; a new evaluation begins")
     return None
 
 
 def _number(folder: str, name: str) -> int:
     """The number that `_make` gave a folder: no clock says what is newer; 0 where it has another
     name."""
-    found = re.fullmatch(re.escape(name) + r"(?:-(\d+))?", folder)
-    return int(found[1] or 1) if found else 0
+    match = re.fullmatch(re.escape(name) + r"(?:-(\d+))?", folder)
+    return int(match[1] or 1) if match else 0
 
 
-def read(folder: Path) -> dict[str, Any] | None:
+def read(folder: Path) -> dict[str, JsonValue] | None:
     """The settings of an evaluation's folder; None where they are none."""
     try:
-        found = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        settings: JsonValue = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     except (ValueError, OSError):
         return None
-    if not isinstance(found, dict) or "format" not in found:
-        return None
-    return cast(dict[str, Any], found)
+    return settings if isinstance(settings, dict) and "format" in settings else None
 
 
 def _make(base: Path, name: str) -> Path:
@@ -201,22 +200,27 @@ def _make(base: Path, name: str) -> Path:
         return path
 
 
-def add_timing(folder: Path, model: str, benchmark: str, first: int, seconds: float) -> None:
-    """Note the seconds of a chunk; behind a line that a kill has torn, on a line of its own."""
-    line = {"model": model, "benchmark": benchmark, "first": first, "seconds": round(seconds, 3)}
-    with (folder / "timings.jsonl").open("ab+") as file:
-        file.seek(-min(1, file.tell()), os.SEEK_END)
-        torn = file.read(1) not in (b"", b"\n")
-        file.write(b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
+class Timings:
+    """Seconds of each chunk of a model on a benchmark, in timings.jsonl."""
 
+    def __init__(self, folder: Path, model: str, benchmark: str) -> None:
+        self._path = folder / "timings.jsonl"
+        self._key = {"model": model, "benchmark": benchmark}
 
-def timings(folder: Path, model: str, benchmark: str) -> Sequence[tuple[int, float]]:
-    """(first problem, seconds) of the chunks of earlier sittings; torn lines are left out."""
-    path = folder / "timings.jsonl"
-    found: list[tuple[int, float]] = []
-    for raw in path.read_bytes().split(b"\n") if path.exists() else ():
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            line = json.loads(raw)
-            if (line["model"], line["benchmark"]) == (model, benchmark):
-                found.append((int(line["first"]), float(line["seconds"])))
-    return found
+    def add(self, first: int, seconds: float) -> None:
+        """Note a chunk by its first problem. After a line torn by a kill a new line is begun."""
+        line = {**self._key, "first": first, "seconds": round(seconds, 3)}
+        with self._path.open("ab+") as file:
+            file.seek(-min(1, file.tell()), os.SEEK_END)
+            torn = file.read(1) not in (b"", b"\n")
+            file.write(b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+    def read(self) -> dict[int, float]:
+        """Seconds by first problem; torn lines are left out."""
+        seconds: dict[int, float] = {}
+        for raw in self._path.read_bytes().split(b"\n") if self._path.exists() else ():
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                line = json.loads(raw)
+                if {key: line[key] for key in self._key} == self._key:
+                    seconds[int(line["first"])] = float(line["seconds"])
+        return seconds

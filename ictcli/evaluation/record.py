@@ -11,13 +11,13 @@ from typing import Any, cast
 from pydantic import (
     BaseModel,
     ConfigDict,
+    JsonValue,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
 )
 
 from ictcli.evaluation.passk import Interval
-from ictcli.recipe.settings import PromptSettings
 
 FORMAT = 1
 METRIC = re.compile(r"(pass|maj)@[1-9][0-9]{0,8}")
@@ -56,7 +56,8 @@ class SampleSettings(Record):
     top_p: float
     top_k: int
     stop_ids: tuple[int, ...]
-    prompt: PromptSettings
+    prompt: dict[str, JsonValue]
+    """A `PromptSettings`; `shots` and the examples that it drew stand side by side."""
     seed: int
 
 

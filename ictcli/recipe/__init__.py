@@ -11,6 +11,7 @@ from ictcli.recipe.load import (
     to_toml,
     toml_value,
     unused_keys,
+    validate,
     with_threads,
 )
 from ictcli.recipe.recipe import Recipe
@@ -27,5 +28,6 @@ __all__ = [
     "to_toml",
     "toml_value",
     "unused_keys",
+    "validate",
     "with_threads",
 ]

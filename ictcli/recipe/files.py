@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.recipe.settings import Example
+from ictcli.errors import UserError
+from ictcli.recipe.settings import QUESTION, TEMPLATES, Example
 from ictcli.rows import PROMPTS, read_file, text
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
     """In place: make the paths in a recipe's tables absolute, relative to the working directory or
-    else to `base`, and replace the path of an examples file by its examples, so that a run's recipe
-    holds them."""
+    else to `base`, and replace the path of examples or of a template by what the file holds, so
+    that a run's recipe holds it."""
     places = (
         (data, "model", Path.is_dir),
         (data, "task", Path.is_file),
@@ -31,15 +32,40 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         path = next((path for path in (Path(name), base / name) if exists(path)), None)
         if path is not None:
             table[key] = f"{path.resolve()}{colon}{function}"
-    table: Any = data.get("prompt")
-    if isinstance(table, dict) and isinstance(name := cast(Any, table).get("examples"), str):
-        examples = [example.model_dump() for example in read_examples(name)]
-        data["prompt"] = {**cast(dict[str, Any], table), "examples": examples}
+    if not isinstance(data.get("prompt"), dict):
+        return
+    prompt = data["prompt"] = dict(cast(dict[str, Any], data["prompt"]))
+    if isinstance(name := prompt.get("examples"), str):
+        prompt["examples"] = [example.model_dump() for example in read_examples(name)]
+    if isinstance(template := prompt.get("template"), str):
+        prompt["template"] = read_template(template, base)
+
+
+def read_template(template: str, base: Path) -> str:
+    """auto, chat, none or a text with {question} as it is; else the text of the file of that path,
+    without its last line end."""
+    if template in TEMPLATES or QUESTION in template:
+        return template
+    path = next((p for p in (Path(template), base / template) if p.is_file()), None)
+    if path is None:
+        raise UserError(
+            f"The template {template!r} is no template and no file.",
+            f"auto, chat, none, a text with {QUESTION} in it, or the path of a file with one",
+        )
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{template} is not UTF-8: {error}.", "save it as UTF-8") from error
+    if QUESTION not in text:
+        raise UserError(f"{template} has no {QUESTION} in it.", "put it where the question goes")
+    return text.replace("\r\n", "\n").removesuffix("\n")
 
 
 def read_examples(name: str) -> tuple[Example, ...]:
     """The examples in a .jsonl, .csv or .parquet file, by its columns prompt (or question, problem)
-    and response."""
+    and response; none if the name is `none`."""
+    if name == "none":
+        return ()
     return tuple(
         Example(prompt=text(row, *PROMPTS), response=text(row, "response"))
         for row in read_file(name).rows

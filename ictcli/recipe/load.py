@@ -8,9 +8,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
 from ictcli.errors import UserError, nearest
@@ -19,7 +20,9 @@ from ictcli.recipe.files import read_files
 from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.patterns import compiled
 from ictcli.recipe.recipe import Recipe
-from ictcli.recipe.settings import ColumnSettings, HubSettings
+from ictcli.recipe.settings import ColumnSettings, HubSettings, Table
+
+T = TypeVar("T", bound=Table)
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -102,27 +105,59 @@ _KEYS_HINT = "ictcli recipes show quickstart, or the README's list of keys"
 
 
 def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe:
-    """The validated recipe of this data. Relative paths of plugins, models and data, relative to
-    the working directory or else to `base`, become absolute, so that a run resumes from anywhere.
-    UserError if anything is wrong; `source` names the recipe in it."""
+    """The validated recipe of this data (see `validate`), its method and options included."""
+    recipe = validate(Recipe, data, source, base)
+    name = recipe.method.get("name")
+    if not isinstance(name, str):
+        raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
+    method = find_method(name)
+    try:
+        recipe.options()
+    except ValidationError as error:
+        fault = _worst(error)
+        key = ".".join(map(str, fault["loc"]))
+        if fault["type"] != "extra_forbidden":
+            raise _explain(fault, source, f"method.{key}", _KEYS_HINT) from error
+        raise UserError(
+            f"{source}: method {name} has no option {key!r}"
+            f"{nearest(key, list(method.options.model_fields))}.",
+            "ictcli methods lists each method's options",
+        ) from error
+    _check_across(recipe, source)
+    return recipe
+
+
+def validate(
+    model: type[T],
+    data: dict[str, Any],
+    source: str,
+    base: Path | None = None,
+    hint: str = _KEYS_HINT,
+) -> T:
+    """The validated settings of this data. Plugins are loaded; relative paths of plugins, models
+    and data, relative to the working directory or else to `base`, become absolute, so that a run
+    resumes from anywhere. UserError with `hint` if anything is wrong; `source` is named in it."""
     data = dict(data)
-    names = data.get("plugins", [])
-    if isinstance(names, list):
-        data["plugins"] = [str(plugins.load(str(name), base)) for name in cast(list[object], names)]
+    plugin_files = data.get("plugins", [])
+    if isinstance(plugin_files, str):
+        plugin_files = [plugin_files]
+    if isinstance(plugin_files, list):
+        names = cast(list[object], plugin_files)
+        data["plugins"] = [str(plugins.load(str(name), base)) for name in names]
     for key, name in _NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
     read_files(data, base or Path())
     try:
-        recipe = Recipe.model_validate(data)
-        if not isinstance(recipe.method.get("name"), str):
-            raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
-        find_method(recipe.method["name"])
-        recipe.options()
-        _check_across(recipe, source)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise _explain(error, source, data.get("method")) from error
-    return recipe
+        fault = _worst(error)
+        path = ".".join(map(str, fault["loc"]))
+        if fault["type"] == "extra_forbidden":
+            known = [*recipe_keys(model), *model.model_fields]
+            near = nearest(path, known) or nearest(path.split(".")[-1], known)
+            raise UserError(f"{source}: there is no key {path!r}{near}.", hint) from error
+        raise _explain(fault, source, path, hint) from error
 
 
 def _check_across(recipe: Recipe, source: str) -> None:
@@ -163,7 +198,7 @@ def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[s
             yield from recipe_keys(kind, f"{prefix}{name}.")
         else:
             yield prefix + name
-    if not prefix:
+    if model is Recipe:
         options = {key for method in METHODS.values() for key in method.options.model_fields}
         yield from (f"method.{key}" for key in ["name", *sorted(options)])
 
@@ -175,29 +210,19 @@ _PLAINLY = {
 }
 
 
-def _explain(error: ValidationError, source: str, method: Any) -> UserError:
-    """One fault of a recipe as an error: an unknown key first, as it may be a missing key
-    mistyped."""
+def _worst(error: ValidationError) -> ErrorDetails:
+    """The first unknown key, as it may be a missing key mistyped; else the first fault."""
     faults = error.errors()
-    fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
-    path = ".".join(str(part) for part in fault["loc"])
-    known = [*recipe_keys(), *Recipe.model_fields]
-    if error.title != "Recipe":  # a method's own options
-        if fault["type"] == "extra_forbidden":
-            near = nearest(path, list(find_method(method["name"]).options.model_fields))
-            return UserError(
-                f"{source}: method {method['name']} has no option {path!r}{near}.",
-                "ictcli methods lists each method's options",
-            )
-        path = f"method.{path}"
-    if fault["type"] == "extra_forbidden":
-        near = nearest(path, known) or nearest(path.split(".")[-1], known)
-        return UserError(f"{source}: there is no key {path!r}{near}.", _KEYS_HINT)
+    return next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
+
+
+def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserError:
+    """A key that is missing, or has a value that cannot be, in one sentence."""
     if fault["type"] == "missing":
         return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
     message = _PLAINLY.get(fault["type"], fault["msg"].removeprefix("Value error, "))
     message = message[:1].lower() + message[1:]
-    return UserError(f"{source}: {path} = {fault['input']!r}: {message}.", _KEYS_HINT)
+    return UserError(f"{source}: {path} = {fault['input']!r}: {message}.", hint)
 
 
 def to_toml(recipe: Recipe) -> str:

@@ -186,7 +186,7 @@ class PromptSettings(Table):
 
     template: str = "auto"
     """chat = the tokenizer's chat template; none; auto = chat if there is one and the task is in
-    words, else none; or a text with {question} in it, which is the whole prompt."""
+    words, else none; or a text with {question} in it, or a file of one: the whole prompt."""
     system: str = ""
     """System message, or text before the prompt where there is no chat template; empty = none."""
     suffix: str | None = None

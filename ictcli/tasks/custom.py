@@ -48,7 +48,7 @@ def read_custom(
         if column not in rows.columns:
             raise UserError(
                 f"{name} has no column {column!r}; it has {', '.join(rows.columns) or 'none'}.",
-                "[columns] in the recipe names them (ictcli eval: --columns gold=answer)",
+                "columns.gold=answer, for example, names the column of the gold",
             )
     choices_in = columns.choices or "choices"
     chosen = [row for row in rows.rows if row.get(choices_in) is not None]

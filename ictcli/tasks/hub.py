@@ -170,7 +170,7 @@ def _is_without_revision(error: BaseException) -> bool:
 def _refusal(source: HubSource, error: Exception) -> UserError:
     """Why a data set cannot be loaded, and what to do. Never quotes the rows of a gated one."""
     path, kinds = source.path, _kinds(error)
-    instead = "give its rows in a file: --data FILE.jsonl (in a recipe: task=FILE.jsonl)"
+    instead = "give its rows in a file: data=FILE.jsonl (to train: task=FILE.jsonl)"
     unreachable = kinds & {"ConnectionError", "TransportError", "LocalEntryNotFoundError"}
     unreachable = unreachable or str(error).startswith("Couldn't find cache")
     if unreachable and (_is_offline() or "OfflineModeIsEnabled" in kinds):

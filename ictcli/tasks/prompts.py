@@ -24,7 +24,7 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
     if settings.template == "chat" and not has_template:
         raise UserError(
             "The model's tokenizer has no chat template.",
-            "prompt.template=none leaves it out (ictcli eval: --template none)",
+            "prompt.template=none leaves it out",
         )
     return "none" if settings.template == "none" or not (has_template and domain.words) else "chat"
 
@@ -98,7 +98,7 @@ def encode(
             raise UserError(
                 f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which with "
                 f"max_tokens = {max_tokens} exceeds the model's context of {engine.context}.",
-                f"max_tokens={left} (ictcli eval: --max-tokens {left}), or shorter prompts",
+                f"max_tokens={left}, or shorter prompts",
             )
     return ids
 

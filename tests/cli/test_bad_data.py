@@ -33,7 +33,7 @@ def test_a_faulty_line_is_named(
 ) -> None:
     content, words = FILES[name]
     (tmp_path / "data.jsonl").write_text(content)
-    args = ("--bench", "data.jsonl", "--max-tokens", "8", "--out", "out")
+    args = ("--bench", "data.jsonl", "max_tokens=8", "--out", "out")
     told = refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
     assert words in told
     assert not list(tmp_path.glob("out/*.jsonl"))
@@ -43,7 +43,7 @@ def test_a_file_that_is_not_utf_8_is_named(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "data.jsonl").write_bytes(GOOD.encode() + b'{"prompt": "caf\xe9", "gold": "1"}\n')
-    args = ("--bench", "data.jsonl", "--max-tokens", "8")
+    args = ("--bench", "data.jsonl", "max_tokens=8")
     assert "data.jsonl" in refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
 
 
@@ -107,11 +107,11 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
     assert shown.code == 0 and "\nexample 1: " in shown.err
     ended = ictcli.run(*args, *more, *sizes, "--json", folder=tmp_path)
     assert ended.code == 0 and "left out of training" in ended.err
-    bench = ("--bench", "data.csv", "--columns", "prompt=frage", "--columns", "gold=antwort")
-    asked = ("eval", "run", *bench, "--max-tokens", "8", "--n", "1", "--k", "1", "--out", "out")
+    bench = ("--bench", "data.csv", "columns.prompt=frage", "columns.gold=antwort")
+    asked = ("eval", "run", *bench, "max_tokens=8", "--n", "1", "--k", "1", "--out", "out")
     told = refusal(ictcli.run(*asked, folder=tmp_path), 2)
     assert "shows the answer of 1 of the problems of data.csv" in told
-    assert ictcli.run(*asked, "--examples", "none", folder=tmp_path).code == 0
+    assert ictcli.run(*asked, "prompt.examples=none", folder=tmp_path).code == 0
     (tmp_path / "run" / "summary.json").unlink()
     data.write_text(data.read_text().replace("7+1=", "7+2="))
     ended = ictcli.run("resume", "run", folder=tmp_path)

@@ -99,7 +99,7 @@ def test_a_faulty_plugin_is_named(ictcli: Processes, tmp_path: Path, name: str) 
     (tmp_path / "plugin.py").write_text(content)
     commands = (
         ["train", "quickstart", "plugins=['plugin.py']"],
-        ["eval", "builtin:chain", "--bench", "chain", "--plugin", "plugin.py"],
+        ["eval", "builtin:chain", "--bench", "chain", "plugins=plugin.py"],
         ["methods", "--plugin", "plugin.py"],
     )
     for command in commands:
@@ -122,7 +122,10 @@ USAGE = [
     (["eval", "builtin:chain", "--bench", "chain", "--k", "0"], "There is no pass@0"),
     (["eval", "builtin:chain", "--bench", "chain", "--k", "1,x"], "'1,x' is not numbers"),
     (["eval", "builtin:chain", "--bench", "chain", "--n", "0"], "0 is not in the range"),
-    (["eval", "builtin:chain", "--bench", "chain", "--temperature", "nan"], "nan is not a finite"),
+    (
+        ["eval", "builtin:chain", "--bench", "chain", "temperature=nan"],
+        "temperature = nan: input",
+    ),
     (["recipes", "cp", "quickstart", "mine"], "does not end in .toml. ictcli recipes cp"),
 ]
 

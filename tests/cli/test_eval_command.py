@@ -48,8 +48,8 @@ def evaluated(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, Ended]:
     folder = tmp_path_factory.mktemp("evaluated")
-    args = ("--bench", "parity,chain-long", *BENCH[2:], "--max-tokens", "24")
-    args = (*args, "--plugin", parity_file)
+    args = ("--bench", "parity,chain-long", *BENCH[2:], "max_tokens=24")
+    args = (*args, f"plugins={parity_file}")
     ended = ictcli.run("eval", tiny_model, *args, "--json", "--out", "out", folder=folder)
     assert ended.code == 0, ended.err
     return folder / "out", ended
@@ -103,7 +103,7 @@ def test_the_same_evaluation_gives_the_same_samples(
 ) -> None:
     found: list[list[dict[str, Any]]] = []
     for out, seed in (("one", "3"), ("two", "3"), ("other", "4")):
-        args = ("eval", tiny_model, *BENCH, "--max-tokens", "16", "--seed", seed, "--json")
+        args = ("eval", tiny_model, *BENCH, "max_tokens=16", f"seed={seed}", "--json")
         ended = ictcli.run(*args, "--out", out, folder=tmp_path)
         found.append(timeless(json.loads(ended.out)))
     assert found[0] == found[1]
@@ -115,7 +115,7 @@ def test_a_problem_s_samples_do_not_depend_on_how_many_there_are(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     for out, limit in (("few", "2"), ("more", "5")):
-        args = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", limit, "--max-tokens", "16")
+        args = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", limit, "max_tokens=16")
         assert ictcli.run("eval", tiny_model, *args, "--out", out, folder=tmp_path).code == 0
     few, more = (read(tmp_path / out / "chain.jsonl") for out in ("few", "more"))
     assert more[:4] == few
@@ -153,7 +153,7 @@ def test_benchmarks_of_one_name_keep_their_samples_apart(
         (tmp_path / folder / "same.jsonl").write_text(
             f'{{"prompt": "0+{gold}=", "gold": "{gold}"}}'
         )
-    args = ("--bench", "a/same.jsonl,b/same.jsonl", "--n", "1", "--k", "1", "--max-tokens", "8")
+    args = ("--bench", "a/same.jsonl,b/same.jsonl", "--n", "1", "--k", "1", "max_tokens=8")
     ended = ictcli.run("eval", tiny_model, *args, "--out", "out", folder=tmp_path)
     assert ended.code == 0, ended.err
     golds = [read(tmp_path / "out" / name)[0]["gold"] for name in ("same.jsonl", "same-2.jsonl")]
@@ -179,7 +179,7 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     ended = ictcli.run(*asked, "sums-of-a-plugin", folder=tmp_path)
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.7
     plugin.unlink()  # the model of a run outlives its plugins
-    ended = ictcli.run(*asked, "chain", "--limit", "4", "--temperature", "0.5", folder=tmp_path)
+    ended = ictcli.run(*asked, "chain", "--limit", "4", "temperature=0.5", folder=tmp_path)
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.5
     assert "There is no plugin file" in ended.err
 
@@ -199,8 +199,8 @@ def test_markdown_holds_the_tables_and_the_first_prompt(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.txt").write_text("2*2+{question}\n")
-    args = ("--bench", "chain", "--n", "2", "--k", "1,2", "--limit", "3", "--max-tokens", "8")
-    more = ("--template", "mine.txt", "--markdown", "--out", "out")
+    args = ("--bench", "chain", "--n", "2", "--k", "1,2", "--limit", "3", "max_tokens=8")
+    more = ("prompt.template=mine.txt", "--markdown", "--out", "out")
     ended = ictcli.run("eval", tiny_model, *args, *more, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert ended.out == (tmp_path / "out" / "results.md").read_text()
@@ -217,9 +217,9 @@ def test_an_answer_pattern_makes_other_answers_readable(
 ) -> None:
     (tmp_path / "d.jsonl").write_text('{"prompt": "1+1=", "gold": "3"}')
     args = ("eval", tiny_model, "--bench", "d.jsonl", "--n", "256", "--k", "1")
-    args = (*args, "--max-tokens", "16")
+    args = (*args, "max_tokens=16")
     statuses: list[set[str]] = []
-    for number, more in enumerate(([], ["--pattern", r"^\D*(\d)"])):
+    for number, more in enumerate(([], [r"reward.pattern=^\D*(\d)"])):
         ended = ictcli.run(*args, *more, "--out", str(number), folder=tmp_path)
         assert ended.code == 0, ended.err
         statuses.append({line["status"] for line in read(tmp_path / str(number) / "d.jsonl")})
@@ -230,16 +230,23 @@ def test_an_answer_pattern_makes_other_answers_readable(
     ("args", "words"),
     [
         (["--bench", ","], "--bench names no benchmark"),
-        (["--bench", "aime23,aime24", "--data", "d.jsonl"], "which of the 2 benchmarks it is of"),
-        (["--bench", "aime23", "--data", "aime24=d.jsonl"], "of none of the benchmarks aime23"),
-        (["--bench", "aime23", "--data", "d.jsonl", "--data", "e.jsonl"], "two files for aime23"),
-        (["--bench", "aime23", "--data", "d.jsonl"], "There is no data file d.jsonl"),
-        (["--bench", "chain", "--data", "d.jsonl"], "chain makes its own problems"),
-        (["--bench", "chain", "--template", "Q: {quest}"], "is no template and no file"),
-        (["--bench", "chain", "--template", "chat"], "has no chat template"),
-        (["--bench", "chain", "--pattern", "("], "is no regular expression"),
-        (["--bench", "chain", "--timeout", "0"], "0.0 is not in the range"),
+        (["--bench", "aime23,aime24", "data=d.jsonl"], "which of the 2 benchmarks it is of"),
+        (
+            ["--bench", "aime23", "data.aime24=d.jsonl"],
+            "data.aime24 is of none of the benchmarks aime23",
+        ),
+        (["--bench", "aime23", "data=d.jsonl", "data.aime23=e.jsonl"], "is a value, not a table"),
+        (["--bench", "aime23", "data=d.jsonl"], "There is no data file d.jsonl"),
+        (["--bench", "chain", "data=d.jsonl"], "chain makes its own problems"),
+        (["--bench", "chain", "prompt.template=Q: {quest}"], "is no template and no file"),
+        (["--bench", "chain", "prompt.template=chat"], "has no chat template"),
+        (["--bench", "chain", "reward.pattern=("], "is no regular expression"),
+        (
+            ["--bench", "chain", "reward.timeout=0"],
+            "reward.timeout = 0: input should be greater than 0",
+        ),
         (["--bench", "chain", "--json", "--markdown"], "two ways to print"),
+        (["--bench", "chain", "max_token=8"], "no key 'max_token' (did you mean max_tokens?)"),
     ],
 )
 def test_what_cannot_be_evaluated_is_said_before_anything_is_sampled(
@@ -264,8 +271,7 @@ def test_a_verifier_that_fails_is_told_of_once(
     args = (
         "--bench",
         "failing",
-        "--plugin",
-        "failing.py",
+        "plugins=failing.py",
         "--n",
         "2",
         "--k",

@@ -13,7 +13,7 @@ from processes import Ended, Processes, refusal
 from test_eval_command import read
 
 SECRET = "What is the airspeed of an unladen swallow over 7 fields?"
-SMALL = ("--n", "2", "--k", "1,2", "--max-tokens", "8")
+SMALL = ("--n", "2", "--k", "1,2", "max_tokens=8")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def side_by_side(
     folder = tmp_path_factory.mktemp("models")
     args = ("--bench", "chain,chain-long", "--n", "8", "--k", "1,8", "--limit", "40")
     models = ("builtin:chain", tiny_model, untied_model)
-    more = ("--max-tokens", "48", "--out", "out", "--json")
+    more = ("max_tokens=48", "--out", "out", "--json")
     ended = ictcli.run("eval", *models, *args, *more, folder=folder)
     assert ended.code == 0, ended.err
     return folder / "out", ended
@@ -62,7 +62,7 @@ def test_each_model_has_an_entry_a_benchmark_and_differs_from_the_first_by_probl
 def test_beside_others_a_model_s_samples_are_those_it_has_alone(
     ictcli: Processes, side_by_side: tuple[Path, Ended], tmp_path: Path
 ) -> None:
-    args = ("--bench", "chain-long", "--n", "8", "--k", "1", "--limit", "40", "--max-tokens", "48")
+    args = ("--bench", "chain-long", "--n", "8", "--k", "1", "--limit", "40", "max_tokens=48")
     assert ictcli.run("eval", "builtin:chain", *args, "--out", "out", folder=tmp_path).code == 0
     alone = (tmp_path / "out" / "chain-long.jsonl").read_bytes()
     assert alone == (side_by_side[0] / "builtin-chain" / "chain-long.jsonl").read_bytes()
@@ -75,7 +75,7 @@ def test_a_model_that_cannot_be_loaded_is_found_before_anything_is_sampled(
     (tmp_path / "bad" / "tokenizer.json").write_text("{")
     told = refusal(ictcli.run("eval", tiny_model, "bad", "--bench", "chain", folder=tmp_path), 2)
     assert "bad cannot be loaded" in told
-    args = ("eval", "builtin:chain", tiny_model, "--bench", "chain", "--max-tokens", "127")
+    args = ("eval", "builtin:chain", tiny_model, "--bench", "chain", "max_tokens=127")
     assert "tied: The prompt of problem" in refusal(ictcli.run(*args, folder=tmp_path), 2)
     twice = ("eval", tiny_model, tiny_model, "--bench", "chain")
     assert "is named twice" in refusal(ictcli.run(*twice, folder=tmp_path), 2)
@@ -117,7 +117,7 @@ def data(tmp_path: Path) -> dict[str, Path]:
 def test_a_file_stands_in_for_each_benchmark(
     ictcli: Processes, tiny_model: Path, tmp_path: Path, data: dict[str, Path]
 ) -> None:
-    files = [part for name, path in data.items() for part in ("--data", f"{name}={path}")]
+    files = [f"data.{name}={path}" for name, path in data.items()]
     args = ("--bench", ",".join(data), *files, *SMALL, "--out", "out", "--json")
     ended = ictcli.run("eval", tiny_model, *args, folder=tmp_path)
     assert ended.code == 0, ended.err
@@ -128,7 +128,7 @@ def test_a_file_stands_in_for_each_benchmark(
         assert source["file"] == data[entry["benchmark"]].name and len(source["sha256"]) == 64
         assert "boxed" in (entry["settings"]["example_prompt"] or "boxed")
     one = ictcli.run(
-        *("eval", tiny_model, "--bench", "aime24", "--data", data["aime24"], *SMALL),
+        *("eval", tiny_model, "--bench", "aime24", f"data={data['aime24']}", *SMALL),
         folder=tmp_path,
     )
     assert one.code == 0 and "aime24" in one.out
@@ -137,7 +137,7 @@ def test_a_file_stands_in_for_each_benchmark(
 def test_nothing_of_a_private_question_is_written_or_shown(
     ictcli: Processes, tiny_model: Path, tmp_path: Path, data: dict[str, Path]
 ) -> None:
-    args = ("eval", tiny_model, "--bench", "gpqa_diamond", "--data", data["gpqa_diamond"], *SMALL)
+    args = ("eval", tiny_model, "--bench", "gpqa_diamond", f"data={data['gpqa_diamond']}", *SMALL)
     told = ""
     for number, more in enumerate(([], ["--json"], ["--markdown"])):
         ended = ictcli.run(*args, *more, "--out", f"out{number}", folder=tmp_path)
@@ -155,7 +155,7 @@ def test_nothing_of_a_private_question_is_written_or_shown(
 def test_private_questions_are_kept_where_that_is_asked_for(
     ictcli: Processes, tiny_model: Path, tmp_path: Path, data: dict[str, Path]
 ) -> None:
-    args = ("eval", tiny_model, "--bench", "gpqa", "--data", data["gpqa"], *SMALL)
+    args = ("eval", tiny_model, "--bench", "gpqa", f"data={data['gpqa']}", *SMALL)
     ended = ictcli.run(*args, "--show-private", "--out", "out", folder=tmp_path)
     assert ended.code == 0, ended.err
     assert SECRET in read(tmp_path / "out" / "gpqa.jsonl")[0]["prompt"]
@@ -175,7 +175,7 @@ def test_notes_of_a_benchmark_are_told_once_and_recorded(
     rows = [{"problem": "1+1", "answer": "2"}, {"problem": "2+2", "answer": "two"}]
     path = write(tmp_path / "d.jsonl", *rows)
     models = ("eval", tiny_model, untied_model)
-    args = (*models, "--bench", "aime24", "--data", path, *SMALL, "--out", "out", "--json")
+    args = (*models, "--bench", "aime24", f"data={path}", *SMALL, "--out", "out", "--json")
     ended = ictcli.run(*args, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert ended.err.count("1 of the 2 problems of aime24 left out") == 1

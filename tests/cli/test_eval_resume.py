@@ -23,8 +23,8 @@ def slow():
         return Verdict('wrong' if len(response) % 2 else 'correct', response[-1:] or '0')
     return Benchmark('slow', Domain(verify, words=False), BENCHMARKS['chain']().problems, 20)
 """
-ARGS = ("--bench", "chain-long,slow", "--n", "16", "--k", "1,16", "--limit", "100", "--seed", "7")
-MORE = ("--max-tokens", "24", "--plugin", "slow.py", "--json")
+ARGS = ("--bench", "chain-long,slow", "--n", "16", "--k", "1,16", "--limit", "100", "seed=7")
+MORE = ("max_tokens=24", "plugins=slow.py", "--json")
 
 
 @pytest.fixture(scope="module")
@@ -111,23 +111,23 @@ def test_a_finished_evaluation_is_told_again_and_with_other_ks(
 
 CHANGES: list[tuple[list[str], str]] = [
     (["--n", "3"], "n = 2, and now 3"),
-    (["--seed", "1"], "seed = 0, and now 1"),
-    (["--temperature", "0.5"], "tied.temperature = 1.0, and now 0.5"),
-    (["--top-p", "0.5"], "tied.top_p = 1.0, and now 0.5"),
-    (["--max-tokens", "9"], "chain.max_tokens = 8, and now 9"),
+    (["seed=1"], "seed = 0, and now 1"),
+    (["temperature=0.5"], "tied.temperature = 1.0, and now 0.5"),
+    (["sampling.top_p=0.5"], "tied.top_p = 1.0, and now 0.5"),
+    (["max_tokens=9"], "chain.max_tokens = 8, and now 9"),
     (["--limit", "4"], "chain.problems = 3, and now 4"),
     (["--bench", "chain,chain-long"], "benchmarks = chain, and now chain, chain-long"),
-    (["--suffix", "1"], 'tied.prompt.suffix = null, and now "1"'),
-    (["--template", "2*{question}"], 'tied.prompt.template = "auto", and now "2*{question}"'),
-    (["--pattern", "x"], 'chain.pattern = null, and now "x"'),
-    (["--timeout", "1"], "chain.timeout = 5.0, and now 1.0"),
+    (['prompt.suffix="1"'], 'tied.prompt.suffix = null, and now "1"'),
+    (["prompt.template=2*{question}"], 'tied.prompt.template = "auto", and now "2*{question}"'),
+    (["reward.pattern=x"], 'chain.pattern = null, and now "x"'),
+    (["reward.timeout=1"], "chain.timeout = 5.0, and now 1.0"),
 ]
 
 
 def test_other_settings_are_not_gone_on_with_and_the_setting_is_named(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
-    start = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "3", "--max-tokens", "8")
+    start = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "3", "max_tokens=8")
     command = ("eval", tiny_model, *start, "--out", "out")
     assert ictcli.run(*command, folder=tmp_path).code == 0
     before = (tmp_path / "out" / "settings.json").read_bytes()
@@ -187,8 +187,7 @@ def test_a_folder_of_the_user_s_own_files_is_left_as_it_is(
         "1",
         "--k",
         "1",
-        "--max-tokens",
-        "8",
+        "max_tokens=8",
     )
     for more in ((), ("--resume",)):
         told = refusal(ictcli.run(*args, "--out", ".", *more, folder=tmp_path), 2)

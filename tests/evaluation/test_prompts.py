@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from ictcli.engine.models import stop_ids
-from ictcli.evaluation.identity import difference_of, prompt_settings
+from ictcli.evaluation.provenance import difference_of, prompt_settings
 from ictcli.recipe.settings import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.chain.tokenizer import EOS_ID, make_tokenizer

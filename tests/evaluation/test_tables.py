@@ -2,33 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ictcli.console import EvalProgress
-from ictcli.evaluation.report import with_differences
+from ictcli.evaluation.results import Result, with_differences
 from ictcli.evaluation.tables import fitting
 
 
-def entry(name: str, benchmark: str) -> dict[str, Any]:
+def entry(name: str, benchmark: str) -> Result:
     part = {"value": 0.25, "low": 0.125, "high": 0.5}
-    return {
-        "name": name,
-        "benchmark": benchmark,
-        "n": 4,
-        "pass@1": part,
-        "pass@4": part,
-        "maj@4": part,
-        "truncated": 0.5,
-        "unparsed": 0.25,
-        "timed_out": 0.0,
-        "tokens": 1234567,
-        "seconds": 12345.6,
-        "tokens_per_second": 100.0,
-        "correct": [1, 2],
-        "majority": [0.0, 1.0],
-    }
+    return Result.model_validate(
+        {
+            "format": 1,
+            "model": name,
+            "name": name,
+            "benchmark": benchmark,
+            "problems": 2,
+            "n": 4,
+            "pass@1": part,
+            "pass@4": part,
+            "maj@4": part,
+            "accuracy": 0.375,
+            "truncated": 0.5,
+            "unparsed": 0.25,
+            "timed_out": 0.0,
+            "tokens": 1234567,
+            "tokens_per_response": 154320.875,
+            "seconds": 12345.6,
+            "tokens_per_second": 100.0,
+            "settings": {
+                "max_tokens": 8,
+                "temperature": 1.0,
+                "top_p": 1.0,
+                "top_k": 0,
+                "stop_ids": [],
+                "prompt": {},
+                "seed": 0,
+                "stop": {},
+                "template": "none",
+                "suffix": "",
+                "example_prompt": None,
+                "limit": None,
+                "source": {},
+                "sha256": "0",
+                "verifier": "math",
+                "pattern": None,
+                "timeout": 5.0,
+                "fingerprint": None,
+                "engine": {},
+                "ictcli": "0",
+                "libraries": {},
+            },
+            "correct": [1, 2],
+            "majority": [0.0, 1.0],
+            "notes": [],
+            "difference": None,
+        }
+    )
 
 
 def test_where_costs_do_not_fit_they_are_listed() -> None:
@@ -42,8 +72,10 @@ def test_where_costs_do_not_fit_they_are_listed() -> None:
 
 def test_a_model_is_not_compared_with_itself() -> None:
     twice = [entry("a", "b"), entry("a", "b"), entry("c", "b")]
-    found = [one["difference"] for one in with_differences(twice, (1, 4), 0)]
-    assert found[:2] == [None, None] and found[2]["to"] == "a"
+    first, again, other = with_differences(twice)
+    assert first.difference is again.difference is None
+    assert other.difference and other.difference.to == "a"
+    assert list(other.difference.scores) == ["pass@1", "pass@4", "maj@4"]
 
 
 def test_the_bar_knows_the_number_of_problems_at_once(

@@ -158,7 +158,7 @@ def test_a_gated_data_set_names_the_page_to_accept_its_terms_on(
     with pytest.raises(UserError, match="The data set Idavidrein/gpqa is gated") as caught:
         find_benchmark("gpqa_diamond")
     assert "https://huggingface.co/datasets/Idavidrein/gpqa" in caught.value.hint
-    assert "hf auth login" in caught.value.hint and "--data" in caught.value.hint
+    assert "hf auth login" in caught.value.hint and "data=" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_failure_is_one_sentence(
     with pytest.raises(UserError) as caught:
         find_benchmark("gsm8k")
     assert words in caught.value.message and "\n" not in caught.value.message
-    assert "--data FILE.jsonl" in caught.value.hint
+    assert "data=FILE.jsonl" in caught.value.hint
 
 
 def test_a_failure_of_a_private_data_set_quotes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What is asked for: benchmarks with files of their own, models with their names and recipes."""
+"""Benchmarks with files of their own, and settings from KEY=VALUE."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from ictcli.errors import UserError
-from ictcli.evaluation.asking import table_of
-from ictcli.evaluation.identity import settings_of
-from ictcli.evaluation.request import Request, find_benchmarks, find_contenders
-from ictcli.evaluation.trained import as_trained
-from ictcli.recipe.settings import ColumnSettings, HubSettings
+from ictcli.evaluation.benchmarks import find_benchmarks
+from ictcli.evaluation.provenance import provenance_of
+from ictcli.evaluation.settings import read_settings
+from ictcli.runs.model import find_models, settings_of
+
+SETTINGS = read_settings(())
 
 
 def bench(folder: Path, *names: str) -> None:
@@ -26,7 +27,7 @@ def test_each_benchmark_has_a_samples_file_of_its_own(
     monkeypatch.chdir(tmp_path)
     names = ("q.jsonl", "d/q.jsonl", "q-2.jsonl", "e/Q.jsonl", "timings.jsonl", "d/Results.jsonl")
     bench(tmp_path, *names)
-    found = [one.stem for one in find_benchmarks(",".join(names), (), Request())]
+    found = [one.stem for one in find_benchmarks(",".join(names), SETTINGS)]
     assert found == ["q", "q-2", "q-2-2", "Q-3", "timings-2", "Results-2"]
 
 
@@ -40,7 +41,7 @@ def test_one_benchmark_under_two_names_is_refused(tmp_path: Path) -> None:
 
     plugins.load(str(plugin))
     with pytest.raises(UserError, match="names the benchmark chain twice"):
-        find_benchmarks("chain,chain-again", (), Request())
+        find_benchmarks("chain,chain-again", SETTINGS)
 
 
 RECIPES = [
@@ -56,7 +57,7 @@ RECIPES = [
 def test_a_recipe_that_is_torn_is_said_to_be(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "recipe.toml").write_text(text)
     with pytest.raises(UserError, match=words) as caught:
-        as_trained(tmp_path)
+        settings_of(tmp_path)
     assert "recipe.toml is damaged, or no run's recipe" in caught.value.message
 
 
@@ -73,13 +74,13 @@ def test_the_files_of_verifiers_and_plugins_are_part_of_the_settings(tmp_path: P
         "                     BENCHMARKS['chain']().problems, max_tokens=8)\n"
     )
     (tmp_path / "recipe.toml").write_text(f"temperature = 1.0\nplugins = ['{tmp_path}/graded.py']")
-    loaded = as_trained(tmp_path).plugins
+    loaded = settings_of(tmp_path).plugins
     assert [path.name for path in loaded] == ["graded.py"]
-    asked = find_benchmarks("by-a-file", (), Request())
-    before = settings_of(Request(), (), asked, loaded)["plugins"]
+    specs = find_benchmarks("by-a-file", SETTINGS)
+    before = provenance_of(SETTINGS, (), specs, loaded).plugins
     assert list(before) == ["graded.py", "grader.py"]
     grader.write_text("def grade(response, gold):\n    return False\n")
-    after = settings_of(Request(), (), asked, loaded)["plugins"]
+    after = provenance_of(SETTINGS, (), specs, loaded).plugins
     assert after["graded.py"] == before["graded.py"] and after["grader.py"] != before["grader.py"]
 
 
@@ -89,20 +90,45 @@ def test_a_model_is_never_named_as_a_folder_above(
     (tmp_path / "m").symlink_to(tiny_model)
     inner = tiny_model.parent / "inner"
     monkeypatch.chdir(tiny_model)
-    found = find_contenders([".", f"../{tiny_model.name}/../{tiny_model.name}/."], Request())
+    found = find_models([".", f"../{tiny_model.name}/../{tiny_model.name}/."], SETTINGS)
     assert not any(".." in Path(one.name).parts or not one.name for one in found)
     assert not inner.exists()
 
 
 def test_columns_are_named_for_the_data_sets_they_are_of(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("frage,antwort\n1+1=,2\n")
-    columns = table_of(ColumnSettings, "--columns", ["prompt=frage", "gold=antwort"])
-    request = Request(columns=columns)
-    (mine, chain) = find_benchmarks(f"{tmp_path / 'mine.csv'},chain", (), request)
+    settings = read_settings(["columns.prompt=frage", "columns.gold=antwort"])
+    (mine, chain) = find_benchmarks(f"{tmp_path / 'mine.csv'},chain", settings)
     assert [(p.prompt, p.gold) for p in mine.problems] == [("1+1=", "2")] and chain.problems
-    with pytest.raises(UserError, match="--columns is of data sets of one's own, not of chain"):
-        find_benchmarks("chain", (), request)
-    with pytest.raises(UserError, match="--hub is of hub:owner/name, not of"):
-        find_benchmarks(str(tmp_path / "mine.csv"), (), Request(hub=HubSettings(split="x")))
-    with pytest.raises(UserError, match=r"--columns golds=x is not KEY=VALUE \(did you mean gold"):
-        table_of(ColumnSettings, "--columns", ["golds=x"])
+    with pytest.raises(UserError, match="columns is of data sets of one's own, not of chain"):
+        find_benchmarks("chain", settings)
+    with pytest.raises(UserError, match="hub is of hub:owner/name, not of"):
+        find_benchmarks(str(tmp_path / "mine.csv"), read_settings(["hub.split=x"]))
+
+
+KEYS = [
+    ("columns.golds=x", r"there is no key 'columns.golds' \(did you mean columns.gold\?\)"),
+    ("prompt.sufix=x", r"there is no key 'prompt.sufix' \(did you mean prompt.suffix\?\)"),
+    ("steps=3", "ictcli eval: there is no key 'steps'"),
+    ("temperature=warm", "ictcli eval: temperature = 'warm': input should be a valid number"),
+    ("temperature=-1", "temperature = -1: input should be greater than or equal to 0"),
+    ("max_tokens=0", "max_tokens = 0: input should be greater than or equal to 1"),
+    ("prompt.shots=2", "prompt.shots is a matter of training"),
+    ("engine=3", "engine = 3: input should be a table; set the keys in it"),
+]
+
+
+@pytest.mark.parametrize(("override", "words"), KEYS)
+def test_a_key_that_cannot_be_is_named(override: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        read_settings([override])
+
+
+def test_how_answers_are_judged_is_a_recipe_s_reward(tmp_path: Path) -> None:
+    (tmp_path / "grader.py").write_text("def grade(response, gold):\n    return True\n")
+    keys = [f"reward.verifier={tmp_path}/grader.py:grade", "reward.timeout=2", "reward.memory=3"]
+    (spec,) = find_benchmarks("chain", read_settings(keys))
+    (plain,) = find_benchmarks("chain", read_settings(["limit=3"]))
+    assert (spec.benchmark.domain.limits.seconds, spec.benchmark.domain.limits.memory) == (2, 3)
+    assert [v.status for v in spec.benchmark.domain.judge(spec.problems[:1], ["?"])] == ["correct"]
+    assert len(plain.problems) == 3 and plain.benchmark.domain.limits.seconds == 5

@@ -1,4 +1,4 @@
-"""A benchmark that a run was trained on is said to be."""
+"""A run as a model: a benchmark that it was trained on is said to be."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ictcli.evaluation.session import seen
-from ictcli.evaluation.trained import trained_on
+from ictcli.evaluation import suite
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
+from ictcli.runs.model import trained_on
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.prepare import described, heldout, prepare
 from ictcli.tasks.split import is_heldout
@@ -38,18 +38,18 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     trained = [prompt for prompt in write(file, range(80)) if not is_heldout(prompt)]
     shared = [prompt for prompt in write(other, range(60, 100)) if prompt in trained]
     run = begun(tmp_path, str(file))
-    contender: Any = SimpleNamespace(run=run)
-    none: Any = SimpleNamespace(run=None)
+    model: Any = SimpleNamespace(run=run, trained_on=trained_on(run))
+    untrained: Any = SimpleNamespace(run=None, trained_on=())
 
-    def told(name: Path | str, who: Any = contender) -> list[str]:
+    def told(name: Path | str, who: Any = model) -> list[str]:
         bench = find_benchmark(str(name))
-        asked: Any = SimpleNamespace(name=bench.name, problems=bench.problems(None))
-        return list(seen([who], [asked]))
+        spec: Any = SimpleNamespace(name=bench.name, problems=bench.problems(None))
+        return list(suite.trained_on([who], [spec]))
 
     assert 60 < len(trained) < 80 and 0 < len(shared) < 40
     assert told(file)[0].startswith(f"{len(trained)} of 80 problems of {file} were trained on by")
     assert told(other)[0].startswith(f"{len(shared)} of 40 problems")
-    assert told("chain") == told(file, none) == []
+    assert told("chain") == told(file, untrained) == []
     write(file, range(81))  # what the run was trained on cannot be known any more
     assert trained_on(run) == ()
     file.unlink()

@@ -1,41 +1,109 @@
-"""What the evaluation of a run takes over from its training."""
+"""A run as a model to evaluate: its weights, and how its recipe prompts and samples."""
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 
+from ictcli.engine import LIBRARIES, build_engine, choose_backend
 from ictcli.errors import UserError
+from ictcli.evaluation.models import ModelSpec, fingerprint_of, short_names
+from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import load_recipe, plugins
 from ictcli.recipe.settings import EngineSettings, Example, PromptSettings, SamplingSettings
+from ictcli.runs.checkpoints import engine_at, pick, weights_of
+from ictcli.runs.folder import is_run
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
 
 
 @dataclass(frozen=True)
-class Trained:
-    """How a model runs, is asked and is sampled; the defaults are for one that no run made."""
+class RunSettings:
+    """What a run's recipe says of its model; the defaults are for a model that no run made."""
 
     engine: EngineSettings = field(default_factory=EngineSettings)
     prompt: PromptSettings = field(default_factory=PromptSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     temperature: float = 1.0
     pattern: str | None = None
-    """How answers were read in training. A benchmark is read in its own way."""
+    """How answers were read in training."""
     missing: tuple[str, ...] = ()
-    """Plugins of the run that are not there any more: only its own benchmarks would need them."""
+    """Sentences on plugins that are not there any more: only the run's own benchmarks need them."""
     plugins: tuple[Path, ...] = ()
     """Those that are."""
 
 
-def as_trained(run: Path) -> Trained:
+def find_models(
+    models: Sequence[str],
+    settings: EvaluationSettings,
+    checkpoint: str | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[ModelSpec]:
+    """Model folders, hub ids and runs, checked as far as that goes without loading them.
+    `checkpoint` is that of every run among them: best, or a step."""
+    if checkpoint is not None and not any(is_run(Path(model)) for model in models):
+        raise UserError("--checkpoint is of a run, and none is named.", "ictcli eval RUN ...")
+    names = short_names(models)
+    runs = [Path(model) if is_run(Path(model)) else None for model in models]
+    saved = [pick(run, checkpoint) if run and checkpoint is not None else None for run in runs]
+    trained = [settings_of(run) if run else RunSettings() for run in runs]
+    for note in dict.fromkeys(note for each in trained for note in each.missing):
+        say(f"note: {note}")
+    return [
+        _model_spec(*parts, settings)
+        for parts in zip(models, names, runs, saved, trained, strict=True)
+    ]
+
+
+def _model_spec(
+    model: str,
+    name: str,
+    run: Path | None,
+    saved: Path | None,
+    trained: RunSettings,
+    settings: EvaluationSettings,
+) -> ModelSpec:
+    """A model or run with the settings that were typed in place of its recipe's."""
+    engine = _with(trained.engine, settings.engine)
+    sampling = _with(trained.sampling, settings.sampling)
+    temperature = settings.temperature
+    if run is not None and saved is not None:
+        load, fingerprint = partial(engine_at, run, saved, engine), partial(weights_of, saved)
+    else:
+        load = partial(build_engine, model, engine)
+        known = choose_backend(engine.backend) in LIBRARIES
+        fingerprint = fingerprint_of(model) if known else lambda: None
+    return ModelSpec(
+        model=model,
+        name=f"{name}-{saved.name}" if saved else name,
+        load=load,
+        fingerprint=fingerprint,
+        rows=engine.rows,
+        prompt=_with(trained.prompt, settings.prompt),
+        temperature=trained.temperature if temperature is None else temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        run=run,
+        pattern=trained.pattern,
+        plugins=trained.plugins,
+        trained_on=trained_on(run) if run else (),
+    )
+
+
+def _with(table: Any, typed: Any) -> Any:
+    """A table of the recipe with the keys that were typed."""
+    return table.model_copy(update={key: getattr(typed, key) for key in typed.model_fields_set})
+
+
+def settings_of(run: Path) -> RunSettings:
     """Read a run's recipe, and load its plugins where they still are. UserError where it is none,
     or only a part of one."""
     try:
@@ -56,8 +124,8 @@ def as_trained(run: Path) -> Trained:
 
 def trained_on(run: Path) -> Collection[str]:
     """The keys (`tasks.split.key_of`) of the problems that a run trains on, where its task is data
-    of one's own; none where that is no more to be read, or is not what the run began with. Those
-    that only `prompt.max_tokens` left out, which takes a tokenizer to know, are among them."""
+    of one's own; none where that can no longer be read, or has changed since. Those that only
+    `prompt.max_tokens` left out, which takes a tokenizer to know, are among them."""
     try:
         recipe = load_recipe(run / "recipe.toml")
         if not is_custom(recipe.task) and recipe.data is None:
@@ -71,7 +139,7 @@ def trained_on(run: Path) -> Collection[str]:
     return {key_of(problem.prompt) for problem in train}
 
 
-def _read(file: Path) -> Trained:
+def _read(file: Path) -> RunSettings:
     data = tomllib.loads(file.read_text(encoding="utf-8"))
     missing: list[str] = []
     loaded: list[Path] = []
@@ -82,7 +150,7 @@ def _read(file: Path) -> Trained:
             missing.append(error.message)
     reward: Any = data.get("reward")
     temperature = data.get("eval", {}).get("temperature", data["temperature"])
-    return Trained(
+    return RunSettings(
         EngineSettings.model_validate(data.get("engine", {})),
         _prompt(file, data.get("prompt", {})),
         SamplingSettings.model_validate(data.get("sampling", {})),
@@ -94,15 +162,15 @@ def _read(file: Path) -> Trained:
 
 
 def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
-    """How a run asked. The examples that were drawn for it stand beside its recipe, as the data
-    they were drawn from need not; which problems were too long is a matter of training."""
+    """How a run prompts. The examples that were drawn for it stand beside its recipe, since the
+    data that they were drawn from may be gone; which problems were too long concerns training."""
     prompt = PromptSettings.model_validate(table)
     examples = prompt.examples
     if prompt.shots:
         place = file.parent / "environment.json"
         try:
             drawn = json.loads(place.read_text(encoding="utf-8"))["data"]["examples"]
-            examples = tuple(Example.model_validate(one) for one in drawn)
+            examples = tuple(Example.model_validate(example) for example in drawn)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"{place} does not have the examples that were drawn for the run.",

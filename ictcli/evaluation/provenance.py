@@ -1,0 +1,193 @@
+"""settings.json: all that decides the samples of an evaluation, and in what two differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from ictcli import __version__
+from ictcli.engine import Engine, versions
+from ictcli.evaluation.benchmarks import BenchmarkSpec
+from ictcli.evaluation.evaluate import chunk_of
+from ictcli.evaluation.models import ModelSpec
+from ictcli.evaluation.record import FORMAT, Record
+from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.recipe.settings import PromptSettings
+from ictcli.rewards import Verifier
+from ictcli.tasks import prompts
+
+
+class ModelProvenance(Record):
+    """A loaded model, and how it is prompted and sampled."""
+
+    name: str
+    fingerprint: str | None
+    engine: dict[str, JsonValue]
+    rows: int
+    temperature: float
+    top_p: float
+    top_k: int
+    stop: dict[str, str]
+    """The ids that end a response, each with its token."""
+    prompt: dict[str, JsonValue]
+    template: dict[str, str]
+    """What is put around a question, by benchmark."""
+
+
+class BenchmarkProvenance(Record):
+    """The problems of a benchmark, and how answers are judged."""
+
+    name: str
+    source: dict[str, JsonValue]
+    problems: int
+    sha256: str
+    max_tokens: int
+    verifier: str
+    pattern: str | None
+    timeout: float
+    memory: float
+    private: bool
+
+
+class Provenance(Record):
+    """The content of settings.json."""
+
+    format: int
+    ictcli: str
+    libraries: dict[str, str]
+    n: int
+    seed: int
+    chunk: int
+    show_private: bool
+    plugins: dict[str, list[str]]
+    """Checksums of the user's own files of code, by name."""
+    models: list[ModelProvenance]
+    benchmarks: list[BenchmarkProvenance]
+
+
+def of_model(
+    model: ModelSpec, engine: Engine, benchmarks: Sequence[BenchmarkSpec]
+) -> ModelProvenance:
+    tokens = cast(list[Any], engine.tokenizer.convert_ids_to_tokens(list(engine.stop_ids)))
+    return ModelProvenance(
+        name=model.name,
+        fingerprint=model.fingerprint(),
+        engine=engine.describe(),
+        rows=model.rows,
+        temperature=model.temperature,
+        top_p=model.top_p,
+        top_k=model.top_k,
+        stop={str(id_): str(token) for id_, token in zip(engine.stop_ids, tokens, strict=True)},
+        prompt=prompt_settings(model.prompt),
+        template={
+            spec.name: prompts.template_of(engine.tokenizer, spec.benchmark.domain, model.prompt)
+            for spec in benchmarks
+        },
+    )
+
+
+def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
+    """How questions are put; each example as one text."""
+    settings: dict[str, JsonValue] = prompt.model_dump(include={"template", "system", "suffix"})
+    if prompt.examples:
+        settings["examples"] = [json.dumps([e.prompt, e.response]) for e in prompt.examples]
+    return settings
+
+
+def of_benchmark(spec: BenchmarkSpec) -> BenchmarkProvenance:
+    domain = spec.benchmark.domain
+    text = json.dumps([asdict(problem) for problem in spec.problems], sort_keys=True)
+    return BenchmarkProvenance(
+        name=spec.name,
+        source=spec.benchmark.source,
+        problems=len(spec.problems),
+        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        max_tokens=spec.max_tokens,
+        verifier=getattr(domain.verify, "name", getattr(domain.verify, "__name__", "own")),
+        pattern=domain.pattern,
+        timeout=domain.limits.seconds,
+        memory=domain.limits.memory,
+        private=domain.private,
+    )
+
+
+def provenance_of(
+    settings: EvaluationSettings,
+    models: Sequence[ModelProvenance],
+    benchmarks: Sequence[BenchmarkSpec],
+    plugins: Sequence[Path],
+) -> Provenance:
+    verifiers = [file for spec in benchmarks if (file := verifier_file(spec)) is not None]
+    return Provenance(
+        format=FORMAT,
+        ictcli=__version__,
+        libraries={name: of for name, of in versions().items() if name != "datasets"},
+        n=settings.n,
+        seed=settings.seed,
+        chunk=chunk_of(settings.n),
+        show_private=settings.show_private,
+        plugins=_checksums([*plugins, *verifiers]),
+        models=list(models),
+        benchmarks=[of_benchmark(spec) for spec in benchmarks],
+    )
+
+
+def verifier_file(spec: BenchmarkSpec) -> Path | None:
+    """The file that a benchmark's verifier is in, where it is a user's: `file.py`,
+    `file.py:function` or `module:function`."""
+    verify = spec.benchmark.domain.verify
+    source = verify.source if isinstance(verify, Verifier) else None
+    if source is None:
+        return None
+    place = source if source.endswith(".py") else source.rpartition(":")[0]
+    if place.endswith(".py"):
+        return Path(place)
+    file = getattr(sys.modules.get(place), "__file__", None)
+    return Path(file) if file else None
+
+
+def _checksums(files: Iterable[Path]) -> dict[str, list[str]]:
+    """The checksums of the files of each name, the same wherever they lie."""
+    checksums: dict[str, list[str]] = {}
+    for path in dict.fromkeys(file.resolve() for file in files):
+        checksums.setdefault(path.name, []).append(hashlib.sha256(path.read_bytes()).hexdigest())
+    return {name: sorted(checksums[name]) for name in sorted(checksums)}
+
+
+def difference_of(before: JsonValue, now: JsonValue) -> str | None:
+    """The settings in which two differ, as a clause: `n = 4, and now 8`; None where there are
+    none."""
+    old, new = dict(_flat(before)), dict(_flat(now))
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    if not keys:
+        return None
+    first = ("format", "models", "benchmarks")  # what the others depend on
+    key = min(keys, key=lambda key: key not in first)
+    more = f" ({len(keys) - 1} more differ)" if len(keys) > 1 else ""
+    return f"{key} = {_shown(old.get(key))}, and now {_shown(new.get(key))}{more}"
+
+
+def _flat(value: JsonValue, path: str = "") -> Iterator[tuple[str, JsonValue]]:
+    """(dotted path, value) of all that is no table; lists of tables go by their names."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        tables = {str(table["name"]): table for table in value if isinstance(table, dict)}
+        yield path, list(tables)
+        for name, table in tables.items():
+            yield from _flat(table, name)
+    else:
+        yield path, value
+
+
+def _shown(value: JsonValue) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,138 @@
+"""results.json: an entry a model and benchmark, with the differences to the first model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import JsonValue
+
+from ictcli.engine import Engine
+from ictcli.evaluation.benchmarks import BenchmarkSpec
+from ictcli.evaluation.models import ModelSpec
+from ictcli.evaluation.passk import Difference, paired, pass_at_k
+from ictcli.evaluation.provenance import Provenance
+from ictcli.evaluation.record import FORMAT, Evaluation, Record, SampleSettings, Scored
+from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.tasks import prompts
+
+FEW = 20
+"""Problems below which a bootstrap interval is clearly too narrow."""
+
+
+class ResultSettings(SampleSettings):
+    """All that decides a result."""
+
+    stop: dict[str, str]
+    template: str
+    suffix: str
+    example_prompt: str | None
+    """The first prompt; None where it is private."""
+    limit: int | None
+    source: dict[str, JsonValue]
+    sha256: str
+    verifier: str
+    pattern: str | None
+    timeout: float
+    fingerprint: str | None
+    engine: dict[str, JsonValue]
+    ictcli: str
+    libraries: dict[str, str]
+
+
+class Differences(Scored):
+    """Paired differences from the first model's scores."""
+
+    to: str
+    scores: dict[str, Difference | None]
+
+
+class Head(Record):
+    """The first keys of an entry."""
+
+    format: int
+    model: str
+    name: str
+
+
+class Result(Evaluation, Head):
+    """An entry of results.json."""
+
+    settings: ResultSettings  # pyright: ignore[reportIncompatibleVariableOverride]  # frozen
+    notes: tuple[str, ...]
+    difference: Differences | None
+    """None for the first model."""
+
+
+def result_of(
+    evaluation: Evaluation,
+    model: ModelSpec,
+    spec: BenchmarkSpec,
+    engine: Engine,
+    settings: EvaluationSettings,
+    provenance: Provenance,
+) -> Result:
+    """An evaluation with all that decided it, without its difference."""
+    loaded = next(one for one in provenance.models if one.name == model.name)
+    bench = next(one for one in provenance.benchmarks if one.name == spec.name)
+    domain, template = spec.benchmark.domain, loaded.template[spec.name]
+    hidden = domain.private and not settings.show_private
+    example = prompts.render(engine.tokenizer, spec.problems[0], domain, model.prompt)[0]
+    suffix = model.prompt.suffix
+    if suffix is None:
+        suffix = "" if template == "own" else domain.suffix
+    decided = ResultSettings(
+        **dict(evaluation.settings),
+        **bench.model_dump(include={"source", "sha256", "verifier", "pattern", "timeout"}),
+        stop=loaded.stop,
+        template=template,
+        suffix=suffix,
+        example_prompt=None if hidden else example,
+        limit=settings.limit,
+        fingerprint=loaded.fingerprint,
+        engine=loaded.engine,
+        ictcli=provenance.ictcli,
+        libraries=provenance.libraries,
+    )
+    about = {
+        "format": FORMAT,
+        "model": model.model,
+        "name": model.name,
+        "settings": decided,
+        "notes": spec.benchmark.notes,
+        "difference": None,
+    }
+    return Result.model_validate({**dict(evaluation), **about})
+
+
+def with_differences(results: Sequence[Result]) -> list[Result]:
+    """The results, those of later models with their paired differences to the first model's."""
+    firsts: dict[str, Result] = {}
+    complete: list[Result] = []
+    for result in results:
+        first = firsts.setdefault(result.benchmark, result)
+        differences = None if first.name == result.name else difference(result, first)
+        complete.append(result.model_copy(update={"difference": differences}))
+    return complete
+
+
+def difference(result: Result, first: Result) -> Differences:
+    """A result less another of the same problems, n, ks and seed."""
+    n, seed = result.n, result.settings.seed
+    counts = [np.array(each.correct) for each in (result, first)]
+    scores: dict[str, Difference | None] = {}
+    for name in result.passes:
+        k = int(name.removeprefix("pass@"))
+        values, others = (pass_at_k(n, correct, k) for correct in counts)
+        scores[name] = paired(values, others, seed)
+    scores[f"maj@{n}"] = None
+    if result.majority is not None and first.majority is not None:
+        votes = np.array(result.majority), np.array(first.majority)
+        scores[f"maj@{n}"] = paired(*votes, seed)
+    return Differences(to=first.name, scores=scores)
+
+
+def metrics_of(results: Sequence[Evaluation]) -> list[str]:
+    """pass@K of every k, and maj@N where there is one."""
+    names = results[0].scores
+    return [name for name in names if any(r.scores[name] is not None for r in results)]

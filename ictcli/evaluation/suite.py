@@ -1,0 +1,201 @@
+"""An evaluation from the first check to its results: every model on every benchmark."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+
+from ictcli.engine import Engine
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.evaluation import folder as folders
+from ictcli.evaluation import provenance
+from ictcli.evaluation.benchmarks import BenchmarkSpec
+from ictcli.evaluation.evaluate import chunk_of, evaluate
+from ictcli.evaluation.models import ModelSpec, unlike
+from ictcli.evaluation.results import Result, result_of, with_differences
+from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.evaluation.tables import markdown
+from ictcli.files import write_json, write_text
+from ictcli.tasks import prompts
+from ictcli.tasks.split import key_of
+
+Progress = Callable[[int, int], None]
+Bar = Callable[[str, int], Progress]
+"""What shows the progress of an evaluation of that name and so many problems."""
+
+
+class Engines:
+    """The engines of the models, one at a time: two may not fit on the device."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._loaded: tuple[str, Engine] | None = None
+        self._say = say
+
+    def of(self, model: ModelSpec) -> Engine:
+        if self._loaded is None or self._loaded[0] != model.name:
+            self._loaded = None
+            gc.collect()  # what the last one held in cycles
+            engine = model.load()
+            engine.budget.say = self._say
+            self._loaded = model.name, engine
+        return self._loaded[1]
+
+
+def evaluate_suite(
+    models: Sequence[ModelSpec],
+    benchmarks: Sequence[BenchmarkSpec],
+    settings: EvaluationSettings,
+    *,
+    out: Path | None = None,
+    resume: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+    progress: Bar = lambda name, problems: lambda done, total: None,
+) -> tuple[list[Result], Path]:
+    """Evaluate and write; gives the entries of results.json and the folder.
+
+    Every model is loaded and every prompt encoded before the first sample is taken. Raises
+    UserError for what cannot be evaluated, InterruptedRunError at Ctrl-C: samples are kept.
+    """
+    for note in notes(models, benchmarks, settings):
+        say(f"note: {note}")
+    if out is not None:
+        folders.check(out)  # before models take their time
+    engines = Engines(say)
+    alone = len(models) == 1
+    loaded: list[provenance.ModelProvenance] = []
+    for model in reversed(models):  # the first stays loaded
+        try:
+            loaded.insert(0, _checked(engines.of(model), model, benchmarks))
+        except UserError as error:
+            if not alone:
+                error.message = f"{model.name}: {error.message}"
+            raise
+    plugins = [*map(Path, settings.plugins), *(path for model in models for path in model.plugins)]
+    decided = provenance.provenance_of(settings, loaded, benchmarks, plugins)
+    base = models[0].run / "eval" if alone and models[0].run else Path("evals")
+    name = "-vs-".join(model.name for model in models)[:80] + f"-seed{settings.seed}"
+    with folders.opened(out, base, name, decided, resume=resume, say=say) as (folder, resumed):
+        results: list[Result] = []
+        with _kept(folder):
+            for model in models:
+                for spec in benchmarks:
+                    engine = engines.of(model)
+                    where = folder if alone else folder / model.name
+                    label = spec.name if alone else f"{model.name}, {spec.name}"
+                    timings = folders.Timings(folder, model.name, spec.name)
+                    evaluation = evaluate(
+                        engine,
+                        spec.name,
+                        spec.problems,
+                        spec.benchmark.domain,
+                        model.sampling(spec.max_tokens, engine.stop_ids),
+                        model.prompt,
+                        n=settings.n,
+                        ks=settings.k,
+                        seed=settings.seed,
+                        samples=_samples(where / f"{spec.stem}.jsonl", resumed=resumed),
+                        progress=progress(label, len(spec.problems)),
+                        say=say,
+                        chunk=chunk_of(settings.n),
+                        resume=True,  # see `_samples`: those there are, are ours
+                        shown=settings.show_private,
+                        timed=timings.add,
+                        earlier=timings.read(),
+                    )
+                    result = result_of(evaluation, model, spec, engine, settings, decided)
+                    results = with_differences([*results, result])
+                    records = [result.model_dump(mode="json") for result in results]
+                    write_json(folder / "results.json", records)
+            write_text(folder / "results.md", markdown(results))
+        return results, folder
+
+
+def notes(
+    models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec], settings: EvaluationSettings
+) -> Iterator[str]:
+    """What makes the figures mean less than they seem to, a sentence each."""
+    yield from dict.fromkeys(note for spec in benchmarks for note in spec.benchmark.notes)
+    if warning := unlike(models):
+        yield warning
+    if settings.n > 1 and all(model.temperature == 0 for model in models):
+        yield f"at temperature 0 the {settings.n} samples of a problem are one and the same."
+    for model in models:
+        if model.pattern is not None and model.pattern != settings.reward.pattern:
+            yield (
+                f"{model.name} was trained with the answer pattern {model.pattern!r}; "
+                "reward.pattern reads answers so here too."
+            )
+    yield from trained_on(models, benchmarks)
+
+
+def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]) -> Iterator[str]:
+    """A sentence for each benchmark with problems that a model's run trains on."""
+    for model in models:
+        for spec in benchmarks if model.trained_on else ():
+            seen = sum(key_of(problem.prompt) in model.trained_on for problem in spec.problems)
+            if seen:
+                yield (
+                    f"{seen:,} of {len(spec.problems):,} problems of {spec.name} were trained on "
+                    f"by {model.run}: this does not measure what it does on others."
+                )
+
+
+def _samples(path: Path, *, resumed: bool) -> Path:
+    """A file of samples. UserError where it is there and is not this evaluation's."""
+    if not resumed and path.exists():
+        raise UserError(
+            f"{path} was put there by another program.", "--out OTHER takes another folder"
+        )
+    return path
+
+
+def _checked(
+    engine: Engine, model: ModelSpec, benchmarks: Sequence[BenchmarkSpec]
+) -> provenance.ModelProvenance:
+    """What a loaded model is; UserError where a prompt does not fit, or shows its own answer."""
+    shown = {key_of(example.prompt) for example in model.prompt.examples}
+    for spec in benchmarks:
+        if answered := [p for p in spec.problems if key_of(p.prompt) in shown]:
+            raise UserError(
+                f"The prompt shows the answer of {len(answered)} of the problems of {spec.name} "
+                f"as an example: {answered[0].id}.",
+                "prompt.examples=OTHER, or none",
+            )
+        prompts.encode(engine, spec.problems, spec.benchmark.domain, model.prompt, spec.max_tokens)
+    return provenance.of_model(model, engine, benchmarks)
+
+
+@contextlib.contextmanager
+def _kept(folder: Path) -> Generator[None]:
+    """Say how to go on from the samples there are, where something stops their taking."""
+    again = f"the same command with --resume --out {folder}"
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"Interrupted: the samples so far are in {folder}.", f"{again} goes on from there"
+        ) from None
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            where = f" ({error.filename})" if error.filename else ""
+            raise RunFailedError(
+                f"{error.strerror or error}{where}; the samples so far are in {folder}.",
+                f"mend that, then {again}",
+            ) from error
+        raise RunFailedError(
+            f"No space is left on the disk; the samples so far are in {folder}.",
+            f"free some, then {again}",
+        ) from error
+    except (MemoryError, RuntimeError) as error:
+        words = ("memory", "allocate", "resource limit")  # torch's and MLX's
+        if isinstance(error, RuntimeError) and not any(w in str(error).lower() for w in words):
+            raise
+        raise RunFailedError(
+            f"The memory of the device is full; the samples so far are in {folder}.",
+            "engine.rows=64, or fewer, in another folder takes less of it",
+        ) from error
