@@ -98,19 +98,18 @@ def command(
     tries = tuning_specs(design, grid) if grid else []
     chosen = earlier_choice(tries, variants) if grid else None
     final = run_specs(design, chosen, grid=grid)
-    for one in [one for one in final if one.chosen and chosen is None][:1]:
+    for spec in [spec for spec in final if spec.chosen and chosen is None][:1]:
         narrate(
-            f"note: {one.folder} was trained with {one.chosen}: should tuning choose another "
+            f"note: {spec.folder} was trained with {spec.chosen}: should tuning choose another "
             "value, the comparison needs another --out"
         )
-    if baseline not in {one for variant in variants for one in (variant.label, variant.method)}:
+    if baseline not in {name for each in variants for name in (each.label, each.method)}:
         narrate(f"note: the baseline {baseline} is not among the methods: {variants[0].label} is")
     for note in check_problems(tries):
         narrate(f"note: {note}")
     if dry_run:
-        wanted = [*(spec for spec, _ in tries), *final]
-        outlook = estimate_time(wanted, measure_all(wanted, narrate), jobs)
-        planned(outlook, jobs, as_json=as_json)
+        wanted = [*tries, *final]
+        planned(estimate_time(wanted, measure_all(wanted, narrate), jobs), jobs, as_json=as_json)
         return 0
     with opened(folder):
         return _compare(design, grid, baseline, jobs, threads, as_json=as_json)
@@ -148,12 +147,10 @@ def _compare(
     chosen, tuned = None, None
     if grid:
         tries = tuning_specs(design, grid)
-        summaries, failed = train_all(
-            [one for one, _ in tries], live, narrate, jobs=jobs, threads=threads
-        )
+        summaries, failed = train(tries)
         tuned = tuning_scores(tries, summaries)
         chosen = best_overrides(tuned, design.variants)
-        tuned_to(chosen, [one.label for one in design.variants if one.label not in chosen])
+        tuned_to(chosen, [each.label for each in design.variants if each.label not in chosen])
     runs = run_specs(design, chosen)
     summaries, missed = train(runs)
     done, damaged = read_all(runs, summaries)

@@ -210,10 +210,10 @@ def run_specs(
     return found
 
 
-def tuning_specs(design: Design, grid: Grid) -> list[tuple[RunSpec, str]]:
-    """A run for each variant and each value of the grid, with its override: another seed than the
-    final runs', evaluated on held-out problems behind theirs."""
-    found: list[tuple[RunSpec, str]] = []
+def tuning_specs(design: Design, grid: Grid) -> list[RunSpec]:
+    """A run for each variant and each value of the grid: with another seed than the final runs, and
+    evaluated on held-out problems after theirs."""
+    specs: list[RunSpec] = []
     seed = design.first_seed + TUNING_SEED
     for variant in design.variants:
         for value in grid.values:
@@ -223,8 +223,8 @@ def tuning_specs(design: Design, grid: Grid) -> list[tuple[RunSpec, str]]:
             recipe = design.recipe(variant, seed, override, f"eval.skip={skip}")
             name = f"tune/{slug(variant.label)}-{slug(override)}"
             spec = _run_spec(design, variant, seed, name, recipe)
-            found.append((replace(spec, trying=override), override))
-    return found
+            specs.append(replace(spec, trying=override))
+    return specs
 
 
 def _run_spec(design: Design, variant: Variant, seed: int, name: str, recipe: Recipe) -> RunSpec:

@@ -1,4 +1,4 @@
-"""The time and the disk that a comparison will take, from measured steps of each kind of run."""
+"""How much time and disk a comparison will take, from timed steps of each kind of run."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class RunCosts:
     rollouts: int
 
     def seconds(self, recipe: Recipe, done: int = 0) -> float:
-        """Of a run with that many steps behind it and its model loaded: the steps that are left,
-        and its evaluations before, after and between."""
+        """Of a run with `done` steps behind it and its model loaded: the remaining steps, and its
+        evaluations before, after and between."""
         warm = min(warmup_of(recipe), recipe.steps)
         dense = max(warm - done, 0)
         every = recipe.eval.every
@@ -65,7 +65,7 @@ def warmup_of(recipe: Recipe) -> int:
 
 
 def kind(recipe: Recipe) -> str:
-    """What decides the time of a step: recipes of one kind are timed once."""
+    """The settings that decide the time of a step: recipes of one kind are timed once."""
     free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
     return repr((recipe.model_dump(exclude=free | {"warmup"}), warmup_of(recipe) > 0))
 
@@ -100,8 +100,8 @@ def measure_all(
 
 
 def measure(recipe: Recipe) -> RunCosts:
-    """Two steps and two short evaluations in a folder that is thrown away; the second step counts,
-    since the first compiles and warms up. Two more where there are dense steps at first."""
+    """Time two steps and two short evaluations in a temporary folder; the second step counts, since
+    the first compiles and warms up. A run with dense warm-up steps is timed for two of them too."""
     warm = 2 if warmup_of(recipe) else 0
     problems = min(PROBLEMS, recipe.eval.problems)
     short = recipe.model_copy(
@@ -138,7 +138,7 @@ def measure(recipe: Recipe) -> RunCosts:
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """What one run will take: 0 of one that is finished."""
+    """What one run will still take: nothing, if it is finished."""
 
     spec: RunSpec
     steps_done: int
@@ -147,17 +147,17 @@ class RunEstimate:
     bytes: int
 
     def json(self) -> dict[str, Any]:
-        one = self.spec
+        spec, recipe = self.spec, self.spec.recipe
         return {
-            "folder": str(one.folder),
-            "label": one.variant.label,
-            "method": one.recipe.rule.name,
-            "seed": one.seed,
-            "trying": one.trying or None,
-            "steps": one.recipe.steps,
+            "folder": str(spec.folder),
+            "label": spec.variant.label,
+            "method": recipe.rule.name,
+            "seed": spec.seed,
+            "trying": spec.trying or None,
+            "steps": recipe.steps,
             "steps_done": self.steps_done,
-            "lr": None if one.untuned == "lr" else one.recipe.lr,
-            "untuned": one.untuned or None,
+            "lr": None if spec.untuned == "lr" else recipe.lr,
+            "untuned": spec.untuned or None,
             "finished": self.finished,
             "seconds": self.seconds,
             "bytes": self.bytes,
@@ -177,16 +177,16 @@ class TimeEstimate:
 
     @property
     def left(self) -> int:
-        return sum(not one.finished for one in self.planned)
+        return sum(not run.finished for run in self.planned)
 
     def json(self) -> dict[str, Any]:
         return {
-            "runs": [one.json() for one in self.planned],
+            "runs": [run.json() for run in self.planned],
             "left": self.left,
             "at_once": self.at_once,
             "seconds": self.seconds,
             "bytes": self.bytes,
-            "measured": [asdict(one) for one in self.measured.values()],
+            "measured": [asdict(costs) for costs in self.measured.values()],
         }
 
 
@@ -200,21 +200,21 @@ def cores() -> int:
 def estimate_time(
     runs: Sequence[RunSpec], measured: Mapping[str, RunCosts], jobs: int, have: int | None = None
 ) -> TimeEstimate:
-    """What the runs that are not finished will take. `jobs` at a time share the machine: what was
-    timed alone is divided only as far as there are cores (`have`) for all of them. Tuning runs end
-    before the others begin. With several jobs each run is a process that loads its libraries."""
+    """What the unfinished runs will take, `jobs` at a time. Runs were timed alone, so no more of
+    them count as parallel than the machine has cores for (`have`). Tuning runs end before the
+    others begin. With several jobs each run is a process that loads its libraries."""
     have = cores() if have is None else have
-    loads = [one.load for one in measured.values()]
+    loads = [costs.load for costs in measured.values()]
     load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
-    threads = max((one.recipe.engine.threads or have for one in runs), default=1)
+    threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)
     at_once = max(1, min(jobs, have // threads))
-    planned = [_planned(one, measured[kind(one.recipe)], load) for one in runs]
+    planned = [_planned(spec, measured[kind(spec.recipe)], load) for spec in runs]
     seconds = sum(
-        _makespan([one.seconds for one in planned if bool(one.spec.trying) is trying], at_once)
+        _makespan([run.seconds for run in planned if bool(run.spec.trying) is trying], at_once)
         for trying in (True, False)
     )
     seconds += loads[0] - load if seconds else 0
-    disk = sum(one.bytes for one in planned)
+    disk = sum(run.bytes for run in planned)
     return TimeEstimate(planned, at_once, seconds, disk, dict(measured))
 
 
@@ -229,7 +229,7 @@ def _planned(spec: RunSpec, measured: RunCosts, load: float) -> RunEstimate:
 
 
 def _makespan(times: Sequence[float], lanes: int) -> float:
-    """When the last of runs ends that begin in order, each in the lane that is free first."""
+    """When the last run ends: they start in order, each in the lane that is free first."""
     ends = [0.0] * lanes
     for seconds in times:
         heapq.heapreplace(ends, ends[0] + seconds)

@@ -16,13 +16,13 @@ Tuned = Mapping[str, Mapping[str, Mapping[str, float]]]
 """By variant and override: pass@k on the tuning problems."""
 
 
-def tuning_scores(tries: Sequence[tuple[RunSpec, str]], summaries: Summaries) -> Tuned:
+def tuning_scores(tries: Sequence[RunSpec], summaries: Summaries) -> Tuned:
     """What the tuning runs reached; failed runs are left out."""
     scores: dict[str, dict[str, dict[str, float]]] = {}
-    for spec, override in tries:
+    for spec in tries:
         of_variant = scores.setdefault(spec.variant.label, {})
         if summary := summaries.get(spec.folder):
-            of_variant[override] = {k: passes.value for k, passes in summary.after.items()}
+            of_variant[spec.trying] = {k: passes.value for k, passes in summary.after.items()}
     return scores
 
 
@@ -43,12 +43,10 @@ def best_overrides(tuned: Tuned, variants: Sequence[Variant]) -> dict[str, str]:
     return best
 
 
-def earlier_choice(
-    tries: Sequence[tuple[RunSpec, str]], variants: Sequence[Variant]
-) -> dict[str, str] | None:
+def earlier_choice(tries: Sequence[RunSpec], variants: Sequence[Variant]) -> dict[str, str] | None:
     """What tuning chose, if all of it is done; None if a run of it is missing or damaged."""
     summaries: Summaries = {}
-    for spec, _ in tries:
+    for spec in tries:
         summary = read_summary(spec.folder)
         if summary is None or isinstance(summary, str):
             return None
@@ -56,12 +54,12 @@ def earlier_choice(
     return best_overrides(tuning_scores(tries, summaries), variants)
 
 
-def check_problems(tries: Sequence[tuple[RunSpec, str]]) -> list[str]:
+def check_problems(tries: Sequence[RunSpec]) -> list[str]:
     """Check, before anything is trained, that held-out problems are left to tune on beside those of
     the final runs; gives a note where they are fewer. UserError where there are none."""
     notes: list[str] = []
     recipes: dict[str, Recipe] = {}
-    for spec, _ in tries:
+    for spec in tries:
         decides = spec.recipe.model_dump(include={"task", "data", "eval", "reward", "plugins"})
         recipes.setdefault(repr(decides), spec.recipe)
     for recipe in recipes.values():

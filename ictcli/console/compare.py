@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.forks import ForkComparison
 from ictcli.compare.statistics import Estimate
 from ictcli.compare.time_estimate import RunEstimate, TimeEstimate
 from ictcli.console.plain import narrate
-from ictcli.console.table import table
+from ictcli.console.table import print_columns, print_json
 from ictcli.text import duration, figure
 
-Row = TypeVar("Row")
-Columns = dict[str, Callable[[Row], str]]
-"""The columns of a table: by heading, the cell of a row."""
-
-RUN_COLUMNS: Columns[RunEstimate] = {
+RUN_COLUMNS: dict[str, Callable[[RunEstimate], str]] = {
     "run": lambda run: str(run.spec.folder),
     "method": lambda run: run.spec.variant.label,
     "seed": lambda run: str(run.spec.seed),
@@ -33,9 +27,9 @@ RUN_COLUMNS: Columns[RunEstimate] = {
 def planned(estimate: TimeEstimate, jobs: int, *, as_json: bool) -> None:
     """The runs with what each will take alone, and what all of them will, as a table or JSON."""
     if as_json:
-        print(json.dumps({"jobs": jobs, **estimate.json()}, indent=2, ensure_ascii=False))
+        print_json({"jobs": jobs, **estimate.json()})
         return
-    _table(RUN_COLUMNS, estimate.planned)
+    print_columns(estimate.planned, RUN_COLUMNS)
     at_once = f", {estimate.at_once} at a time" if estimate.at_once > 1 else ""
     if estimate.at_once < jobs:
         at_once += f" (--jobs {jobs} asks for more than there are cores for)"
@@ -55,7 +49,7 @@ def tuned_to(chosen: Mapping[str, str], lost: Sequence[str]) -> None:
         narrate(f"note: {label} is left out: none of its tuning runs finished")
 
 
-FORK_COLUMNS: Columns[ForkComparison] = {
+FORK_COLUMNS: dict[str, Callable[[ForkComparison], str]] = {
     "method": lambda row: row.method,
     "share": lambda row: _share(row.own.share),
     "recall (random)": lambda row: f"{row.own.recall:.3f} ({row.random_at_own.recall:.3f})",
@@ -71,9 +65,9 @@ FORK_COLUMNS: Columns[ForkComparison] = {
 def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     """A comparison as JSON, or as two tables: what was reached, and what was kept."""
     if as_json:
-        print(json.dumps(result.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        print_json(result.model_dump(mode="json"))
         return
-    _table(_summary_columns(result), next(iter(result.estimates.values())))
+    print_columns(list(next(iter(result.estimates.values()))), _summary_columns(result))
     seeds = len(result.seeds)
     over = "seeds and problems" if seeds > 1 else "problems: one seed says nothing of others"
     narrate(
@@ -81,7 +75,7 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
         "training, behind the dense warm-up.\n"
     )
     if result.forks:
-        _table(FORK_COLUMNS, result.forks)
+        print_columns(result.forks, FORK_COLUMNS)
         narrate(
             "\ntrue forks kept, on the same rollouts of the model before training; near 10 %: the "
             "share that keep=0.1 comes to, by response or over the batch as the method takes it\n"
@@ -93,7 +87,7 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     narrate(f"runs: {folder}\nreport: {folder / 'report.html'}")
 
 
-def _summary_columns(result: Comparison) -> Columns[str]:
+def _summary_columns(result: Comparison) -> dict[str, Callable[[str], str]]:
     """A row a variant, by its label; the model before training has neither tokens nor time."""
     first = next(iter(result.estimates.values()))
 
@@ -116,10 +110,6 @@ def _summary_columns(result: Comparison) -> Columns[str]:
         "kept that fork": trained("fork_precision"),
         "s/step": seconds,
     }
-
-
-def _table(columns: Columns[Row], rows: Iterable[Row]) -> None:
-    table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 
 def _interval(estimate: Estimate) -> str:

@@ -117,9 +117,9 @@ def test_a_folder_of_another_tuning_is_known_before_it_begins(tmp_path: Path) ->
     assert [one.json()["lr"] for one in told.planned] == [4e-4] + [None] * 5
     tries = tuning_specs(design, grid)
     assert earlier_choice(tries, design.variants) is None
-    for one, key in tries:
+    for one in tries:
         one.folder.mkdir(parents=True)
-        share = 0.9 if key == "lr=1e-4" else 0.1
+        share = 0.9 if one.trying == "lr=1e-4" else 0.1
         after = {"pass@1": Interval(share, share, share)}
         (one.folder / "summary.json").write_text(summary(after=after).model_dump_json())
     chosen = earlier_choice(tries, design.variants)
@@ -158,11 +158,11 @@ def test_a_run_of_another_recipe_is_in_the_way_only_if_it_did_something(tmp_path
 def test_tuning_sees_no_problem_of_the_final_runs(tmp_path: Path) -> None:
     design = design_of(tmp_path)
     tries = tuning_specs(design, read_grid("lr=1e-4,2e-4", "--tune"))
-    assert [one.recipe.lr for one, _ in tries] == [1e-4, 2e-4] * 3
-    final, trial = run_specs(design)[0].recipe, tries[0][0].recipe
+    assert [one.recipe.lr for one in tries] == [1e-4, 2e-4] * 3
+    final, trial = run_specs(design)[0].recipe, tries[0].recipe
     asked = [{p.prompt for p in heldout(r, task_of(r))} for r in (final, trial)]
     assert len(asked[0]) == len(asked[1]) == 512 and not asked[0] & asked[1]
-    assert {one.seed for one, _ in tries}.isdisjoint({one.seed for one in run_specs(design)})
+    assert {one.seed for one in tries}.isdisjoint({one.seed for one in run_specs(design)})
 
 
 def test_the_best_value_is_that_of_highest_pass_at_1(tmp_path: Path) -> None:
@@ -171,10 +171,10 @@ def test_the_best_value_is_that_of_highest_pass_at_1(tmp_path: Path) -> None:
     values = {"lr=1e-4": 0.2, "lr=2e-4": 0.5, "lr=3e-4": 0.5}
     summaries = {
         one.folder: summary(
-            after={"pass@1": Interval(values[key], 0, 1), "pass@4": Interval(0.9, 0, 1)}
+            after={"pass@1": Interval(values[one.trying], 0, 1), "pass@4": Interval(0.9, 0, 1)}
         )
-        for one, key in tries
-        if (one.variant.label, key) != ("ict", "lr=2e-4")  # a run that failed
+        for one in tries
+        if (one.variant.label, one.trying) != ("ict", "lr=2e-4")  # a run that failed
     }
     tuned = tuning_scores(tries, summaries)
     chosen = best_overrides(tuned, design.variants)
@@ -196,7 +196,7 @@ def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path, prob
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
     own = f"task={tmp_path / 'own.jsonl'}"
 
-    def tries(problems: int) -> list[tuple[RunSpec, str]]:
+    def tries(problems: int) -> list[RunSpec]:
         design = Design(
             "chain-compare",
             (own, f"eval.problems={problems}"),
@@ -208,7 +208,7 @@ def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path, prob
 
     found = check_problems(tries(problems))
     assert len(found) == 1 and f"by {7 - problems} problem" in found[0]
-    for one, _ in tries(problems):
+    for one in tries(problems):
         assert len(heldout(one.recipe, task_of(one.recipe))) == 7 - problems
     assert check_problems(tries(3)) == []
     with pytest.raises(UserError, match="none is left to tune on") as refused:
