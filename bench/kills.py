@@ -155,7 +155,7 @@ def soak(runs: Runs, kills: int, chance: random.Random, seed: int) -> int:
         print((runs.base / "whole.log").read_text())
         return 1
     print(f"seed {seed}: uninterrupted in {time.monotonic() - begun:.1f} s, start-up {startup:.1f}")
-    kinds, steps = moments(runs, chance), len(Run(runs.base / "whole").lines("metrics.jsonl"))
+    kinds, steps = moments(runs, chance), len(Run(runs.base / "whole").metrics())
     counts: collections.Counter[str] = collections.Counter()
     lost: list[int] = []
     while sum(counts.values()) < kills:

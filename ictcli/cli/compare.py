@@ -130,15 +130,15 @@ def _compare(
     from ictcli.compare.folder import GOES_ON
     from ictcli.compare.launch import train_all
     from ictcli.compare.tuning import best_overrides, tuning_scores
-    from ictcli.console import narrate, watcher
+    from ictcli.console import narrate, observer
     from ictcli.console.compare import comparison, tuned_to
     from ictcli.engine import build_engine
     from ictcli.errors import RunFailedError
     from ictcli.files import write_json
-    from ictcli.train.watcher import RunWatcher
+    from ictcli.runs.observer import RunObserver
 
-    def live(recipe: Recipe, path: Path) -> RunWatcher:
-        return watcher(recipe, path, live=not as_json)
+    def live(recipe: Recipe, path: Path) -> RunObserver:
+        return observer(recipe, path, live=not as_json)
 
     def train(runs: Sequence[RunSpec]) -> tuple[Summaries, list[str]]:
         return train_all(runs, live, narrate, jobs=jobs, threads=threads)

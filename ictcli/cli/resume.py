@@ -21,21 +21,21 @@ def command(folder: Path, as_json: bool, end_with_stdin: bool, threads: int | No
     """Continue RUN from its last checkpoint, exactly as if it had never stopped."""
     if end_with_stdin:
         end_with(0)
-    from ictcli.console import narrate, report, watcher
+    from ictcli.console import narrate, observer, report
     from ictcli.recipe import with_threads
     from ictcli.runs import Run
-    from ictcli.train.evaluations import finished
+    from ictcli.train.finish import finished
     from ictcli.train.launch import launch
 
     run, recipe = Run.open(folder)
     with run:
         summary = finished(run, recipe, narrate)
         if summary is not None:
-            narrate(f"{folder} is finished: {summary['steps']} steps.")
+            narrate(f"{folder} is finished: {summary.steps} steps.")
         else:
             recipe = with_threads(recipe, threads)
-            with watcher(recipe, folder, live=not as_json) as watch:
-                summary = launch(run, recipe, watch, watch.attach)
+            with observer(recipe, folder, live=not as_json) as observing:
+                summary = launch(run, recipe, observing, observing.attach)
     report(summary, folder, as_json=as_json)
 
 

@@ -43,7 +43,7 @@ def command(
     ictcli train quickstart method=grpo seed=1 steps=200
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
-    from ictcli.console import narrate, report, watcher
+    from ictcli.console import narrate, observer, report
     from ictcli.console.plan import examples, plan
     from ictcli.planning.advice import check_memory
     from ictcli.planning.machine import memory_limit
@@ -71,6 +71,6 @@ def command(
         return
     name = f"{find_recipe(recipe).stem}-{resolved.rule.name}-s{resolved.seed}"
     run = Run.create(folder or free_folder(Path("runs"), name), resolved)
-    with run, watcher(resolved, run.folder, live=not as_json) as watch:
-        summary = launch(run, resolved, watch, watch.attach)
+    with run, observer(resolved, run.folder, live=not as_json) as observing:
+        summary = launch(run, resolved, observing, observing.attach)
     report(summary, run.folder, as_json=as_json)

@@ -64,7 +64,12 @@ def gather(
     shared = shared_rollouts.sample_shared(recipes, engine)
     about = environment(engine, first)
     system = {"system": f"{platform.system()} {platform.machine()}"}
-    versions = {name: about[name] for name in ("ictcli", "python")} | about["libraries"] | system
+    versions = {
+        "ictcli": about.ictcli or "",
+        "python": about.python or "",
+        **about.libraries,
+        **system,
+    }
     return Comparison(
         command=command,
         recipe=design.source,

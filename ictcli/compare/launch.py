@@ -20,22 +20,22 @@ from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import write_text
 from ictcli.recipe import Recipe, to_toml, with_threads
 from ictcli.runs import Run, is_run
+from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
 from ictcli.text import duration
 from ictcli.train.launch import NO_SPACE, failure_message, finish_step_on_interrupt, launch
-from ictcli.train.watcher import RunWatcher
 
 Summaries = dict[Path, Summary]
 """Of finished runs, by folder."""
 Outcome = Summary | str
 """The summary of a run, or the sentence that says why there is none."""
-OpenWatcher = Callable[[Recipe, Path], AbstractContextManager[RunWatcher]]
+OpenObserver = Callable[[Recipe, Path], AbstractContextManager[RunObserver]]
 
 
 def train_all(
     runs: Sequence[RunSpec],
-    watcher: OpenWatcher,
+    observer: OpenObserver,
     say: Callable[[str], None],
     *,
     jobs: int = 1,
@@ -69,7 +69,7 @@ def train_all(
     if jobs > 1:
         trained = _side_by_side(todo, say, jobs, threads)
     else:
-        trained = _in_turn(todo, watcher, say, threads)
+        trained = _in_turn(todo, observer, say, threads)
     for place, spec, outcome in trained:
         finish(place, spec, outcome)
     return summaries, failed
@@ -127,7 +127,7 @@ def _damage(folder: Path) -> str | None:
 
 def _in_turn(
     todo: Sequence[tuple[str, RunSpec]],
-    watcher: OpenWatcher,
+    observer: OpenObserver,
     say: Callable[[str], None],
     threads: int | None,
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
@@ -136,10 +136,9 @@ def _in_turn(
         say(place)
         run, _ = Run.open(spec.folder)
         recipe = with_threads(spec.recipe, threads)
-        with run, watcher(spec.recipe, spec.folder) as watch:
+        with run, observer(spec.recipe, spec.folder) as observing:
             try:
-                launch(run, recipe, watch, watch.attach)
-                outcome = read_summary(spec.folder) or "it left no summary"
+                outcome: Outcome = launch(run, recipe, observing, observing.attach)
             except InterruptedRunError as error:
                 raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
             except Exception as error:  # a method's, a verifier's: the other runs go on

@@ -10,9 +10,11 @@ import numpy as np
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.recipe.settings import UpdateSettings
+from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import prepare
 from ictcli.tasks.prompts import fitted
-from ictcli.train.step import Batch, fork_mask, sample_batch, select
+from ictcli.train.metrics import fork_mask
+from ictcli.train.step import sample_batch, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 PROBLEMS = 64

@@ -17,10 +17,10 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.files import numbered
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run
+from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_lines, size
 from ictcli.runs.records import StepTimings
 from ictcli.train.launch import failure_message, launch
-from ictcli.train.watcher import RunWatcher
 
 PROBLEMS = 32
 """Evaluated at most, to measure what a problem takes."""
@@ -116,8 +116,8 @@ def measure(recipe: Recipe) -> RunCosts:
     with tempfile.TemporaryDirectory(prefix="ictcli-") as name:
         folder = Path(name) / "run"
         started = time.perf_counter()
-        with Run.create(folder, short) as run, RunWatcher(short, folder) as watch:
-            launch(run, short, watch, watch.attach)
+        with Run.create(folder, short) as run, RunObserver(short, folder) as observing:
+            launch(run, short, observing, observing.attach)
             whole = time.perf_counter() - started
             timings = read_lines(folder / "timings.jsonl", StepTimings)
             before, after = (

@@ -4,7 +4,7 @@ Data goes to stdout, narration to stderr. On a terminal a run is a live view, el
 step.
 """
 
-from ictcli.console.live import watcher
+from ictcli.console.live import observer
 from ictcli.console.plain import narrate
 from ictcli.console.report import benchmark_of, report
 from ictcli.console.results import EvalProgress, evaluations
@@ -15,7 +15,7 @@ __all__ = [
     "benchmark_of",
     "evaluations",
     "narrate",
+    "observer",
     "print_records",
     "report",
-    "watcher",
 ]

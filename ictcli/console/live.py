@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,11 +13,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ictcli.console.plain import PlainWatcher, passes
+from ictcli.console.plain import PlainObserver, passes
+from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
+from ictcli.runs.observer import RunObserver, Step
+from ictcli.runs.records import StepMetrics
 from ictcli.text import figure
-from ictcli.train.loop import Step
-from ictcli.train.watcher import RunWatcher
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = (
@@ -48,27 +48,27 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "⏎" if c == "\n" else "·" for c in text)
 
 
-def watcher(recipe: Recipe, folder: Path, *, live: bool = True) -> RunWatcher:
+def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> RunObserver:
     """The live view if stderr is a terminal, else a plain line a step."""
     err = Console(stderr=True)
     if live and err.is_terminal and not err.is_dumb_terminal:
-        return LiveWatcher(recipe, folder)
-    return PlainWatcher(recipe, folder)
+        return LiveObserver(recipe, folder)
+    return PlainObserver(recipe, folder)
 
 
-class LiveWatcher(RunWatcher):
+class LiveObserver(RunObserver):
     """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         super().__init__(recipe, folder)
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
-        self._history: list[dict[str, Any]] = []
+        self._history: list[StepMetrics] = []
         self._status = "loading the model"
         self._left = "-"
         self._rollout: RenderableType = Text("")
 
-    def __enter__(self) -> LiveWatcher:
+    def __enter__(self) -> LiveObserver:
         self._live.start()
         self._draw()
         return self
@@ -81,8 +81,8 @@ class LiveWatcher(RunWatcher):
         self._status = f"evaluating ({label}): {done} of {total} problems"
         self._draw()
 
-    def evaluated(self, label: str, found: dict[str, Any]) -> None:
-        self._print(Text(f"{label}: {passes(found)}"))
+    def evaluated(self, label: str, evaluation: Evaluation) -> None:
+        self._print(Text(f"{label}: {passes(evaluation)}"))
         self._status = "training"
         self._draw()
 
@@ -101,8 +101,8 @@ class LiveWatcher(RunWatcher):
 
     def _newest(self, step: Step) -> RenderableType:
         """A rollout of the step that was trained, where there is one."""
-        batch, plan = step.batch, step.plan
-        trained = (plan.kept.sum(axis=1) > 0) & (batch.advantage != 0)
+        batch, kept = step.batch, step.kept
+        trained = (kept.sum(axis=1) > 0) & (batch.advantage != 0)
         row = int(trained.argmax()) if trained.any() else 0
         rollouts = batch.rollouts
         problem = batch.problems[row // rollouts.group]
@@ -111,7 +111,7 @@ class LiveWatcher(RunWatcher):
         for place in range(min(int(rollouts.lengths[row]), SHOWN_TOKENS)):
             token = int(rollouts.tokens[row, place])
             piece = tokenizer.decode([token]) if tokenizer else str(token)
-            text.append(printable(piece), style="reverse" if plan.kept[row, place] else "not dim")
+            text.append(printable(piece), style="reverse" if kept[row, place] else "not dim")
         status, advantage = batch.verdicts[row].status, float(batch.advantage[row])
         return Panel(
             text,
@@ -124,7 +124,7 @@ class LiveWatcher(RunWatcher):
 
     def _draw(self) -> None:
         recipe, done = self.recipe, len(self._history)
-        number = self._history[-1]["step"] if done else 0
+        number = self._history[-1].step if done else 0
         head = Table.grid(padding=(0, 1))
         head.add_row(
             Text(f"{recipe.rule.name} on {recipe.task}", style="bold"),
@@ -134,7 +134,7 @@ class LiveWatcher(RunWatcher):
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))
         for key, name, form in CURVES:
-            values = [metrics[key] for metrics in self._history]
+            values = [metrics.value(key) for metrics in self._history]
             last = figure(values[-1], form) if values else "-"
             curves.add_row(Text(name), Text(last), Text(sparkline(values, width), style="cyan"))
         parts: list[RenderableType] = [head, curves]

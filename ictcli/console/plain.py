@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
 
 from ictcli.engine import Engine
+from ictcli.evaluation.record import Evaluation
+from ictcli.runs.observer import RunObserver, Step
 from ictcli.text import figure
-from ictcli.train.loop import Step
-from ictcli.train.watcher import RunWatcher
 
 
 def narrate(text: str) -> None:
@@ -19,13 +18,12 @@ def narrate(text: str) -> None:
         sys.stderr.flush()
 
 
-def passes(found: dict[str, Any]) -> str:
+def passes(evaluation: Evaluation) -> str:
     """`pass@1 0.312  pass@4 0.701` of an evaluation."""
-    named = [(key, value) for key, value in found.items() if key.startswith("pass@")]
-    return "  ".join(f"{key} {value['value']:.3f}" for key, value in named)
+    return "  ".join(f"{name} {score.value:.3f}" for name, score in evaluation.passes.items())
 
 
-class PlainWatcher(RunWatcher):
+class PlainObserver(RunObserver):
     """Writes to stderr."""
 
     def attach(self, engine: Engine) -> None:
@@ -37,18 +35,18 @@ class PlainWatcher(RunWatcher):
             f"({about['dtype']})"
         )
 
-    def evaluated(self, label: str, found: dict[str, Any]) -> None:
-        narrate(f"{label}: {passes(found)}  ({found['problems']} problems x {found['n']})")
+    def evaluated(self, label: str, evaluation: Evaluation) -> None:
+        size = f"{evaluation.problems} problems x {evaluation.n}"
+        narrate(f"{label}: {passes(evaluation)}  ({size})")
 
     def stepped(self, step: Step) -> None:
         m = step.metrics
-        seconds = step.timing["sample_s"] + step.timing["update_s"]
         narrate(
-            f"step {step.number}/{self.recipe.steps}  reward {figure(m['reward'])}  "
-            f"H1 {figure(m['entropy'])}  H2 {figure(m['renyi2'])}  "
-            f"kept {figure(m['share_kept'], '.1%')}  length {figure(m['length'], '.1f')}  "
-            f"grad {figure(m['grad_norm'])}  "
-            f"{seconds:.2f}s  left {self.left(step.number)}"
+            f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}  "
+            f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "
+            f"kept {figure(m.share_kept, '.1%')}  length {figure(m.length, '.1f')}  "
+            f"grad {figure(m.grad_norm)}  "
+            f"{step.timings.seconds:.2f}s  left {self.left(step.number)}"
         )
 
     def warned(self, message: str) -> None:

@@ -4,41 +4,40 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from ictcli.console.plain import narrate
 from ictcli.console.table import table
 from ictcli.evaluation.tables import interval
+from ictcli.runs.records import Summary
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.custom import is_custom
 
 
-def report(summary: dict[str, Any], folder: Path, *, as_json: bool) -> None:
+def report(summary: Summary, folder: Path, *, as_json: bool) -> None:
     """Print the figures before and after training, where the model is, and the next command."""
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print(json.dumps(summary.to_json(), indent=2))
         return
     body: list[list[str]] = []
-    for metric, after in summary["after"].items():
-        before = summary["before"][metric]
-        gain = after["value"] - before["value"]
-        body.append([metric, interval(before), interval(after), f"{gain:+.3f}"])
+    for metric, after in summary.after.items():
+        before = summary.before[metric]
+        gain = after.value - before.value
+        body.append([metric, interval(before.json()), interval(after.json()), f"{gain:+.3f}"])
     table(["", "before", "after", "change"], body)
     narrate(
-        f"\n{summary['problems']} held-out problems, {summary['samples_per_problem']} samples "
-        f"each, 95 % intervals over problems. {summary['steps']} steps in "
-        f"{summary['wall_s']:.0f} s; {summary['tokens_sampled']:,} tokens sampled, "
-        f"{summary['tokens_kept_share']:.1%} of them kept."
+        f"\n{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
+        f"95 % intervals over problems. {summary.steps} steps in {summary.wall_s:.0f} s; "
+        f"{summary.tokens_sampled:,} tokens sampled, {summary.tokens_kept_share:.1%} of them kept."
     )
-    narrate(kept_line(summary["kept_tokens"]))
-    model = Path(summary["model"])
+    narrate(kept_line(summary.kept_tokens))
+    model = Path(summary.model)
     narrate(f"{model.name}: {model}")
     if model.name == "adapter":
         narrate(f"whole: ictcli export {folder} --merge")
-    if (best := summary.get("best", {"step": 0}))["step"]:
-        reached = f"step {best['step']} by {best['metric']} ({best['value']:.3f})"
+    if (best := summary.best) and best.step:
+        reached = f"step {best.step} by {best.metric} ({best.value:.3f})"
         narrate(f"best:  {reached}: ictcli export {folder} --checkpoint best")
-    if bench := benchmark_of(summary["task"]):
+    if bench := benchmark_of(summary.task):
         narrate(f"next:  ictcli eval {folder} --bench {bench}")
 
 

@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
 from ictcli.evaluation.tables import interval
 from ictcli.runs.public import base_of, is_public, public_data, public_name
-from ictcli.runs.read import Table, count, number, scores_of, table, within
+from ictcli.runs.read import count, number, read_record, scores_of, table, within
+from ictcli.runs.records import DataRecord, Environment
 from ictcli.runs.show import flat
 
 PAPER = "https://arxiv.org/abs/2606.19771"
@@ -36,7 +37,7 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     recipe = table(run / "recipe.toml")
     if recipe is None:
         raise UserError(f"{run / 'recipe.toml'} cannot be read.", "put it back")
-    environment = table(run / "environment.json") or {}
+    environment = read_record(run / "environment.json", Environment, strict=False) or Environment()
     summary = table(run / "summary.json") or {}
     if step is not None and step == count(summary.get("steps")):
         step = None  # the last weights, measured at the end
@@ -53,7 +54,7 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         "## Training",
         _training(recipe, {} if step else summary, str(method)),
         "## Data",
-        _data(recipe, environment),
+        _data(recipe, environment.data),
         "## Use",
         _use(base, name, adapter=adapter, layout=layout),
         "## Limitations",
@@ -81,7 +82,7 @@ def _header(
     base: str,
     license_name: str | None,
     recipe: Mapping[str, Any],
-    environment: Mapping[str, Any],
+    environment: Environment,
     *,
     adapter: bool,
     layout: str,
@@ -97,8 +98,8 @@ def _header(
     fields["pipeline_tag"] = "text-generation"
     method = within(recipe, "method", "name") or recipe.get("method")
     fields["tags"] = ["ictcli", "reinforcement-learning", "rlvr", str(method)]
-    path = within(environment, "data", "path")
-    if isinstance(path, str) and is_public(path):
+    path = environment.data.path
+    if path and is_public(path):
         fields["datasets"] = [path]
     lines = [f"{key}: {json.dumps(value)}" for key, value in fields.items()]
     return "\n".join(["---", *lines, "---"])
@@ -190,14 +191,14 @@ def _training(recipe: Mapping[str, Any], summary: Mapping[str, Any], method: str
     return _grid(rows) + kept
 
 
-def _data(recipe: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+def _data(recipe: Mapping[str, Any], data: DataRecord) -> str:
     """The problems' source, counts and checksums; never their text."""
-    sources, data = public_data(environment), within(environment, "data")
+    sources = public_data(data)
     task = code(public_name(str(recipe.get("task", ""))))
     parts: list[str] = []
     if (
-        isinstance(data, dict)
-        and cast(Table, data).get("train", "") is None
+        "train" in data.model_fields_set
+        and data.train is None
         and not {"path", "file"} & {*sources}
     ):
         parts.append(f"The task {task}, whose problems are made by ictcli from the seed.")
@@ -242,15 +243,13 @@ def _limitations(recipe: Mapping[str, Any]) -> str:
     )
 
 
-def _versions(environment: Mapping[str, Any]) -> str:
-    libraries = within(environment, "libraries")
-    libraries = cast(Table, libraries) if isinstance(libraries, dict) else {}
-    engine = [within(environment, "engine", name) for name in ("engine", "device", "dtype")]
+def _versions(environment: Environment) -> str:
+    engine = [getattr(environment.engine, name) for name in ("engine", "device", "dtype")]
     rows = [["what", "version"]]
     for name in ("ictcli", "python", "platform"):
-        if name in environment:
-            rows.append([name, code(environment[name])])
-    rows += [[code(name), code(value)] for name, value in libraries.items()]
+        if value := getattr(environment, name):
+            rows.append([name, code(value)])
+    rows += [[code(name), code(value)] for name, value in environment.libraries.items()]
     if any(engine):
         rows.append(["engine", code(" ".join(str(part) for part in engine if part))])
     return _grid(rows) if len(rows) > 1 else ""

@@ -21,7 +21,8 @@ from ictcli.recipe import Recipe
 from ictcli.recipe.settings import EngineSettings
 from ictcli.runs.checkpoints import engine_at
 from ictcli.runs.public import base_of, is_public
-from ictcli.runs.read import table, within
+from ictcli.runs.read import read_record, within
+from ictcli.runs.records import Environment
 
 Layout = Literal["hf", "mlx"]
 
@@ -38,7 +39,8 @@ def adapters_of(run: Path, recipe: Recipe) -> Path | None:
 def check_public(run: Path, recipe: Recipe, repo: str) -> str:
     """The base model's name on the hub. Raises UserError where others cannot load it: by the
     recipe, or by what environment.json records."""
-    base = base_of({"model": recipe.model}, table(run / "environment.json"))
+    began = read_record(run / "environment.json", Environment, strict=False) or Environment()
+    base = base_of({"model": recipe.model}, began)
     for model in (base, recipe.model):
         if not is_public(model, run):
             raise UserError(

@@ -15,7 +15,7 @@ from ictcli.files import numbered
 from ictcli.recipe import Recipe, check, plugins
 from ictcli.rewards import Verdict
 from ictcli.runs import is_run, read_rollouts
-from ictcli.train.step import Batch
+from ictcli.runs.rollouts import Batch, Description
 from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
 
 NAME = r"step-(\d+)\.safetensors"
@@ -123,7 +123,7 @@ def read_step(recordings: Recordings, step: int) -> RecordedStep:
     return RecordedStep(recordings, step, recipe, run_method, batch, kept, weights, notes)
 
 
-def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _load(path: Path) -> tuple[dict[str, np.ndarray], Description]:
     try:
         return read_rollouts(path)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:

@@ -11,7 +11,7 @@ from ictcli.algorithm.advantages import group_advantage
 from ictcli.algorithm.methods import Method, find_method
 from ictcli.algorithm.shares import beside
 from ictcli.inspect.recorded import RecordedStep
-from ictcli.train.step import Plan, select
+from ictcli.train.step import StepSelection, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 USUAL = ("ict", "entropy20", "stapo", "random")
@@ -62,14 +62,14 @@ def select_all(
     selections: list[Selection] = []
     missing: list[MissingStatistics] = []
     for method in methods:
-        plan = _plan(recorded, method)
-        if isinstance(plan, MissingStatistics):
-            missing.append(plan)
+        chosen = _select(recorded, method)
+        if isinstance(chosen, MissingStatistics):
+            missing.append(chosen)
             continue
-        same = method.name == run_method and np.array_equal(plan.kept, recorded.kept)
-        weights = recorded.weights if same else plan.weights
+        same = method.name == run_method and np.array_equal(chosen.kept, recorded.kept)
+        weights = recorded.weights if same else chosen.weights
         about = "as it was trained" if same else "on the same rollouts"
-        selections.append(Selection(method.name, about, plan.kept, weights, trained=same))
+        selections.append(Selection(method.name, about, chosen.kept, weights, trained=same))
     if not any(selection.trained for selection in selections):
         about, recipe = "what was trained", recorded.recipe
         if run_method and recipe.rule.dense_warmup and recorded.step <= recipe.warmup:
@@ -79,7 +79,7 @@ def select_all(
     return sorted(selections, key=lambda selection: not selection.trained), missing
 
 
-def _plan(recorded: RecordedStep, method: Method) -> Plan | MissingStatistics:
+def _select(recorded: RecordedStep, method: Method) -> StepSelection | MissingStatistics:
     batch, recipe = recorded.batch, recorded.recipe
     absent = [name for name in (*method.wants, *ROW_STATS) if name not in batch.rollouts.stats]
     if absent:

@@ -1,13 +1,13 @@
-"""Checkpoints: what a run goes on from, each with a manifest that tells whether it is whole.
+"""Checkpoints: what a run resumes from, each with a manifest of checksums.
 
 | path in RUN/checkpoints | is |
 |---|---|
 | step-*/ | what the engine saves, and state.json |
 | step-*/manifest.json | the format, and size and SHA-256 of every other file there |
-| best.json | which of them is the best by `checkpoint.best`; it stays beside the newest |
+| best.json | which of them is the best by `checkpoint.best`; it is kept beside the newest |
 
-A folder gets its name when all of it is on the disk. The best so far stands in every state.json,
-and best.json follows from that of the newest: no moment to be killed at leaves the two apart.
+A folder gets its name when all of it is on the disk. Every state.json names the best so far, and
+best.json is written from the newest one, so a kill cannot leave the two in disagreement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
@@ -30,17 +29,20 @@ from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.recipe.metrics import direction
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
+from ictcli.runs.read import read_record
+from ictcli.runs.records import Environment, StepMetrics
+from ictcli.types import BoolArray, Rollouts
 
 FORMAT = 2
 MANIFEST, STATE, BEST = "manifest.json", "state.json", "best.json"
 DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
-"""What reading a damaged checkpoint raises; a full memory or a failing disk is not that."""
+"""What reading a damaged checkpoint raises; memory that runs out or a failing disk is not that."""
 
 
 @dataclass
 class State:
-    """What a checkpoint carries besides weights and optimiser; all else follows from the step.
-    A field that a checkpoint does not have yet takes its default."""
+    """What a checkpoint holds besides weights and optimiser; all else follows from the step.
+    A field that an older checkpoint lacks takes its default."""
 
     step: int = 0
     nonfinite: int = 0
@@ -51,50 +53,67 @@ class State:
     tokens_sampled: int = 0
     tokens_kept: int = 0
     wall_s: float = 0.0
-    """Seconds of the steps, evaluations between them included."""
+    """Seconds of the steps, including evaluations between them."""
     train_s: float = 0.0
     """The same without evaluations."""
     best_metric: str = ""
-    """`checkpoint.best`; empty: none is asked for."""
+    """`checkpoint.best`; empty = not set."""
     best_step: int = 0
-    """The step of the best checkpoint so far; 0: none."""
+    """The step of the best checkpoint so far; 0 = none."""
     best_value: float | None = None
     budget: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What the engine takes on at once, where memory ran out (`ictcli.engine.budget`)."""
+    """The engine's smaller passes after memory ran out (`ictcli.engine.budget`)."""
+
+    def add(
+        self, metrics: StepMetrics, rollouts: Rollouts, kept: BoolArray, seconds: float
+    ) -> None:
+        """Add a finished step to the totals; `kept` (B, T) are the tokens it trained."""
+        self.step = metrics.step
+        self.wall_s += seconds
+        self.tokens_sampled += int(rollouts.lengths.sum())
+        self.tokens_kept += int(kept.sum())
+        if self.first_entropy is None:
+            self.first_entropy = metrics.entropy
+        self.nonfinite = 0 if metrics.finite else self.nonfinite + 1
+        self.skipped += not metrics.finite
 
 
 class DamagedError(ValueError):
-    """A checkpoint that is not what was saved; says in what."""
+    """A checkpoint is not what was saved; the message says which file."""
 
 
 def folder_of(run: Path) -> Path:
     return run / "checkpoints"
 
 
-def found(run: Path) -> list[tuple[int, Path]]:
-    """(step, folder) of what goes by a checkpoint's name, ascending."""
-    return [one for one in numbered(folder_of(run), r"step-(\d+)") if one[1].is_dir()]
+def folders(run: Path) -> list[Path]:
+    """Every folder with a checkpoint's name, by step."""
+    return [path for _, path in numbered(folder_of(run), r"step-(\d+)") if path.is_dir()]
 
 
 def complete(run: Path) -> list[Path]:
-    """The checkpoints that have a manifest, oldest first; whether it is true is `check`."""
-    return [path for _, path in found(run) if (path / MANIFEST).is_file()]
+    """The checkpoints that have a manifest, oldest first; `check` compares it with the files."""
+    return [path for path in folders(run) if (path / MANIFEST).is_file()]
+
+
+def path_of(run: Path, step: int) -> Path:
+    return folder_of(run) / f"step-{step:06d}"
 
 
 def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
-    """Save a checkpoint of a recipe of that hash. RunFailedError where the disk takes none; those
-    that were there stand."""
-    path = folder_of(run) / f"step-{state.step:06d}"
+    """Save a checkpoint, with the hash of its recipe. RunFailedError where the disk is full or
+    fails; earlier checkpoints are kept."""
+    path = path_of(run, state.step)
     try:
         with new_folder(path) as folder:
             engine.save(folder)
             _write(folder / STATE, {"recipe": recipe, **asdict(state)})
-            _write(folder / MANIFEST, {"format": FORMAT, "files": _measured(folder)})
+            _write(folder / MANIFEST, {"format": FORMAT, "files": _checksums(folder)})
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "No space is left on the disk" if full else error.strerror or str(error)
-        before = complete(run)
-        stands = f"{before[-1]} stands" if before else "no checkpoint was saved before"
+        earlier = complete(run)
+        stands = f"{earlier[-1]} stands" if earlier else "no checkpoint was saved before"
         raise RunFailedError(
             f"{reason}: step {state.step} could not be saved ({error.filename or path}); {stands}.",
             f"{'free some space' if full else 'mend that'}, then: ictcli resume {run}",
@@ -103,24 +122,24 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
 
 
 def _write(path: Path, data: Any) -> None:
-    """JSON in a folder that is synced and renamed as a whole."""
+    """Write JSON in a folder that is synced and renamed as a whole."""
     path.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _measured(folder: Path) -> dict[str, dict[str, Any]]:
+def _checksums(folder: Path) -> dict[str, dict[str, Any]]:
     """Size and SHA-256 of every file below a folder, by its path there."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): _measure(path) for path in files}
+    return {path.relative_to(folder).as_posix(): _checksum(path) for path in files}
 
 
-def _measure(path: Path) -> dict[str, Any]:
+def _checksum(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         return {"bytes": size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def check(path: Path) -> None:
-    """Hold a checkpoint against its manifest. DamagedError where a file is missing, cut short or
+    """Compare a checkpoint with its manifest. DamagedError where a file is missing, cut short or
     altered; UserError where another version of ictcli wrote it."""
     if not (path / MANIFEST).is_file():
         if "format" in _object(path / STATE):  # the first format had no manifest
@@ -134,16 +153,16 @@ def check(path: Path) -> None:
     listed = manifest.get("files")
     if not isinstance(listed, dict) or STATE not in listed:
         raise DamagedError(f"{MANIFEST} does not list {STATE}")
-    for name, told in cast(dict[str, Any], listed).items():
+    for name, checksum in cast(dict[str, Any], listed).items():
         file = path / name
         if not file.is_file():
             raise DamagedError(f"{name} is missing")
-        if told != _measure(file):
+        if checksum != _checksum(file):
             raise DamagedError(f"{name} is not what was saved")
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """A JSON object in a file; empty where there is none that can be read."""
+    """The JSON object in a file; empty where it cannot be read."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, FileNotFoundError):
@@ -159,8 +178,8 @@ def _other_version(path: Path) -> UserError:
 
 
 def read(path: Path, engine: Engine, recipe: str) -> State:
-    """Bring an engine to a checkpoint; gives its state. One of DAMAGE where it is not whole,
-    before the engine is touched; UserError where another version or recipe made it."""
+    """Restore an engine to a checkpoint; returns its state. Raises one of DAMAGE where a file is
+    damaged, before the engine is touched; UserError where another version or recipe made it."""
     check(path)
     data = _object(path / STATE)
     check_recipe(path.parent.parent, data["recipe"], recipe, f"{path} was saved")
@@ -172,18 +191,18 @@ def read(path: Path, engine: Engine, recipe: str) -> State:
 # The best
 
 
-def judge(state: State, wanted: str | None, metrics: Mapping[str, Any], *, due: bool) -> bool:
-    """Whether the step is better than all before by the metric `wanted`; the state then says so.
+def update_best(state: State, metric: str | None, metrics: StepMetrics, *, due: bool) -> bool:
+    """Whether the step is better than all before by `metric`; if so, record it in the state.
 
-    Only steps whose checkpoint is `due` are judged, and those that were evaluated, by a metric of
-    evaluation: so a run that was stopped in between has the same best.
+    Compares only steps whose checkpoint is `due`, or steps with an evaluation where `metric` is of
+    evaluation: so a run that was stopped and resumed in between has the same best.
     """
-    if state.best_metric != (wanted or ""):
-        state.best_metric, state.best_step, state.best_value = wanted or "", 0, None
-    if wanted is None:
+    if state.best_metric != (metric or ""):
+        state.best_metric, state.best_step, state.best_value = metric or "", 0, None
+    if metric is None:
         return False
-    name, sign = direction(wanted)
-    value = metrics.get(name)
+    name, sign = direction(metric)
+    value = metrics.value(name)
     if value is None or not (due or name.startswith("eval/")):
         return False
     if state.best_value is not None and sign * value <= sign * state.best_value:
@@ -192,30 +211,32 @@ def judge(state: State, wanted: str | None, metrics: Mapping[str, Any], *, due: 
     return True
 
 
-def settle(run: Path, state: State, last: int) -> None:
-    """Mark the best, and drop what is neither that nor one of the `last` newest up to the state."""
-    whole = [path for path in complete(run) if _step(path) <= state.step]
-    best = mark(run, state)
-    for path in whole[:-last]:
+def prune(run: Path, state: State, last: int) -> None:
+    """Write best.json, and delete all checkpoints up to the state but the `last` newest and the
+    best."""
+    earlier = [path for path in complete(run) if _step(path) <= state.step]
+    best = write_best(run, state)
+    for path in earlier[:-last]:
         if path != best:
             drop(path)
 
 
-def mark(run: Path, state: State) -> Path | None:
-    """Have best.json name the best checkpoint, if it is there; gives its folder."""
-    marker, path = folder_of(run) / BEST, folder_of(run) / f"step-{state.best_step:06d}"
+def write_best(run: Path, state: State) -> Path | None:
+    """Name the best checkpoint in best.json, and return its folder; without one, remove the
+    file."""
+    file, path = folder_of(run) / BEST, path_of(run, state.best_step)
     if not state.best_step or path not in complete(run):
-        marker.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
         return None
-    about = {
+    best = {
         "format": 1,
         "checkpoint": path.name,
         "step": state.best_step,
         "metric": state.best_metric,
         "value": state.best_value,
     }
-    if _object(marker) != about:
-        write_json(marker, about)
+    if _object(file) != best:
+        write_json(file, best)
     return path
 
 
@@ -227,7 +248,7 @@ def _step(path: Path) -> int:
 
 
 def pick(run: Path, which: str) -> Path:
-    """The checkpoint `best`, or that of a step, checked. UserError where there is none."""
+    """The checkpoint `best`, or that of a step, checked. UserError where it does not exist."""
     steps = ", ".join(str(_step(path)) for path in complete(run)) or "none"
     if which == "best":
         name = _object(folder_of(run) / BEST).get("checkpoint")
@@ -237,7 +258,7 @@ def pick(run: Path, which: str) -> Path:
                 f"checkpoint.best=eval/pass@1 in a recipe marks one; steps that are there: {steps}",
             )
     elif which.isdecimal():
-        name = f"step-{int(which):06d}"
+        name = path_of(run, int(which)).name
     else:
         raise UserError(f"{which!r} is no checkpoint.", "best, or a step's number")
     path = folder_of(run) / str(name)
@@ -253,23 +274,23 @@ def pick(run: Path, which: str) -> Path:
 
 
 def weights_of(path: Path) -> str:
-    """The checksum of a checkpoint's manifest without what a clock has touched."""
-    listed = _object(path / MANIFEST)["files"]
-    saved = {name: told["sha256"] for name, told in listed.items() if name != STATE}
+    """A checksum of a checkpoint's files without state.json, which holds seconds."""
+    files = _object(path / MANIFEST)["files"]
+    saved = {name: file["sha256"] for name, file in files.items() if name != STATE}
     return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
 
 
 def engine_at(run: Path, path: Path, settings: EngineSettings) -> Engine:
-    """A run's model as it was at a checkpoint; takes the memory of training."""
+    """An engine with a run's model as it was at a checkpoint; takes the memory of training."""
     data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
     optimizer = OptimizerSettings.model_validate(data.get("optimizer", {}))
     adapter = AdapterSettings.model_validate(data.get("adapter", {}))
     trained = None if adapter.kind == "none" else adapter
     engine = build_engine(data["model"], settings, optimizer, trained)
-    recorded = _object(run / "environment.json")
-    check_model(run, recorded, identity_of(data["model"], settings))
+    began = read_record(run / "environment.json", Environment, strict=False) or Environment()
+    check_model(run, began, identity_of(data["model"], settings))
     adapters = trained is not None
-    check_engine(run, recorded, engine, adapters=adapters, option="--backend ")
+    check_engine(run, began, engine, adapters=adapters, option="--backend ")
     try:
         engine.restore(path)
     except DAMAGE as error:

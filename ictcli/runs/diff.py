@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from ictcli.evaluation.passk import paired, pass_at_k
+from ictcli.evaluation.record import Evaluation
 from ictcli.runs.list import entry
 from ictcli.runs.read import Table, read_lines, read_record
 from ictcli.runs.records import (
     Environment,
-    EvaluationRecord,
     RecipeRecord,
-    Record,
+    RunRecord,
     SampleRecord,
     Summary,
-    passes_of,
+    passes_by_k,
 )
 from ictcli.runs.show import flat
 from ictcli.types import IntArray
@@ -49,7 +49,7 @@ def difference(runs: Sequence[Path]) -> Table:
     }
 
 
-def _table(path: Path, kind: type[Record]) -> Table:
+def _table(path: Path, kind: type[RunRecord]) -> Table:
     record = read_record(path, kind, strict=False)
     return record.to_json() if record else {}
 
@@ -66,11 +66,11 @@ def differing(tables: Sequence[Table]) -> dict[str, list[Any]]:
 
 def _result(run: Path) -> Table:
     summary = read_record(run / "summary.json", Summary, strict=False)
-    evaluation = read_record(run / "eval" / "after.json", EvaluationRecord, strict=False)
+    evaluation = read_record(run / "eval" / "after.json", Evaluation, strict=False)
     scores = evaluation.scores if evaluation else {}
     return {
         "problems": evaluation.problems if evaluation else None,
-        **{name: score.json() for name, score in scores.items()},
+        **{name: score.json() for name, score in scores.items() if score},
         **(summary.model_dump(include=TOTALS, exclude_unset=True) if summary else {}),
     }
 
@@ -110,20 +110,20 @@ SETTINGS = ("temperature", "top_p", "top_k", "max_tokens")
 
 def _scored(run: Path) -> Scored | None:
     """None where there is none that can be read."""
-    evaluation = read_record(run / "eval" / "after.json", EvaluationRecord, strict=False)
+    evaluation = read_record(run / "eval" / "after.json", Evaluation, strict=False)
     samples = read_lines(run / "eval" / "after.jsonl", SampleRecord)
     problems = list(dict.fromkeys(sample.id for sample in samples))
-    if evaluation is None or evaluation.correct is None or not problems:
+    if evaluation is None or not problems:
         return None
     n, correct = evaluation.n, np.array(evaluation.correct)
     if len(samples) != n * len(problems) or len(correct) != len(problems):
         return None
     if not ((correct >= 0) & (correct <= n)).all():
         return None
-    settings = {name: evaluation.settings.get(name) for name in SETTINGS}
+    settings = {name: getattr(evaluation.settings, name) for name in SETTINGS}
     return Scored(
         n,
-        {k for k in passes_of(evaluation.scores) if k <= n},
+        {k for k in passes_by_k(evaluation.passes) if k <= n},
         correct,
         problems,
         {"benchmark": evaluation.benchmark, **settings},

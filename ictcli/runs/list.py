@@ -10,16 +10,16 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.record import Evaluation
 from ictcli.runs.read import changed, in_use, last_record, read_lines, read_record
 from ictcli.runs.records import (
     Environment,
-    EvaluationRecord,
     Failure,
     RecipeRecord,
     StepMetrics,
     StepTimings,
     Summary,
-    passes_of,
+    passes_by_k,
 )
 
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
@@ -158,12 +158,12 @@ def _scores(run: Path, summary: Summary | None) -> tuple[float | None, float | N
 
 
 def _evaluated(path: Path) -> float | None:
-    evaluation = read_record(path, EvaluationRecord, strict=False)
-    return _least(evaluation.scores) if evaluation else None
+    evaluation = read_record(path, Evaluation, strict=False)
+    return _least(evaluation.passes) if evaluation else None
 
 
-def _least(scores: Mapping[str, Interval]) -> float | None:
-    passes = passes_of(scores)
+def _least(named: Mapping[str, Interval]) -> float | None:
+    passes = passes_by_k(named)
     return passes[min(passes)].value if passes else None
 
 

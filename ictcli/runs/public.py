@@ -11,12 +11,11 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
 from ictcli.runs.list import recipe_of
-from ictcli.runs.read import Table, number, read_record, within
-from ictcli.runs.records import Environment
+from ictcli.runs.read import Table, read_record
+from ictcli.runs.records import DataRecord, Environment
 
 SOURCE = ("path", "file", "config", "split", "revision", "sha256")
 """Of where problems come from."""
-PARTS = ("train", "heldout")
 
 
 def public_name(name: str, run: Path | None = None) -> str:
@@ -53,62 +52,54 @@ def _recipe_s(run: Path) -> str:
     return str(Path(recipe_of(environment)).parent)
 
 
-def base_of(recipe: Mapping[str, Any], environment: object) -> str:
-    """The model that a run trained: as it was recorded at its beginning, else as its recipe
-    says."""
-    recorded = within(environment, "model", "name")
-    return recorded if isinstance(recorded, str) and recorded else str(recipe.get("model", ""))
+def base_of(recipe: Mapping[str, Any], environment: Environment) -> str:
+    """The model that a run trained: as recorded when it began, else as its recipe says."""
+    return environment.model.name or str(recipe.get("model", ""))
 
 
-def public_data(environment: object) -> Table:
-    """What environment.json says of the data, by dotted name: its source, checksums and counts."""
-    data = within(environment, "data")
-    found: Table = {}
+def public_data(data: DataRecord) -> Table:
+    """The source, checksums and counts of a run's data, by dotted name."""
+    public: Table = {}
     for key in SOURCE:
-        value = within(data, key)
-        if isinstance(value, str) and value:
-            found[key] = public_name(value)
-        elif key == "config" and isinstance(value, list):
-            found[key] = ", ".join(str(one) for one in cast(list[object], value))
-    for part in PARTS:
-        if (problems := number(within(data, part, "problems"))) is not None:
-            found[f"{part}.problems"] = int(problems)
-        if isinstance(digest := within(data, part, "sha256"), str):
-            found[f"{part}.sha256"] = digest
-    left = within(data, "left_out")
-    for key, value in (cast(Table, left) if isinstance(left, dict) else {}).items():
-        if re.fullmatch(r"\w+", key) and (out := number(value)) is not None:
-            found[f"left_out.{key}"] = int(out)
-    return found
+        value = getattr(data, key)
+        if value:
+            public[key] = public_name(value) if isinstance(value, str) else ", ".join(value)
+    for name, part in (("train", data.train), ("heldout", data.heldout)):
+        if part is not None:
+            public |= {f"{name}.problems": part.problems, f"{name}.sha256": part.sha256}
+    for key, count in data.left_out.items():
+        if re.fullmatch(r"\w+", key):
+            public[f"left_out.{key}"] = count
+    return public
 
 
-def public_environment(environment: Mapping[str, Any]) -> Table:
+def public_environment(environment: Environment) -> Table:
     """environment.json for a tracker: without the command, and of the data what `public_data`
     gives."""
-    kept = {key: value for key, value in environment.items() if key not in ("command", "data")}
-    return {**cast(Table, _without_paths(kept)), "data": public_data(environment)}
+    table = environment.model_dump(exclude_unset=True, exclude={"command", "data"})
+    return {**cast(Table, _without_paths(table)), "data": public_data(environment.data)}
 
 
 def public_recipe(recipe: Mapping[str, Any]) -> Table:
-    """A recipe for a tracker: of examples in the prompt how many there are, and their SHA-256."""
-    found = cast(Table, _without_paths(dict(recipe)))
+    """A recipe for a tracker: of examples in the prompt only their number and SHA-256."""
+    public = cast(Table, _without_paths(dict(recipe)))
     for key in ("model", "task"):
         if isinstance(recipe.get(key), str):
-            found[key] = public_name(recipe[key])
+            public[key] = public_name(recipe[key])
     prompt = recipe.get("prompt")
     if isinstance(prompt, dict) and (examples := cast(Table, prompt).get("examples")):
         text = json.dumps(examples, sort_keys=True).encode()
-        shown = {"count": len(examples), "sha256": hashlib.sha256(text).hexdigest()}
-        found["prompt"] = {**found["prompt"], "examples": shown}
-    return found
+        digest = {"count": len(examples), "sha256": hashlib.sha256(text).hexdigest()}
+        public["prompt"] = {**public["prompt"], "examples": digest}
+    return public
 
 
 def _without_paths(value: Any) -> Any:
-    """The same tables and lists, of absolute paths the last part."""
+    """The same tables and lists, with the last part of absolute paths."""
     if isinstance(value, dict):
-        return {key: _without_paths(one) for key, one in cast(Table, value).items()}
+        return {key: _without_paths(item) for key, item in cast(Table, value).items()}
     if isinstance(value, list | tuple):
-        return [_without_paths(one) for one in cast(list[object], value)]
+        return [_without_paths(item) for item in cast(list[object], value)]
     if isinstance(value, str) and "\n" not in value:
         absolute = value.startswith(("/", "~")) or PureWindowsPath(value).is_absolute()
         return public_name(value) if absolute else value

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ictcli.errors import UserError
-from ictcli.runs.records import FORMAT, Record, Stamp
+from ictcli.evaluation.record import Record
+from ictcli.files import write_text
+from ictcli.runs.records import FORMAT, Stamp, StepTimings
 
 R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
@@ -66,6 +68,15 @@ def last_record(path: Path, kind: type[R]) -> R | None:
         return None
     records = (_record(line, kind) for line in reversed(lines))
     return next((record for record in records if record is not None), None)
+
+
+def cut_lines(path: Path, steps: int) -> None:
+    """Cut what a JSONL file holds after so many steps, if it is there."""
+    if path.exists():
+        lines = path.read_bytes().splitlines(keepends=True)
+        records = ((line, _record(line, StepTimings)) for line in lines)
+        kept = [line for line, record in records if record is not None and record.step <= steps]
+        write_text(path, b"".join(kept).decode())
 
 
 def _record(line: bytes, kind: type[R]) -> R | None:

@@ -6,30 +6,29 @@ written, and a key that is not known here is kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.record import Record
 
 FORMAT = 1
 """Of recorded rollouts, summary.json and environment.json."""
-SCORE = re.compile(r"(pass|maj)@[1-9][0-9]{0,8}")
 
 
-class Record(BaseModel):
-    """Part of a file, checked without conversion: "3" is no number, and NaN is none either."""
+class RunRecord(Record):
+    """A record of a run, checked without conversion ("3" is no number). Keeps unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", strict=True)
 
     def to_json(self) -> dict[str, Any]:
         """The fields that are set, in the order they are written in, then other keys."""
         return self.model_dump(exclude_unset=True)
 
 
-class RecipeRecord(Record):
+class RecipeRecord(RunRecord):
     """recipe.toml at a glance: without its plugins, of which a method may come, being loaded."""
 
     model: str = ""
@@ -44,13 +43,13 @@ class RecipeRecord(Record):
         return str(method.get("name", "") if isinstance(method, dict) else method)
 
 
-class Stamp(Record):
+class Stamp(RunRecord):
     """The field that says which version of ictcli wrote a file."""
 
     format: int = FORMAT
 
 
-class StepMetrics(Record):
+class StepMetrics(RunRecord):
     """A line of metrics.jsonl. None: the figure does not exist for this step."""
 
     step: int
@@ -96,7 +95,7 @@ class StepMetrics(Record):
         return value if isinstance(value, int | float) else None
 
 
-class StepTimings(Record):
+class StepTimings(RunRecord):
     """A line of timings.jsonl: seconds and memory, which no two runs share."""
 
     step: int
@@ -112,48 +111,18 @@ class StepTimings(Record):
         return self.sample_s + self.update_s
 
 
-class EvaluationRecord(Record):
-    """eval/LABEL.json, as `ictcli.evaluation.evaluate.Evaluation` writes it."""
-
-    __pydantic_extra__: dict[str, Interval | JsonValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    benchmark: str | None = None
-    problems: int
-    n: int
-    accuracy: float | None = None
-    truncated: float | None = None
-    unparsed: float | None = None
-    timed_out: float | None = None
-    tokens: int | None = None
-    seconds: float | None = None
-    settings: dict[str, JsonValue] = {}
-    correct: list[int] | None = None
-    """Correct samples of n, by problem."""
-
-    @property
-    def scores(self) -> dict[str, Interval]:
-        """pass@k and maj@k by name."""
-        extra = self.__pydantic_extra__.items()
-        return {
-            name: value
-            for name, value in extra
-            if isinstance(value, Interval) and SCORE.fullmatch(name)
-        }
-
-
-class SampleRecord(Record):
+class SampleRecord(RunRecord):
     """A line of eval/LABEL.jsonl; the evaluation's own type is `ictcli.evaluation.samples`."""
 
     id: str
 
 
-def passes_of(scores: Mapping[str, Interval]) -> dict[int, Interval]:
-    """pass@k by k."""
-    named = ((name.partition("@"), interval) for name, interval in scores.items())
-    return {int(k): interval for (kind, _, k), interval in named if kind == "pass" and k.isdigit()}
+def passes_by_k(passes: Mapping[str, Interval]) -> dict[int, Interval]:
+    """pass@K by k."""
+    return {int(name.removeprefix("pass@")): interval for name, interval in passes.items()}
 
 
-class Best(Record):
+class Best(RunRecord):
     """The best checkpoint of a run by `checkpoint.best`."""
 
     metric: str
@@ -161,7 +130,7 @@ class Best(Record):
     value: float | None
 
 
-class Summary(Record):
+class Summary(RunRecord):
     """summary.json: what a finished run reached and took."""
 
     format: int = FORMAT
@@ -186,51 +155,57 @@ class Summary(Record):
     best: Best | None = None
 
 
-class EngineRecord(Record):
-    """What an engine says of itself (`Engine.describe`)."""
+class EngineRecord(RunRecord):
+    """The engine, as `Engine.describe` gives it."""
 
     engine: str | None = None
     device: str | None = None
     device_name: str | None = None
     dtype: str | None = None
     threads: int | None = None
-    bits: list[int] = []
+    bits: list[int] = Field(default_factory=list[int])
     parameters: int | None = None
 
 
-class ProblemSet(Record):
+class ProblemSet(RunRecord):
     """How many problems, and a checksum of them."""
 
     problems: int
     sha256: str
 
 
-class DataRecord(Record):
-    """Where the problems come from; as `ictcli.tasks.prepare.described` gives it."""
+class DataRecord(RunRecord):
+    """Where the problems come from, as `ictcli.tasks.prepare.described` gives it."""
 
+    path: str | None = None
+    file: str | None = None
+    config: str | list[str] | None = None
+    split: str | None = None
+    revision: str | None = None
+    sha256: str | None = None
     train: ProblemSet | None = None
     heldout: ProblemSet | None = None
-    left_out: dict[str, int] = {}
+    left_out: dict[str, int] = Field(default_factory=dict[str, int])
 
 
-class ModelRecord(Record):
+class ModelRecord(RunRecord):
     """The model that a run began with."""
 
     name: str = ""
     sha256: str | None = None
 
 
-class Environment(Record):
+class Environment(RunRecord):
     """environment.json: versions, device, and checksums of what a run began with."""
 
     format: int = FORMAT
     ictcli: str | None = None
     python: str | None = None
     platform: str | None = None
-    libraries: dict[str, str] = {}
+    libraries: dict[str, str] = Field(default_factory=dict[str, str])
     engine: EngineRecord = EngineRecord()
     seed: int | None = None
-    command: list[str] = []
+    command: tuple[str, ...] = ()
     recipe_name: str | None = None
     micro_tokens: int | None = None
     """Chosen for engine.micro_batch = "auto"."""
@@ -239,7 +214,7 @@ class Environment(Record):
     recipe_sha256: str | None = None
 
 
-class Failure(Record):
+class Failure(RunRecord):
     """failure.json: why the last sitting ended."""
 
     error: str

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from ictcli.evaluation.record import Evaluation
 from ictcli.runs.list import Entry, entry, evaluations
 from ictcli.runs.read import Table, read_lines, read_record, size
 from ictcli.runs.records import (
     Environment,
-    EvaluationRecord,
     RecipeRecord,
     StepMetrics,
     StepTimings,
@@ -67,11 +67,11 @@ def curves(metrics: Sequence[StepMetrics]) -> Table:
 
 
 def _evaluation(path: Path) -> Table:
-    evaluation = read_record(path, EvaluationRecord, strict=False)
+    evaluation = read_record(path, Evaluation, strict=False)
     if evaluation is None:
         return {"label": path.stem, "damaged": True}
     shown = evaluation.model_dump(include=EVALUATED, exclude_unset=True)
-    scores = {name: score.json() for name, score in evaluation.scores.items()}
+    scores = {name: score.json() for name, score in evaluation.scores.items() if score}
     return {"label": path.stem, **shown, **scores}
 
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ictcli.evaluation.record import Evaluation
+from ictcli.runs.records import StepMetrics, StepTimings
+
 PROJECT = "ictcli"
 
 
@@ -51,9 +54,9 @@ def open_tracker(name: str, about: About) -> Tracker:
     return importlib.import_module(f"ictcli.tracking.{name}").open_tracker(about)
 
 
-def figures(metrics: Mapping[str, Any], timing: Mapping[str, Any]) -> dict[str, float]:
+def figures(metrics: StepMetrics, timings: StepTimings) -> dict[str, float]:
     """A step's lines of metrics.jsonl and timings.jsonl as figures: train/reward, time/sample_s."""
-    parts = (("train/", metrics), ("time/", timing))
+    parts = (("train/", metrics.to_json()), ("time/", timings.to_json()))
     return {
         name if "/" in name else prefix + name: float(value)
         for prefix, values in parts
@@ -62,13 +65,13 @@ def figures(metrics: Mapping[str, Any], timing: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def evaluated_figures(evaluation: Mapping[str, Any]) -> dict[str, float]:
+def evaluation_figures(evaluation: Evaluation) -> dict[str, float]:
     """An evaluation's figures: eval/pass@1, eval/pass@1_low and _high, and shares of samples."""
     values: dict[str, float] = {}
-    for name, value in evaluation.items():
-        if name.startswith(("pass@", "maj@")) and isinstance(value, dict):
-            values[f"eval/{name}"] = value["value"]
-            values |= {f"eval/{name}_{end}": value[end] for end in ("low", "high")}
-        elif name in ("truncated", "unparsed", "timed_out", "seconds"):
-            values[f"eval/{name}"] = float(value)
+    for name, score in evaluation.scores.items():
+        if score is not None:
+            values[f"eval/{name}"] = score.value
+            values |= {f"eval/{name}_low": score.low, f"eval/{name}_high": score.high}
+    for name in ("truncated", "unparsed", "timed_out", "seconds"):
+        values[f"eval/{name}"] = float(getattr(evaluation, name))
     return values

@@ -1,52 +1,53 @@
-"""The watcher that logs to trackers, and passes everything on to the watcher on the screen."""
+"""The observer that sends what it is told to the trackers, and passes it on to another."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Generator
-from typing import Any
 
+from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
+from ictcli.runs.observer import Observer, Step
 from ictcli.runs.public import public_environment, public_recipe
-from ictcli.tracking import evaluated_figures, figures
+from ictcli.runs.records import Environment
+from ictcli.tracking import evaluation_figures, figures
 from ictcli.tracking.sender import CLOSE_TIMEOUT, Sender
-from ictcli.train.loop import Step, Watcher
 
 
-class Tracked:
-    """Opens the trackers at the first entry: by then the run's folder is at the step it resumes
-    from, and a run that is refused leaves nothing."""
+class TrackingObserver:
+    """Starts the trackers when there is first something to send: by then the run's folder is
+    restored, and a refused run leaves nothing."""
 
-    def __init__(self, run: Run, recipe: Recipe, watch: Watcher) -> None:
+    def __init__(self, run: Run, recipe: Recipe, observer: Observer) -> None:
         self.run = run
         self.recipe = recipe
-        self.watch = watch
+        self.observer = observer
         self._senders: list[Sender] | None = None
         self._between: dict[str, float] = {}
 
     def evaluating(self, label: str, done: int, total: int) -> None:
-        self.watch.evaluating(label, done, total)
+        self.observer.evaluating(label, done, total)
 
-    def evaluated(self, label: str, found: dict[str, Any]) -> None:
-        values, steps = evaluated_figures(found), self.recipe.steps
+    def evaluated(self, label: str, evaluation: Evaluation) -> None:
+        values, steps = evaluation_figures(evaluation), self.recipe.steps
         if label == "before":
-            self._log(0, 0, values)
+            self._send(0, 0, values)
         elif label == "after":
-            self._log(steps + 1, steps, values)
+            self._send(steps + 1, steps, values)
         else:
-            self._between = values  # logged with its step, which is not over
-        self.watch.evaluated(label, found)
+            self._between = values  # sent with its step, which is not over
+        self.observer.evaluated(label, evaluation)
 
     def stepped(self, step: Step) -> None:
-        values = figures(step.metrics, step.timing) | self._between
+        values = figures(step.metrics, step.timings) | self._between
         self._between = {}
-        self._log(step.number, step.number, values)
-        self.watch.stepped(step)
+        self._send(step.number, step.number, values)
+        self.observer.stepped(step)
 
     def warned(self, message: str) -> None:
-        self.watch.warned(message)
+        self.observer.warned(message)
 
     def close(self) -> None:
         until = time.monotonic() + CLOSE_TIMEOUT
@@ -54,37 +55,38 @@ class Tracked:
             sender.finish()
         for sender in self._senders or ():
             sender.close(until)
-        self._say_troubles()
+        self._warn()
 
-    def _log(self, place: int, step: int, values: dict[str, float]) -> None:
+    def _send(self, place: int, step: int, values: dict[str, float]) -> None:
         if self._senders is None:
+            environment = self.run.read("environment.json", Environment) or Environment()
             about = {
                 "folder": str(self.run.folder.resolve()),
-                "done": len(self.run.lines("metrics.jsonl")),  # steps finished before a resume
+                "done": len(self.run.metrics()),  # steps of earlier processes
                 "steps": self.recipe.steps,
                 "recipe": public_recipe(self.recipe.model_dump(mode="json", exclude_none=True)),
-                "environment": public_environment(self.run.read("environment.json") or {}),
+                "environment": public_environment(environment),
             }
             names = dict.fromkeys(self.recipe.log)
             self._senders = [Sender(name, self.run.folder, about) for name in names]
         for sender in self._senders:
             sender.put({"place": place, "step": step, "values": values})
-        self._say_troubles()
+        self._warn()
 
-    def _say_troubles(self) -> None:
+    def _warn(self) -> None:
         for sender in self._senders or ():
             while sender.troubles:
-                self.watch.warned(sender.troubles.pop(0))
+                self.observer.warned(sender.troubles.pop(0))
 
 
 @contextlib.contextmanager
-def tracked(run: Run, recipe: Recipe, watch: Watcher) -> Generator[Watcher]:
-    """A watcher that also logs to the recipe's trackers; they are closed at the end."""
+def tracked(run: Run, recipe: Recipe, observer: Observer) -> Generator[Observer]:
+    """An observer that also logs as the recipe says, closed at the end."""
     if not recipe.log:
-        yield watch
-        return
-    observer = Tracked(run, recipe, watch)
-    try:
         yield observer
+        return
+    tracking = TrackingObserver(run, recipe, observer)
+    try:
+        yield tracking
     finally:
-        observer.close()
+        tracking.close()

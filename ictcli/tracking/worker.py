@@ -26,6 +26,8 @@ from typing import Any, TextIO
 from filelock import FileLock
 
 from ictcli.files import write_json
+from ictcli.runs.read import read_lines
+from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.tracking import About, Tracker, figures, open_tracker
 
 LAST_SECONDS = 60
@@ -132,18 +134,11 @@ def _entries(folder: Path, done: int, lines: Iterator[str]) -> Iterator[dict[str
 
 
 def _earlier(folder: Path, done: int) -> Iterator[dict[str, Any]]:
-    timings = {line["step"]: line for line in _lines(folder / "timings.jsonl")}
-    for line in _lines(folder / "metrics.jsonl"):
-        if (step := line["step"]) <= done:
-            values = figures(line, timings.get(step, {}))
+    timings = {line.step: line for line in read_lines(folder / "timings.jsonl", StepTimings)}
+    for line in read_lines(folder / "metrics.jsonl", StepMetrics):
+        if (step := line.step) <= done:
+            values = figures(line, timings.get(step, StepTimings(step=step)))
             yield {"place": step, "step": step, "values": values}
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    if path.is_file():
-        for text in path.read_text(encoding="utf-8").splitlines(keepends=True):
-            if text.endswith("\n"):
-                yield json.loads(text)
 
 
 if __name__ == "__main__":

@@ -7,66 +7,143 @@ import errno
 import platform
 import signal
 import sys
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Callable, Generator, Iterable
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
 from ictcli.errors import InterruptedRunError, UserError
-from ictcli.files import encodable, write_json
+from ictcli.files import encodable
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens, with_engine
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
+from ictcli.runs.observer import Observer
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of, recipe_hash
+from ictcli.runs.records import (
+    DataRecord,
+    EngineRecord,
+    Environment,
+    Failure,
+    ModelRecord,
+    Summary,
+)
+from ictcli.tasks import Task
 from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
 from ictcli.tasks.prompts import encode, fitted
 from ictcli.tracking.observer import tracked
-from ictcli.train.loop import Watcher, train
+from ictcli.train.loop import train
 
 
-def environment(engine: Engine, recipe: Recipe) -> dict[str, Any]:
-    """What environment.json holds."""
-    return {
-        "format": FORMAT,
-        "ictcli": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "libraries": versions(),
-        "engine": engine.describe(),
-        "seed": recipe.seed,
-        "command": sys.argv[1:],
-    }
+def launch(
+    run: Run,
+    recipe: Recipe,
+    observer: Observer,
+    attach: Callable[[Engine], None] = lambda engine: None,
+) -> Summary:
+    """Build the engine and train the run to its end; returns its summary.
+
+    `attach` is called with the engine before the first step (the live view decodes tokens with
+    it).
+    """
+
+    def warn(notes: Iterable[str]) -> None:
+        for note in notes:
+            observer.warned(note)
+
+    with finish_step_on_interrupt(observer.warned) as interrupted, record_failure(run):
+        recipe, task = prepare(recipe)  # before a model is loaded
+        warn(task.notes)
+        recorded = run.read("environment.json", Environment)
+        began, hashed = recorded or Environment(), recipe_hash(run.folder)
+        check_recipe(run.folder, began.recipe_sha256 or hashed, hashed, "the run began")
+
+        limit = memory_limit(with_engine(recipe, device="cpu").engine)  # before loading the model
+        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+        option, adapters = "engine.backend=", recipe.adapters is not None
+        if note := check_engine(run.folder, began, engine, adapters=adapters, option=option):
+            observer.warned(note)
+        attach(engine)
+        noted = len(task.notes)
+        task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
+        warn(task.notes[noted:])
+        chosen = set_budget(recipe, engine, task, limit, began.micro_tokens, observer.warned)
+
+        model = identity_of(recipe.model, recipe.engine)
+        data = described(recipe, task, heldout(recipe, task))
+        if recorded is None:  # a resumed run keeps the first one's
+            now = {
+                **chosen,
+                "data": DataRecord.model_validate(data, strict=False),
+                "model": ModelRecord(name=recipe.model, sha256=model),
+                "recipe_sha256": hashed,
+            }
+            run.write("environment.json", environment(engine, recipe).model_copy(update=now))
+        else:
+            check_unchanged(began.data.to_json(), data, str(run.folder))
+        check_model(run.folder, began, model)
+        with tracked(run, recipe, observer) as told:
+            return train(run, recipe, task, engine, told, interrupted)
 
 
-def warn_if_tight(
-    recipe: Recipe, limit: MemoryLimit, say: Callable[[str], None], prompt: int = PROMPT_TOKENS
-) -> None:
-    """Warn where the memory estimate exceeds the limit: a process that the system ends for its
-    memory cannot say so itself."""
-    memory = check_memory(recipe, limit, prompt)
+def environment(engine: Engine, recipe: Recipe) -> Environment:
+    """Versions and the device of this process; a run adds its data, model and recipe."""
+    return Environment(
+        format=FORMAT,
+        ictcli=__version__,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        libraries=versions(),
+        engine=EngineRecord.model_validate(engine.describe(), strict=False),
+        seed=recipe.seed,
+        command=tuple(sys.argv[1:]),
+    )
+
+
+def set_budget(
+    recipe: Recipe,
+    engine: Engine,
+    task: Task,
+    limit: MemoryLimit,
+    recorded: int | None,
+    say: Callable[[str], None],
+) -> dict[str, int]:
+    """Set the tokens of a pass where engine.micro_batch = "auto", for the longest prompt of the
+    task, and warn where the plan exceeds the memory: a process that the system kills for it cannot
+    say why. Returns what environment.json records of it. `limit` is that of the CPU."""
+    engine.budget.say = say
+    device = str(engine.describe().get("device", recipe.engine.device))
+    planned = with_engine(recipe, device=device)
+    if device_of(planned.engine) == "cuda":
+        limit = memory_limit(planned.engine)
+    ids = encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)
+    longest = max(map(len, ids), default=PROMPT_TOKENS)
+    chosen = choose_micro_tokens(planned, recorded, say, limit, longest)
+    engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
+    memory = check_memory(planned, limit, longest)
     if memory.fits is False:
         say(f"The plan of memory: {memory.sentence}")
+    return chosen
 
 
 @contextlib.contextmanager
 def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[], bool]]:
-    """Within, Ctrl-C (SIGTERM, SIGHUP) asks the run to end after its step, a second one now."""
-    asked: list[int] = []
+    """Within, the first Ctrl-C (SIGTERM, SIGHUP) asks the run to end after its step, the second
+    one raises KeyboardInterrupt. Yields a function that says whether the first one came."""
+    received: list[int] = []
 
-    def ask(number: int, frame: object) -> None:
-        if asked:
+    def receive(number: int, frame: object) -> None:
+        if received:
             raise KeyboardInterrupt
-        asked.append(number)
+        received.append(number)
         with contextlib.suppress(OSError):  # the terminal may be gone: that may be why
             say("Finishing the step in flight; Ctrl-C again stops at once.")
 
     numbers = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
     heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup
-    before = {number: signal.signal(number, ask) for number in heard}
+    before = {number: signal.signal(number, receive) for number in heard}
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -89,63 +166,12 @@ def failure_message(error: Exception) -> str:
 @contextlib.contextmanager
 def record_failure(run: Run) -> Generator[None]:
     """Write the exception that ends the run within to failure.json; Ctrl-C is none."""
-    path = run.folder / "failure.json"
-    path.unlink(missing_ok=True)
+    (run.folder / "failure.json").unlink(missing_ok=True)
     try:
         yield
     except InterruptedRunError:
         raise
     except Exception as error:
         with contextlib.suppress(OSError):
-            write_json(path, {"error": encodable(failure_message(error))[:1000]})
+            run.write("failure.json", Failure(error=encodable(failure_message(error))[:1000]))
         raise
-
-
-def launch(
-    run: Run, recipe: Recipe, watch: Watcher, attach: Callable[[Engine], None] = lambda engine: None
-) -> dict[str, Any]:
-    """Build the engine and train the run to its end; gives its summary.
-
-    `attach` is given the engine before the first step (the live view decodes tokens with it).
-    """
-    with finish_step_on_interrupt(watch.warned) as interrupted, record_failure(run):
-        recipe, task = prepare(recipe)  # before a model is loaded
-        for note in task.notes:
-            watch.warned(note)
-        recorded = run.read("environment.json")
-        began = recorded or {}
-        hashed = recipe_hash(run.folder)
-        check_recipe(run.folder, began.get("recipe_sha256", hashed), hashed, "the run began")
-        limit = memory_limit(with_engine(recipe, device="cpu").engine)  # before loading the model
-        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
-        device = str(engine.describe().get("device", recipe.engine.device))
-        planned = with_engine(recipe, device=device)
-        if device_of(planned.engine) == "cuda":
-            limit = memory_limit(planned.engine)
-        option, adapters = "engine.backend=", recipe.adapters is not None
-        if note := check_engine(run.folder, began, engine, adapters=adapters, option=option):
-            watch.warned(note)
-        attach(engine)
-        told = len(task.notes)
-        task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
-        for note in task.notes[told:]:
-            watch.warned(note)
-        engine.budget.say = watch.warned
-        # or refuse now
-        ids = encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)
-        longest = max(map(len, ids), default=PROMPT_TOKENS)
-        recorded_tokens = began.get("micro_tokens")
-        chosen = choose_micro_tokens(planned, recorded_tokens, watch.warned, limit, longest)
-        engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
-        warn_if_tight(planned, limit, watch.warned, longest)
-        model = identity_of(recipe.model, recipe.engine)
-        data = described(recipe, task, heldout(recipe, task))
-        if recorded is None:  # a resumed run keeps the first one's
-            known = {"name": recipe.model, "sha256": model}
-            about = {**chosen, "data": data, "model": known, "recipe_sha256": hashed}
-            run.write("environment.json", {**environment(engine, recipe), **about})
-        else:
-            check_unchanged(began.get("data", {}), data, str(run.folder))
-        check_model(run.folder, began, model)
-        with tracked(run, recipe, watch) as telling:
-            return train(run, recipe, task, engine, telling, interrupted)

@@ -1,76 +1,24 @@
-"""The parts of one training step, in the order the trainer calls them."""
+"""The parts of a training step: sample a batch, select tokens, optimise."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ictcli.algorithm.advantages import group_advantage
-from ictcli.algorithm.dynamics import diagnose, validate
+from ictcli.algorithm.dynamics import validate
 from ictcli.algorithm.methods import Choice, Scored
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
-from ictcli.rewards import Verdict
-from ictcli.rewards.shaping import formatted, shaped
+from ictcli.rewards.shaping import shaped
+from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
 from ictcli.tasks import Task, prompts
 from ictcli.tasks.prepare import task_of as task_of
-from ictcli.types import (
-    BoolArray,
-    FloatArray,
-    Problem,
-    Rollouts,
-    Sampling,
-    UpdateReport,
-)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Sampled and judged rollouts of one step: P problems, B rows."""
-
-    problems: list[Problem]
-    rollouts: Rollouts
-    texts: list[str]
-    verdicts: list[Verdict]
-    rewards: FloatArray
-    advantage: FloatArray
-
-    @property
-    def correct(self) -> BoolArray:
-        return np.array([verdict.status == "correct" for verdict in self.verdicts])
-
-    @property
-    def finite(self) -> bool:
-        """Whether the model still gives probabilities at all."""
-        return bool(np.isfinite(self.rollouts.logp).all())
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which tokens are trained and how much, (B, T) each."""
-
-    kept: BoolArray
-    weights: FloatArray
-    """Normalised over each mini-batch: the batch of one optimiser update."""
-    kl_old: FloatArray | None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the step's optimiser updates did."""
-
-    reports: list[UpdateReport]
-    probe: dict[str, float | None]
-
-    @property
-    def finite(self) -> bool:
-        return bool(self.reports) and all(report.finite for report in self.reports)
+from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
@@ -87,8 +35,8 @@ def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None
 def sample_batch(
     recipe: Recipe, engine: Engine, task: Task, step: int, wanted: tuple[str, ...] = ()
 ) -> Batch:
-    """Sample a group of rollouts for each problem of the step, and judge them. `wanted` are other
-    statistics than the recipe's own."""
+    """Sample a group of rollouts for each problem of the step, and judge them. `wanted` replaces
+    the statistics that the recipe's method wants."""
     problems = task.batch(recipe.seed, step, recipe.prompts)
     ids = prompts.encode(engine, problems, task.domain, recipe.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", step)
@@ -102,6 +50,30 @@ def sample_batch(
     return Batch(problems, rollouts, texts, verdicts, rewards, advantage)
 
 
+@dataclass(frozen=True)
+class MiniBatch:
+    """The b rollouts of one optimiser update, and what it trains of them."""
+
+    rollouts: Rollouts
+    advantage: FloatArray
+    """(b,)"""
+    kept: BoolArray
+    """(b, T)"""
+    weights: FloatArray
+    """(b, T), normalised over the mini-batch; 0 where not kept."""
+    kl_old: FloatArray | None
+    """(b, T): coefficients of the KL to the old policy, where the method sets any."""
+
+
+@dataclass(frozen=True)
+class StepSelection:
+    """Which tokens a step trains and how much: over the batch, (B, T), and by mini-batch."""
+
+    kept: BoolArray
+    weights: FloatArray
+    mini_batches: tuple[MiniBatch, ...]
+
+
 def mini_batches(recipe: Recipe) -> Iterator[tuple[int, int]]:
     """(first, last) prompts of each optimiser update of an epoch."""
     size = recipe.update.minibatch or recipe.prompts
@@ -109,160 +81,105 @@ def mini_batches(recipe: Recipe) -> Iterator[tuple[int, int]]:
         yield first, min(first + size, recipe.prompts)
 
 
-def select(recipe: Recipe, batch: Batch, step: int) -> Plan:
+def select(recipe: Recipe, batch: Batch, step: int) -> StepSelection:
     """Let the method choose tokens, one mini-batch at a time, and normalise its choice."""
-    method, rollouts = recipe.rule, batch.rollouts
-    kept = np.zeros(rollouts.tokens.shape, dtype=bool)
-    weights = np.zeros(rollouts.tokens.shape, dtype=np.float32)
-    kl_old = np.zeros(rollouts.tokens.shape, dtype=np.float32)
+    kept = np.zeros(batch.rollouts.tokens.shape, dtype=bool)
+    weights = np.zeros(batch.rollouts.tokens.shape, dtype=np.float32)
+    parts: list[MiniBatch] = []
     for first, last in mini_batches(recipe):
-        part = rollouts.groups(first, last)
-        rows = slice(first * recipe.group, last * recipe.group)
-        T = part.tokens.shape[1]
-        if method.dense_warmup and step <= recipe.warmup:
-            choice = Choice(part.valid)
-        else:
-            scored = Scored(
-                stats=part.stats,
-                logp=part.logp,
-                advantage=batch.advantage[rows],
-                correct=batch.correct[rows],
-                valid=part.valid,
-                group=recipe.group,
-                rng=generator(recipe.seed, "select", step, first),
-            )
-            choice = method.rule(scored, recipe.options())
-        chosen = choice.kept & part.valid  # a rule of a plugin may not know of padding
-        kept[rows, :T] = chosen
-        weights[rows, :T] = normalise(chosen, part.valid, method.normalisation, recipe.max_tokens)
-        if choice.kl_old is not None:
-            kl_old[rows, :T] = choice.kl_old
-    return Plan(kept, weights, kl_old if kl_old.any() else None)
+        part = _select(recipe, batch, step, first, last)
+        rows, T = slice(first * recipe.group, last * recipe.group), part.kept.shape[1]
+        kept[rows, :T], weights[rows, :T] = part.kept, part.weights
+        parts.append(part)
+    return StepSelection(kept, weights, tuple(parts))
 
 
-def optimise(recipe: Recipe, engine: Engine, batch: Batch, plan: Plan, step: int) -> Outcome:
+def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> MiniBatch:
+    """The mini-batch of these prompts."""
+    method, rollouts = recipe.rule, batch.rollouts.groups(first, last)
+    rows = slice(first * recipe.group, last * recipe.group)
+    valid, advantage = rollouts.valid, batch.advantage[rows]
+    if method.dense_warmup and step <= recipe.warmup:
+        choice = Choice(valid)
+    else:
+        scored = Scored(
+            stats=rollouts.stats,
+            logp=rollouts.logp,
+            advantage=advantage,
+            correct=batch.correct[rows],
+            valid=valid,
+            group=recipe.group,
+            rng=generator(recipe.seed, "select", step, first),
+        )
+        choice = method.rule(scored, recipe.options())
+    kept = choice.kept & valid  # a plugin's rule may not know of padding
+    weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)
+    kl_old = choice.kl_old.astype(np.float32) if choice.kl_old is not None else None
+    if kl_old is not None and not kl_old.any():
+        kl_old = None
+    return MiniBatch(rollouts, advantage, kept, weights.astype(np.float32), kl_old)
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What the step's optimiser updates did."""
+
+    reports: list[UpdateReport]
+    probe: dict[str, float | None]
+    """Predicted and measured change of H2 (`ictcli.algorithm.dynamics`), on steps that probe."""
+
+    @property
+    def finite(self) -> bool:
+        return bool(self.reports) and all(report.finite for report in self.reports)
+
+
+def optimise(
+    recipe: Recipe, engine: Engine, batch: Batch, selection: StepSelection, step: int
+) -> Updates:
     """Every optimiser update of the step: epochs x mini-batches; stops at one not finite.
 
-    pi_old of one mini-batch an epoch is what the first epoch's own pass computes, so the first
+    With one mini-batch an epoch, pi_old is what the first epoch's own pass computes: the first
     ratio is exactly 1 and no pass is added. With several it is the sampler's log-probability,
-    since the later ones are evaluated under weights that have moved.
+    since the weights have moved when the later ones are evaluated.
     """
     if not batch.finite:
-        return Outcome([], {})
-    rollouts, parts = batch.rollouts, list(mini_batches(recipe))
-    where = _probed(recipe, batch, plan, step)
-    before = engine.logits(rollouts, where) if where is not None else None
+        return Updates([], {})
+    parts = selection.mini_batches
+    probed = _probed(recipe, batch, selection, step)
+    before = engine.logits(batch.rollouts, probed) if probed is not None else None
     probe: dict[str, float | None] = {}
-    old: list[FloatArray | None] = [
-        rollouts.groups(*part).logp if len(parts) > 1 else None for part in parts
-    ]
+    old = [part.rollouts.logp if len(parts) > 1 else None for part in parts]
     reports: list[UpdateReport] = []
     for number in range(len(parts) * recipe.update.epochs):
         which = number % len(parts)
-        first, last = parts[which]
-        part = rollouts.groups(first, last)
-        rows, T = slice(first * recipe.group, last * recipe.group), part.tokens.shape[1]
+        part = parts[which]
         report = engine.update(
-            part,
-            plan.weights[rows, :T],
-            batch.advantage[rows],
+            part.rollouts,
+            part.weights,
+            part.advantage,
             recipe.objective,
             recipe.lr_at(step),
             old_logp=old[which],
-            kl_old=None if plan.kl_old is None else plan.kl_old[rows, :T],
+            kl_old=part.kl_old,
         )
         reports.append(report)
         if old[which] is None:
             old[which] = report.logp
-        if number == 0 and where is not None and before is not None:
-            probe = validate(before, engine.logits(rollouts, where))
+        if number == 0 and probed is not None and before is not None:
+            probe = validate(before, engine.logits(batch.rollouts, probed))
         if not report.finite:
             break
-    return Outcome(reports, probe)
+    return Updates(reports, probe)
 
 
-def _probed(recipe: Recipe, batch: Batch, plan: Plan, step: int) -> BoolArray | None:
-    """(B, T): a random few of the positions the first update trains, on steps that probe."""
+def _probed(recipe: Recipe, batch: Batch, selection: StepSelection, step: int) -> BoolArray | None:
+    """(B, T): a random few of the positions that the first update trains, on steps that probe."""
     if not recipe.record.probe_every or step % recipe.record.probe_every:
         return None
-    _, last = next(mini_batches(recipe))
-    trained = plan.kept & (batch.advantage != 0)[:, None]
-    trained[last * recipe.group :] = False
+    trained = selection.kept & (batch.advantage != 0)[:, None]
+    trained[len(selection.mini_batches[0].rollouts) :] = False
     places = np.argwhere(trained)
     chosen = generator(recipe.seed, "probe", step).permutation(len(places))
     where = np.zeros_like(trained)
     where[tuple(places[chosen[: recipe.record.probe_positions]].T)] = True
     return where if where.any() else None
-
-
-def measure(
-    recipe: Recipe,
-    batch: Batch,
-    plan: Plan,
-    outcome: Outcome,
-    step: int,
-    forks: BoolArray | None = None,
-) -> dict[str, Any]:
-    """The step's line of metrics.jsonl; figures that do not exist are None. `forks` (B, T) are the
-    true forks, where they are known."""
-    rollouts, reports = batch.rollouts, outcome.reports
-    statuses = [verdict.status for verdict in batch.verdicts]
-    signal = (batch.advantage != 0).reshape(-1, recipe.group).any(axis=1)
-    metrics: dict[str, Any] = {
-        "step": step,
-        "reward": float(batch.rewards.mean()),
-        "reward_std": float(batch.rewards.std()),
-        "correct": statuses.count("correct") / len(statuses),
-        "unparsed": statuses.count("unparsed") / len(statuses),
-        "timed_out": statuses.count("timeout") / len(statuses),
-        "formatted": sum(map(formatted, batch.verdicts)) / len(statuses),
-        "truncated": float(1 - rollouts.finished.mean()),
-        "length": float(rollouts.lengths.mean()),
-        "groups_with_signal": float(signal.mean()),
-        **diagnose(rollouts, batch.advantage, plan.kept),
-        **({} if forks is None else _fork_figures(forks, batch, plan.kept)),
-        "loss": _mean([report.loss for report in reports]),
-        "grad_norm": _mean([report.grad_norm for report in reports]),
-        "clip_fraction": _mean([report.clip_fraction for report in reports]),
-        "kl": _mean([report.kl for report in reports]) if recipe.kl > 0 else None,
-        "updates": sum(report.stepped for report in reports),
-        "finite": batch.finite and outcome.finite,
-        "lr": recipe.lr_at(step),
-        **outcome.probe,
-    }
-    if recipe.update.minibatch and recipe.update.minibatch < recipe.prompts and reports:
-        metrics["sampler_gap"] = reports[0].ratio_gap
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in metrics.items()
-    }
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
-
-
-def fork_mask(
-    task: Task, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
-) -> BoolArray | None:
-    """(B, T): the tokens that hold a true fork, where the task knows its forks."""
-    if task.domain.forks is None:
-        return None
-    mask = np.zeros(rollouts.tokens.shape, dtype=bool)
-    ids = np.unique(rollouts.tokens[rollouts.valid])
-    pieces = {int(i): tokenizer.decode([int(i)], skip_special_tokens=True) for i in ids}
-    for row in range(len(rollouts)):
-        tokens = [pieces[int(i)] for i in rollouts.tokens[row, : rollouts.lengths[row]]]
-        ends = np.cumsum([len(piece) for piece in tokens])  # of each token, in characters
-        found = task.domain.forks(problems[row // rollouts.group].prompt, "".join(tokens))
-        mask[row, np.searchsorted(ends, found, side="right")] = True
-    return mask
-
-
-def _fork_figures(mask: BoolArray, batch: Batch, kept: BoolArray) -> dict[str, float | None]:
-    both = int((mask & kept).sum())
-    return {
-        "fork_share": float(mask.sum() / batch.rollouts.lengths.sum()),
-        "fork_recall": both / int(mask.sum()) if mask.any() else None,
-        "fork_precision": both / int(kept.sum()) if kept.any() else None,
-    }

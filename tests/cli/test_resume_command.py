@@ -51,7 +51,7 @@ class Runs:
 
     def steps(self, name: str) -> int:
         """Steps that stand in metrics.jsonl."""
-        return len(Run(self.base / name).lines("metrics.jsonl"))
+        return len(Run(self.base / name).metrics())
 
     def after_step(self, name: str, step: int) -> None:
         """Wait until that step stands in metrics.jsonl; step 0: until the folder is a run."""
@@ -94,7 +94,7 @@ def runs(
     made = Runs(ictcli, (*small, *VARIANTS[request.param]), base)
     assert made.start("whole").wait().code == 0
     assert made.steps("whole") == STEPS
-    updates = [line["updates"] for line in Run(base / "whole").lines("metrics.jsonl")]
+    updates = [line.updates or 0 for line in Run(base / "whole").metrics()]
     assert min(updates) == (
         4 if "update.epochs=2" in VARIANTS[request.param] else 1
     )  # every step moves weights
@@ -205,7 +205,7 @@ def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ..
         time.sleep(0.001)
     running.send(signal.SIGINT)
     assert "Interrupted. what was saved before stands" in refusal(running.wait(), 130)
-    assert Run(tmp_path / "run").lines("metrics.jsonl") == []
+    assert Run(tmp_path / "run").metrics() == []
 
 
 @pytest.mark.parametrize("name", ["nosuch", "."])

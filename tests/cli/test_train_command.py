@@ -25,7 +25,7 @@ JSONS = ("json", "jsonl")
 
 
 def test_every_number_of_the_metrics_is_known_by_its_name(trained: tuple[Path, Ended]) -> None:
-    names = {name for line in Run(trained[0]).lines("metrics.jsonl") for name in line}
+    names = {name for line in Run(trained[0]).metrics() for name in line.to_json()}
     evaluations = {name for name in names if name.startswith("eval/pass@")}
     assert evaluations and names - evaluations - {"step", "finite"} <= set(KNOWN)
     assert set(EVERY_STEP) <= names
@@ -64,9 +64,9 @@ def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
 
 def test_the_summary_counts_what_the_metrics_say(trained: Trained) -> None:
     folder, ended = trained
-    summary, lines = json.loads(ended.out), Run(folder).lines("metrics.jsonl")
-    sampled = [line["length"] * 16 for line in lines]
-    kept = [line["share_kept"] * tokens for line, tokens in zip(lines, sampled, strict=True)]
+    summary, lines = json.loads(ended.out), Run(folder).metrics()
+    sampled = [(line.length or 0.0) * 16 for line in lines]
+    kept = [(line.share_kept or 0.0) * tokens for line, tokens in zip(lines, sampled, strict=True)]
     assert summary["tokens_sampled"] == pytest.approx(sum(sampled))
     assert summary["tokens_kept_share"] == pytest.approx(sum(kept) / sum(sampled))
 
@@ -99,7 +99,7 @@ def test_the_environment_names_versions_device_and_seed(trained: Trained) -> Non
 
 def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Trained) -> None:
     run = Run(trained[0])
-    metrics, timings = run.lines("metrics.jsonl"), run.lines("timings.jsonl")
+    metrics, timings = ([line.to_json() for line in x] for x in (run.metrics(), run.timings()))
     assert [line["step"] for line in metrics] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in timings] == [1, 2, 3, 4, 5, 6]
     assert all(line["updates"] == 1 and line["finite"] for line in metrics)

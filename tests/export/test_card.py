@@ -111,7 +111,7 @@ def test_of_the_data_counts_and_checksums_are_told_and_no_text(tmp_path: Path) -
     data: dict[str, Any] = {
         "path": "/home/me/SECRET/rows",
         "train": {"problems": 7, "sha256": "a" * 64, "first": "SECRET"},
-        "left_out": {"held_out": 2, "SECRET |": "SECRET"},
+        "left_out": {"held_out": 2, "SECRET |": 3},
         "examples": [{"prompt": "SECRET", "response": "SECRET"}],
         "more": "SECRET",
     }

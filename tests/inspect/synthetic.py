@@ -11,7 +11,8 @@ from tokenizers import Tokenizer, decoders, models
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs import Run
-from ictcli.train.step import Batch, select
+from ictcli.runs.rollouts import Batch
+from ictcli.train.step import select
 from ictcli.types import Problem, Rollouts
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -79,7 +80,8 @@ def record(
     with Run.create(folder, recipe) as run:
         for step in steps:
             batch = batch_of(step, longest=longest, uniqueness=uniqueness)
-            run.record_rollouts(step, batch, select(recipe, batch, step))
+            selection = select(recipe, batch, step)
+            run.record_rollouts(step, batch, selection.kept, selection.weights)
     tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, " the"))
     tokenizer.decoder = decoders.Fuse()
     (folder / "model").mkdir()

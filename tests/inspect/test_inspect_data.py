@@ -203,10 +203,10 @@ def sampled(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
         for step in (1, 2):
             batch = sample_batch(recipe, engine, task, step)
             batch.advantage[:] = np.linspace(-1, 1, len(batch.advantage))
-            plan = select(recipe, batch, step)
-            run.record_rollouts(step, batch, plan)
+            selection = select(recipe, batch, step)
+            run.record_rollouts(step, batch, selection.kept, selection.weights)
             if step == 1:
-                assert optimise(recipe, engine, batch, plan, step).finite
+                assert optimise(recipe, engine, batch, selection, step).finite
                 run.checkpoint(engine, State(step=1), 2)
     return folder, engine
 

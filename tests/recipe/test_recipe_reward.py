@@ -14,7 +14,8 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.recipe.settings import EngineSettings
 from ictcli.runs import Run
-from ictcli.train.evaluations import evaluation
+from ictcli.runs.observer import RunObserver
+from ictcli.train.evaluations import evaluate_heldout
 from ictcli.train.step import sample_batch, task_of
 
 SMALL = ("prompts=4", "group=4", "max_tokens=16", "warmup=0")
@@ -84,8 +85,9 @@ def test_a_run_is_evaluated_on_the_benchmark_it_names(tmp_path: Path, tiny_model
     )
     engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
     with Run.create(tmp_path / "run", recipe) as run:
-        found = evaluation(run, recipe, engine, task_of(recipe), "before", lambda done, total: None)
-    assert found["benchmark"] == "gsm8k" and found["problems"] == 5
+        observer, task = RunObserver(recipe, run.folder), task_of(recipe)
+        found = evaluate_heldout(run, recipe, task, engine, observer, lambda: False, "before")
+    assert found.benchmark == "gsm8k" and found.problems == 5
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from deaths import PIECE, SYNC, changes, deaths
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe.metrics import direction
 from ictcli.runs import Run, checkpoints
-from ictcli.runs.checkpoints import State, judge
+from ictcli.runs.checkpoints import State, update_best
+from ictcli.runs.records import Environment, StepMetrics, Summary
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +64,12 @@ def begun(folder: Path) -> Run:
     (folder / "recipe.toml").write_text('model = "m"\ntask = "chain"\n')
     run = Run(folder)
     for step in range(1, 10):
-        run.append("metrics.jsonl", {"step": step, "reward": step / 10})
+        run.append(StepMetrics(step=step, reward=step / 10))
     return run
 
 
 def steps(run: Run) -> list[int]:
-    return [step for step, _ in checkpoints.found(run.folder)]
+    return [int(path.name.removeprefix("step-")) for path in checkpoints.folders(run.folder)]
 
 
 def hidden(folder: Path) -> list[Path]:
@@ -103,9 +104,9 @@ def test_killed_at_any_change_of_the_disk_a_save_leaves_a_whole_checkpoint(
         assert state.step in (4, step) and engine.value == state.step
         assert said == [] and hidden(folder) == []
         assert checkpoints.pick(folder, "best").name == f"step-{state.best_step:06d}"
-        assert len(run.lines("metrics.jsonl")) == state.step
+        assert len(run.metrics()) == state.step
         for missing in range(state.step + 1, 10):
-            run.append("metrics.jsonl", {"step": missing, "reward": missing / 10})
+            run.append(StepMetrics(step=missing, reward=missing / 10))
         save(run, step, 1, best)
         assert steps(run) == sorted({best, step})
         assert checkpoints.pick(folder, "best").name == f"step-{best:06d}"
@@ -131,7 +132,7 @@ def test_killed_at_any_change_of_the_disk_a_restore_is_done_again(tmp_path: Path
     for _ in deaths(prepare, lambda: restored(folder)):
         run, engine = Run(folder), number()
         assert run.restore(engine, lambda text: None).step == engine.value == 2
-        assert len(run.lines("metrics.jsonl")) == 2 and hidden(folder) == []
+        assert len(run.metrics()) == 2 and hidden(folder) == []
 
 
 def test_nothing_takes_its_name_or_goes_before_what_is_new_is_on_the_disk(tmp_path: Path) -> None:
@@ -157,6 +158,10 @@ def test_nothing_takes_its_name_or_goes_before_what_is_new_is_on_the_disk(tmp_pa
     assert {event for event, _ in order} > {"open", "os.rename", "os.remove", SYNC}
 
 
+def figure(name: str, value: float | None) -> StepMetrics:
+    return StepMetrics(step=1).model_copy(update={name: value})
+
+
 def test_the_best_is_the_first_of_the_best_of_all_that_were_judged(tmp_path: Path) -> None:
     """Against the plain maximum, from wherever the run is resumed."""
     chance = random.Random(3)
@@ -168,17 +173,17 @@ def test_the_best_is_the_first_of_the_best_of_all_that_were_judged(tmp_path: Pat
             due = step % 2 == 0
             rows.append((step, due, value))
             state.step = step
-            better = judge(state, name, {direction(name)[0]: value}, due=due)
+            better = update_best(state, name, figure(direction(name)[0], value), due=due)
             if due or better:
                 run.checkpoint(number(step), state, 2)
             if step in (4, 7):
                 resumed = run.restore(engine := number(), print)
                 for again, judged, told in rows[resumed.step :]:
                     resumed.step = again
-                    judge(resumed, name, {direction(name)[0]: told}, due=judged)
+                    update_best(resumed, name, figure(direction(name)[0], told), due=judged)
                 assert engine.value <= step and resumed == state
-                for missing in range(len(run.lines("metrics.jsonl")) + 1, 10):
-                    run.append("metrics.jsonl", {"step": missing})
+                for missing in range(len(run.metrics()) + 1, 10):
+                    run.append(StepMetrics(step=missing))
         sign = -1 if name == "-entropy" else 1
         judged = [
             (sign * value, -step)
@@ -193,11 +198,11 @@ def test_the_best_is_the_first_of_the_best_of_all_that_were_judged(tmp_path: Pat
 
 def test_another_metric_forgets_the_best(tmp_path: Path) -> None:
     state = State(step=2)
-    assert judge(state, "reward", {"reward": 1.0}, due=True)
+    assert update_best(state, "reward", figure("reward", 1.0), due=True)
     state.step = 4
-    assert judge(state, "-entropy", {"entropy": 9.0}, due=True)
+    assert update_best(state, "-entropy", figure("entropy", 9.0), due=True)
     assert (state.best_step, state.best_value) == (4, 9.0)
-    assert not judge(state, None, {"entropy": 1.0}, due=True)
+    assert not update_best(state, None, figure("entropy", 1.0), due=True)
     assert state == State(step=4)
 
 
@@ -249,14 +254,20 @@ def test_a_state_of_more_or_fewer_fields_is_read(tmp_path: Path) -> None:
     assert run.restore(number(), print) == State(2)
 
 
-@pytest.mark.parametrize("name", ["summary.json", "environment.json"])
-def test_a_file_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [("summary.json", Summary), ("environment.json", Environment)]
+)
+def test_a_file_of_another_format_is_refused(
+    tmp_path: Path, name: str, kind: type[Summary | Environment]
+) -> None:
     run = begun(tmp_path / "run")
-    run.write(name, {"format": 1, "steps": 3})
-    assert run.read(name) == {"format": 1, "steps": 3}
+    run.write("environment.json", {"format": 1, "seed": 3, "later": [4]})
+    assert run.read("environment.json", Environment) == Environment.model_validate(
+        {"format": 1, "seed": 3, "later": [4]}
+    )
     run.write(name, {"format": 2})
     with pytest.raises(UserError, match="written by another version"):
-        run.read(name)
+        run.read(name, kind)
 
 
 def test_no_clock_that_can_be_set_decides_anything() -> None:

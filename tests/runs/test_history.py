@@ -47,7 +47,20 @@ def make_run(folder: Path, counts: list[int], *, finished: bool = True, first: i
             "correct": counts,
             "pass@1": interval(0.3),
             "pass@4": interval(0.5),
-            "settings": {"temperature": 1.0},
+            **dict.fromkeys(("accuracy", "truncated", "unparsed", "timed_out", "seconds"), 0.0),
+            "tokens": 9,
+            "tokens_per_response": 1.0,
+            "tokens_per_second": 1.0,
+            "majority": None,
+            "settings": {
+                "max_tokens": 8,
+                "temperature": 1.0,
+                "top_p": 1.0,
+                "top_k": 0,
+                "stop_ids": [],
+                "prompt": {},
+                "seed": 0,
+            },
         }
         (folder / "eval" / f"{label}.json").write_text(json.dumps(found))
         ids = [f"p{first + number // N}" for number in range(N * len(counts))]

@@ -11,22 +11,24 @@ from typing import Any
 import pytest
 
 from ictcli.errors import UserError
+from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import load_recipe
 from ictcli.rewards import VERIFIERS, Verdict, register_verifier
 from ictcli.runs import Run
 from ictcli.runs.provenance import check_engine, recipe_hash
-from ictcli.train.evaluations import finished as finished_run
+from ictcli.runs.records import EngineRecord, Environment, Summary
+from ictcli.train.finish import finished as finished_run
 from ictcli.train.launch import launch
 
 
 class Notes:
-    """A watcher that keeps the warnings."""
+    """An observer that keeps the warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
     def evaluating(self, label: str, done: int, total: int) -> None: ...
-    def evaluated(self, label: str, found: dict[str, Any]) -> None: ...
+    def evaluated(self, label: str, evaluation: Evaluation) -> None: ...
     def stepped(self, step: Any) -> None: ...
     def warned(self, message: str) -> None:
         self.warnings.append(message)
@@ -35,7 +37,7 @@ class Notes:
 SMALL = ("steps=2", "prompts=2", "group=4", "max_tokens=16", "eval.problems=4", "engine.threads=1")
 
 
-def resumed(folder: Path) -> tuple[dict[str, Any], list[str]]:
+def resumed(folder: Path) -> tuple[Summary, list[str]]:
     (folder / "summary.json").unlink(missing_ok=True)
     run, recipe = Run.open(folder)
     notes = Notes()
@@ -109,10 +111,10 @@ def test_a_damaged_file_is_named(made: Path, name: str, damage: str) -> None:
     assert f"rm {made / name}" in caught.value.hint
     (made / name).unlink()
     resumed(made)
-    assert again(made)["steps"] == 2
+    assert again(made).steps == 2
 
 
-def again(folder: Path) -> dict[str, Any]:
+def again(folder: Path) -> Summary:
     """What `ictcli resume` shows of a finished run."""
     run, recipe = Run.open(folder)
     with run:
@@ -122,10 +124,10 @@ def again(folder: Path) -> dict[str, Any]:
 
 
 def test_the_model_of_a_run_that_was_moved_is_where_it_lies_now(made: Path) -> None:
-    assert again(made)["model"] == str(made / "model")
+    assert again(made).model == str(made / "model")
     weights = (made / "model" / "model.safetensors").read_bytes()
     shutil.rmtree(made / "model")
-    assert again(made)["model"] == str(made / "model")
+    assert again(made).model == str(made / "model")
     assert (made / "model" / "model.safetensors").read_bytes() == weights
     shutil.rmtree(made / "model")
     shutil.rmtree(made / "checkpoints")
@@ -139,15 +141,16 @@ class Other:
 
 
 def test_adapters_go_on_with_the_engine_they_began_with(tmp_path: Path) -> None:
-    began, other = {"engine": {"engine": "torch", "dtype": "float32", "bits": []}}, Other()
+    torch, other = {"engine": "torch", "dtype": "float32", "bits": []}, Other()
+    began = Environment(engine=EngineRecord.model_validate(torch, strict=False))
     engine: Any = other
     with pytest.raises(UserError, match="began with torch") as caught:
         check_engine(tmp_path, began, engine, adapters=True, option="engine.backend=")
     assert (caught.value.hint, caught.value.exit_code) == ("engine.backend=torch", 2)
     assert "with mlx" in check_engine(tmp_path, began, engine, adapters=False, option="")
-    same = {"engine": other.describe()}
+    same = Environment(engine=EngineRecord.model_validate(other.describe(), strict=False))
     assert check_engine(tmp_path, same, engine, adapters=True, option="") == ""
-    assert check_engine(tmp_path, {}, engine, adapters=True, option="") == ""
+    assert check_engine(tmp_path, Environment(), engine, adapters=True, option="") == ""
 
 
 RECIPE = """model = "m"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +15,8 @@ from ictcli.recipe import Recipe, load_recipe
 from ictcli.recipe.settings import EngineSettings, OptimizerSettings
 from ictcli.runs import Run, free_folder, is_run, read_rollouts
 from ictcli.runs.checkpoints import State
+from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary
+from ictcli.runs.rollouts import Description
 from ictcli.tasks import find_task
 from ictcli.train.step import sample_batch, select
 
@@ -36,8 +37,8 @@ def names(folder: Path) -> set[str]:
 
 def fill(run: Run, steps: int) -> None:
     for step in range(1, steps + 1):
-        run.append("metrics.jsonl", {"step": step, "reward": step / 3})
-        run.append("timings.jsonl", {"step": step, "sample_s": 0.1})
+        run.append(StepMetrics(step=step, reward=step / 3))
+        run.append(StepTimings(step=step, sample_s=0.1))
         (run.folder / "rollouts").mkdir(exist_ok=True)
         (run.folder / "rollouts" / f"step-{step:06d}.safetensors").touch()
 
@@ -60,7 +61,7 @@ def test_restore_goes_back_to_the_newest_checkpoint(
         run.checkpoint(engine, state, 2)
         assert run.restore(engine, print) == state
         assert (run.folder / "metrics.jsonl").read_bytes() == b"".join(before[:3])
-        assert [line["step"] for line in run.lines("timings.jsonl")] == [1, 2, 3]
+        assert [line.step for line in run.timings()] == [1, 2, 3]
         assert names(run.folder / "rollouts") == {f"step-00000{i}.safetensors" for i in (1, 2, 3)}
 
 
@@ -83,7 +84,7 @@ def test_a_torn_last_line_is_as_if_it_were_not_there(
         whole = (run.folder / "metrics.jsonl").read_bytes()
         run.checkpoint(engine, State(step=2), 2)
         (run.folder / "metrics.jsonl").write_bytes(whole + torn.encode())
-        assert [line["step"] for line in run.lines("metrics.jsonl")] == [1, 2]
+        assert [line.step for line in run.metrics()] == [1, 2]
         run.restore(engine, print)
         assert (run.folder / "metrics.jsonl").read_bytes() == whole
 
@@ -164,7 +165,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_word(
         assert run.restore(engine, said.append).step == 2
         assert f"step-000004 is damaged ({file} is " in said[0] or file == "manifest.json"
         assert "step-000004 is damaged" in said[0] and "the one before" in said[0]
-        assert len(run.lines("metrics.jsonl")) == 2
+        assert len(run.metrics()) == 2
         (path.parent.parent / "step-000002" / file).write_bytes(b"")
         with pytest.raises(RunFailedError, match="No checkpoint"):
             run.restore(engine, said.append)
@@ -227,7 +228,7 @@ def fail(run: Run, error: BaseException) -> None:
 def test_a_run_that_could_not_start_leaves_its_place_free(tmp_path: Path, recipe: Recipe) -> None:
     folder = tmp_path / "run"
     run = Run.create(folder, recipe)
-    run.write("environment.json", {})
+    run.write("environment.json", Environment())
     fail(run, UserError("no such model"))
     assert not folder.exists()
     Run.create(folder, recipe).__exit__(None, None, None)
@@ -259,10 +260,10 @@ def test_a_run_that_was_there_before_stays(tmp_path: Path, recipe: Recipe) -> No
 
 def test_metrics_hold_no_number_that_is_not_one(tmp_path: Path, recipe: Recipe) -> None:
     with Run.create(tmp_path / "run", recipe) as run:
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            run.append("metrics.jsonl", {"step": 1, "loss": float("nan")})
-        assert run.lines("metrics.jsonl") == []
-        assert run.read("summary.json") is None
+        with pytest.raises(ValueError, match="finite number"):
+            run.append(StepMetrics(step=1, loss=float("nan")))
+        assert run.metrics() == []
+        assert run.read("summary.json", Summary) is None
 
 
 def test_recorded_rollouts_come_back_as_they_were(
@@ -271,10 +272,10 @@ def test_recorded_rollouts_come_back_as_they_were(
     batch = sample_batch(recipe, engine, find_task("chain"), 1)
     strange = [text + "\u2028\n\0é" for text in batch.texts]
     batch = replace(batch, texts=strange)
-    plan = select(recipe, batch, 1)
+    selection = select(recipe, batch, 1)
     with Run.create(tmp_path / "run", recipe) as run:
-        run.record_rollouts(1, batch, plan)
-        found: tuple[dict[str, np.ndarray], dict[str, Any]] = read_rollouts(
+        run.record_rollouts(1, batch, selection.kept, selection.weights)
+        found: tuple[dict[str, np.ndarray], Description] = read_rollouts(
             run.folder / "rollouts" / "step-000001.safetensors"
         )
     arrays, about = found
@@ -282,8 +283,8 @@ def test_recorded_rollouts_come_back_as_they_were(
         np.testing.assert_array_equal(arrays[name], getattr(batch.rollouts, name))
     for name, values in batch.rollouts.stats.items():
         np.testing.assert_array_equal(arrays[f"stats/{name}"], values)
-    np.testing.assert_array_equal(arrays["kept"], plan.kept)
-    np.testing.assert_array_equal(arrays["weights"], plan.weights)
+    np.testing.assert_array_equal(arrays["kept"], selection.kept)
+    np.testing.assert_array_equal(arrays["weights"], selection.weights)
     assert about["texts"] == strange
     assert about["prompts"] == [list(prompt) for prompt in batch.rollouts.prompts]
     assert [problem["gold"] for problem in about["problems"]] == [p.gold for p in batch.problems]

@@ -19,11 +19,16 @@ from typing import Any, cast
 import pytest
 from filelock import FileLock
 
+from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.recipe import load_recipe
 from ictcli.recipe.settings import Example
 from ictcli.runs import Run
+from ictcli.runs.observer import Step
+from ictcli.runs.read import cut_lines
+from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.tracking import figures, sender
-from ictcli.tracking.observer import Tracked
+from ictcli.tracking.observer import TrackingObserver
 
 FAKE = """
 import json, os, time
@@ -58,8 +63,35 @@ class init:
 """
 
 
-class Watch:
-    """Hears what is told."""
+EVALUATION = Evaluation(
+    benchmark="b",
+    problems=1,
+    n=4,
+    scores={"pass@1": Interval(0.5, 0.25, 0.75), "maj@4": None},
+    accuracy=0.5,
+    truncated=0.0,
+    unparsed=0.0,
+    timed_out=0.0,
+    tokens=8,
+    tokens_per_response=2.0,
+    seconds=3.0,
+    tokens_per_second=None,
+    settings=SampleSettings(
+        max_tokens=8,
+        temperature=1.0,
+        top_p=1.0,
+        top_k=0,
+        stop_ids=(),
+        prompt={},
+        seed=0,
+    ),
+    correct=(2,),
+    majority=None,
+)
+
+
+class Warnings:
+    """An observer that keeps the warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
@@ -90,24 +122,23 @@ def sitting(folder: Path, log: str, steps: range, *, after: bool = False) -> lis
     first of `steps` on is cut, as a resumed run does it."""
     recipe = load_recipe("quickstart", [f'log=["{log}"]', "steps=6"])
     run = Run.open(folder)[0] if folder.exists() else Run.create(folder, recipe)
-    watch = Watch()
+    observer = Warnings()
     with run:
         for name in ("metrics.jsonl", "timings.jsonl"):
-            kept = [line for line in run.lines(name) if line["step"] < steps.start]
-            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in kept))
-        tracked = Tracked(run, recipe, cast(Any, watch))
-        interval = {"value": 0.5, "low": 0.25, "high": 0.75}
-        tracked.evaluated("before", {"pass@1": interval})
+            cut_lines(folder / name, steps.start - 1)
+        tracked = TrackingObserver(run, recipe, cast(Any, observer))
+        tracked.evaluated("before", EVALUATION)
         for step in steps:
-            metrics = {"step": step, "reward": step / 8, "loss": None, "text": "a model's"}
-            timing = {"step": step, "sample_s": step * 2.0}
-            run.append("metrics.jsonl", metrics)
-            run.append("timings.jsonl", timing)
-            tracked.stepped(cast(Any, SimpleNamespace(number=step, metrics=metrics, timing=timing)))
+            metrics = StepMetrics(step=step, reward=step / 8, loss=None)
+            metrics = metrics.model_copy(update={"text": "a model's"})
+            timings = StepTimings(step=step, sample_s=step * 2.0)
+            run.append(metrics)
+            run.append(timings)
+            tracked.stepped(Step(cast(Any, None), cast(Any, None), metrics, timings))
         if after:
-            tracked.evaluated("after", {"pass@1": interval})
+            tracked.evaluated("after", EVALUATION)
         tracked.close()
-    return watch.warnings
+    return observer.warnings
 
 
 def shown(folder: Path) -> Iterator[tuple[str, int, float]]:
@@ -138,6 +169,8 @@ def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> No
     expected = [("train/reward", step, step / 8) for step in range(1, 7)]
     expected += [("time/sample_s", step, step * 2.0) for step in range(1, 7)]
     names = {"eval/pass_at_1": 0.5, "eval/pass_at_1_low": 0.25, "eval/pass_at_1_high": 0.75}
+    names |= {f"eval/{name}": 0.0 for name in ("truncated", "unparsed", "timed_out")}
+    names["eval/seconds"] = 3.0
     expected += [(name, step, value) for name, value in names.items() for step in (0, 6)]
     assert Counter(shown(run / "tensorboard")) == Counter(expected)
 
@@ -284,7 +317,7 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
         model = {"name": f"{tmp_path}/SECRET/base", "sha256": "ab"}
         about = {"command": ["SECRET"], "data": data, "model": model, "python": "3.13"}
         run.write("environment.json", about)
-        Tracked(run, recipe, cast(Any, Watch())).evaluated("before", {})
+        TrackingObserver(run, recipe, cast(Any, Warnings())).evaluated("before", EVALUATION)
     (told,) = sent
     assert "SECRET" not in json.dumps(told)
     assert told["recipe"]["model"] == "base" and told["recipe"]["data"] == "rows.csv"
@@ -298,6 +331,7 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
 
 
 def test_only_numbers_are_figures() -> None:
-    metrics = {"step": 3, "reward": 0.5, "loss": None, "finite": True, "words": "x", "eval/a": 1}
-    told = figures(metrics, {"step": 3, "sample_s": 2})
+    metrics = StepMetrics(step=3, reward=0.5, loss=None, finite=True)
+    metrics = metrics.model_copy(update={"words": "x", "eval/a": 1})
+    told = figures(metrics, StepTimings(step=3, sample_s=2.0))
     assert told == {"train/reward": 0.5, "train/finite": 1.0, "eval/a": 1.0, "time/sample_s": 2.0}

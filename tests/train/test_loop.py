@@ -11,12 +11,16 @@ import pytest
 
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import InterruptedRunError, RunFailedError
+from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.rewards import VERIFIERS, Verdict, register_verifier
 from ictcli.runs import Run
+from ictcli.runs.observer import Step
+from ictcli.runs.records import Best, Summary
+from ictcli.runs.rollouts import Batch
 from ictcli.tasks import Task
-from ictcli.train.loop import Step, train
-from ictcli.train.step import Batch, Outcome, optimise, sample_batch, select, task_of
+from ictcli.train.loop import train
+from ictcli.train.step import Updates, optimise, sample_batch, select, task_of
 
 SMALL = ("prompts=4", "group=4", "max_tokens=16", "eval.problems=2", "warmup=0", "reward=even")
 
@@ -45,7 +49,7 @@ Make = Callable[..., tuple[Recipe, Engine, Task]]
 
 
 class Notes:
-    """A watcher that writes down what it is told."""
+    """An observer that writes down what it is told."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -56,7 +60,7 @@ class Notes:
     def evaluating(self, label: str, done: int, total: int) -> None:
         self.label = label
 
-    def evaluated(self, label: str, found: dict[str, Any]) -> None:
+    def evaluated(self, label: str, evaluation: Evaluation) -> None:
         self.evaluations.append(label)
         self.label = ""
 
@@ -67,7 +71,7 @@ class Notes:
         self.warnings.append(message)
 
 
-def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Outcome]:
+def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
     recipe, engine, task = make(*overrides)
     batch = sample_batch(recipe, engine, task, 1)
     return recipe, batch, optimise(recipe, engine, batch, select(recipe, batch, 1), 1)
@@ -170,8 +174,8 @@ def test_only_the_wanted_statistics_are_taken(make: Make) -> None:
 
 def start(
     make: Make, folder: Path, *overrides: str, stop: str | int | None = None
-) -> tuple[Notes, Callable[[], dict[str, Any]]]:
-    """A run that is not begun yet, and who will watch it; interrupted behind a step or within an
+) -> tuple[Notes, Callable[[], Summary]]:
+    """A run that is not begun yet, and who will observe it; interrupted behind a step or within an
     evaluation."""
     recipe, engine, _ = make(*overrides)
     notes = Notes()
@@ -179,28 +183,28 @@ def start(
     def interrupted() -> bool:
         return notes.label == stop or (notes.label == "" and len(notes.steps) == stop)
 
-    def go() -> dict[str, Any]:
+    def go() -> Summary:
         with Run.create(folder, recipe) as run:
             return train(run, recipe, task_of(recipe), engine, notes, interrupted)
 
     return notes, go
 
 
-def test_a_watcher_sees_every_step_and_evaluation(make: Make, tmp_path: Path) -> None:
+def test_an_observer_sees_every_step_and_evaluation(make: Make, tmp_path: Path) -> None:
     notes, go = start(make, tmp_path / "run", "steps=4", "eval.every=2")
     summary = go()
     assert [step.number for step in notes.steps] == [1, 2, 3, 4]
     assert notes.evaluations == ["before", "step-000002", "after"]
     lengths = [int(step.batch.rollouts.lengths.sum()) for step in notes.steps]
-    assert summary["tokens_sampled"] == sum(lengths)
-    kept = [int(step.plan.kept.sum()) for step in notes.steps]
-    assert summary["tokens_kept_share"] == pytest.approx(sum(kept) / sum(lengths))
+    assert summary.tokens_sampled == sum(lengths)
+    kept = [int(step.kept.sum()) for step in notes.steps]
+    assert summary.tokens_kept_share == pytest.approx(sum(kept) / sum(lengths))
 
 
 def test_without_a_signal_no_weight_moves(make: Make, tmp_path: Path) -> None:
     notes, go = start(make, tmp_path / "run", "steps=2", "reward=integer")
     go()
-    assert all(step.metrics["updates"] == 0 and step.metrics["finite"] for step in notes.steps)
+    assert all(step.metrics.updates == 0 and step.metrics.finite for step in notes.steps)
     assert notes.warnings == []
 
 
@@ -208,16 +212,16 @@ def test_three_steps_in_a_row_that_are_not_finite_stop_the_run(make: Make, tmp_p
     notes, go = start(make, tmp_path / "run", "steps=9", "lr=1e30", "checkpoint.every=1")
     with pytest.raises(RunFailedError, match="3 steps in a row") as caught:
         go()
-    finite = [step.metrics["finite"] for step in notes.steps]
+    finite = [step.metrics.finite for step in notes.steps]
     assert finite == [True] * (len(finite) - 3) + [False] * 3
     saved = Run(tmp_path / "run").checkpoints()
     assert saved[-1].name == f"step-{len(finite) - 3:06d}"  # none of a step that was skipped
     assert str(saved[-1]) in caught.value.message
     assert "smaller learning rate than lr=1e+30" in caught.value.hint
     assert len(notes.warnings) == 3
-    lines = Run(tmp_path / "run").lines("metrics.jsonl")
-    assert [line["finite"] for line in lines] == finite
-    assert lines[-1]["entropy"] is None
+    lines = Run(tmp_path / "run").metrics()
+    assert [line.finite for line in lines] == finite
+    assert lines[-1].entropy is None
 
 
 def test_an_interrupted_run_says_whether_its_step_was_saved(make: Make, tmp_path: Path) -> None:
@@ -247,7 +251,7 @@ def test_an_evaluation_at_either_end_is_interrupted_without_a_loss(
         resumed = train(run, recipe, task_of(recipe), engine, again)
     assert len(again.steps) == 2 - len(notes.steps)
     _, whole = start(make, tmp_path / "whole", "steps=2")
-    assert resumed["after"] == whole()["after"]
+    assert resumed.after == whole().after
 
 
 @pytest.mark.parametrize(("reaction", "skipped"), [("stop", 1), ("warn", 3), ("off", 3)])
@@ -258,7 +262,7 @@ def test_a_step_that_is_not_finite_is_met_as_the_recipe_says(
     notes, go = start(make, tmp_path / "run", *overrides)
     with pytest.raises(RunFailedError, match="not finite"):
         go()
-    finite = [step.metrics["finite"] for step in notes.steps]
+    finite = [step.metrics.finite for step in notes.steps]
     assert finite.count(False) == skipped
     told = [warning for warning in notes.warnings if "was skipped" in warning]
     assert len(told) == (0 if reaction == "off" else skipped)
@@ -284,7 +288,7 @@ def test_a_step_is_saved_once_whatever_asks_for_it(make: Make, tmp_path: Path) -
 def test_a_best_that_has_no_number_is_told_once(make: Make, tmp_path: Path) -> None:
     overrides = ("steps=3", "lr=1e-9", "checkpoint.every=1", "checkpoint.best=share_kept_positive")
     notes, go = start(make, tmp_path / "run", *overrides, "reward=integer")
-    assert go()["best"] == {"metric": "share_kept_positive", "step": 0, "value": None}
+    assert go().best == Best(metric="share_kept_positive", step=0, value=None)
     assert [w for w in notes.warnings if "checkpoint.best" in w] == [
         "checkpoint.best: step 1 has no share_kept_positive, and is not judged by it."
     ]
@@ -302,5 +306,5 @@ def test_a_collapse_is_met_as_the_recipe_says(make: Make, tmp_path: Path, reacti
         assert saved[-1].name == f"step-{len(notes.steps):06d}"
         assert "set alarms.collapse to warn" in caught.value.hint
     else:
-        assert go()["steps"] == 3
+        assert go().steps == 3
     assert any("Entropy collapse" in w for w in notes.warnings) == (reaction == "warn")

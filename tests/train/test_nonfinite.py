@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
@@ -11,7 +10,8 @@ from ictcli.errors import RunFailedError
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
-from ictcli.train.loop import sound_alarms
+from ictcli.runs.records import StepMetrics
+from ictcli.train.health import Health
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,5 @@ def test_steps_that_were_left_out_untold_are_told_at_the_end(
     recipe = load_recipe("quickstart", ["alarms.nonfinite=off"])
     state = State(step=9, nonfinite=3, skipped=skipped)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RunFailedError, match=told):
-        sound_alarms(run, recipe, state, {"updates": 0}, cast(Any, None))
+        health, metrics = Health(run, recipe, print), StepMetrics(step=9, updates=0, finite=False)
+        health.react(health.check(state, metrics), state, metrics)

@@ -1,0 +1,102 @@
+"""Recorded rollouts: one step's batch with everything its training was decided on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypedDict, cast
+
+import numpy as np
+
+from ictcli.errors import UserError
+from ictcli.files import make_folder, new_file
+from ictcli.rewards import Verdict
+from ictcli.runs.records import FORMAT
+from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sampled and judged rollouts of one step: P problems, B rows."""
+
+    problems: list[Problem]
+    rollouts: Rollouts
+    texts: list[str]
+    verdicts: list[Verdict]
+    rewards: FloatArray
+    """(B,)"""
+    advantage: FloatArray
+    """(B,)"""
+
+    @property
+    def correct(self) -> BoolArray:
+        """(B,)"""
+        return np.array([verdict.status == "correct" for verdict in self.verdicts])
+
+    @property
+    def finite(self) -> bool:
+        """Whether the model still gives probabilities at all."""
+        return bool(np.isfinite(self.rollouts.logp).all())
+
+
+class Description(TypedDict):
+    """What a file of rollouts says beside its arrays."""
+
+    format: int
+    step: int
+    group: int
+    prompts: list[list[int]]
+    problems: list[dict[str, Any]]
+    texts: list[str]
+    verdicts: list[dict[str, Any]]
+
+
+def write_rollouts(
+    path: Path, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
+) -> None:
+    """Record a batch, and which of its tokens were trained with which weight, (B, T) each."""
+    from safetensors import numpy as safetensors_numpy
+
+    rollouts = batch.rollouts
+    arrays = {
+        "tokens": rollouts.tokens.astype(np.int32),
+        "lengths": rollouts.lengths.astype(np.int32),
+        "finished": rollouts.finished,
+        "logp": rollouts.logp.astype(np.float32),
+        "rewards": batch.rewards.astype(np.float32),
+        "advantage": batch.advantage.astype(np.float32),
+        "kept": kept,
+        "weights": weights,
+        **{f"stats/{name}": v.astype(np.float32) for name, v in rollouts.stats.items()},
+    }
+    description: Description = {
+        "format": FORMAT,
+        "step": step,
+        "group": rollouts.group,
+        "prompts": [list(prompt) for prompt in rollouts.prompts],
+        "problems": [asdict(problem) for problem in batch.problems],
+        "texts": batch.texts,
+        "verdicts": [asdict(verdict) for verdict in batch.verdicts],
+    }
+    contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    make_folder(path.parent)
+    with new_file(path) as beside:
+        cast(Any, safetensors_numpy).save_file(
+            contiguous, beside, metadata={"ictcli": json.dumps(description)}
+        )
+
+
+def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
+    """Arrays and description of a recorded batch: tokens, lengths, finished, logp, rewards,
+    advantage, kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts.
+    UserError where another version of ictcli wrote it."""
+    from safetensors import safe_open
+
+    with cast(Any, safe_open)(path, "np") as file:
+        description = json.loads(file.metadata()["ictcli"])
+        if description["format"] != FORMAT:
+            raise UserError(
+                f"{path} was written by another version of ictcli.", "inspect it with that version"
+            )
+        return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118

@@ -1,0 +1,106 @@
+"""The end of a run: its model or adapters, and summary.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ictcli.engine import Engine
+from ictcli.evaluation.record import Evaluation
+from ictcli.files import new_folder
+from ictcli.recipe import Recipe
+from ictcli.runs import FORMAT, Run, checkpoints
+from ictcli.runs.checkpoints import State
+from ictcli.runs.records import Best, Summary
+
+KEPT_FIGURES = (
+    "share_kept",
+    "kept_prob",
+    "regime_high",
+    "regime_low",
+    "high_low_ratio",
+    "fork_share",
+    "fork_recall",
+    "fork_precision",
+)
+
+
+def kept_tokens(run: Run, recipe: Recipe) -> dict[str, float]:
+    """Which tokens were trained: means over the steps after the dense warm-up (see `dynamics`)."""
+    warmup = recipe.warmup if recipe.rule.dense_warmup and recipe.steps > recipe.warmup else 0
+    steps = [metrics for metrics in run.metrics() if metrics.step > warmup]
+    means: dict[str, float] = {}
+    for name in KEPT_FIGURES:
+        values = [value for metrics in steps if (value := metrics.value(name)) is not None]
+        if values:
+            means[name] = float(np.mean(values))
+    return means
+
+
+def export_folder(run: Path, recipe: Recipe) -> Path:
+    """Where a finished run has its model, or its adapters if it trained nothing else."""
+    return run / ("adapter" if recipe.adapters else "model")
+
+
+def export(run: Path, recipe: Recipe, engine: Engine) -> Path:
+    """Write the model or the adapters; returns their folder."""
+    path = export_folder(run, recipe)
+    with new_folder(path) as folder:
+        if recipe.adapters:
+            engine.export_adapter(folder)
+        else:
+            engine.export(folder)
+    return path
+
+
+def finished(run: Run, recipe: Recipe, say: Callable[[str], None]) -> Summary | None:
+    """The summary of a finished run, with its model where that lies now; None if the run is not
+    finished. A model or adapter that was lost is exported again from the last step's checkpoint.
+    UserError where the summary is damaged, or that checkpoint is lost too."""
+    summary = run.read("summary.json", Summary)
+    if summary is None:
+        return None
+    path = export_folder(run.folder, recipe)
+    if not path.is_dir():
+        checkpoint = checkpoints.pick(run.folder, str(summary.steps))
+        say(f"{path} is missing: it is made again from {checkpoint}.")
+        export(run.folder, recipe, checkpoints.engine_at(run.folder, checkpoint, recipe.engine))
+    return summary.model_copy(update={"model": str(path)})
+
+
+def finish(
+    run: Run,
+    recipe: Recipe,
+    engine: Engine,
+    state: State,
+    before: Evaluation,
+    after: Evaluation,
+) -> Summary:
+    """Export the model or the adapters, and write the summary."""
+    path = export(run.folder, recipe, engine)
+    summary = Summary(
+        format=FORMAT,
+        task=recipe.task,
+        method=recipe.rule.name,
+        seed=recipe.seed,
+        steps=state.step,
+        before={f"pass@{k}": before.passes[f"pass@{k}"] for k in recipe.eval.k},
+        after={f"pass@{k}": after.passes[f"pass@{k}"] for k in recipe.eval.k},
+        problems=after.problems,
+        samples_per_problem=after.n,
+        wall_s=round(state.wall_s + before.seconds + after.seconds, 2),
+        train_s=round(state.train_s, 2),
+        tokens_sampled=state.tokens_sampled,
+        tokens_kept_share=state.tokens_kept / max(state.tokens_sampled, 1),
+        kept_tokens=kept_tokens(run, recipe),
+        steps_skipped=state.skipped,
+        peak_bytes=engine.peak_memory(),
+        model=str(path),
+    )
+    if recipe.checkpoint.best:
+        best = Best(metric=state.best_metric, step=state.best_step, value=state.best_value)
+        summary = summary.model_copy(update={"best": best})
+    run.write("summary.json", summary)
+    return summary

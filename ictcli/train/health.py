@@ -1,0 +1,112 @@
+"""Alarms: entropy collapse or explosion, non-finite numbers, a verifier that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ictcli.algorithm.alarms import entropy_alarm
+from ictcli.errors import RunFailedError
+from ictcli.recipe import Recipe
+from ictcli.recipe.metrics import direction, is_dense
+from ictcli.rewards import Verdict
+from ictcli.runs import Run, checkpoints
+from ictcli.runs.checkpoints import State
+from ictcli.runs.records import StepMetrics
+
+NONFINITE_LIMIT = 3
+"""Non-finite steps in a row that end a run, whatever the recipe says."""
+MESSAGES = 10
+"""Kinds of verifier failures to warn of."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something wrong with a step, and whether the run stops for it."""
+
+    kind: str
+    """collapse, explosion or nonfinite."""
+    stops: bool
+
+
+class Health:
+    """Watches the steps of a run. `say` is called with each warning."""
+
+    def __init__(self, run: Run, recipe: Recipe, say: Callable[[str], None]) -> None:
+        self.run = run
+        self.recipe = recipe
+        self.say = say
+        self._warned: set[str] = set()
+
+    def check_verifier(self, verdicts: Sequence[Verdict]) -> None:
+        """Warn of each new way in which the verifier fails."""
+        reasons = [verdict.reason for verdict in verdicts if verdict.failed]
+        for reason in dict.fromkeys(reasons):
+            if reason not in self._warned and len(self._warned) < MESSAGES:
+                self._warned.add(reason)
+                sentence = reason[:1].upper() + reason[1:]
+                self.say(f"{sentence} ({reasons.count(reason)} of {len(verdicts)} responses)")
+
+    def update_best(self, state: State, metrics: StepMetrics, *, due: bool) -> bool:
+        """`checkpoints.update_best` by `checkpoint.best`; warns once where a step lacks it."""
+        metric = self.recipe.checkpoint.best
+        if metric and due and metric not in self._warned:
+            name = direction(metric)[0]
+            if is_dense(name) and metrics.value(name) is None:
+                self._warned.add(metric)
+                self.say(
+                    f"checkpoint.best: step {state.step} has no {name}, and is not judged by it."
+                )
+        return checkpoints.update_best(state, metric, metrics, due=due)
+
+    def check(self, state: State, metrics: StepMetrics) -> Alarm | None:
+        """The alarm of a finished step, if the recipe does not switch it off. The third
+        non-finite step in a row is always one."""
+        alarms = self.recipe.alarms
+        if not metrics.finite:
+            stops = alarms.nonfinite == "stop" or state.nonfinite >= NONFINITE_LIMIT
+            return Alarm("nonfinite", stops) if stops or alarms.nonfinite != "off" else None
+        if not state.first_entropy or metrics.entropy is None:
+            return None
+        kind = entropy_alarm(state.first_entropy, metrics.entropy)
+        reaction = getattr(alarms, kind) if kind else "off"
+        return Alarm(kind, reaction == "stop") if kind and reaction != "off" else None
+
+    def react(self, alarm: Alarm | None, state: State, metrics: StepMetrics) -> None:
+        """Warn of an alarm, or raise RunFailedError if it stops the run."""
+        if alarm is None:
+            return
+        if alarm.kind == "nonfinite":
+            self._nonfinite(alarm, state, metrics)
+            return
+        message = (
+            f"Entropy {alarm.kind}: {metrics.entropy:.3g} nats a token at step {state.step}, "
+            f"{state.first_entropy:.3g} at the first."
+        )
+        if alarm.stops:
+            raise RunFailedError(
+                f"{message} This step is saved as {self.run.checkpoints()[-1]}.",
+                f"set alarms.{alarm.kind} to warn in {self.run.folder / 'recipe.toml'}, "
+                "then resume the run",
+            )
+        self.say(message)
+
+    def _nonfinite(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
+        reaction = self.recipe.alarms.nonfinite
+        if reaction != "off":
+            done = metrics.updates
+            where = f"ended behind {done} of its updates" if done else "was skipped"
+            self.say(f"Step {state.step} {where}: its loss or gradient is not finite.")
+        if not alarm.stops:
+            return
+        steps = "A step" if reaction == "stop" else f"{NONFINITE_LIMIT} steps in a row"
+        silent = state.skipped - state.nonfinite if reaction == "off" else 0
+        more = f"; {silent} before had too, and were left out untold" if silent else ""
+        saved = self.run.checkpoints()
+        last = (
+            f"The last good checkpoint is {saved[-1]}" if saved else "No checkpoint was saved yet"
+        )
+        raise RunFailedError(
+            f"{steps} had a loss or gradient that is not finite{more}. {last}.",
+            f"train again with a smaller learning rate than lr={self.recipe.lr:g}",
+        )

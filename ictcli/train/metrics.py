@@ -1,0 +1,93 @@
+"""What a step records: the line of metrics.jsonl."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ictcli.algorithm.dynamics import diagnose
+from ictcli.recipe import Recipe
+from ictcli.rewards.shaping import formatted
+from ictcli.runs.records import StepMetrics
+from ictcli.runs.rollouts import Batch
+from ictcli.tasks import Task
+from ictcli.train.step import StepSelection, Updates
+from ictcli.types import BoolArray, Problem, Rollouts
+
+
+def measure(
+    recipe: Recipe,
+    step: int,
+    batch: Batch,
+    selection: StepSelection,
+    updates: Updates,
+    forks: BoolArray | None = None,
+) -> StepMetrics:
+    """The metrics of a step; a figure that is not finite is None. `forks` (B, T) are the true
+    forks, where the task knows them."""
+    rollouts, reports = batch.rollouts, updates.reports
+    statuses = [verdict.status for verdict in batch.verdicts]
+    signal = (batch.advantage != 0).reshape(-1, recipe.group).any(axis=1)
+    figures: dict[str, float | None] = {
+        "reward": float(batch.rewards.mean()),
+        "reward_std": float(batch.rewards.std()),
+        "correct": statuses.count("correct") / len(statuses),
+        "unparsed": statuses.count("unparsed") / len(statuses),
+        "timed_out": statuses.count("timeout") / len(statuses),
+        "formatted": sum(map(formatted, batch.verdicts)) / len(statuses),
+        "truncated": float(1 - rollouts.finished.mean()),
+        "length": float(rollouts.lengths.mean()),
+        "groups_with_signal": float(signal.mean()),
+        **diagnose(rollouts, batch.advantage, selection.kept),
+        **({} if forks is None else _fork_figures(forks, rollouts, selection.kept)),
+        "loss": _mean([report.loss for report in reports]),
+        "grad_norm": _mean([report.grad_norm for report in reports]),
+        "clip_fraction": _mean([report.clip_fraction for report in reports]),
+        "kl": _mean([report.kl for report in reports]) if recipe.kl > 0 else None,
+        "lr": recipe.lr_at(step),
+        **updates.probe,
+    }
+    if recipe.update.minibatch and recipe.update.minibatch < recipe.prompts and reports:
+        figures["sampler_gap"] = reports[0].ratio_gap
+    return StepMetrics(
+        step=step,
+        updates=sum(report.stepped for report in reports),
+        finite=batch.finite and updates.finite,
+        **{
+            name: None if value is None or not math.isfinite(value) else value
+            for name, value in figures.items()
+        },
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def fork_mask(
+    task: Task, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
+) -> BoolArray | None:
+    """(B, T): the tokens that hold a true fork, where the task knows its forks."""
+    if task.domain.forks is None:
+        return None
+    mask = np.zeros(rollouts.tokens.shape, dtype=bool)
+    ids = np.unique(rollouts.tokens[rollouts.valid])
+    pieces = {int(i): tokenizer.decode([int(i)], skip_special_tokens=True) for i in ids}
+    for row in range(len(rollouts)):
+        tokens = [pieces[int(i)] for i in rollouts.tokens[row, : rollouts.lengths[row]]]
+        ends = np.cumsum([len(piece) for piece in tokens])  # of each token, in characters
+        forks = task.domain.forks(problems[row // rollouts.group].prompt, "".join(tokens))
+        mask[row, np.searchsorted(ends, forks, side="right")] = True
+    return mask
+
+
+def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict[str, float | None]:
+    both = int((forks & kept).sum())
+    return {
+        "fork_share": float(forks.sum() / rollouts.lengths.sum()),
+        "fork_recall": both / int(forks.sum()) if forks.any() else None,
+        "fork_precision": both / int(kept.sum()) if kept.any() else None,
+    }
