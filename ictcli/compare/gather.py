@@ -9,14 +9,7 @@ import numpy as np
 
 from ictcli.compare import shared_rollouts
 from ictcli.compare.claims import SUBJECT, Claim, accuracy_claims, fork_claims, method_of
-from ictcli.compare.comparison import (
-    Comparison,
-    Cost,
-    Curve,
-    Probe,
-    TrainedTokens,
-    VariantRecord,
-)
+from ictcli.compare.comparison import Comparison, Cost, Curve, Probe, TrainedTokens, VariantRecord
 from ictcli.compare.design import Design, Grid, RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares
@@ -240,10 +233,7 @@ def _trained(runs: Sequence[FinishedRun]) -> TrainedTokens:
 
 
 def _variant(
-    specs: Sequence[RunSpec],
-    done: Sequence[FinishedRun],
-    tuned: Tuned | None,
-    tuning: Grid | None,
+    specs: Sequence[RunSpec], done: Sequence[FinishedRun], tuned: Tuned | None, tuning: Grid | None
 ) -> VariantRecord:
     variant, recipe, rule = specs[0].variant, specs[0].recipe, specs[0].recipe.rule
     return VariantRecord(

@@ -157,10 +157,7 @@ class _Child:
 
 
 def _side_by_side(
-    todo: Sequence[tuple[str, RunSpec]],
-    say: Callable[[str], None],
-    jobs: int,
-    threads: int | None,
+    todo: Sequence[tuple[str, RunSpec]], say: Callable[[str], None], jobs: int, threads: int | None
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
     """Each run in a process of its own, `jobs` of them at a time."""
     waiting = list(todo)

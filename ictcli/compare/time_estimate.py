@@ -7,9 +7,10 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from ictcli.compare.design import RunSpec
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
@@ -136,58 +137,39 @@ def measure(recipe: Recipe) -> RunCosts:
         )
 
 
-@dataclass(frozen=True)
-class RunEstimate:
+class RunEstimate(BaseModel):
     """What one run will still take: nothing, if it is finished."""
 
-    spec: RunSpec
+    model_config = ConfigDict(frozen=True)
+
+    folder: Path
+    label: str
+    method: str
+    seed: int
+    trying: str | None
+    steps: int
     steps_done: int
+    lr: float | None
+    """None if tuning is still to choose it."""
+    untuned: str | None
     finished: bool
     seconds: float
     bytes: int
 
-    def json(self) -> dict[str, Any]:
-        spec, recipe = self.spec, self.spec.recipe
-        return {
-            "folder": str(spec.folder),
-            "label": spec.variant.label,
-            "method": recipe.rule.name,
-            "seed": spec.seed,
-            "trying": spec.trying or None,
-            "steps": recipe.steps,
-            "steps_done": self.steps_done,
-            "lr": None if spec.untuned == "lr" else recipe.lr,
-            "untuned": spec.untuned or None,
-            "finished": self.finished,
-            "seconds": self.seconds,
-            "bytes": self.bytes,
-        }
 
-
-@dataclass(frozen=True)
-class TimeEstimate:
+class TimeEstimate(BaseModel):
     """What is left to do."""
 
-    planned: list[RunEstimate]
+    model_config = ConfigDict(frozen=True)
+
+    runs: list[RunEstimate]
+    left: int
+    """Runs that are not finished."""
     at_once: int
     """Runs that the machine can work on side by side, at most `jobs`."""
     seconds: float
     bytes: int
-    measured: dict[str, RunCosts]
-
-    @property
-    def left(self) -> int:
-        return sum(not run.finished for run in self.planned)
-
-    def json(self) -> dict[str, Any]:
-        return {
-            "runs": [run.json() for run in self.planned],
-            "left": self.left,
-            "at_once": self.at_once,
-            "seconds": self.seconds,
-            "bytes": self.bytes,
-            "measured": [asdict(costs) for costs in self.measured.values()],
-        }
+    measured: list[RunCosts]
 
 
 def cores() -> int:
@@ -208,24 +190,41 @@ def estimate_time(
     load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
     threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)
     at_once = max(1, min(jobs, have // threads))
-    planned = [_planned(spec, measured[kind(spec.recipe)], load) for spec in runs]
+    estimates = [_estimate(spec, measured[kind(spec.recipe)], load) for spec in runs]
     seconds = sum(
-        _makespan([run.seconds for run in planned if bool(run.spec.trying) is trying], at_once)
+        _makespan([run.seconds for run in estimates if bool(run.trying) is trying], at_once)
         for trying in (True, False)
     )
-    seconds += loads[0] - load if seconds else 0
-    disk = sum(run.bytes for run in planned)
-    return TimeEstimate(planned, at_once, seconds, disk, dict(measured))
+    return TimeEstimate(
+        runs=estimates,
+        left=sum(not run.finished for run in estimates),
+        at_once=at_once,
+        seconds=seconds + (loads[0] - load if seconds else 0),
+        bytes=sum(run.bytes for run in estimates),
+        measured=list(measured.values()),
+    )
 
 
-def _planned(spec: RunSpec, measured: RunCosts, load: float) -> RunEstimate:
-    steps = spec.recipe.steps
-    if (spec.folder / "summary.json").is_file():
-        return RunEstimate(spec, steps, True, 0.0, 0)
+def _estimate(spec: RunSpec, costs: RunCosts, load: float) -> RunEstimate:
+    recipe = spec.recipe
+    finished = (spec.folder / "summary.json").is_file()
     saved = numbered(spec.folder / "checkpoints", r"step-(\d+)")
-    done = min(saved[-1][0], steps) if saved else 0
-    room = 0 if is_run(spec.folder) and done else measured.bytes(spec.recipe)
-    return RunEstimate(spec, done, False, load + measured.seconds(spec.recipe, done), room)
+    done = min(saved[-1][0], recipe.steps) if saved else 0
+    is_new = not (done and is_run(spec.folder))
+    return RunEstimate(
+        folder=spec.folder,
+        label=spec.variant.label,
+        method=recipe.rule.name,
+        seed=spec.seed,
+        trying=spec.trying or None,
+        steps=recipe.steps,
+        steps_done=recipe.steps if finished else done,
+        lr=None if spec.untuned == "lr" else recipe.lr,
+        untuned=spec.untuned or None,
+        finished=finished,
+        seconds=0.0 if finished else load + costs.seconds(recipe, done),
+        bytes=costs.bytes(recipe) if is_new and not finished else 0,
+    )
 
 
 def _makespan(times: Sequence[float], lanes: int) -> float:

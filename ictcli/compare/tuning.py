@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ictcli.compare.claims import counted
 from ictcli.compare.design import RunSpec, Variant
 from ictcli.compare.launch import Summaries, read_summary
+from ictcli.compare.report.numbers import counted
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe
 from ictcli.train.step import task_of

@@ -14,11 +14,11 @@ from ictcli.console.table import print_columns, print_json
 from ictcli.text import duration, figure
 
 RUN_COLUMNS: dict[str, Callable[[RunEstimate], str]] = {
-    "run": lambda run: str(run.spec.folder),
-    "method": lambda run: run.spec.variant.label,
-    "seed": lambda run: str(run.spec.seed),
-    "steps": lambda run: str(run.spec.recipe.steps),
-    "lr": lambda run: "by tuning" if run.spec.untuned == "lr" else f"{run.spec.recipe.lr:g}",
+    "run": lambda run: str(run.folder),
+    "method": lambda run: run.label,
+    "seed": lambda run: str(run.seed),
+    "steps": lambda run: str(run.steps),
+    "lr": lambda run: "by tuning" if run.lr is None else f"{run.lr:g}",
     "time": lambda run: "finished" if run.finished else duration(run.seconds),
     "MiB": lambda run: "" if run.finished else f"{run.bytes / 2**20:,.0f}",
 }
@@ -27,16 +27,16 @@ RUN_COLUMNS: dict[str, Callable[[RunEstimate], str]] = {
 def planned(estimate: TimeEstimate, jobs: int, *, as_json: bool) -> None:
     """The runs with what each will take alone, and what all of them will, as a table or JSON."""
     if as_json:
-        print_json({"jobs": jobs, **estimate.json()})
+        print_json({"jobs": jobs, **estimate.model_dump(mode="json")})
         return
-    print_columns(estimate.planned, RUN_COLUMNS)
+    print_columns(estimate.runs, RUN_COLUMNS)
     at_once = f", {estimate.at_once} at a time" if estimate.at_once > 1 else ""
     if estimate.at_once < jobs:
         at_once += f" (--jobs {jobs} asks for more than there are cores for)"
     kinds = len(estimate.measured)
     of_each = "one run" if kinds == 1 else f"{kinds} kinds of run"
     narrate(
-        f"\n{len(estimate.planned)} runs, {estimate.left} of them to do: about "
+        f"\n{len(estimate.runs)} runs, {estimate.left} of them to do: about "
         f"{duration(estimate.seconds)}{at_once}, and {estimate.bytes / 2**20:,.0f} MiB of disk; "
         f"from steps of {of_each}, timed now."
     )

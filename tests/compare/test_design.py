@@ -114,7 +114,7 @@ def test_a_folder_of_another_tuning_is_known_before_it_begins(tmp_path: Path) ->
     told = estimate_time([first, *rest], {kind(first.recipe): timed(1.0)} | {
         kind(one.recipe): timed(1.0) for one in rest
     }, 1, have=1)  # fmt: skip
-    assert [one.json()["lr"] for one in told.planned] == [4e-4] + [None] * 5
+    assert [one.lr for one in told.runs] == [4e-4] + [None] * 5
     tries = tuning_specs(design, grid)
     assert earlier_choice(tries, design.variants) is None
     for one in tries:
@@ -248,14 +248,14 @@ def test_no_more_runs_at_once_than_cores(
     found = estimate_time(runs, measured, jobs, have=have)
     assert found.at_once == at_once
     assert found.seconds == pytest.approx(len(runs) * (1.0 + 4.0 + 10.24) / at_once)
-    assert json.loads(json.dumps(found.json()))["left"] == len(runs)
+    assert json.loads(found.model_dump_json())["left"] == len(runs)
 
 
 def test_a_dense_warmup_is_planned_as_dense(tmp_path: Path) -> None:
     design = Design("chain-compare", ("steps=4", "warmup=3"), variants_of(METHODS, []), 1, tmp_path)
     runs = run_specs(design)
     found = estimate_time(runs, {kind(one.recipe): timed(1.0) for one in runs}, 1, have=1)
-    ict, grpo, _ = (one.seconds for one in found.planned)
+    ict, grpo, _ = (one.seconds for one in found.runs)
     assert ict - grpo == pytest.approx(3 * 9.0)
 
 

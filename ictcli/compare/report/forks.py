@@ -20,10 +20,7 @@ OWN_COLUMNS: list[Column[ForkComparison]] = [
     column("recall, %", lambda row: row.own.recall, percent, "own recall"),
     column("precision, %", lambda row: row.own.precision, percent, "own precision"),
     column(
-        "random: recall, %",
-        lambda row: row.random_at_own.recall,
-        percent,
-        "random_at_own recall",
+        "random: recall, %", lambda row: row.random_at_own.recall, percent, "random_at_own recall"
     ),
     column(
         "random: precision, %",

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ictcli.compare.comparison import Comparison, VariantRecord
-from ictcli.compare.report.document import (
-    Block,
-    Code,
-    Column,
-    Items,
-    Section,
-    Text,
-    report_table,
-)
+from ictcli.compare.report.document import Block, Code, Column, Items, Section, Text, report_table
 from ictcli.compare.report.numbers import (
     ABSENT,
     column,

@@ -7,15 +7,7 @@ from collections.abc import Sequence
 from ictcli.compare.comparison import Comparison, Probe, TrainedTokens
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import figures
-from ictcli.compare.report.document import (
-    Block,
-    Cell,
-    Column,
-    Figure,
-    Section,
-    Text,
-    report_table,
-)
+from ictcli.compare.report.document import Block, Cell, Column, Figure, Section, Text, report_table
 from ictcli.compare.report.forks import forks
 from ictcli.compare.report.numbers import (
     bounded,

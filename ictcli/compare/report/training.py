@@ -6,15 +6,7 @@ from collections.abc import Mapping
 
 from ictcli.compare.comparison import Comparison, Cost, Curve, VariantRecord
 from ictcli.compare.report import figures
-from ictcli.compare.report.document import (
-    Block,
-    Cell,
-    Column,
-    Figure,
-    ReportTable,
-    Section,
-    Text,
-)
+from ictcli.compare.report.document import Block, Cell, Column, Figure, ReportTable, Section, Text
 from ictcli.compare.report.numbers import (
     ABSENT,
     bounded,
