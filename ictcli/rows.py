@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -141,8 +142,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                     f"{where} has {len(cells)} cells, and the header {len(header)}.",
                     'a text with a comma in it stands in quotes: "a, b"',
                 )
-            texts = [cell or None for cell in cells] + [None] * (len(header) - len(cells))
-            yield Row(where, number, dict(zip(header, texts, strict=True)))
+            yield Row(where, number, dict(zip_longest(header, [cell or None for cell in cells])))
     except csv.Error as error:
         raise UserError(f"{name}, line {first} is not CSV: {error}.", "check its quotes") from error
 

@@ -37,11 +37,15 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     """Why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far as the
     recipe alone tells."""
     name, _ = direction(wanted)
-    if name.startswith("eval/"):
-        return _unevaluated(recipe, name)
-    if name not in KNOWN:
-        names = [*KNOWN, *(f"eval/pass@{k}" for k in recipe.eval.k)]
-        return f"is no number of metrics.jsonl{nearest(name, names)}", "for example eval/pass@1"
+    measured = [f"eval/pass@{k}" for k in recipe.eval.k]
+    if name.startswith("eval/") and name not in measured:
+        hint = f"they measure {', '.join(measured)} (eval.k)"
+        return "is not measured by the evaluations", hint
+    if name in measured and not 0 < recipe.eval.every < recipe.steps:
+        return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
+    if name not in (*KNOWN, *measured):
+        near = nearest(name, [*KNOWN, *measured])
+        return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
     if name == "kl" and recipe.kl == 0:
         return "is recorded where kl > 0 only", "kl=0.001"
     if name == "sampler_gap" and not 0 < recipe.update.minibatch < recipe.prompts:
@@ -52,14 +56,4 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         every, saved = recipe.record.probe_every, recipe.checkpoint.every
         if not every or (math.lcm(every, saved) > recipe.steps and recipe.steps % every):
             return "is not measured at any checkpoint", f"record.probe_every={saved}"
-    return None
-
-
-def _unevaluated(recipe: Recipe, name: str) -> tuple[str, str] | None:
-    measured = [f"eval/pass@{k}" for k in recipe.eval.k]
-    if name not in measured:
-        hint = f"they measure {', '.join(measured)} (eval.k)"
-        return "is not measured by the evaluations", hint
-    if not 0 < recipe.eval.every < recipe.steps:
-        return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
     return None

@@ -29,20 +29,18 @@ def as_integer(text: str) -> int | None:
     return int(exact) if exact is not None and exact.denominator == 1 else None
 
 
-def math_verdict(answer: str, gold: str) -> Verdict:
-    """The verdict on a LaTeX answer, algebra included: may be slow."""
-    return _verdict(maths.compare(answer, gold, algebra=True), answer)
-
-
 def math_at_once(answer: str, gold: str) -> Verdict | None:
     """The verdict if text, structure and exact numbers decide it; None if it needs algebra."""
     try:
-        return _verdict(maths.compare(answer, gold, algebra=False), answer)
+        return math_verdict(answer, gold, algebra=False)
     except maths.UndecidedError:
         return None
 
 
-def _verdict(outcome: maths.Outcome, answer: str) -> Verdict:
+def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
+    """The verdict on a LaTeX answer; algebra may be slow. UndecidedError if only algebra can
+    tell."""
+    outcome = maths.compare(answer, gold, algebra=algebra)
     if outcome == "unreadable":
         long = len(answer) > maths.LONGEST
         why = f"an answer of {len(answer):,} characters" if long else "not read as mathematics"
@@ -65,19 +63,20 @@ INTEGER = Answers(math_verdict, integer_at_once, lambda gold: as_integer(gold) i
 @register_verifier("math", MATH)
 def math(response: str, gold: str) -> Verdict:
     """The answer in a response against a LaTeX gold."""
-    answer = extract(response)
-    if not answer:
-        return Verdict("unparsed", "", "no answer in a box")
-    return math_verdict(answer, gold)
+    return _judged(MATH, response, gold)
 
 
 @register_verifier("integer", INTEGER)
 def integer(response: str, gold: str) -> Verdict:
     """The answer in a response against an integer gold."""
+    return _judged(INTEGER, response, gold)
+
+
+def _judged(answers: Answers, response: str, gold: str) -> Verdict:
     answer = extract(response)
     if not answer:
         return Verdict("unparsed", "", "no answer in a box")
-    return integer_at_once(answer, gold) or math_verdict(answer, gold)
+    return answers.quick(answer, gold) or answers.compare(answer, gold)
 
 
 @register_verifier("choice")

@@ -54,44 +54,36 @@ def grade(
     be decided at once is judged in worker processes within `limits`. UserError for an unknown kind
     or an invalid pattern; ValueError if the numbers of responses, golds and choices differ.
     """
-    verifier = as_verifier(kind)
     if isinstance(responses, str) or isinstance(golds, str):
         if not isinstance(responses, str) or not isinstance(golds, str):
             raise ValueError("one response has one gold, many have as many")
-        return _many(verifier, [responses], [golds], pattern, [choices], limits)[0]
+        single = [choices] if choices else ()
+        return grade([responses], [golds], kind, pattern=pattern, choices=single, limits=limits)[0]
     if choices and len(choices) != len(responses):
         raise ValueError(f"{len(responses)} responses, but choices for {len(choices)}")
     if len(responses) != len(golds):
         raise ValueError(f"{len(responses)} responses, but {len(golds)} golds")
-    return _many(verifier, responses, golds, pattern, choices or [()] * len(golds), limits)
-
-
-def _many(
-    verifier: Verifier,
-    responses: Sequence[str],
-    golds: Sequence[str],
-    pattern: str | None,
-    choices: Sequence[Sequence[str]],
-    limits: Limits,
-) -> list[Verdict]:
+    verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
-    verdicts: list[Verdict | None] = []
+    verdicts: dict[int, Verdict] = {}
     left: dict[tuple[str, str], list[int]] = {}  # what a worker must judge: the rows it is for
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
-        verdict = _at_once(verifier, response, gold, pattern, choices[row])
+        verdict = _at_once(verifier, response, gold, pattern, choices[row] if choices else ())
         if isinstance(verdict, tuple):
             left.setdefault(verdict, []).append(row)
-            verdict = None
-        verdicts.append(verdict)
+        else:
+            verdicts[row] = verdict
     calls = [(verifier.name, verifier.source, *pair) for pair in left]
-    results = isolated(_judged, calls, limits, prepare=_prepared)
+    results = isolated(_judged, calls, limits, prepare=_load)
     for (pair, rows), result in zip(left.items(), results, strict=True):
         if isinstance(result, Fault):
-            result = _from_fault(verifier, pair[0], result)
-        for row in rows:
-            verdicts[row] = result
-    return [verdict for verdict in verdicts if verdict is not None]
+            failed = result.kind == "error"
+            reason = FAILED + result.message if failed else result.message
+            extracted = pair[0][:200] if verifier.answers else ""
+            result = Verdict("unparsed" if failed else "timeout", extracted, reason)
+        verdicts |= dict.fromkeys(rows, result)
+    return [verdicts[row] for row in range(len(responses))]
 
 
 def _at_once(
@@ -125,21 +117,9 @@ def _judged(name: str, source: str | None, text: str, gold: str) -> Verdict:
     return compare(text, gold)
 
 
-def _prepared(name: str, source: str | None, text: str, gold: str) -> None:
-    """In a worker, before the limits of a call count: import its verifier."""
-    _load(name, source)
-
-
-def _load(name: str, source: str | None) -> Verifier:
-    """In a worker: the verifier of that name, from its plugin or module."""
+def _load(name: str, source: str | None, *_: str) -> Verifier:
+    """In a worker: the verifier of that name, from its plugin or module. It is imported before the
+    limits of a call count."""
     if source is not None and source.endswith(".py"):
         plugins.load(source)
     return find_verifier(name)
-
-
-def _from_fault(verifier: Verifier, text: str, fault: Fault) -> Verdict:
-    """The verdict on an answer whose judging failed (unparsed) or exceeded a limit (timeout)."""
-    extracted = text[:200] if verifier.answers else ""
-    if fault.kind == "error":
-        return Verdict("unparsed", extracted, FAILED + fault.message)
-    return Verdict("timeout", extracted, fault.message)

@@ -50,7 +50,7 @@ def isolated(
     function: Callable[..., T],
     arguments: Sequence[tuple[Any, ...]],
     limits: Limits | None = None,
-    prepare: Callable[..., None] | None = None,
+    prepare: Callable[..., object] | None = None,
 ) -> list[T | Fault]:
     """`function(*arguments[i])` for each i, in the order of `arguments`.
 

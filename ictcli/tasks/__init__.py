@@ -5,9 +5,9 @@ Every choice is a function of (seed, step), so any batch can be made again. Add 
 your own".
 """
 
-# datasets and chain.task register their tasks and benchmarks
+# datasets and chain.problem register their tasks and benchmarks
 from ictcli.tasks import datasets as datasets
-from ictcli.tasks.chain import task as task
+from ictcli.tasks.chain import problem as problem
 from ictcli.tasks.registry import (
     BENCHMARKS,
     TASKS,

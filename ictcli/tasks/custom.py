@@ -8,14 +8,12 @@ from pathlib import Path
 
 from ictcli.errors import UserError
 from ictcli.recipe.settings import ColumnSettings, HubSettings
-from ictcli.rewards import Verifier
 from ictcli.rewards.answers import boxed
 from ictcli.rows import PROMPTS, Row, Rows, is_file_name, read_file, text
-from ictcli.tasks.golds import behind, choices_of, custom_letter_of, with_choices, worked
+from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import load
 from ictcli.tasks.sources import HubSource
-from ictcli.tasks.split import ProblemSet, listed, split_task
-from ictcli.tasks.task import Benchmark, Task
+from ictcli.tasks.split import ProblemSet
 from ictcli.types import Problem
 
 HUB = "hub:"
@@ -55,22 +53,25 @@ def read_custom(
     if 0 < len(chosen) < len(rows.rows):
         row = next(row for row in rows.rows if row.get(choices_in) is None)
         raise UserError(f"{row.where} has no choices, and others have.", "put them in two files")
+    prompts = PROMPTS if columns.prompt is None else (columns.prompt,)
+    golds = GOLDS if columns.gold is None else (columns.gold,)
+    key = "" if columns.gold else "gold"
     problems: dict[str, Problem] = {}
     unsolved: set[str] = set()
     solutions: dict[str, str] = {}
     difficulty: dict[str, float] = {}
     for row in rows.rows:
-        id_ = _id(row, columns)
+        named = columns.id is not None or row.get("id") is not None
+        id_ = text(row, columns.id or "id") if named else str(row.number)
         if id_ in problems:
             raise UserError(f"{row.where} has the id of an earlier problem.", "each needs its own")
-        prompt = text(row, *_names(columns.prompt, PROMPTS), key="" if columns.prompt else "prompt")
-        golds, choices = _names(columns.gold, GOLDS), ()
+        prompt = text(row, *prompts, key="" if columns.prompt else "prompt")
+        choices: tuple[str, ...] = ()
         filled = set(row.filled)
-        key = "" if columns.gold else "gold"
         if chosen:
             choices = choices_of(row, choices_in)
             prompt = with_choices(prompt, choices)
-            gold = custom_letter_of(row, choices, *golds, key=key)
+            gold = letter_of(row, choices, text(row, *golds, key=key), texts=True)
         elif "solution" in filled and not {*golds} & filled:
             gold = boxed(text(row, "solution")) or ""
             if not gold:
@@ -84,18 +85,6 @@ def read_custom(
     distinct = {p.gold for p in problems.values() if p.id not in unsolved}
     kind = "choice" if chosen else "integer" if all(map(BARE.fullmatch, distinct)) else "math"
     return ProblemSet(list(problems.values()), rows, kind, unsolved, solutions, difficulty)
-
-
-def custom_task(
-    name: str, verify: Verifier | None, columns: ColumnSettings, hub: HubSettings
-) -> Task:
-    """A task over a custom data set; `verify` replaces its verifier."""
-    return split_task(name, read_custom(name, columns, hub, "train"), verify)
-
-
-def custom_benchmark(name: str, columns: ColumnSettings, hub: HubSettings) -> Benchmark:
-    """A benchmark over a custom data set."""
-    return listed(name, read_custom(name, columns, hub, "test"))
 
 
 def _rows(name: str, hub: HubSettings, split: str) -> Rows:
@@ -114,16 +103,6 @@ def _rows(name: str, hub: HubSettings, split: str) -> Rows:
             f"{path} is a folder here, and {name} on the hub.", "work in another folder"
         )
     return load(HubSource(path, hub.revision, (hub.config or "",), hub.split or split, None))
-
-
-def _names(column: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
-    return usual if column is None else (column,)
-
-
-def _id(row: Row, columns: ColumnSettings) -> str:
-    if columns.id is not None:
-        return text(row, columns.id)
-    return text(row, "id") if row.get("id") is not None else str(row.number)
 
 
 def _answer(gold: str) -> str:

@@ -5,13 +5,15 @@ Each reads its rows from the hub at a pinned commit, or from a file with the sam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 
 from ictcli.errors import UserError
 from ictcli.rewards import Verifier
 from ictcli.rewards.answers import boxed
-from ictcli.rows import Row, text
+from ictcli.rows import Row, Rows, text
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import rows_of
 from ictcli.tasks.registry import register_benchmark, register_task
@@ -58,27 +60,22 @@ def math_task(data: str | None = None, verify: Verifier | None = None) -> Task:
 @register_benchmark("math500")
 def math500(data: str | None = None) -> Benchmark:
     """HuggingFaceH4/MATH-500: 500 problems of MATH's test set."""
-    rows = rows_of("math500", data)
-    problems = [
-        Problem(
-            str(row.columns.get("unique_id") or f"math500-{i}"),
-            text(row, "problem"),
-            text(row, "answer").strip(),
-        )
-        for i, row in enumerate(rows.rows)
-    ]
-    return listed("math500", ProblemSet(_apart(problems), rows, "math"))
+
+    def problem(i: int, row: Row) -> Problem:
+        id_ = str(row.columns.get("unique_id") or f"math500-{i}")
+        return Problem(id_, text(row, "problem"), text(row, "answer").strip())
+
+    return _benchmark("math500", rows_of("math500", data), problem, "math")
 
 
 @register_benchmark("gsm8k")
 def gsm8k(data: str | None = None) -> Benchmark:
     """openai/gsm8k, test: 1,319 word problems with integer answers after `####`."""
-    rows = rows_of("gsm8k", data)
-    problems = [
-        Problem(f"gsm8k-test-{i}", text(row, "question"), behind(text(row, "answer")))
-        for i, row in enumerate(rows.rows)
-    ]
-    return listed("gsm8k", ProblemSet(problems, rows, "integer"))
+
+    def problem(i: int, row: Row) -> Problem:
+        return Problem(f"gsm8k-test-{i}", text(row, "question"), behind(text(row, "answer")))
+
+    return _benchmark("gsm8k", rows_of("gsm8k", data), problem, "integer")
 
 
 @register_benchmark("mmlu_stem")
@@ -92,7 +89,7 @@ def mmlu_stem(data: str | None = None) -> Benchmark:
         questions = subjects.setdefault(subject, [])
         choices = choices_of(row)
         prompt = with_choices(text(row, "question"), choices)
-        gold = letter_of(row, choices, "answer")
+        gold = letter_of(row, choices, text(row, "answer"))
         questions.append(Problem(f"{subject}-{len(questions)}", prompt, gold, choices))
     problems = [
         subjects[subject][place]
@@ -103,26 +100,17 @@ def mmlu_stem(data: str | None = None) -> Benchmark:
     return listed("mmlu_stem", ProblemSet(problems, rows, "choice"))
 
 
-@register_benchmark("gpqa")
-@register_benchmark("gpqa_main")
-def gpqa(data: str | None = None) -> Benchmark:
-    """Idavidrein/gpqa, gpqa_main: 448 questions."""
-    return _gpqa("gpqa", data)
+def _gpqa(name: str, data: str | None = None) -> Benchmark:
+    """Idavidrein/gpqa: the 448 questions of gpqa_main, or the 198 that experts agree on."""
+    return _benchmark(name, rows_of(name, data), _shuffled, "choice", private=True)
 
 
-@register_benchmark("gpqa_diamond")
-def gpqa_diamond(data: str | None = None) -> Benchmark:
-    """Idavidrein/gpqa, gpqa_diamond: the 198 of them that experts agree on."""
-    return _gpqa("gpqa_diamond", data)
+register_benchmark("gpqa")(partial(_gpqa, "gpqa"))
+register_benchmark("gpqa_main")(partial(_gpqa, "gpqa"))
+register_benchmark("gpqa_diamond")(partial(_gpqa, "gpqa_diamond"))
 
 
-def _gpqa(name: str, data: str | None) -> Benchmark:
-    rows = rows_of(name, data)
-    problems = _apart([_shuffled(row) for row in rows.rows])
-    return listed(name, ProblemSet(problems, rows, "choice"), private=True)
-
-
-def _shuffled(row: Row) -> Problem:
+def _shuffled(_: int, row: Row) -> Problem:
     """A question with its choices in a random order that depends on its id alone."""
     question = text(row, "Question").strip()
     digest = blake2b(question.encode(), digest_size=8).hexdigest()
@@ -133,37 +121,36 @@ def _shuffled(row: Row) -> Problem:
     return Problem(id_, with_choices(question, choices), "ABCD"[order.index(0)], choices)
 
 
-@register_benchmark("aime23")
-def aime23(data: str | None = None) -> Benchmark:
-    """AI-MO/aimo-validation-aime: the 30 of its 90 problems whose url contains 2023."""
-    return _aime("aime23", data, "problem", year="2023")
-
-
-@register_benchmark("aime24")
-def aime24(data: str | None = None) -> Benchmark:
-    """HuggingFaceH4/aime_2024: 30 problems."""
-    return _aime("aime24", data, "problem")
-
-
-@register_benchmark("aime25")
-def aime25(data: str | None = None) -> Benchmark:
-    """opencompass/AIME2025: AIME I and II, 15 problems each."""
-    return _aime("aime25", data, "question")
-
-
-def _aime(name: str, data: str | None, question: str, year: str = "") -> Benchmark:
-    """The rows whose url, if they have one, contains the year."""
+def _aime(name: str, question: str, data: str | None = None, year: str = "") -> Benchmark:
+    """The 30 problems of a year: the rows whose url, if they have one, contains it."""
     rows = rows_of(name, data)
     kept = [row for row in rows.rows if year in str(row.columns.get("url") or year)]
     if not kept:
         raise UserError(
             f"No row of {data or SOURCES[name].path} is of {year}.", f"its url holds {year}"
         )
-    problems = [
-        Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())
-        for i, row in enumerate(kept)
-    ]
-    return listed(name, ProblemSet(problems, rows, "integer"))
+
+    def problem(i: int, row: Row) -> Problem:
+        return Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())
+
+    return _benchmark(name, replace(rows, rows=kept), problem, "integer")
+
+
+register_benchmark("aime23")(partial(_aime, "aime23", "problem", year="2023"))
+register_benchmark("aime24")(partial(_aime, "aime24", "problem"))
+register_benchmark("aime25")(partial(_aime, "aime25", "question"))
+
+
+def _benchmark(
+    name: str,
+    rows: Rows,
+    problem: Callable[[int, Row], Problem],
+    verifier: str,
+    private: bool = False,
+) -> Benchmark:
+    """A benchmark with a problem per row, made of the number of the row, from 0, and the row."""
+    problems = _apart([problem(i, row) for i, row in enumerate(rows.rows)])
+    return listed(name, ProblemSet(problems, rows, verifier), private=private)
 
 
 def _apart(problems: list[Problem]) -> list[Problem]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from ictcli.errors import UserError
 from ictcli.files import encodable
 from ictcli.rewards.answers import boxed
-from ictcli.rows import Row, text
+from ictcli.rows import Row
 
 CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 """Calculator annotations in GSM8K's solutions."""
@@ -47,24 +47,17 @@ def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
     return tuple(encodable(str(choice)).strip() for choice in texts)
 
 
-def letter_of(row: Row, choices: Sequence[str], *names: str) -> str:
-    """The gold letter by the first of those columns that has a value: a letter, or an index from 0.
-    UserError for anything else."""
-    place = _place(behind(text(row, *names)), len(choices))
-    if place is None:
-        raise _none_of(row, choices)
-    return letter(place)
-
-
-def custom_letter_of(row: Row, choices: Sequence[str], *names: str, key: str = "") -> str:
-    """As `letter_of`, but the gold may also be the text of a choice, as in custom data sets.
-    UserError if it is the text of one choice and the letter or index of another."""
-    gold = text(row, *names, key=key)
+def letter_of(row: Row, choices: Sequence[str], gold: str, *, texts: bool = False) -> str:
+    """The letter of a gold: a letter, an index from 0, or with `texts` the text of a choice.
+    UserError for anything else, or if it is the text of one choice and stands for another."""
     place = _place(behind(gold), len(choices))
-    same = [i for i, choice in enumerate(choices) if choice in (gold.strip(), behind(gold))]
+    same = [i for i, choice in enumerate(choices) if choice in (gold.strip(), behind(gold))] * texts
     letters, indices = f"A to {letter(len(choices) - 1)}", f"0 to {len(choices) - 1}"
     if place is None and not same:
-        raise _none_of(row, choices)
+        raise UserError(
+            f"{row.where} has a gold that is none of its {len(choices)} choices.",
+            f"a letter, {letters}, or an index, {indices}",
+        )
     if len(same) > 1 and place not in same:
         raise UserError(
             f"{row.where} has a gold that is the text of {len(same)} of its choices.",
@@ -93,14 +86,6 @@ def _place(gold: str, n: int) -> int | None:
     if gold.isascii() and gold.isdigit() and int(gold[:4]) < n:
         return int(gold[:4])
     return None
-
-
-def _none_of(row: Row, choices: Sequence[str]) -> UserError:
-    last = len(choices) - 1
-    return UserError(
-        f"{row.where} has a gold that is none of its {len(choices)} choices.",
-        f"a letter, A to {letter(last)}, or an index, 0 to {last}",
-    )
 
 
 def with_choices(question: str, choices: Sequence[str]) -> str:

@@ -50,19 +50,16 @@ def load(source: HubSource) -> Rows:
         raise ElsewhereError(f"The data set {source.path} is on the hub, and is not opened.")
     notes: list[str] = []
     revision = source.revision
-    with _quiet():
+    parts: list[tuple[Iterable[dict[str, Any]], str | None]] = []
+    while not parts:
         try:
-            parts = [_config(source, config, revision) for config in source.configs]
+            with _quiet():
+                parts = [_config(source, config, revision) for config in source.configs]
         except Exception as error:
             if revision is None or source.rows is None or not _is_without_revision(error):
                 raise _refusal(source, error) from error
             revision = None
-            try:
-                parts = [_config(source, config, None) for config in source.configs]
-            except Exception as another:
-                raise _refusal(source, another) from another
-    commits = sorted({commit or "unknown" for _, commit in parts})
-    used = ", ".join(commits)
+    used = ", ".join(sorted({commit or "unknown" for _, commit in parts}))
     if source.revision is None:
         notes.append(
             f"No revision of {source.path} is pinned: the newest was used, {used} "
@@ -93,24 +90,20 @@ def _config(
     source: HubSource, config: str, revision: str | None
 ) -> tuple[Iterable[dict[str, Any]], str | None]:
     """The rows of one config, and their commit (None if unknown)."""
-    import datasets  # pyright: ignore[reportMissingTypeStubs]
-
-    library = cast(Any, datasets)
-    if revision is not None:
-        cached = _cached(source, config, revision)
-        if cached is not None:
-            return cached, revision
-    data = library.load_dataset(source.path, config or None, split=source.split, revision=revision)
+    cached = None if revision is None else _cached(source, config, revision)
+    if cached is not None:
+        return cached, revision
+    load_dataset = _datasets().load_dataset
+    data = load_dataset(source.path, config or None, split=source.split, revision=revision)
     return data, _commit(data) or _resolved(source.path, revision)
 
 
 def _cached(source: HubSource, config: str, revision: str) -> Iterable[dict[str, Any]] | None:
     """A commit from the cache of `datasets`, or None. (Its own loader asks the network first and,
     offline, uses whatever commit was cached last.)"""
-    import datasets  # pyright: ignore[reportMissingTypeStubs]
     from datasets.naming import camelcase_to_snakecase  # pyright: ignore
 
-    library = cast(Any, datasets)
+    library = _datasets()
     owner, _, name = source.path.partition("/")
     folder = Path(library.config.HF_DATASETS_CACHE).expanduser()
     folder = folder / f"{owner}___{camelcase_to_snakecase(name)}"
@@ -146,10 +139,14 @@ def _resolved(path: str, revision: str | None) -> str | None:
         return None
 
 
-def _is_offline() -> bool:
+def _datasets() -> Any:
     import datasets  # pyright: ignore[reportMissingTypeStubs]
 
-    return bool(cast(Any, datasets).config.HF_HUB_OFFLINE)
+    return cast(Any, datasets)
+
+
+def _is_offline() -> bool:
+    return bool(_datasets().config.HF_HUB_OFFLINE)
 
 
 def _kinds(error: BaseException | None) -> set[str]:
@@ -171,6 +168,10 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
     """Why a data set cannot be loaded, and what to do. Never quotes the rows of a gated one."""
     path, kinds = source.path, _kinds(error)
     instead = "give its rows in a file: data=FILE.jsonl (to train: task=FILE.jsonl)"
+    gated = UserError(
+        f"The data set {path} is gated: it opens to those who have accepted its terms.",
+        f"accept them on {source.page} and log in with `hf auth login`, or {instead}",
+    )
     unreachable = kinds & {"ConnectionError", "TransportError", "LocalEntryNotFoundError"}
     unreachable = unreachable or str(error).startswith("Couldn't find cache")
     if unreachable and (_is_offline() or "OfflineModeIsEnabled" in kinds):
@@ -182,7 +183,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
             f"load it once with {why}=0, or {instead}",
         )
     if "GatedRepoError" in kinds or "gated dataset" in str(error):
-        return _gated(source, instead)
+        return gated
     if unreachable:
         return UserError(
             f"The hub does not answer, and the data set {path} is not in the cache.",
@@ -195,7 +196,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
         )
     if "DatasetNotFoundError" in kinds or "RepositoryNotFoundError" in kinds:
         if source.gated:
-            return _gated(source, instead)
+            return gated
         return UserError(
             f"The hub has no data set {path}, or none that is open to you.",
             f"look at {source.page}, or {instead}",
@@ -209,38 +210,22 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
     )
 
 
-def _gated(source: HubSource, instead: str) -> UserError:
-    return UserError(
-        f"The data set {source.path} is gated: it opens to those who have accepted its terms.",
-        f"accept them on {source.page} and log in with `hf auth login`, or {instead}",
-    )
-
-
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
     """Without a terminal: no progress bars or warnings of the libraries."""
     if sys.stderr.isatty():
         yield
         return
-    import datasets  # pyright: ignore[reportMissingTypeStubs]
     import huggingface_hub.utils as hub
 
-    data = cast(Any, datasets).utils
-    logs = (data.logging, hub.logging)
-    levels = [log.get_verbosity() for log in logs]
-    shown = [not data.are_progress_bars_disabled(), not hub.are_progress_bars_disabled()]
-    with warnings.catch_warnings():
+    data = _datasets().utils
+    with warnings.catch_warnings(), contextlib.ExitStack() as restored:
         warnings.simplefilter("ignore")
-        for log in logs:
+        for log in (data.logging, hub.logging):
+            restored.callback(log.set_verbosity, log.get_verbosity())
             log.set_verbosity_error()
-        data.disable_progress_bars()
-        hub.disable_progress_bars()
-        try:
-            yield
-        finally:
-            for log, level in zip(logs, levels, strict=True):
-                log.set_verbosity(level)
-            if shown[0]:
-                data.enable_progress_bars()
-            if shown[1]:
-                hub.enable_progress_bars()
+        for bars in (data, hub):
+            if not bars.are_progress_bars_disabled():
+                restored.callback(bars.enable_progress_bars)
+                bars.disable_progress_bars()
+        yield

@@ -11,8 +11,10 @@ from typing import Any
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.settings import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
-from ictcli.tasks.custom import custom_benchmark, custom_task, is_custom
+from ictcli.tasks.custom import is_custom, read_custom
+from ictcli.tasks.split import listed, split_task
 from ictcli.tasks.task import Benchmark, Task
+from ictcli.types import Problem
 
 TASKS: dict[str, Callable[..., Task]] = {}
 BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
@@ -59,7 +61,7 @@ def find_task(
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse_data(f"The task {name} is a data set", data)
-        return custom_task(name, verify, columns, hub)
+        return split_task(name, read_custom(name, columns, hub, "train"), verify)
     _check_name("task", name, TASKS, columns, hub)
     task = _build("task", name, TASKS[name], data=data, verify=verify)
     return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
@@ -77,18 +79,16 @@ def find_benchmark(
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse_data(f"The benchmark {name} is a data set", data)
-        return custom_benchmark(name, columns, hub)
+        return listed(name, read_custom(name, columns, hub, "test"))
     if name in TASKS and name not in BENCHMARKS:
         _refuse_tables(f"the benchmark {name}", columns, hub)
         task = find_task(name, data=data)
         size = len(task.finite) or 512
-        return Benchmark(
-            name,
-            task.domain,
-            lambda n: task.heldout(n or size),
-            source=task.source,
-            notes=task.notes,
-        )
+
+        def problems(n: int | None) -> list[Problem]:
+            return task.heldout(n or size)
+
+        return Benchmark(name, task.domain, problems, source=task.source, notes=task.notes)
     _check_name("benchmark", name, BENCHMARKS, columns, hub)
     return _build("benchmark", name, BENCHMARKS[name], data=data)
 

@@ -25,7 +25,6 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "ln": sympy.log, "exp": sympy.exp, "log": lambda x: sympy.log(x, 10),
     "lg": lambda x: sympy.log(x, 10),
 }  # fmt: skip
-INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot"}
 SEVERAL = {"max": sympy.Max, "min": sympy.Min, "gcd": sympy.gcd, "lcm": sympy.lcm}
 
 LARGEST_COUNT = 2000
@@ -35,9 +34,11 @@ LARGEST_POWER = 20_000
 DEEPEST = 60
 """Deepest nesting of brackets; more could exhaust Python's stack."""
 
-_TOKEN = re.compile(r"(\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+)|(\\[a-zA-Z]+|\\.)|([A-Za-z])|(\S)|\s+")
+_TOKEN = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|\\.|\S")
+_MIXED = re.compile(r"\\frac\{(\d+)\}\{(\d+)\}")
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil", "|": "|"}
-_CLOSERS = set(_CLOSING.values()) | {",", "+", "-", "/", "*", "\\cdot", ""}
+_ENDS = {*_CLOSING.values(), "\\cdot", "", *",+-/*^_!=&:'"}
+"""Tokens that start no factor."""
 
 
 class UnreadableError(ValueError):
@@ -55,10 +56,10 @@ def quotient(above: Any, below: Any) -> Any:
     return above / below
 
 
-def countable(value: Any, refusal: str) -> Any:
+def countable(value: Any) -> Any:
     """The value. Raises UnreadableError for a number above LARGEST_COUNT."""
     if value.is_number and abs(value) > LARGEST_COUNT:
-        raise UnreadableError(refusal)
+        raise UnreadableError("too large a factorial, binomial or sum")
     return value
 
 
@@ -88,21 +89,18 @@ def read(text: str) -> Any:
     text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
     if re.search(r"\\frac\{d[^{}]*\}\{d", text):
         raise UnknownError("a derivative")
-    return _Reader(text).whole()
+    reader = _Reader(_TOKEN.findall(text))
+    expression = reader.sum()
+    if reader.peek():
+        raise UnreadableError(reader.peek())
+    return expression
 
 
 class _Reader:
     """Recursive descent over the tokens; each method consumes what it reads."""
 
-    def __init__(self, text: str) -> None:
-        self.tokens: list[str] = []
-        end = 0
-        for match in _TOKEN.finditer(text):
-            if match.start() != end:
-                raise UnreadableError(text)
-            end = match.end()
-            if not match[0].isspace():
-                self.tokens.append(match[0])
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens
         self.place = 0
         self.depth = 0
         self.bars = 0
@@ -119,19 +117,16 @@ class _Reader:
         self.place += 1
         return token
 
-    def whole(self) -> Any:
-        expression = self.sum()
-        if self.peek():
-            raise UnreadableError(self.peek())
-        return expression
+    def accept(self, *tokens: str) -> str:
+        """The next token, taken, if it is one of these; else empty."""
+        return self.take() if self.peek() in tokens else ""
 
     def sum(self) -> Any:
         self.depth += 1
         if self.depth > DEEPEST:
             raise UnreadableError("too deep")
         total = self.term()
-        while self.peek() in ("+", "-"):
-            sign = self.take()
+        while sign := self.accept("+", "-"):
             term = self.term()
             total = total + term if sign == "+" else total - term
         self.depth -= 1
@@ -140,84 +135,59 @@ class _Reader:
     def term(self) -> Any:
         """Factors side by side or with a sign between them."""
         negative = False
-        while self.peek() in ("+", "-"):
-            negative ^= self.take() == "-"
+        while sign := self.accept("+", "-"):
+            negative ^= sign == "-"
         start = self.place
         product = self.power()
         slash = False
         while True:
-            token = self.peek()
-            if token in ("\\cdot", "*"):
-                self.take()
-                minus = self.peek() == "-" and bool(self.take())
+            if self.accept("\\cdot", "*"):
+                minus = self.accept("-")
                 product = product * self.power() * (-1 if minus else 1)
                 slash = False
-            elif token == "/":
-                self.take()
-                above = self.place
+            elif self.accept("/"):
                 product = quotient(product, self.power())
-                slash = not self.figures(start, self.place) or above - start != 2
-            elif self.starts_factor(token):
+                read_so_far = " ".join(self.tokens[start : self.place])
+                slash = not re.fullmatch(r"\d\S* / \d\S*", read_so_far)
+            elif self.starts_factor():
                 if slash:
                     raise UnreadableError("a/bc has two readings")
-                before = self.tokens[self.place - 1]
-                if token[0].isdigit() and before != "!":
+                if self.peek()[0].isdigit() and self.tokens[self.place - 1] != "!":
                     raise UnreadableError("a number behind a factor")
-                product = self.mixed(product, before) or product * self.power()
+                product = self.mixed(product) or product * self.power()
             else:
                 return -product if negative else product
 
-    def figures(self, first: int, last: int) -> bool:
-        return all(token[0].isdigit() or token == "/" for token in self.tokens[first:last])
-
-    def mixed(self, whole: Any, before: str) -> Any:
+    def mixed(self, whole: Any) -> Any:
         """The value of a mixed number like `1\\frac{1}{2}` after its whole part; else None."""
-        signs = self.tokens[self.place : self.place + 7]
-        if self.peek() != "\\frac" or not before.isdigit() or len(signs) < 7:
-            return None
-        if not (signs[2].isdigit() and signs[5].isdigit() and signs[3] == "}" and signs[6] == "}"):
-            return None
-        if self.tokens[max(self.place - 2, 0)] in ("^", "_"):
+        fraction = _MIXED.fullmatch("".join(self.tokens[self.place : self.place + 7]))
+        raised = self.tokens[max(self.place - 2, 0)] in ("^", "_")
+        if not fraction or not self.tokens[self.place - 1].isdigit() or raised:
             return None
         if not (whole.is_Integer and whole >= 0):
             raise UnreadableError("a mixed number behind a factor")
         self.place += 7
-        return whole + quotient(sympy.Integer(signs[2]), sympy.Integer(signs[5]))
+        return whole + quotient(sympy.Integer(fraction[1]), sympy.Integer(fraction[2]))
 
-    def starts_factor(self, token: str) -> bool:
-        if token == "|":
-            return self.bars == 0
-        return (
-            bool(token)
-            and token not in _CLOSERS
-            and token not in ("^", "_", "!", "=", "&", ":", "'")
-        )
+    def starts_factor(self) -> bool:
+        token = self.peek()
+        return self.bars == 0 if token == "|" else token not in _ENDS
 
     def power(self) -> Any:
         base = self.postfix(self.atom())
-        if self.peek() == "^":
-            self.take()
-            exponent = self.group()
+        if self.accept("^"):
+            exponent = self.atom()
             if self.peek() == "^":
                 raise UnreadableError("x^y^z has two readings")
             base = self.postfix(power(base, exponent))
         return base
 
     def postfix(self, value: Any) -> Any:
+        if not self.accept("!"):
+            return value
         if self.peek() == "!":
-            self.take()
-            if self.peek() == "!":
-                raise UnreadableError("a double factorial")
-            return sympy.factorial(countable(value, "too large a factorial"))
-        return value
-
-    def group(self) -> Any:
-        """An argument: a group in braces or one token."""
-        if self.peek() == "{":
-            return self.within("{")
-        if self.peek() == "-":
-            raise UnreadableError("-")
-        return self.atom()
+            raise UnreadableError("a double factorial")
+        return sympy.factorial(countable(value))
 
     def within(self, opening: str) -> Any:
         self.take(opening)
@@ -247,42 +217,32 @@ class _Reader:
 
     def symbol(self, letter: str) -> Any:
         name = letter.lstrip("\\")
-        if self.peek() == "_":
-            self.take()
-            start = self.place
-            if self.peek() == "{":
-                self.skip_group()
-            else:
-                self.take()
-            name += "_" + "".join(self.tokens[start : self.place]).strip("{}")
+        if self.accept("_"):
+            name += "_" + self.text()
         while self.peek() == "'":
             name += self.take()
         if name in self.bound:
             return sympy.Symbol(name, integer=True)
         if name in ("e", "i"):
             return sympy.E if name == "e" else sympy.I
-        if self.peek() == "(" and (name in ("f", "g", "h") or self.one_token()):
+        next_two = self.tokens[self.place + 1 : self.place + 3]
+        one_token = len(next_two) == 2 and next_two[1] == ")" and next_two[0].isalnum()
+        if self.peek() == "(" and (name in ("f", "g", "h") or one_token):  # f(x+1), P(1), x(t)
             return sympy.Function(name)(*self.arguments())
         return sympy.Symbol(name, real=True)
 
-    def one_token(self) -> bool:
-        """Whether the parentheses that follow hold one token, as in P(1) or x(t)."""
-        inside = self.tokens[self.place + 1 : self.place + 3]
-        return len(inside) == 2 and inside[1] == ")" and inside[0].isalnum()
-
-    def skip_group(self) -> None:
-        depth = 0
-        while True:
+    def text(self) -> str:
+        """A group in braces or one token, as text."""
+        start, depth = self.place, 0
+        while depth > 0 or self.place == start:
             token = self.take()
             depth += (token == "{") - (token == "}")
-            if depth == 0:
-                return
+        return "".join(self.tokens[start : self.place]).strip("{}")
 
     def arguments(self) -> list[Any]:
         self.take("(")
         expressions = [self.sum()]
-        while self.peek() == ",":
-            self.take()
+        while self.accept(","):
             expressions.append(self.sum())
         self.take(")")
         return expressions
@@ -292,7 +252,7 @@ class _Reader:
             above, below = self.within("{"), self.within("{")
             if name == "frac":
                 return quotient(above, below)
-            return sympy.binomial(countable(above, "too large a binomial"), below)
+            return sympy.binomial(countable(above), below)
         if name == "sqrt":
             index = self.within("[") if self.peek() == "[" else sympy.Integer(2)
             return root(self.within("{"), index)
@@ -311,31 +271,25 @@ class _Reader:
     def opaque(self, name: str) -> Any:
         """A decorated letter or figure as one symbol."""
         start = self.place
-        if self.peek() == "{":
-            self.skip_group()
-        else:
-            while len(self.peek()) == 1 and self.peek().isupper():
-                self.take()
-            if self.place == start:
-                self.take()
-        return sympy.Symbol(
-            f"{name}:" + "".join(self.tokens[start : self.place]).strip("{}"), real=True
-        )
+        while len(self.peek()) == 1 and self.peek().isupper():
+            self.take()
+        letters = "".join(self.tokens[start : self.place])
+        return sympy.Symbol(f"{name}:{letters or self.text()}", real=True)
 
     def function(self, name: str) -> Any:
         base = exponent = None
-        while self.peek() in ("^", "_"):
-            if self.take() == "_":
-                base = self.group()
+        while mark := self.accept("^", "_"):
+            if mark == "_":
+                base = self.atom()
             else:
-                exponent = self.group()
+                exponent = self.atom()
         if base is not None and name != "log":
             raise UnreadableError(f"\\{name}_")
         apply = FUNCTIONS[name]
         if exponent == -1:
-            if name not in INVERSE:
+            if f"arc{name}" not in FUNCTIONS:
                 raise UnreadableError(f"\\{name}^-1")
-            apply, exponent = FUNCTIONS[INVERSE[name]], None
+            apply, exponent = FUNCTIONS[f"arc{name}"], None
         value = apply(self.argument_of(name))
         if base is not None:
             value = value * sympy.log(10) / sympy.log(base)
@@ -348,14 +302,14 @@ class _Reader:
             if self.peek() == "^" and self.tokens[self.place - 1] in (")", "]"):
                 raise UnreadableError(f"\\{name}(x)^n has two readings")
             return argument
-        minus = self.peek() == "-" and bool(self.take())
+        minus = self.accept("-")
         argument = self.power()
-        while self.starts_factor(self.peek()) and self.peek() not in ("(", "[", "|"):
+        while self.starts_factor() and self.peek() not in ("(", "[", "|"):
             if self.peek()[1:] in (*FUNCTIONS, *SEVERAL, "sum", "prod"):
                 break
             if self.peek()[0].isdigit():
                 raise UnreadableError("a number behind a factor")
-            argument = self.mixed(argument, self.tokens[self.place - 1]) or argument * self.power()
+            argument = self.mixed(argument) or argument * self.power()
         if self.peek() == "/":
             raise UnreadableError(f"\\{name} a/b has two readings")
         return -argument if minus else argument
@@ -371,7 +325,7 @@ class _Reader:
         first = self.sum()
         self.take("}")
         self.take("^")
-        last = self.group()
+        last = self.atom()
         outer, self.bound = self.bound, self.bound | {index}
         term = self.term()
         self.bound = outer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise, product
+from fractions import Fraction
+from itertools import chain, pairwise, product
 from typing import Any, Literal
 
 from ictcli.rewards.maths import units
@@ -40,13 +41,15 @@ class UndecidedError(Exception):
 
 def readable(gold: str) -> bool:
     """Whether a gold can be parsed, so that answers can be compared with it."""
-    if not balanced(gold) or len(gold) > LONGEST or not (text := tidy(gold)):
-        return False
+    return balanced(gold) and len(gold) <= LONGEST and bool(readings(tidy(gold)))
+
+
+def readings(text: str) -> list[Node]:
+    """The readings of a tidy text; none if it cannot be parsed."""
     try:
-        read(text)
+        return read(text)
     except (MalformedError, RecursionError):
-        return False
-    return True
+        return []
 
 
 def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
@@ -59,20 +62,15 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
     left, right = tidy(gold), tidy(answer)
     if not left or not right:
         return "unreadable"
-    if flat(left) == flat(right) or (OPEN in left + right and alike_words(left, right)):
+    if flat(left) == flat(right):
         return "same"
-    try:
-        answers = read(right)
-    except (MalformedError, RecursionError):
-        return "unreadable"
-    try:
-        golds = read(left)
-    except (MalformedError, RecursionError):
-        return "different"
+    if OPEN in left + right and folded(left) == folded(right) and len(folded(left)) > 1:
+        return "same"
+    answers = readings(right)
     comparison = Comparison(algebra)
-    if comparison.first_same(product(golds, answers)) is not None:
+    if comparison.first_same(product(readings(left), answers)) is not None:
         return "same"
-    return "unreadable" if comparison.unreadable else "different"
+    return "unreadable" if comparison.unreadable or not answers else "different"
 
 
 class Comparison:
@@ -128,21 +126,25 @@ class Comparison:
         if isinstance(gold, Inequality) and isinstance(answer, Inequality):
             return self._inequalities(gold, answer)
         if isinstance(gold, Words) or isinstance(answer, Words):
-            return self._words(gold, answer)
+            return spoken(gold) is not None and spoken(gold) == spoken(answer)
         if isinstance(gold, Scalar) and isinstance(answer, Scalar):
             return self.scalars(gold, answer)
         return False
 
     def _named(self, gold: Node, answer: Node) -> bool:
         if isinstance(gold, Named) and isinstance(answer, Named):
-            if alike(gold.name, answer.name) and self.same(gold.value, answer.value):
+            names = {gold.name, answer.name}
+            alike = len(names) == 1 or names in ({"y", "f(x)"}, {"y", "g(x)"}, {"y", "h(x)"})
+            if alike and self.same(gold.value, answer.value):
                 return True
             return self._equations(gold, answer)
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._equations(gold, answer)
         for node in (gold, answer):
-            if isinstance(node, Named) and node.name[:1] == "(" and not ascending(node.name):
-                return False
+            if isinstance(node, Named) and node.name[:1] == "(":
+                names = node.name.strip("()").split(",")
+                if names != sorted(names):
+                    return False
         if isinstance(gold, Named):
             return self.same(gold.value, without_name(answer, gold.name))
         assert isinstance(answer, Named)
@@ -150,21 +152,21 @@ class Comparison:
 
     def _chains(self, gold: Node, answer: Node) -> bool:
         if isinstance(gold, Chain) and isinstance(answer, Chain):
-            if self._equations(gold, answer):
-                return True
-            return self.same(last(gold), last(answer)) if self._value(gold) else False
+            return self._equations(gold, answer) or (
+                self._value(gold) and self.same(last(gold), last(answer))
+            )
         if isinstance(answer, Chain):
-            solved = len(answer.sides) == 2 and len(letters(answer.sides[0])) > 1
-            solved = solved and constant(answer.sides[1])
+            unknowns = [len(letters(side)) for side in answer.sides]
+            solved = len(unknowns) == 2 and unknowns[0] > 1 and unknowns[1] == 0
             return (solved or self._value(answer)) and self.same(gold, last(answer))
         assert isinstance(gold, Chain)
         return self._value(gold) and self.same(last(gold), answer)
 
-    def _value(self, chain: Chain) -> bool:
+    def _value(self, equation: Chain) -> bool:
         """Whether a chain is a computation: constants, each about equal to the next."""
-        if not all(map(constant, chain.sides)):
+        if any(map(letters, equation.sides)):
             return False
-        sides = [read(side)[0] for side in chain.sides]
+        sides = [read(side)[0] for side in equation.sides]
         return all(self._near(*pair) for pair in pairwise(sides))
 
     def _near(self, first: Node, second: Node) -> bool:
@@ -229,13 +231,10 @@ class Comparison:
     def _rows(self, gold: Sequence[Sequence[Node]], answer: Sequence[Sequence[Node]]) -> bool:
         if [len(row) for row in gold] != [len(row) for row in answer]:
             return False
-        pairs = [
-            pair for rows in zip(gold, answer, strict=True) for pair in zip(*rows, strict=True)
-        ]
         undecided = False
-        for pair in pairs:
+        for left, right in zip(chain.from_iterable(gold), chain.from_iterable(answer), strict=True):
             try:
-                if not self.same(*pair):
+                if not self.same(left, right):
                     return False
             except UndecidedError:
                 undecided = True
@@ -243,30 +242,22 @@ class Comparison:
             raise UndecidedError
         return True
 
-    def _words(self, gold: Node, answer: Node) -> bool:
-        left, right = spoken(gold), spoken(answer)
-        return left is not None and left == right
-
     def scalars(self, gold: Scalar, answer: Scalar) -> bool:
         gold, answer = with_letter(gold, answer), with_letter(answer, gold)
         if not units.agree(gold.unit, answer.unit):
             return False
         if flat(gold.text) == flat(answer.text):
             return True
-        hundredfold = [gold.unit == "%", answer.unit == "%"]
+        percent = (gold.unit == "%") - (answer.unit == "%")
         left, right = number(gold.text), number(answer.text)
         if left is not None and right is not None:
-            if left == right:
-                return True
-            if hundredfold[0] != hundredfold[1]:
-                return left == 100 * right if hundredfold[0] else right == 100 * left
-            return False
+            return left == right or (percent != 0 and left == right * Fraction(100) ** percent)
         if self._algebra(lambda symbols: symbols.equal(gold.text, answer.text)):
             return True
-        if hundredfold[0] == hundredfold[1]:
-            return False
-        whole, part = (gold, answer) if hundredfold[0] else (answer, gold)
-        return self._algebra(lambda symbols: symbols.equal(f"({whole.text})/100", part.text))
+        whole, part = (gold, answer) if percent > 0 else (answer, gold)
+        return percent != 0 and self._algebra(
+            lambda symbols: symbols.equal(f"({whole.text})/100", part.text)
+        )
 
     def _algebra(self, decide: Callable[[Any], bool]) -> bool:
         if not self.algebra:
@@ -278,16 +269,6 @@ class Comparison:
         except symbols.UnreadableError:
             self.unreadable = True
             return False
-
-
-def alike(first: str, second: str) -> bool:
-    """Whether two names are interchangeable: equal, or y and a function of x."""
-    return first == second or {first, second} in ({"y", "f(x)"}, {"y", "g(x)"}, {"y", "h(x)"})
-
-
-def alike_words(left: str, right: str) -> bool:
-    """Whether two answers with words in them differ at most in the words' case and punctuation."""
-    return folded(left) == folded(right) and len(folded(left)) > 1
 
 
 def folded(text: str) -> str:
@@ -320,10 +301,8 @@ def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
 
 def in_order(items: Sequence[Node]) -> Sequence[Node]:
     """`y = 1, x = 2` in the order of the names; anything else unchanged."""
-    names = [item.name for item in items if isinstance(item, Named)]
-    if len(names) < len(items) or len(set(names)) < len(names):
-        return items
-    return sorted(items, key=lambda item: item.name if isinstance(item, Named) else "")
+    named = {item.name: item for item in items if isinstance(item, Named)}
+    return [named[name] for name in sorted(named)] if len(named) == len(items) else items
 
 
 def without_name(node: Node, name: str) -> Node:
@@ -335,17 +314,6 @@ def without_name(node: Node, name: str) -> Node:
     return node
 
 
-def ascending(name: str) -> bool:
-    """Whether the names of a tuple, `(x,y)`, are in alphabetical order."""
-    parts = name.strip("()").split(",")
-    return parts == sorted(parts)
-
-
-def constant(side: str) -> bool:
-    """Whether a side of an equation has no symbols besides constants and functions."""
-    return not letters(side)
-
-
-def last(chain: Chain) -> Node:
+def last(equation: Chain) -> Node:
     """The last side of a chain."""
-    return read(chain.sides[-1])[0]
+    return read(equation.sides[-1])[0]

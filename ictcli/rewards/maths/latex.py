@@ -12,7 +12,7 @@ from functools import partial
 OPEN, CLOSE, ROW = "\ue000", "\ue001", "\ue002"
 
 
-def _words(text: str) -> tuple[str, ...]:
+def word_list(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
@@ -26,6 +26,11 @@ UNICODE = {
     "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200b": "", "′": "'", "’": "'", "，": ",",
 }  # fmt: skip
 
+_DROPPED = word_list(
+    "bf rm displaystyle textstyle scriptstyle limits nolimits big Big bigg Bigg bigl bigr Bigl "
+    "Bigr biggl biggr left right middle mleft mright hline notag nonumber textdollar dollar "
+    "Large large huge Huge LARGE small"
+)
 SYNONYMS = {
     "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
     "times": "cdot", "ast": "cdot", "leq": "le", "leqslant": "le", "leqq": "le", "geq": "ge",
@@ -35,44 +40,38 @@ SYNONYMS = {
     "varnothing": "emptyset", "lang": "langle", "rang": "rangle", "div": "/", "colon": ":",
     "R": "mathbb{R}", "Z": "mathbb{Z}", "N": "mathbb{N}", "Q": "mathbb{Q}", "land": "wedge",
     "lor": "vee", "approxeq": "approx", "simeq": "approx",
-    "ldots": "dots", "cdots": "dots", "dotsc": "dots", "bf": "", "rm": "",
-    "degree": "^\\circ", "displaystyle": "", "textstyle": "", "scriptstyle": "",
-    "limits": "", "nolimits": "", "big": "", "Big": "", "bigg": "", "Bigg": "", "bigl": "",
-    "bigr": "", "Bigl": "", "Bigr": "", "biggl": "", "biggr": "", "left": "", "right": "",
-    "middle": "", "mleft": "", "mright": "", "quad": " ", "qquad": " ", "enspace": " ",
-    "thinspace": " ", "boldsymbol": "mathbf", "bm": "mathbf",
-    "hline": "", "notag": "", "nonumber": "", "newline": " ", "cdotp": "cdot", "lnot": "neg",
-    "implies": "Rightarrow", "pounds": "£", "euro": "€", "textdollar": "", "dollar": "",
-    "percent": "%", "sfrac": "frac", "nicefrac": "frac",
-    "varepsilon": "epsilon", "varphi": "phi", "vartheta": "theta", "bold": "mathbf",
-    "Large": "", "large": "", "huge": "", "Huge": "", "LARGE": "", "small": "", "cents": "¢",
-    "Bbb": "mathbb", "operatorname*": "operatorname",
+    "ldots": "dots", "cdots": "dots", "dotsc": "dots", "degree": "^\\circ", "percent": "%",
+    "quad": " ", "qquad": " ", "enspace": " ", "thinspace": " ", "newline": " ", "bm": "mathbf",
+    "boldsymbol": "mathbf", "bold": "mathbf", "Bbb": "mathbb", "cdotp": "cdot", "lnot": "neg",
+    "implies": "Rightarrow", "pounds": "£", "euro": "€", "cents": "¢", "sfrac": "frac",
+    "nicefrac": "frac", "varepsilon": "epsilon", "varphi": "phi", "vartheta": "theta",
+    "operatorname*": "operatorname", **dict.fromkeys(_DROPPED, ""),
 }  # fmt: skip
 
-WORDY = _words(
+WORDY = word_list(
     "textbf textit textrm textnormal textsf texttt text mbox hbox mathrm mathsf mathit mathtt "
     "operatorname emph underline fbox boxed mathop ensuremath"
 )
 """Commands around words; a longer name comes before its prefixes."""
 
-FUNCTIONS = _words(
+FUNCTIONS = word_list(
     "arcsin arccos arctan arccot sinh cosh tanh sin cos tan cot sec csc ln log lg exp gcd lcm "
     "max min det"
 )
 
-GREEK = _words(
+GREEK = word_list(
     "alpha phi theta mu xi eta chi tau varphi gamma Lambda varepsilon Psi beta Gamma upsilon "
     "hbar kappa Pi Sigma zeta iota lambda rho omega ell Xi sigma epsilon Delta nu delta psi "
     "Phi Omega Theta vartheta"
 )
 
-OPAQUE = _words(
+OPAQUE = word_list(
     "angle mathscr widehat arc overrightarrow underline tilde mathbb hat mathcal square "
     "triangle bar overarc mathfrak widetilde overline vec"
 )
 """Commands that turn what they decorate into one symbol."""
 
-SHORT_WORDS = _words(
+SHORT_WORDS = word_list(
     "leo ann and red pm dna blue fri wed aug her tue or man mar eva one odd two sep oct none "
     "win nov neither gas bob sum six ten mon jul rna joe both thu yes ben sea kim amy dan may "
     "sat apr cat new ice all jun tie his dog feb am sun old sam day sky tom max jan even no "
@@ -92,19 +91,14 @@ _TRAILING = re.compile(rf"[\s.,;:~{ROW}]+$")
 
 def balanced(text: str) -> bool:
     """Whether the unescaped braces match."""
-    depth = 0
-    for sign in re.findall(r"\\.|[{}]", text):
-        depth += {"{": 1, "}": -1}.get(sign, 0)
-        if depth < 0:
-            return False
-    return depth == 0
+    return group_end(f"{{{text} }}", 0) == len(text) + 3
 
 
-def group_end(text: str, start: int) -> int:
-    """The position after the brace that closes the one at `start`, or -1."""
+def group_end(text: str, start: int, pair: str = "{}") -> int:
+    """The position after the bracket that closes the one at `start`, or -1."""
     depth = 0
-    for sign in re.compile(r"\\.|[{}]").finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(sign[0], 0)
+    for sign in re.compile(r"\\.|[{}()]").finditer(text, start):
+        depth += (sign[0] == pair[0]) - (sign[0] == pair[1])
         if depth == 0:
             return sign.end()
     return -1
@@ -112,32 +106,22 @@ def group_end(text: str, start: int) -> int:
 
 def argument(text: str, start: int) -> tuple[str, int] | None:
     """The argument (a group or one token) at `start`, and the position after it; else None."""
-    while start < len(text) and text[start] == " ":
-        start += 1
-    if start >= len(text):
-        return None
-    if text[start] == "{":
-        end = group_end(text, start)
-        return None if end < 0 else (text[start + 1 : end - 1], end)
-    if text[start] == "\\":
-        command = re.compile(r"\\[a-zA-Z]+|\\.").match(text, start)
-        return (command[0], command.end()) if command else None
-    return (text[start], start + 1) if text[start].isalnum() else None
+    match = re.compile(r" *(\{|\\[a-zA-Z]+|\\.|[^\W_])").match(text, start)
+    if not match or match[1] != "{":
+        return (match[1], match.end()) if match else None
+    end = group_end(text, match.end() - 1)
+    return None if end < 0 else (text[match.end() : end - 1], end)
 
 
 def replaced(text: str, command: str, make: Callable[[str], str]) -> str:
     """`text` with every `\\command{argument}` replaced by `make(argument)`."""
-    pattern = re.compile(rf"\\{re.escape(command)}(?![a-zA-Z])\*?")
+    pattern = re.compile(rf"\\{re.escape(command)}(?![a-zA-Z])\*? ?(?={{)")
     place = 0
-    while command_match := pattern.search(text, place):
-        start = command_match.end()
-        if start < len(text) and text[start] == " ":
-            start += 1
-        if start >= len(text) or text[start] != "{" or (end := group_end(text, start)) < 0:
-            place = command_match.end()
-            continue
-        place = command_match.start()
-        text = text[:place] + make(text[start + 1 : end - 1]) + text[end:]
+    while match := pattern.search(text, place):
+        start, end = match.end(), group_end(text, match.end())
+        place = match.end() if end < 0 else match.start()
+        if end > 0:
+            text = text[:place] + make(text[start + 1 : end - 1]) + text[end:]
     return text
 
 
@@ -171,19 +155,17 @@ def _arguments(text: str) -> str:
     while command := pattern.search(text, place):
         out.append(text[place : command.start()])
         place, parts = command.end(), [command[0]]
+        count = 1 if command[1] == "sqrt" else 2
         if command[1] == "sqrt":
-            index = re.compile(r"\s*\[([^\[\]]*)\]").match(text, place)
-            if index:
+            if index := re.compile(r"\s*\[([^\[\]]*)\]").match(text, place):
                 parts.append(f"[{index[1].strip()}]" if index[1].strip() != "2" else "")
                 place = index.end()
             inside = re.compile(r"\s*\(").match(text, place)
-            end = round_end(text, inside.end() - 1) if inside else -1
+            end = group_end(text, inside.end() - 1, "()") if inside else -1
             if inside and end > 0:
                 parts.append("{" + _arguments(text[inside.end() : end - 1]) + "}")
-                out.append("".join(parts))
-                place = end
-                continue
-        for _ in range(1 if command[1] == "sqrt" else 2):
+                place, count = end, 0
+        for _ in range(count):
             group = argument(text, place)
             if group is None:
                 break
@@ -191,16 +173,6 @@ def _arguments(text: str) -> str:
             place = group[1]
         out.append("".join(parts))
     return "".join(out) + text[place:]
-
-
-def round_end(text: str, start: int) -> int:
-    """The position after the parenthesis that closes the one at `start`, or -1."""
-    depth = 0
-    for place in range(start, len(text)):
-        depth += (text[place] == "(") - (text[place] == ")")
-        if depth == 0:
-            return place + 1
-    return -1
 
 
 def tidy(text: str) -> str:

@@ -50,18 +50,14 @@ def _unsigned(text: str) -> Fraction | None:
         scale = 10 ** len(fixed)
         tail = Fraction(int(again), (10 ** len(again) - 1) * scale)
         return int(whole) + Fraction(int(fixed or "0"), scale) + tail
-    if match := _FRACTION.fullmatch(text):
+    if match := _FRACTION.fullmatch(text) or _SLASH.fullmatch(text):
         above, below = number(match[1]), number(match[2])
         return above / below if above is not None and below else None
-    if match := _SLASH.fullmatch(text):
-        above, below = plain(match[1]), plain(match[2])
-        return above / below if above is not None and below else None
     if match := _MIXED.fullmatch(text):
-        above, below = (match[2], match[3]) if match[2] else (match[4], match[5])
-        return int(match[1]) + Fraction(int(above), int(below)) if int(below) else None
+        above, below = int(match[2] or match[4]), int(match[3] or match[5])
+        return int(match[1]) + Fraction(above, below) if below else None
     if match := _SCIENTIFIC.fullmatch(text):
         base, exponent = plain(match[1]), int(match[2] or match[3] or match[4])
-        return (
-            base * Fraction(10) ** exponent if base is not None and abs(exponent) <= 400 else None
-        )
+        if base is not None and abs(exponent) <= 400:
+            return base * Fraction(10) ** exponent
     return None

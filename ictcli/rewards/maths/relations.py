@@ -54,14 +54,10 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
             return None
         return node(text.lstrip("=").removeprefix("\\approx").strip())
     if "\\Rightarrow" in signs:
-        last = len(signs) - signs[::-1].index("\\Rightarrow")
-        rest = parts[last]
-        for sign, part in zip(signs[last:], parts[last + 1 :], strict=True):
-            rest += f" {sign} {part}"
-        return node(rest)
+        return node(split(text, {"\\Rightarrow"})[0][-1])
     if signs == ["\\in"]:
         return Named(name_of(parts[0]), node(parts[1])) if is_name(parts[0]) else None
-    if set(signs) == {"\\approx"} or set(signs) == {"=", "\\approx"}:
+    if "\\approx" in signs and set(signs) <= {"=", "\\approx"}:
         at = signs.index("\\approx")
         exact = " = ".join(parts[: at + 1])
         return Nearly((node(exact), *(node(part) for part in parts[at + 1 :])))
@@ -71,9 +67,9 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
         if len(parts) == 2 and is_name(parts[1]):
             return Named(name_of(parts[1]), node(parts[0]))
         return Chain(tuple(parts))
-    if all(sign in _SIGNS for sign in signs):
-        return _inequality(parts, [_SIGNS[sign] for sign in signs], node)
-    return None
+    if not set(signs) <= set(_SIGNS):
+        return None
+    return _inequality(parts, [_SIGNS[sign] for sign in signs], node)
 
 
 def is_name(text: str) -> bool:
@@ -93,25 +89,31 @@ def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node])
     if any(sign[0] == ">" for sign in signs):
         return None
     if len(parts) == 3 and is_name(parts[1]) and "!=" not in signs:
-        brackets = ("(" if signs[0] == "<" else "[") + (")" if signs[1] == "<" else "]")
-        return Named(name_of(parts[1]), Items(brackets, (node(parts[0]), node(parts[2]))))
+        low, high = node(parts[0]), node(parts[2])
+        return Named(name_of(parts[1]), _range(low, signs[0], signs[1], high))
     if len(parts) != 2:
         return None
     (left, right), sign = parts, signs[0]
-    if sign == "!=" and is_name(left) and number(right) is not None:
+    low, high = REALS.items
+    if sign == "!=":
+        if not is_name(left) or number(right) is None:
+            return Inequality(left, sign, right)
         hole = Scalar(right)
-        low, high = REALS.items
-        return Named(name_of(left), Union((Items("()", (low, hole)), Items("()", (hole, high)))))
-    if (symbol := re.fullmatch(r"\|\s*([a-zA-Z])\s*\|", left)) and sign != "!=":
-        brackets = "()" if sign == "<" else "[]"
-        return Named(symbol[1], Items(brackets, (Scalar(f"-({right})"), node(right))))
-    if sign != "!=" and is_name(left) != is_name(right):
-        if is_name(left):
-            brackets = "()" if sign == "<" else "(]"
-            return Named(name_of(left), Items(brackets, (Scalar("-\\infty"), node(right))))
-        brackets = "()" if sign == "<" else "[)"
-        return Named(name_of(right), Items(brackets, (node(left), Scalar("\\infty"))))
-    return Inequality(left, sign, right)
+        return Named(
+            name_of(left), Union((_range(low, "<", "<", hole), _range(hole, "<", "<", high)))
+        )
+    if symbol := re.fullmatch(r"\|\s*([a-zA-Z])\s*\|", left):
+        return Named(symbol[1], _range(Scalar(f"-({right})"), sign, sign, node(right)))
+    if is_name(left) == is_name(right):
+        return Inequality(left, sign, right)
+    if is_name(left):
+        return Named(name_of(left), _range(low, "<", sign, node(right)))
+    return Named(name_of(right), _range(node(left), sign, "<", high))
+
+
+def _range(low: Node, lower: str, upper: str, high: Node) -> Items:
+    """The interval between two ends; the signs `lower` and `upper` are < or <=."""
+    return Items(("(" if lower == "<" else "[") + (")" if upper == "<" else "]"), (low, high))
 
 
 def difference(node: Node) -> str | None:

@@ -83,7 +83,8 @@ def _list(text: str) -> Node | None:
     if "" in parts:
         raise MalformedError("an empty part")
     items = tuple(_node(part) for part in parts)
-    if "or" in separators and all(map(_is_range, items)) and len(set(map(_name, items))) == 1:
+    names = {item.name if isinstance(item, Named) else "" for item in items}
+    if "or" in separators and all(map(_is_range, items)) and len(names) == 1:
         return Union(items)
     return Items("", _pluses(items))
 
@@ -93,10 +94,6 @@ def _is_range(node: Node) -> bool:
     if isinstance(node, Named):
         return isinstance(node.value, Items) and node.value.brackets not in ("", "{}")
     return isinstance(node, Items) and any("infty" in _text(item) for item in node.items)
-
-
-def _name(node: Node) -> str:
-    return node.name if isinstance(node, Named) else ""
 
 
 def _node(text: str) -> Node:
@@ -159,12 +156,13 @@ def _bracketed(text: str) -> Node | None:
     if first == "\\{":
         if not inside:
             return EMPTY
-        parts, _ = split(_joined(inside), {",", ";", "or"})
         builder, bars = split(inside, {"|", ":"})
         if bars:
-            condition = _node(builder[-1]) if len(builder) == 2 else None
-            ranged = isinstance(condition, Named) and condition.name == builder[0]
-            return condition.value if ranged and isinstance(condition, Named) else None
+            condition = _node(builder[1]) if len(builder) == 2 else None
+            if isinstance(condition, Named) and condition.name == builder[0]:
+                return condition.value
+            return None
+        parts, _ = split(_joined(inside), {",", ";", "or"})
         return Items("{}", _pluses(tuple(_node(part) for part in parts)))
     kind = "()" if first == "\\langle" else first + last
     parts, separators = split(inside, {",", ";"})
@@ -196,11 +194,8 @@ def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
 def _pluses(items: tuple[Node, ...]) -> tuple[Node, ...]:
     """The items, each `\\pm` replaced by its two values."""
     out: list[Node] = []
-    for item in items:
-        expanded = expand(item)
-        out.extend(
-            expanded.items if isinstance(expanded, Items) and not expanded.brackets else [item]
-        )
+    for item in map(expand, items):
+        out.extend(item.items if isinstance(item, Items) and not item.brackets else [item])
     return tuple(out)
 
 
@@ -237,20 +232,16 @@ def worded(text: str) -> Words | None:
     if not re.fullmatch(r"[A-Za-z]+(?:[ \-'.]+[A-Za-z]+)*[.']?", text.strip()):
         return None
     runs = re.findall(r"[A-Za-z]+", text)
-    return Words(simple(text)) if any(map(is_word, runs)) and not _signed(text) else None
+    signed = any(  # a hyphen or prime next to letters that are not a word: mathematics
+        not (is_word(left) and is_word(right))
+        for left, right in re.findall(r"([A-Za-z]*)[-'](?=([A-Za-z]*))", text)
+    )
+    return Words(simple(text)) if any(map(is_word, runs)) and not signed else None
 
 
 def is_word(run: str) -> bool:
     """Whether a run of letters is a word rather than a product of symbols."""
     return run.lower() in SHORT_WORDS or (len(run) > 3 and bool(set(run.lower()) & set("eiou")))
-
-
-def _signed(text: str) -> bool:
-    """Whether a hyphen or prime is next to letters that are not a word: it is mathematics then."""
-    return any(
-        not (is_word(left) and is_word(right))
-        for left, right in re.findall(r"([A-Za-z]*)[-'](?=([A-Za-z]*))", text)
-    )
 
 
 def simple(words: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, cast
 
@@ -29,6 +30,8 @@ _POINTS = (
 ENOUGH = 3
 """Number of points at which both must be defined and agree."""
 _WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9", "11", "10", "13", "12")
+_FAILURES = (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError)
+"""What sympy raises for an expression that it cannot handle."""
 _COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
 
 
@@ -46,8 +49,8 @@ def equal(left_text: str, right_text: str) -> bool:
         return _constants(left, right)
     agreed = 0
     for a, b in _samples(left, right):
-        if a is None or b is None or _real(a) != _real(b):
-            continue  # undefined, or a root or logarithm of a negative number
+        if _real(a) != _real(b):
+            continue  # a root or logarithm of a negative number
         if not close(a, b):
             return False
         agreed += 1
@@ -58,9 +61,8 @@ def equal(left_text: str, right_text: str) -> bool:
 
 def _constants(left: Any, right: Any) -> bool:
     """Whether two numbers differ by 0, or by less than 1e-1400."""
-    infinite = (left.is_infinite, right.is_infinite)
-    if any(infinite):
-        return bool(all(infinite) and left == right)
+    if left.is_infinite or right.is_infinite:
+        return bool(left == right)
     difference = left - right
     if difference.is_Rational:
         return bool(difference == 0)
@@ -82,9 +84,11 @@ def near(left_text: str, right_text: str) -> bool:
 def proportional(left_text: str, right_text: str) -> int:
     """The sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
     left, right = _read(left_text), _read(right_text)
+    if not _symbols(left, right):
+        return 0
     ratio, agreed = None, 0
-    for a, b in _samples(left, right) if _symbols(left, right) else []:
-        if a is None or b is None or not _real(a) or not _real(b) or a == b == 0:
+    for a, b in _samples(left, right):
+        if not _real(a) or not _real(b) or a == b == 0:
             continue
         if a == 0 or b == 0 or (ratio is not None and not close(a / b, ratio)):
             return 0
@@ -99,7 +103,7 @@ def _read(text: str) -> Any:
         expression = expression.doit() if expression.has(*_COUNTS) else expression
     except UnreadableError:
         raise
-    except (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError) as error:
+    except _FAILURES as error:
         raise UnreadableError(text) from error
     if expression.has(sympy.zoo, sympy.nan):
         raise UnreadableError(text)
@@ -110,20 +114,21 @@ def _symbols(left: Any, right: Any) -> list[Any]:
     return sorted(left.free_symbols | right.free_symbols, key=str)
 
 
-def _samples(left: Any, right: Any) -> list[tuple[Any, Any]]:
-    """Values of both at the same points; symbols that count something get whole numbers."""
+def _samples(left: Any, right: Any) -> Iterator[tuple[Any, Any]]:
+    """Values of both at the points where both are defined; symbols that count something get whole
+    numbers."""
     symbols = _symbols(left, right)
     counts = left.atoms(*_COUNTS) | right.atoms(*_COUNTS)
     counted = {symbol for count in counts for symbol in count.free_symbols}
-    samples: list[tuple[Any, Any]] = []
     for first in range(len(_POINTS)):
         point: dict[Any, Any] = {}
         for place, symbol in enumerate(symbols):
             values = _WHOLE if symbol in counted else _POINTS
             point[symbol] = sympy.Rational(values[(first + 5 * place) % len(values)])
             point[symbol] += place // len(values)
-        samples.append((value_at(left, point), value_at(right, point)))
-    return samples
+        a, b = value_at(left, point), value_at(right, point)
+        if a is not None and b is not None:
+            yield a, b
 
 
 def value_at(expression: Any, point: dict[Any, Any]) -> Any:
@@ -132,7 +137,7 @@ def value_at(expression: Any, point: dict[Any, Any]) -> Any:
         value = expression.subs(point).doit()
         if not value.is_Rational:
             value = sympy.N(value, DIGITS, maxn=4 * DIGITS)
-    except (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError):
+    except _FAILURES:
         return None
     if value in (sympy.oo, -sympy.oo):
         return value

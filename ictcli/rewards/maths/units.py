@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ictcli.rewards.maths.latex import CLOSE, OPEN
+from ictcli.rewards.maths.latex import CLOSE, OPEN, word_list
 from ictcli.rewards.maths.numbers import number
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 _SPELLINGS = {
     "mm": "millimeter millimetre", "cm": "centimeter centimetre", "dm": "decimeter",
@@ -25,16 +20,15 @@ _SPELLINGS = {
     "people": "person", "child": "children", "man": "men", "woman": "women", "mouse": "mice",
     "half": "halves", "%": "percent percentage", "pound sterling": "gbp",
 }  # fmt: skip
-_CANONICAL = {word: unit for unit, words in _SPELLINGS.items() for word in [unit, *words.split()]}
 _COMPOUND = {
     "mph": "mi/h", "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "cc": "cm^3", "sqft": "ft^2",
 }  # fmt: skip
-_NOTHING = _words("unit of the a an total approximately about exactly only each left altogether")
+_NOTHING = word_list("unit of the a an total approximately about exactly only each left altogether")
 _SCALE = {
     "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
     "dozen": 12,
 }  # fmt: skip
-_NO_UNIT = _words(
+_NO_UNIT = word_list(
     "or and not is are maybe no wrong times plus minus half halves third thirds quarter quarters "
     "factorial more less to if than another but divided over by where when for with mod"
 )
@@ -43,6 +37,9 @@ _POWER = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cu
 _SYMBOLS = {
     "¢": "cent", "£": "pound sterling", "€": "euro", "¥": "yen", "$": "dollar", "₹": "rupee",
 }  # fmt: skip
+_CANONICAL = _SYMBOLS | {
+    word: unit for unit, words in _SPELLINGS.items() for word in [unit, *words.split()]
+}
 
 _TEXT_TAIL = re.compile(
     rf"^(.*?[^\s+\-*/^_=<>{{(\[,]|)\s*(?:\\cdot)?\s*"
@@ -71,32 +68,26 @@ def canonical(words: str) -> str:
     for raw in text.split():
         word = raw.strip(".,;:!?()")
         word, _, exponent = word.partition("^")
-        if word in _POWER and not (out and word.endswith("ed")):
-            power = _POWER[word]
-            continue
-        if word in _POWER:
+        name = _singular(word)
+        if word in _POWER and out and word.endswith("ed"):
             out[-1] += f"^{_POWER[word]}"
-            continue
-        if not word:
+        elif word in _POWER:
+            power = _POWER[word]
+        elif not word:
             if exponent and out:
                 out[-1] += f"^{exponent}"
-            continue
-        if word == "/":
+        elif word == "/":
             out.append("/")
-            continue
-        name = _singular(word)
-        if name in _NOTHING:
-            power = "" if name == "unit" else power
-            continue
-        name = _COMPOUND.get(name, name)
-        out.append(name + (f"^{power}" if power else f"^{exponent}" if exponent else ""))
-        power = ""
+        elif name not in _NOTHING:
+            exponent = power or exponent
+            out.append(_COMPOUND.get(name, name) + (f"^{exponent}" if exponent else ""))
+            power = ""
+        elif name == "unit":
+            power = ""
     return " ".join(out).replace("/ ", "/").replace(" /", "/").rstrip("/ ")
 
 
 def _singular(word: str) -> str:
-    if word in _SYMBOLS:
-        return _SYMBOLS[word]
     if word in _CANONICAL:
         return _CANONICAL[word]
     for ending, instead in (("ies", "y"), ("es", "e"), ("s", "")):

@@ -1,4 +1,4 @@
-"""The task `chain`: problems, solutions, the verifier and the fork tokens.
+"""The task `chain`: problems, solutions and fork tokens, and its two benchmarks.
 
 A problem is an arithmetic expression of single digits with `+`, `-` and `*`, computed
 modulo 10. The prompt is the expression and `=`. A response rewrites it one operator at a
@@ -13,9 +13,19 @@ the tokens at which the right choice matters are known exactly: see `forks`.
 Source: ours.
 """
 
+from __future__ import annotations
+
 import random
 import re
 import zlib
+from itertools import product
+from operator import add, mul, sub
+
+from ictcli.rewards import find_verifier
+from ictcli.seeds import seed_of
+from ictcli.tasks.registry import register_benchmark, register_task
+from ictcli.tasks.task import Benchmark, Domain, Task
+from ictcli.types import Problem
 
 CHAIN = (4, 8)
 """Numbers of operands, inclusive, of the problems the base model is pre-trained on."""
@@ -26,25 +36,17 @@ CHAIN_LONG = (9, 10)
 HELDOUT_DIVISOR = 16
 """One expression in this many is held out, by its checksum."""
 
+HELDOUT = 4096
+"""Number of held-out problems of the task."""
+
 _DIGITS = "0123456789"
 _OPERATORS = "+-*"
 _EXPRESSION = re.compile(r"[0-9](?:[-+*][0-9])*")
 _TERMINATOR = re.compile(r"[;#]")
-
-
-def _result(left: int, operator: str, right: int) -> int:
-    if operator == "+":
-        return (left + right) % 10
-    if operator == "-":
-        return (left - right) % 10
-    return left * right % 10
-
-
 _RESULTS = {
-    f"{a}{operator}{b}": str(_result(a, operator, b))
-    for a in range(10)
-    for operator in _OPERATORS
-    for b in range(10)
+    f"{a}{sign}{b}": str(function(a, b) % 10)
+    for a, b in product(range(10), repeat=2)
+    for sign, function in zip(_OPERATORS, (add, sub, mul), strict=True)
 }
 
 
@@ -133,22 +135,19 @@ def is_heldout(expression: str) -> bool:
     return zlib.crc32(expression.encode()) % HELDOUT_DIVISOR == 0
 
 
-def _candidates(expression: str) -> set[str]:
-    """The distinct lines, each with its terminator, that apply one operator."""
-    operators = len(expression) // 2
-    terminator = "#" if operators == 1 else ";"
-    return {apply(expression, index) + terminator for index in range(operators)}
-
-
 def _steps(prompt: str, response: str) -> list[tuple[int, str, set[str]]]:
-    """Split a response into (start, line with its terminator if there is one, candidates)."""
+    """Split a response into (start, line, candidates): the distinct lines that apply one operator.
+    Lines and candidates include their terminators; a truncated last line has none."""
     steps: list[tuple[int, str, set[str]]] = []
     current, start = prompt.removesuffix("="), 0
     while start < len(response) and _EXPRESSION.fullmatch(current):
-        terminator = _TERMINATOR.search(response, start)
-        end = terminator.end() if terminator else len(response)
+        match = _TERMINATOR.search(response, start)
+        end = match.end() if match else len(response)
         line = response[start:end]
-        steps.append((start, line, _candidates(current)))
+        operators = len(current) // 2
+        terminator = "#" if operators == 1 else ";"
+        candidates = {apply(current, index) + terminator for index in range(operators)}
+        steps.append((start, line, candidates))
         if not line.endswith(";"):
             break
         current, start = line[:-1], end
@@ -191,3 +190,40 @@ def is_sound(prompt: str, response: str) -> bool:
     finished = bool(steps) and steps[-1][1].endswith("#")
     consumed = sum(len(line) for _, line, _ in steps) == len(response)
     return finished and consumed and all(line in candidates for _, line, candidates in steps)
+
+
+DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks)
+
+
+def draw(rng: random.Random, operands: tuple[int, int], n: int, *, heldout: bool) -> list[Problem]:
+    """n different problems, held out or not."""
+    seen: dict[str, None] = {}
+    while len(seen) < n:
+        expression = make_expression(rng, operands)
+        if is_heldout(expression) == heldout:
+            seen[expression] = None
+    return [Problem(text, text + "=", str(value(text))) for text in seen]
+
+
+def heldout(operands: tuple[int, int], n: int) -> list[Problem]:
+    """The first n held-out problems of a size, always the same ones."""
+    return draw(random.Random(f"heldout {operands}"), operands, n, heldout=True)
+
+
+@register_task("chain")
+def chain_task() -> Task:
+    def batch(seed: int, step: int, n: int) -> list[Problem]:
+        rng = random.Random(seed_of(seed, "problems", step))
+        return draw(rng, CHAIN, n, heldout=False)
+
+    return Task("chain", DOMAIN, batch, lambda n: heldout(CHAIN, min(n, HELDOUT)))
+
+
+@register_benchmark("chain")
+def chain_benchmark() -> Benchmark:
+    return Benchmark("chain", DOMAIN, lambda n: heldout(CHAIN, n or 512), max_tokens=64)
+
+
+@register_benchmark("chain-long")
+def chain_long() -> Benchmark:
+    return Benchmark("chain-long", DOMAIN, lambda n: heldout(CHAIN_LONG, n or 512), max_tokens=128)
