@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate
-from ictcli.console.table import stdout_width, table
+from ictcli.console.table import print_json, stdout_width, table
 from ictcli.evaluation import tables
 from ictcli.evaluation.results import Result
 from ictcli.text import duration
@@ -71,19 +70,18 @@ def evaluations(
 ) -> None:
     """Evaluations as JSON, as Markdown, or as tables that fit the terminal."""
     if as_json:
-        records = [result.model_dump(mode="json") for result in results]
-        print(json.dumps(records, indent=2, ensure_ascii=False))
+        print_json([result.model_dump(mode="json") for result in results])
         return
     if as_markdown:
         print(tables.markdown(results), end="")
         return
-    grids = tables.fitting(results, stdout_width())
+    parts = tables.fitting(results, stdout_width())
     if (differences := tables.differences(results)) is not None:
-        grids.append(differences)
-    for number, grid in enumerate(grids):
+        parts.append(differences)
+    for number, part in enumerate(parts):
         if number:
             print(flush=True)
-        table(grid.columns, grid.rows, least=grid.width)
+        table(part.columns, part.rows, least=part.width)
     err = Console(stderr=True)
     caption = tables.caption(results)
     narrate("\n" + (textwrap.fill(caption, err.width) if err.is_terminal else caption))

@@ -15,7 +15,7 @@ from rich.text import Text
 from ictcli.console.live import printable, sparkline
 from ictcli.console.plain import narrate
 from ictcli.console.table import stdout_width, table
-from ictcli.evaluation.tables import Grid, interval
+from ictcli.evaluation.tables import TextTable, first_fitting, interval
 from ictcli.runs.list import Entry
 from ictcli.runs.read import count
 from ictcli.runs.show import flat
@@ -89,10 +89,8 @@ def listing(found: Sequence[Entry], folder: Path) -> None:
         narrate(f"No runs in {folder}; ictcli train quickstart makes one.")
         return
     rows = [_cells(one, folder) for one in found]
-    grids = [Grid(list(way), [[row[name] for name in way] for row in rows]) for way in WAYS]
-    width = stdout_width()
-    fits = [grid for grid in grids if width is None or grid.width <= width]
-    grid = fits[0] if fits else grids[-1]
+    ways = [TextTable(list(way), [[row[name] for name in way] for row in rows]) for way in WAYS]
+    grid = first_fitting(ways, stdout_width())
     styled = [[Text(cell, style=STYLES.get(cell, "")) for cell in row] for row in grid.rows]
     table(grid.columns, styled, least=grid.width)
     for one in found:
@@ -245,8 +243,8 @@ def _evaluations(found: Sequence[dict[str, Any]]) -> None:
     names = list(
         dict.fromkeys(name for one in found for name in one if name.startswith(("pass@", "maj@")))
     )
-    grids = [
-        Grid(
+    ways = [
+        TextTable(
             ["evaluation", "problems", *names],
             [
                 [
@@ -259,7 +257,6 @@ def _evaluations(found: Sequence[dict[str, Any]]) -> None:
         )
         for folded in (False, True)
     ]
-    width = stdout_width()
-    grid = grids[0] if width is None or grids[0].width <= width else grids[1]
+    grid = first_fitting(ways, stdout_width())
     print()
     table(grid.columns, grid.rows, least=grid.width)

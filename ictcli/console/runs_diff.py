@@ -9,7 +9,7 @@ from ictcli.console.live import printable
 from ictcli.console.plain import narrate
 from ictcli.console.runs import short, shown_value, size, tell
 from ictcli.console.table import stdout_width, table
-from ictcli.evaluation.tables import Grid, interval
+from ictcli.evaluation.tables import TextTable, first_fitting, interval
 
 
 def differences(found: dict[str, Any]) -> None:
@@ -31,15 +31,14 @@ def differences(found: dict[str, Any]) -> None:
     results = found["results"]
     keys = list(dict.fromkeys(key for one in results for key in one))
     if any(value is not None for one in results for value in one.values()):
-        grids = [
-            Grid(
+        ways = [
+            TextTable(
                 ["after training", *heads],
                 [[key, *_reached(key, results, folded=folded)] for key in keys],
             )
             for folded in (False, True)
         ]
-        width = stdout_width()
-        grid = grids[0] if width is None or grids[0].width <= width else grids[1]
+        grid = first_fitting(ways, stdout_width())
         print()
         table(grid.columns, grid.rows, least=grid.width)
     _differences_from_first(found["paired"], heads)

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from ictcli.engine import Engine
 from ictcli.evaluation import samples as files
 from ictcli.evaluation.majority import majority
@@ -55,11 +57,11 @@ def evaluate(
 ) -> Evaluation:
     """pass@k for each k in `ks` and maj@n over `problems`, n samples each.
 
-    `samples` takes them as JSONL, synced behind every `chunk` problems; with `resume` those that
-    it holds already are kept. `shown`: also what is private. `say` gets each new way in which
-    the verifier fails, `timed` the first problem and the seconds of each chunk; `earlier` are those
-    of chunks sampled before. Raises RunFailedError where a sample or its verdict is missing, and
-    UserError where `samples` was changed.
+    The samples are written to the file `samples` after every `chunk` problems; `resume` keeps those
+    that it holds. `shown` writes private questions too. `say` gets each new failure of the
+    verifier, `timed` the first problem and the seconds of each chunk; `earlier` has the seconds of
+    chunks sampled before. RunFailedError where a sample or its verdict is missing, UserError where
+    `samples` was changed.
     """
     started = time.perf_counter()
     ids = prompts.encode(engine, problems, domain, settings, sampling.max_tokens)
@@ -67,10 +69,9 @@ def evaluate(
     failures: set[str] = set()
     private = domain.private and not shown
     if samples is not None:
-        if resume:
-            taken = files.recover(samples, problems, n, chunk, private=private)
-        else:
-            files.start(samples)
+        if not resume:
+            samples.unlink(missing_ok=True)
+        taken = files.recover(samples, problems, n, chunk, private=private)
     done = len(taken) // n
     before = sum(earlier.get(first, 0.0) for first in range(0, done, chunk))
     if resume:
@@ -87,7 +88,7 @@ def evaluate(
             failures.add(reason)
             say(f"{name}: {reason}")
         lines = files.make_samples(name, part, n, rollouts, texts, verdicts, private=private)
-        taken.extend(files.sample_of(line) for line in lines)
+        taken.extend(map(Sample.model_validate, lines))
         timed(first, time.perf_counter() - at)  # first: a chunk that is kept has its seconds
         if samples is not None:
             files.append(samples, lines)
@@ -110,7 +111,8 @@ def score(
 ) -> Evaluation:
     """The figures of n samples of each of `problems`, in their order."""
     rows = files.by_problem(name, samples, n, problems)
-    correct, total, seed = files.counts(rows), n * problems, settings.seed
+    correct = np.array([sum(s.status == "correct" for s in row) for row in rows], dtype=np.int64)
+    total, seed = n * problems, settings.seed
     tokens = sum(sample.tokens for sample in samples)
     most = majority(rows, domain.verify, domain.limits)
     scores: dict[str, Interval | None] = {

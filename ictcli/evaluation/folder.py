@@ -1,9 +1,9 @@
-"""The folder of an evaluation: which one it is, and that no other process writes to it.
+"""The folder of an evaluation: chosen, checked, and locked against other processes.
 
 | path | is |
 |---|---|
-| settings.json | all that decides the samples; `--resume` needs the same |
-| BENCH.jsonl | one line a sample, n a problem, in the order of the problems |
+| settings.json | everything that decides the samples; `--resume` needs the same |
+| BENCH.jsonl | a line per sample, n per problem, in the order of the problems |
 | MODEL/BENCH.jsonl | the same, where there are several models |
 | timings.jsonl | seconds of each chunk of problems |
 | results.json, results.md | the figures; see `ictcli.evaluation.results` |
@@ -28,7 +28,8 @@ from ictcli.files import is_leftover, write_json
 
 SETTINGS = "settings.json"
 REPLACED = (SETTINGS, "results.json", "results.md")
-"""Files that are written beside and renamed: a kill may leave such a one under another name."""
+"""Files that are written under another name first, which a kill may leave behind."""
+OTHER_FOLDER = "--out OTHER takes another folder: a new one, an empty one, or an evaluation's"
 
 
 @contextlib.contextmanager
@@ -41,16 +42,16 @@ def opened(
     resume: bool,
     say: Callable[[str], None],
 ) -> Generator[tuple[Path, bool]]:
-    """The folder of an evaluation, locked, and whether one is resumed there: `out`, or base/name
-    with a number behind it where that is taken; with `resume` `out`, or the newest folder in `base`
-    with these settings. UserError where `out` holds anything else, which is left as it is."""
+    """The locked folder of an evaluation, and whether it resumes one: `out`, else base/name, or
+    base/name-2, -3, ... if taken. With `resume` and no `out`, the newest folder in `base` with the
+    same settings. UserError where the folder holds anything else; it is left as it is."""
     settings: dict[str, JsonValue] = provenance.model_dump(mode="json")
     if out is None and resume:
         out = _newest(base, name, settings, say)
-    with _faults(out or base):
+    with _writing(out or base):
         if out is not None:
-            check(out)  # before anything is written there
-        folder = _make(base, name) if out is None else out
+            _saved_settings(out)  # checked before anything is written there
+        folder = _new_folder(base, name) if out is None else out
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
         try:
@@ -61,23 +62,24 @@ def opened(
                 "wait for it, stop it with Ctrl-C, or choose another folder with --out",
             ) from None
     try:
-        with _faults(folder):
-            resumed = _take(folder, settings, resume=resume)
-            _sweep(folder)
+        with _writing(folder):
+            resumed = _match_settings(folder, settings, resume=resume)
+            for path in [path for path in folder.iterdir() if _is_leftover(path)]:
+                path.unlink(missing_ok=True)
         yield folder, resumed
     finally:
         lock.release()
 
 
 def check(out: Path) -> None:
-    """UserError where a folder is no place for an evaluation; nothing is written."""
-    with _faults(out):
-        _recorded(out)
+    """UserError where a folder cannot take an evaluation. Writes nothing."""
+    with _writing(out):
+        _saved_settings(out)
 
 
 @contextlib.contextmanager
-def _faults(folder: Path) -> Generator[None]:
-    """Say of a folder that cannot be made or written what to do about it."""
+def _writing(folder: Path) -> Generator[None]:
+    """Turns a failure to make or write the folder into an error with a hint."""
     try:
         yield
     except OSError as error:
@@ -88,16 +90,15 @@ def _faults(folder: Path) -> Generator[None]:
             ) from error
         denied = error.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
         raise (RunFailedError if denied else UserError)(
-            f"The folder {folder} cannot be written: {error.strerror or error}.",
-            "--out OTHER takes another folder: a new one, an empty one, or an evaluation's",
+            f"The folder {folder} cannot be written: {error.strerror or error}.", OTHER_FOLDER
         ) from error
 
 
-def _take(folder: Path, settings: dict[str, JsonValue], *, resume: bool) -> bool:
-    """Hold the folder's settings against these, or write them into an empty folder; gives whether
-    there were any."""
-    before = _recorded(folder)
-    if before is None:
+def _match_settings(folder: Path, settings: dict[str, JsonValue], *, resume: bool) -> bool:
+    """Whether the folder holds an evaluation with these settings; writes them if it is empty.
+    UserError where its settings differ, or `resume` is not set."""
+    saved = _saved_settings(folder)
+    if saved is None:
         write_json(folder / SETTINGS, settings)
         return False
     if not resume:
@@ -105,7 +106,7 @@ def _take(folder: Path, settings: dict[str, JsonValue], *, resume: bool) -> bool
             f"The folder {folder} holds an evaluation already.",
             "--resume goes on with it; --out OTHER takes another folder",
         )
-    if differs := difference_of(before, settings):
+    if differs := difference_of(saved, settings):
         raise UserError(
             f"The evaluation in {folder} has {differs}.",
             "the settings it was begun with continue it; --out OTHER begins another",
@@ -113,91 +114,73 @@ def _take(folder: Path, settings: dict[str, JsonValue], *, resume: bool) -> bool
     return True
 
 
-def _recorded(folder: Path) -> dict[str, JsonValue] | None:
+def _saved_settings(folder: Path) -> dict[str, JsonValue] | None:
     """The settings of the evaluation in a folder; None where it is missing or empty. UserError
     where it holds anything else."""
-    if not folder.exists():
-        return None
-    hint = "--out OTHER takes another folder: a new one, an empty one, or an evaluation's"
     if (folder / SETTINGS).exists():
-        settings = read(folder)
-        if settings is None:
+        if (settings := _read(folder / SETTINGS)) is None:
             raise UserError(
-                f"{folder / SETTINGS} cannot be read: it is no JSON of an evaluation.", hint
+                f"{folder / SETTINGS} cannot be read: it is no JSON of an evaluation.",
+                OTHER_FOLDER,
             )
         return settings
-    others = [path.name for path in folder.iterdir() if not _is_trace(path)]
-    if others:
+    paths = folder.iterdir() if folder.exists() else ()
+    if others := {path.name for path in paths if not _is_leftover(path)} - {".lock"}:
         raise UserError(
             f"The folder {folder} is not empty and no evaluation's: it holds {min(others)}, "
             f"and no {SETTINGS}.",
-            hint,
+            OTHER_FOLDER,
         )
     return None
 
 
-def _is_trace(path: Path) -> bool:
-    """Whether it is what an evaluation leaves that was killed before it wrote its settings."""
-    return path.name == ".lock" or _is_left(path)
-
-
-def _is_left(path: Path) -> bool:
-    """Whether it is what a killed write of one of our files left."""
-    ours = path.name.startswith(tuple(f".{name}." for name in REPLACED))
-    return ours and is_leftover(path) and path.is_file()
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what killed writes left in an evaluation's folder; what else lies there stays."""
-    for path in [path for path in folder.iterdir() if _is_left(path)]:
-        path.unlink(missing_ok=True)
-
-
-def _newest(
-    base: Path, name: str, settings: dict[str, JsonValue], say: Callable[[str], None]
-) -> Path | None:
-    """The newest folder with these settings. Where there is none, `say` so."""
-    files = [path for path in base.glob(f"*/{SETTINGS}") if path.is_file()]
-    files.sort(key=lambda file: _number(file.parent.name, name), reverse=True)
-    reason: str | None = None
-    for file in files:
-        differs = difference_of(read(file.parent) or {}, settings)
-        if differs is None:
-            return file.parent
-        if reason is None and file.parent.name.startswith(name):
-            reason = f"note: {file.parent} is not resumed: it has {differs}"
-    say(reason or f"note: nothing to resume in {base}; a new evaluation begins")
-    return None
-
-
-def _number(folder: str, name: str) -> int:
-    """The number that `_make` gave a folder: no clock says what is newer; 0 where it has another
-    name."""
-    match = re.fullmatch(re.escape(name) + r"(?:-(\d+))?", folder)
-    return int(match[1] or 1) if match else 0
-
-
-def read(folder: Path) -> dict[str, JsonValue] | None:
-    """The settings of an evaluation's folder; None where they are none."""
+def _read(path: Path) -> dict[str, JsonValue] | None:
+    """The content of a settings.json; None where it is not one."""
     try:
-        settings: JsonValue = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        settings: JsonValue = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError):
         return None
     return settings if isinstance(settings, dict) and "format" in settings else None
 
 
-def _make(base: Path, name: str) -> Path:
-    """base/name, or base/name-2, -3, ...: one that was not there."""
+def _is_leftover(path: Path) -> bool:
+    """Whether it is a temporary file that a killed write of one of our files left."""
+    ours = path.name.startswith(tuple(f".{name}." for name in REPLACED))
+    return ours and is_leftover(path) and path.is_file()
+
+
+def _newest(
+    base: Path, name: str, settings: dict[str, JsonValue], say: Callable[[str], None]
+) -> Path | None:
+    """The newest folder with these settings, by the number behind its name: clocks may be wrong. If
+    there is none, `say` why."""
+
+    def number(file: Path) -> int:
+        match = re.fullmatch(re.escape(name) + r"(?:-(\d+))?", file.parent.name)
+        return int(match[1] or 1) if match else 0
+
+    files = [path for path in base.glob(f"*/{SETTINGS}") if path.is_file()]
+    reason = ""
+    for file in sorted(files, key=number, reverse=True):
+        differs = difference_of(_read(file) or {}, settings)
+        if differs is None:
+            return file.parent
+        if not reason and file.parent.name.startswith(name):
+            reason = f"{file.parent} is not resumed: it has {differs}"
+    say(f"note: {reason or f'nothing to resume in {base}; a new evaluation begins'}")
+    return None
+
+
+def _new_folder(base: Path, name: str) -> Path:
+    """Makes base/name, or base/name-2, -3, ...: the first that is not there."""
     base.mkdir(parents=True, exist_ok=True)
-    number = 1
+    path, number = base / name, 1
     while True:
-        path = base / (name if number == 1 else f"{name}-{number}")
-        try:
+        with contextlib.suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            number += 1
-            continue
-        return path
+            return path
+        number += 1
+        path = base / f"{name}-{number}"
 
 
 class Timings:
@@ -208,7 +191,7 @@ class Timings:
         self._key = {"model": model, "benchmark": benchmark}
 
     def add(self, first: int, seconds: float) -> None:
-        """Note a chunk by its first problem. After a line torn by a kill a new line is begun."""
+        """Append a chunk, by its first problem; on a new line if a kill tore the last one."""
         line = {**self._key, "first": first, "seconds": round(seconds, 3)}
         with self._path.open("ab+") as file:
             file.seek(-min(1, file.tell()), os.SEEK_END)
@@ -216,7 +199,7 @@ class Timings:
             file.write(b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
     def read(self) -> dict[int, float]:
-        """Seconds by first problem; torn lines are left out."""
+        """Seconds by first problem. Torn lines are skipped."""
         seconds: dict[int, float] = {}
         for raw in self._path.read_bytes().split(b"\n") if self._path.exists() else ():
             with contextlib.suppress(ValueError, KeyError, TypeError):

@@ -26,7 +26,7 @@ class Interval:
 
 
 def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
-    """Unbiased estimate of pass@k a problem: 1 - C(n - c, k) / C(n, k), c of n samples correct.
+    """Unbiased estimate of pass@k per problem: 1 - C(n - c, k) / C(n, k), c of n samples correct.
 
     Chen et al. 2021 (arXiv 2107.03374, Eq. 1), as the product of 1 - k / i over i = n-c+1..n,
     which needs no large binomials. Raises ValueError unless 1 <= k <= n and 0 <= c <= n.
@@ -40,34 +40,34 @@ def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
 
 
 def bootstrap_mean(values: FloatArray, seed: int = 0) -> Interval:
-    """The mean of (N,) values, one a problem, with the 95 % percentile interval over problems."""
+    """The mean of (N,) values, one per problem, with its 95 % percentile bootstrap interval."""
     from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
     mean = float(np.mean(values))
     if len(values) < 2 or np.ptp(values) == 0:
         return Interval(mean, mean, mean)
-    found = cast(Any, stats).bootstrap(
+    result = cast(Any, stats).bootstrap(
         (values,),
         np.mean,
         n_resamples=RESAMPLES,
         method="percentile",
         rng=generator(seed, "bootstrap"),
     )
-    bounds = found.confidence_interval
+    bounds = result.confidence_interval
     return Interval(mean, float(bounds.low), float(bounds.high))
 
 
 @dataclass(frozen=True)
 class Difference(Interval):
-    """A paired difference. `differs`: its interval excludes 0, and there is more than one problem
-    to make an interval of."""
+    """A paired difference with its 95 % interval."""
 
     differs: bool
+    """Whether the interval excludes 0; False for a single problem, which has no interval."""
 
 
 def paired(values: FloatArray, first: FloatArray, seed: int = 0) -> Difference:
-    """The mean of `values` - `first`, (N,) each, of the same problems, with its 95 % percentile
-    interval by bootstrap over problems: problems are drawn, and with each both of its values."""
-    found = bootstrap_mean(np.asarray(values) - np.asarray(first), seed)
-    differs = len(values) > 1 and not found.low <= 0 <= found.high
-    return Difference(found.value, found.low, found.high, differs)
+    """The mean of `values` - `first`, (N,) each over the same problems, with its 95 % percentile
+    interval by bootstrap over problems."""
+    mean = bootstrap_mean(np.asarray(values) - np.asarray(first), seed)
+    differs = len(values) > 1 and not mean.low <= 0 <= mean.high
+    return Difference(mean.value, mean.low, mean.high, differs)

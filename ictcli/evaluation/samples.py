@@ -1,31 +1,32 @@
-"""The samples of an evaluation, on disk as they come: one JSON object a line."""
+"""The samples of an evaluation on disk: one JSON object a line, appended chunk by chunk."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.rewards import Verdict
-from ictcli.rewards.verifiers import STATUSES
+from ictcli.rewards.verifiers import Status
 from ictcli.types import Problem, Rollouts
 
 PARSED = ("correct", "wrong")
 BEGINNING = b'{"id": "'
-"""Of each line: a last one without an end that begins in another way is no torn line of ours."""
+"""Starts every line. A last line without a newline that starts otherwise was not cut by a kill."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """What is counted of one response."""
+class Sample(BaseModel):
+    """What is counted of one response, and all that is written of one to private data."""
 
-    status: str
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    id: str
+    status: Status
     extracted: str
     tokens: int
     finished: bool
@@ -42,47 +43,38 @@ def make_samples(
     *,
     private: bool,
 ) -> list[dict[str, Any]]:
-    """The lines of `problems`, n each in their order. `private` leaves out all that quotes a
-    question. RunFailedError unless every problem has n responses, each with a verdict."""
-    for found, what in ((len(rollouts), "responses"), (len(verdicts), "verdicts")):
-        if found != n * len(problems):
+    """The lines of `problems`, n for each in order; `private` leaves out what quotes a question.
+    RunFailedError unless every problem has n responses, each with a verdict."""
+    expected = n * len(problems)
+    for count, what in ((len(rollouts), "responses"), (len(verdicts), "verdicts")):
+        if count != expected:
             raise RunFailedError(
-                f"The evaluation {name} has {found} {what} where {n * len(problems)} were asked "
+                f"The evaluation {name} has {count} {what} where {expected} were asked "
                 f"for ({len(problems)} problems, {n} each); a missing one is not a wrong one.",
                 "the verifier or the engine loses some",
             )
     lines: list[dict[str, Any]] = []
     for row, verdict in enumerate(verdicts):
         problem, extracted = problems[row // n], verdict.extracted
-        lengths = {"tokens": int(rollouts.lengths[row]), "finished": bool(rollouts.finished[row])}
-        if private:
-            known = verdict.status in PARSED and len(extracted) == 1
-            extracted = extracted if known else ""
-            lines.append(
-                {"id": problem.id, "status": verdict.status, "extracted": extracted, **lengths}
-            )
-            continue
-        lines.append(
-            {
-                "id": problem.id,
-                "prompt": problem.prompt,
-                "gold": problem.gold,
-                "response": texts[row],
-                "status": verdict.status,
-                "extracted": extracted,
-                "reason": verdict.reason,
-                **lengths,
-            }
-        )
+        if private and not (verdict.status in PARSED and len(extracted) == 1):
+            extracted = ""
+        line = {
+            "id": problem.id,
+            "prompt": problem.prompt,
+            "gold": problem.gold,
+            "response": texts[row],
+            "status": verdict.status,
+            "extracted": extracted,
+            "reason": verdict.reason,
+            "tokens": int(rollouts.lengths[row]),
+            "finished": bool(rollouts.finished[row]),
+        }
+        lines.append({key: line[key] for key in Sample.model_fields} if private else line)
     return lines
 
 
-def sample_of(line: dict[str, Any]) -> Sample:
-    return Sample(line["status"], line["extracted"], line["tokens"], line["finished"])
-
-
 def append(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Put lines behind a file's and ask the disk to hold them now."""
+    """Append lines to a file and sync it to disk."""
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     with path.open("ab") as file:
         file.write(text.encode())
@@ -90,22 +82,18 @@ def append(path: Path, lines: Sequence[dict[str, Any]]) -> None:
         os.fsync(file.fileno())
 
 
-def start(path: Path) -> None:
-    """An empty file, its folder made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"")
-
-
 def recover(
     path: Path, problems: Sequence[Problem], n: int, chunk: int, *, private: bool
 ) -> list[Sample]:
-    """The samples of the whole chunks of `chunk` problems that a killed evaluation left, in their
-    order; the file is cut behind them. A torn last line is no line. UserError where lines are
-    changed or were taken out, or are another benchmark's; the file stays as it is."""
-    if not path.exists():
-        start(path)
-        return []
-    found: list[Sample] = []
+    """The samples in a file, in order, as far as they fill whole chunks of `chunk` problems; what
+    follows is cut off. A missing file is made.
+
+    A last line that a kill cut short is ignored. UserError where a line was changed or removed, or
+    belongs to another benchmark; the file is then left as it is.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    samples: list[Sample] = []
     ends = [0]
     with path.open("rb") as file:
         for number, raw in enumerate(file):
@@ -113,38 +101,31 @@ def recover(
             if torn and BEGINNING.startswith(raw.rstrip(b"\0")[: len(BEGINNING)]):
                 break
             ends.append(ends[-1] + len(raw))
-            line = None if torn or number >= n * len(problems) else _line(raw)
-            if line is None or not _is_of(line, problems[number // n], private=private):
+            extra = torn or number >= n * len(problems)
+            sample = None if extra else _parse(raw, problems[number // n], private=private)
+            if sample is None:
                 raise UserError(
                     f"{path}, line {number + 1} is not as this evaluation wrote it.",
                     "put the file back, or evaluate in another folder: --out OTHER",
                 )
-            found.append(sample_of(line))
-    done = len(found) // n
+            samples.append(sample)
+    done = len(samples) // n
     done = done if done == len(problems) else done // chunk * chunk
     if path.stat().st_size > ends[done * n]:
         os.truncate(path, ends[done * n])
-    return found[: done * n]
+    return samples[: done * n]
 
 
-def _is_of(line: dict[str, Any], problem: Problem, *, private: bool) -> bool:
-    """Whether a line is a sample of that problem."""
-    keys = ("id",) if private else ("id", "prompt", "gold")
-    return all(line.get(key) == getattr(problem, key) for key in keys)
-
-
-def _line(raw: bytes) -> dict[str, Any] | None:
-    """A line, or None where it is none of ours."""
+def _parse(raw: bytes, problem: Problem, *, private: bool) -> Sample | None:
+    """The sample in a line; None where it is not one of `problem`."""
     try:
         line = json.loads(raw)
-    except ValueError:
+        for key in ("id",) if private else ("id", "prompt", "gold"):
+            if line[key] != getattr(problem, key):
+                return None
+        return Sample.model_validate(line)
+    except (ValueError, KeyError, TypeError):
         return None
-    kinds = {"id": str, "status": str, "extracted": str, "tokens": int, "finished": bool}
-    if not isinstance(line, dict):
-        return None
-    line = cast(dict[str, Any], line)
-    whole = all(isinstance(line.get(key), kind) for key, kind in kinds.items())
-    return line if whole and line["status"] in STATUSES else None
 
 
 def by_problem(name: str, samples: Sequence[Sample], n: int, problems: int) -> list[list[Sample]]:
@@ -156,8 +137,3 @@ def by_problem(name: str, samples: Sequence[Sample], n: int, problems: int) -> l
             "ictcli eval ... --resume takes those that are missing",
         )
     return [list(samples[first : first + n]) for first in range(0, n * problems, n)]
-
-
-def counts(rows: Sequence[Sequence[Sample]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """(problems,) correct samples."""
-    return np.array([sum(s.status == "correct" for s in row) for row in rows], dtype=np.int64)

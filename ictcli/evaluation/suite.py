@@ -24,11 +24,11 @@ from ictcli.tasks.split import key_of
 
 Progress = Callable[[int, int], None]
 Bar = Callable[[str, int], Progress]
-"""What shows the progress of an evaluation of that name and so many problems."""
+"""(name, problems) of an evaluation to what shows its progress."""
 
 
 class Engines:
-    """The engines of the models, one at a time: two may not fit on the device."""
+    """The models' engines, one loaded at a time: two may not fit on the device."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._loaded: tuple[str, Engine] | None = None
@@ -37,7 +37,7 @@ class Engines:
     def of(self, model: ModelSpec) -> Engine:
         if self._loaded is None or self._loaded[0] != model.name:
             self._loaded = None
-            gc.collect()  # what the last one held in cycles
+            gc.collect()  # frees what the last engine held in cycles
             engine = model.load()
             engine.budget.say = self._say
             self._loaded = model.name, engine
@@ -54,10 +54,10 @@ def evaluate_suite(
     say: Callable[[str], None] = lambda text: None,
     progress: Bar = lambda name, problems: lambda done, total: None,
 ) -> tuple[list[Result], Path]:
-    """Evaluate and write; gives the entries of results.json and the folder.
+    """Evaluate every model on every benchmark; returns the entries of results.json and the folder.
 
     Every model is loaded and every prompt encoded before the first sample is taken. Raises
-    UserError for what cannot be evaluated, InterruptedRunError at Ctrl-C: samples are kept.
+    UserError for what cannot be evaluated, and InterruptedRunError at Ctrl-C; samples are kept.
     """
     for note in notes(models, benchmarks, settings):
         say(f"note: {note}")
@@ -83,7 +83,12 @@ def evaluate_suite(
             for model in models:
                 for spec in benchmarks:
                     engine = engines.of(model)
-                    where = folder if alone else folder / model.name
+                    file = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
+                    if not resumed and file.exists():
+                        raise UserError(
+                            f"{file} was put there by another program.",
+                            "--out OTHER takes another folder",
+                        )
                     label = spec.name if alone else f"{model.name}, {spec.name}"
                     timings = folders.Timings(folder, model.name, spec.name)
                     evaluation = evaluate(
@@ -96,11 +101,11 @@ def evaluate_suite(
                         n=settings.n,
                         ks=settings.k,
                         seed=settings.seed,
-                        samples=_samples(where / f"{spec.stem}.jsonl", resumed=resumed),
+                        samples=file,
                         progress=progress(label, len(spec.problems)),
                         say=say,
                         chunk=chunk_of(settings.n),
-                        resume=True,  # see `_samples`: those there are, are ours
+                        resume=True,  # a file that is there is ours
                         shown=settings.show_private,
                         timed=timings.add,
                         earlier=timings.read(),
@@ -116,7 +121,7 @@ def evaluate_suite(
 def notes(
     models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec], settings: EvaluationSettings
 ) -> Iterator[str]:
-    """What makes the figures mean less than they seem to, a sentence each."""
+    """Sentences on what limits the meaning of the figures."""
     yield from dict.fromkeys(note for spec in benchmarks for note in spec.benchmark.notes)
     if warning := unlike(models):
         yield warning
@@ -143,19 +148,11 @@ def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec])
                 )
 
 
-def _samples(path: Path, *, resumed: bool) -> Path:
-    """A file of samples. UserError where it is there and is not this evaluation's."""
-    if not resumed and path.exists():
-        raise UserError(
-            f"{path} was put there by another program.", "--out OTHER takes another folder"
-        )
-    return path
-
-
 def _checked(
     engine: Engine, model: ModelSpec, benchmarks: Sequence[BenchmarkSpec]
 ) -> provenance.ModelProvenance:
-    """What a loaded model is; UserError where a prompt does not fit, or shows its own answer."""
+    """The provenance of a loaded model. UserError where a prompt is too long or shows its own
+    answer."""
     shown = {key_of(example.prompt) for example in model.prompt.examples}
     for spec in benchmarks:
         if answered := [p for p in spec.problems if key_of(p.prompt) in shown]:
@@ -170,32 +167,27 @@ def _checked(
 
 @contextlib.contextmanager
 def _kept(folder: Path) -> Generator[None]:
-    """Say how to go on from the samples there are, where something stops their taking."""
+    """Adds to an error that stops sampling how to resume from the samples so far."""
     again = f"the same command with --resume --out {folder}"
+    so_far = f"the samples so far are in {folder}."
     try:
         yield
     except KeyboardInterrupt:
-        raise InterruptedRunError(
-            f"Interrupted: the samples so far are in {folder}.", f"{again} goes on from there"
-        ) from None
+        raise InterruptedRunError(f"Interrupted: {so_far}", f"{again} goes on from there") from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             where = f" ({error.filename})" if error.filename else ""
-            raise RunFailedError(
-                f"{error.strerror or error}{where}; the samples so far are in {folder}.",
-                f"mend that, then {again}",
-            ) from error
-        raise RunFailedError(
-            f"No space is left on the disk; the samples so far are in {folder}.",
-            f"free some, then {again}",
-        ) from error
+            message, remedy = f"{error.strerror or error}{where}", "mend that"
+        else:
+            message, remedy = "No space is left on the disk", "free some"
+        raise RunFailedError(f"{message}; {so_far}", f"{remedy}, then {again}") from error
     except (MemoryError, RuntimeError) as error:
         words = ("memory", "allocate", "resource limit")  # torch's and MLX's
         if isinstance(error, RuntimeError) and not any(w in str(error).lower() for w in words):
             raise
         raise RunFailedError(
-            f"The memory of the device is full; the samples so far are in {folder}.",
+            f"The memory of the device is full; {so_far}",
             "engine.rows=64, or fewer, in another folder takes less of it",
         ) from error

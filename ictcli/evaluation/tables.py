@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ictcli.evaluation.passk import Interval
@@ -10,11 +10,26 @@ from ictcli.evaluation.results import FEW, Result, metrics_of
 
 GAP = 2
 Results = Sequence[Result]
+Columns = Mapping[str, Callable[[Result], str]]
+"""Titles, and what each column shows of a result."""
+
+LABELS: Columns = {
+    "model": lambda result: result.name,
+    "benchmark": lambda result: result.benchmark,
+}
+COSTS: Columns = {
+    "truncated": lambda result: f"{result.truncated:.1%}",
+    "unparsed": lambda result: f"{result.unparsed:.1%}",
+    "timed out": lambda result: f"{result.timed_out:.1%}",
+    "tokens": lambda result: f"{result.tokens:,}",
+    "seconds": lambda result: f"{result.seconds:.1f}",
+}
+SPEED: Columns = {"tokens/s": lambda result: f"{result.tokens_per_second or 0:,.0f}"}
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Columns, and rows of cells; a cell may have two lines."""
+class TextTable:
+    """Titles of columns, and rows of cells; a cell may have two lines."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -28,24 +43,9 @@ class Grid:
         ) - (GAP if self.columns else 0)
 
 
-@dataclass(frozen=True)
-class Column:
-    head: str
-    cell: Callable[[Result], str]
-
-
-LABELS = (
-    Column("model", lambda result: result.name),
-    Column("benchmark", lambda result: result.benchmark),
-)
-COSTS = (
-    Column("truncated", lambda result: f"{result.truncated:.1%}"),
-    Column("unparsed", lambda result: f"{result.unparsed:.1%}"),
-    Column("timed out", lambda result: f"{result.timed_out:.1%}"),
-    Column("tokens", lambda result: f"{result.tokens:,}"),
-    Column("seconds", lambda result: f"{result.seconds:.1f}"),
-)
-SPEED = Column("tokens/s", lambda result: f"{result.tokens_per_second or 0:,.0f}")
+def first_fitting(tables: Sequence[TextTable], width: int | None) -> TextTable:
+    """The first table of at most `width` characters, else the last. None: any width fits."""
+    return next((t for t in tables if width is None or t.width <= width), tables[-1])
 
 
 def interval(
@@ -59,68 +59,58 @@ def interval(
     return f"{value}\n{low}-{high}" if folded else f"{value} [{low}, {high}]"
 
 
-def scores(results: Results, *, folded: bool = False) -> tuple[Column, ...]:
-    """A column a metric."""
-    return tuple(
-        Column(name, lambda result, name=name: interval(result.scores[name], folded=folded))
+def scores(results: Results, *, folded: bool = False) -> Columns:
+    """A column per metric."""
+    return {
+        name: lambda result, name=name: interval(result.scores[name], folded=folded)
         for name in metrics_of(results)
-    )
+    }
 
 
-def grid(results: Results, columns: Sequence[Column]) -> Grid:
-    """A row a model and benchmark."""
-    rows = [[column.cell(result) for column in columns] for result in results]
-    return Grid([column.head for column in columns], rows)
+def across(results: Results, *columns: Columns) -> TextTable:
+    """A row per model and benchmark."""
+    cells = {name: cell for part in (LABELS, *columns) for name, cell in part.items()}
+    return TextTable(list(cells), [[cell(result) for cell in cells.values()] for result in results])
 
 
-def listed(results: Results, columns: Sequence[Column], value: str = "value") -> Grid:
-    """A row a model, benchmark and column."""
+def down(results: Results, columns: Columns, value: str = "value") -> TextTable:
+    """A row per model, benchmark and column."""
     rows: list[list[str]] = []
     for result in results:
-        labels = [label.cell(result) for label in LABELS]
-        for column in columns:
-            rows.append([*labels, column.head, column.cell(result)])
+        labels = [label(result) for label in LABELS.values()]
+        for name, cell in columns.items():
+            rows.append([*labels, name, cell(result)])
             labels = [""] * len(LABELS)
-    return Grid([*(label.head for label in LABELS), "metric", value], rows)
+    return TextTable([*LABELS, "metric", value], rows)
 
 
-def whole(results: Results) -> Grid:
-    return grid(results, (*LABELS, *scores(results), *COSTS))
+def whole(results: Results) -> TextTable:
+    return across(results, scores(results), COSTS)
 
 
-def fitting(results: Results, width: int | None) -> list[Grid]:
-    """One table where it fits into `width` characters (None: any does), else scores and costs."""
+def fitting(results: Results, width: int | None) -> list[TextTable]:
+    """One table if it fits into `width` characters (None: any does), else scores and costs."""
     if width is None or whole(results).width <= width:
         return [whole(results)]
-    narrower = (
-        [
-            grid(results, (*LABELS, *scores(results))),
-            grid(results, (*LABELS, *scores(results, folded=True))),
-            listed(results, scores(results)),
-        ],
-        [
-            grid(results, (*LABELS, *COSTS, SPEED)),
-            grid(results, (*LABELS, *COSTS)),
-            listed(results, COSTS),
-        ],
-    )
-    return [next((one for one in ways if one.width <= width), ways[-1]) for ways in narrower]
+    plain, folded = scores(results), scores(results, folded=True)
+    score_tables = [across(results, plain), across(results, folded), down(results, plain)]
+    cost_tables = [across(results, COSTS, SPEED), across(results, COSTS), down(results, COSTS)]
+    return [first_fitting(score_tables, width), first_fitting(cost_tables, width)]
 
 
-def differences(results: Results) -> Grid | None:
-    """A row a model, benchmark and metric: how far it lies from the first model's, `*` where the
-    interval excludes 0. None where there is one model."""
+def differences(results: Results) -> TextTable | None:
+    """A row per model, benchmark and metric: the difference from the first model, with `*` where
+    its interval excludes 0. None if there is one model."""
+
+    def cell(result: Result, metric: str) -> str:
+        score = result.difference and result.difference.scores[metric]
+        return interval(score or None, sign="+") + (" *" if score and score.differs else "")
+
     others = [result for result in results if result.difference]
-    columns = [
-        Column(name, lambda result, name=name: _difference(result, name))
-        for name in metrics_of(results)
-    ]
-    return listed(others, columns, f"minus {results[0].name}") if others else None
-
-
-def _difference(result: Result, metric: str) -> str:
-    score = result.difference and result.difference.scores[metric]
-    return interval(score or None, sign="+") + (" *" if score and score.differs else "")
+    columns: Columns = {
+        name: lambda result, name=name: cell(result, name) for name in metrics_of(results)
+    }
+    return down(others, columns, f"minus {results[0].name}") if others else None
 
 
 def caption(results: Results) -> str:
@@ -174,8 +164,8 @@ def markdown(results: Results) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(grid: Grid) -> str:
-    rows = [grid.columns, ["---"] * len(grid.columns), *grid.rows]
+def _table(table: TextTable) -> str:
+    rows = [table.columns, ["---"] * len(table.columns), *table.rows]
     return "\n".join("| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows)
 
 

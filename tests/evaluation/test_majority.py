@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.samples import Sample
 from ictcli.rewards import Verdict, find_verifier
+from ictcli.rewards.verifiers import Status
 
 SPELLINGS = {
     "2": ["2", "2.0", r"\frac{4}{2}", "x = 2"],
@@ -21,8 +22,8 @@ SPELLINGS = {
 MEANING = {text: value for value, texts in SPELLINGS.items() for text in texts}
 
 
-def sample(status: str, extracted: str = "") -> Sample:
-    return Sample(status, extracted, 1, True)
+def sample(status: Status, extracted: str = "") -> Sample:
+    return Sample(id="p", status=status, extracted=extracted, tokens=1, finished=True)
 
 
 def by_hand(row: list[Sample], meaning: dict[str, str]) -> float:

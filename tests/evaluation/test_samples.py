@@ -45,7 +45,7 @@ def test_wherever_a_file_is_cut_the_whole_chunks_are_kept_and_nothing_else(tmp_p
         problems = sum(end <= cut for end in ends[1:]) // N
         kept = 5 if problems == 5 else problems // CHUNK * CHUNK
         found = files.recover(path, PROBLEMS, N, CHUNK, private=False)
-        assert found == [files.sample_of(line) for line in written[: kept * N]]
+        assert found == [files.Sample.model_validate(line) for line in written[: kept * N]]
         assert path.read_bytes() == content[: ends[kept * N]]
 
 
@@ -95,7 +95,7 @@ def test_a_last_line_that_is_not_ours_is_not_cut(tmp_path: Path, end: str) -> No
 
 
 def test_a_missing_sample_is_no_wrong_one() -> None:
-    found = [files.sample_of(line) for line in lines(PROBLEMS, Verdict("correct", "B"))]
+    found = [files.Sample.model_validate(line) for line in lines(PROBLEMS, Verdict("correct", "B"))]
     assert len(files.by_problem("b", found, N, 5)) == 5
     with pytest.raises(RunFailedError, match="9 samples, not 2 of each of 5 problems"):
         files.by_problem("b", found[:-1], N, 5)
