@@ -1,4 +1,4 @@
-"""Pre-train the base model of the task `chain` and save it in Hugging Face layout.
+"""Pre-train the base model of the task `chain`, measure it and save it in Hugging Face layout.
 
     python bench/chain_model.py --out DIR
 
@@ -19,21 +19,33 @@ import platform
 import random
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tokenizers
 import torch
 import transformers
-from chain_measure import Measurement, heldout_expressions, measure
 from torch import Tensor
 from torch.nn import functional
-from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+from transformers import GenerationConfig, PreTrainedTokenizerBase, Qwen2Config, Qwen2ForCausalLM
 
-from ictcli.tasks import chain
-from ictcli.tasks.chain.problem import CHAIN, CHAIN_LONG, is_heldout, make_expression, solution
+from ictcli.engine.models import BUILTIN
+from ictcli.evaluation.passk import pass_at_k
+from ictcli.rewards.builtin import chain
+from ictcli.tasks.chain.problem import (
+    CHAIN,
+    CHAIN_LONG,
+    forks,
+    is_heldout,
+    is_sound,
+    make_expression,
+    solution,
+    value,
+)
 from ictcli.tasks.chain.tokenizer import EOS_ID, PAD_ID, VOCABULARY, make_tokenizer
 
 HELDOUT_PROBLEMS = 512
@@ -41,8 +53,6 @@ HELDOUT_SEED = 1
 SAMPLES = 8
 ROPE_THETA = 1000.0
 """Small since responses are short: fewer of the rotary frequencies are too slow to be of use."""
-
-MODEL_FOLDER = Path(chain.__file__).parent / "model"
 
 _IDS = bytes.maketrans("".join(VOCABULARY[2:]).encode(), bytes(range(2, len(VOCABULARY))))
 
@@ -119,6 +129,96 @@ def learning_rate(recipe: Recipe, step: int) -> float:
     """Linear warm-up, then cosine decay to zero at the last step."""
     warm = min(1.0, (step + 1) / recipe.warmup)
     return recipe.learning_rate * warm * 0.5 * (1.0 + math.cos(math.pi * step / recipe.steps))
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What sampling at temperature 1 showed; every share is of all sampled responses."""
+
+    problems: int
+    samples: int
+    pass_at_1: float
+    pass_at_4: float
+    slips: float
+    """Share of responses with an error of arithmetic or copying, or no proper end."""
+    response_tokens: float
+    """Mean length of a response, `#` included."""
+    fork_share: float
+    """Share of all response tokens that are forks."""
+
+
+def heldout_expressions(count: int, operands: tuple[int, int], seed: int) -> list[str]:
+    """The first `count` held-out expressions that a generator with this seed draws."""
+    rng = random.Random(seed)
+    found: list[str] = []
+    while len(found) < count:
+        expression = make_expression(rng, operands)
+        if is_heldout(expression):
+            found.append(expression)
+    return found
+
+
+@torch.no_grad()
+def sample_responses(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    expressions: list[str],
+    samples: int,
+    seed: int,
+) -> list[list[str]]:
+    """Sample responses at temperature 1, `samples` to each expression.
+
+    Problems of one length share a batch, so that there is no padding. A response is cut a
+    few tokens after the length that a sound one has.
+    """
+    torch.manual_seed(seed)
+    rows_of_length: defaultdict[int, list[int]] = defaultdict(list)
+    for row, expression in enumerate(expressions):
+        rows_of_length[len(expression)].append(row)
+    responses: list[list[str]] = [[] for _ in expressions]
+    for length, rows in sorted(rows_of_length.items()):
+        prompts = tokenizer([expressions[row] + "=" for row in rows], return_tensors="pt")
+        operands = (length + 1) // 2
+        output = model.generate(
+            input_ids=prompts["input_ids"],
+            attention_mask=prompts["attention_mask"],
+            do_sample=True,
+            temperature=1.0,
+            top_k=0,
+            top_p=1.0,
+            num_return_sequences=samples,
+            max_new_tokens=operands * (operands - 1) + 4,
+        )
+        texts = tokenizer.batch_decode(output[:, length + 1 :], skip_special_tokens=True)
+        for i, row in enumerate(rows):
+            responses[row] = texts[i * samples : (i + 1) * samples]
+    return responses
+
+
+def measure(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    expressions: list[str],
+    samples: int,
+    seed: int,
+) -> Measurement:
+    """Sample and verify; `samples` must be 4 or more."""
+    responses = sample_responses(model, tokenizer, expressions, samples, seed)
+    rows = list(zip(expressions, responses, strict=True))
+    correct = np.array(
+        [sum(chain(r, str(value(e))).status == "correct" for r in rs) for e, rs in rows]
+    )
+    pairs = [(e + "=", r) for e, rs in rows for r in rs]
+    tokens = sum(len(r) for _, r in pairs)
+    return Measurement(
+        problems=len(expressions),
+        samples=samples,
+        pass_at_1=float(pass_at_k(samples, correct, 1).mean()),
+        pass_at_4=float(pass_at_k(samples, correct, 4).mean()),
+        slips=sum(not is_sound(p, r) for p, r in pairs) / len(pairs),
+        response_tokens=tokens / len(pairs),
+        fork_share=sum(len(forks(p, r)) for p, r in pairs) / tokens,
+    )
 
 
 def pretrain(recipe: Recipe, every: int = 1000) -> Qwen2ForCausalLM:
@@ -210,37 +310,23 @@ def build(recipe: Recipe, out: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read the command line, build and print what was built."""
-    default = Recipe()
     parser = argparse.ArgumentParser(
         prog="python bench/chain_model.py",
         description="Pre-train the base model of the task chain.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, default=MODEL_FOLDER, help="folder to replace")
-    parser.add_argument("--steps", type=int, default=default.steps, help="optimizer steps")
-    parser.add_argument("--seed", type=int, default=default.seed, help="of weights and data")
-    parser.add_argument(
-        "--right", type=float, default=default.right, help="probability of the right operator"
-    )
-    parser.add_argument(
-        "--operands", type=int, nargs=2, default=default.operands, help="sizes from and to"
-    )
-    parser.add_argument("--rows", type=int, default=default.rows, help="problems in a batch")
-    parser.add_argument(
-        "--learning-rate", type=float, default=default.learning_rate, help="peak learning rate"
-    )
-    arguments = parser.parse_args()
+    parser.add_argument("--out", type=Path, default=BUILTIN["chain"], help="folder to replace")
+    parser.add_argument("--steps", type=int, help="optimizer steps")
+    parser.add_argument("--seed", type=int, help="of weights and data")
+    parser.add_argument("--right", type=float, help="probability of the right operator")
+    parser.add_argument("--operands", type=int, nargs=2, help="sizes from and to")
+    parser.add_argument("--rows", type=int, help="problems in a batch")
+    parser.add_argument("--learning-rate", type=float, help="peak learning rate")
+    parser.set_defaults(**asdict(Recipe()))
+    arguments = vars(parser.parse_args())
     torch.set_num_threads(1)
-    recipe = Recipe(
-        steps=arguments.steps,
-        seed=arguments.seed,
-        right=arguments.right,
-        operands=(arguments.operands[0], arguments.operands[1]),
-        rows=arguments.rows,
-        learning_rate=arguments.learning_rate,
-    )
-    print(json.dumps(build(recipe, arguments.out), indent=2))
+    out = arguments.pop("out")
+    print(json.dumps(build(Recipe(**arguments), out), indent=2))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,11 @@ class Runs:
                 stderr=log,
             )
 
+    def end(self, process: subprocess.Popen[bytes], name: str = "killed") -> None:
+        """Wait for a process that should succeed; exits with its log's end where it does not."""
+        if process.wait():
+            sys.exit((self.base / f"{name}.log").read_text()[-2000:])
+
     def steps(self) -> int:
         file = self.folder / "metrics.jsonl"
         return file.read_bytes().count(b"\n") if file.exists() else 0
@@ -61,63 +66,56 @@ class Runs:
         return max((int(name.removeprefix("step-")) for name in names), default=0)
 
 
-def wait(process: subprocess.Popen[bytes], true: Callable[[], bool]) -> bool:
-    """Until it is true; False where the process ended before."""
+def wait(process: subprocess.Popen[bytes], true: Callable[[], bool], longer: float = 0.0) -> bool:
+    """Until it is true, and `longer` seconds more; False where the process ended before."""
     while not true():
         if process.poll() is not None:
             return False
         time.sleep(0.0002)
+    time.sleep(longer)
     return True
 
 
-def sampled(folder: Path) -> tuple[tuple[str, int], ...]:
-    files = sorted((folder / "eval").glob("*.jsonl")) if folder.exists() else []
-    return tuple((path.name, path.stat().st_size) for path in files)
+Moment = Callable[[subprocess.Popen[bytes], float], bool]
+"""Waits for a moment of a process, whose start-up takes so many seconds."""
 
 
-def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Callable[..., bool]]]:
+def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Moment]]:
     """Of each kind of moment the share of the kills, and what waits until it is there; False where
     the process ended before."""
-    saving, restoring, made = (
-        "checkpoints/.step-*.tmp",
-        ".metrics*.tmp",
-        (".model.*.tmp", ".adapter.*.tmp"),
-    )
 
-    def started(process: subprocess.Popen[bytes], startup: float) -> bool:
+    def starting(process: subprocess.Popen[bytes], startup: float) -> bool:
         limit = time.monotonic() + chance.uniform(0, startup)
         return wait(process, lambda: time.monotonic() > limit)
 
-    def stepped(process: subprocess.Popen[bytes], startup: float) -> bool:
-        target = runs.steps() + chance.randrange(1, 4)
-        reached = runs.saved()
+    def stepping(process: subprocess.Popen[bytes], startup: float) -> bool:
+        target, reached = runs.steps() + chance.randrange(1, 4), runs.saved()
         if not wait(process, lambda: runs.steps() <= reached or runs.steps() >= target):
             return False
-        found = wait(process, lambda: runs.steps() >= max(target, reached + 1))
-        time.sleep(chance.uniform(0, 0.3))
-        return found
+        target = max(target, reached + 1)
+        return wait(process, lambda: runs.steps() >= target, chance.uniform(0, 0.3))
 
-    def evaluated(process: subprocess.Popen[bytes], startup: float) -> bool:
-        before = sampled(runs.folder)
-        found = wait(process, lambda: sampled(runs.folder) != before)
-        time.sleep(chance.uniform(0, 0.05))
-        return found
+    def evaluating(process: subprocess.Popen[bytes], startup: float) -> bool:
+        def samples() -> dict[str, int]:
+            files = (runs.folder / "eval").glob("*.jsonl")
+            return {path.name: path.stat().st_size for path in files}
 
-    def wrote(longest: float, *patterns: str) -> Callable[..., bool]:
-        def wait_for(process: subprocess.Popen[bytes], startup: float) -> bool:
-            found = wait(process, lambda: any(any(runs.folder.glob(one)) for one in patterns))
-            time.sleep(chance.uniform(0, longest))
-            return found
+        before = samples()
+        return wait(process, lambda: samples() != before, chance.uniform(0, 0.05))
 
-        return wait_for
+    def writing(longest: float, *patterns: str) -> Moment:
+        def there() -> bool:
+            return any(any(runs.folder.glob(pattern)) for pattern in patterns)
+
+        return lambda process, startup: wait(process, there, chance.uniform(0, longest))
 
     return {
-        "starting": (3, started),
-        "stepping": (6, stepped),
-        "evaluating": (4, evaluated),
-        "saving": (6, wrote(0.03, saving)),
-        "restoring": (1, wrote(0.01, restoring)),
-        "finishing": (0, wrote(0.03, *made)),
+        "starting": (3, starting),
+        "stepping": (6, stepping),
+        "evaluating": (4, evaluating),
+        "saving": (6, writing(0.03, "checkpoints/.step-*.tmp")),
+        "restoring": (1, writing(0.01, ".metrics*.tmp")),
+        "finishing": (0, writing(0.03, ".model.*.tmp", ".adapter.*.tmp")),
     }
 
 
@@ -126,10 +124,10 @@ def result(folder: Path) -> dict[str, bytes]:
     parts = ("metrics.jsonl", "rollouts/*", "eval/*.jsonl", "model/*", "adapter/*")
     saved = ("checkpoints/best.json", "checkpoints/*/*.safetensors")
     files = [path for part in (*parts, *saved) for path in folder.glob(part) if path.is_file()]
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(files)}
     summary = json.loads((folder / "summary.json").read_text())
     rest = {key: value for key, value in summary.items() if key not in CLOCKED}
-    return {**found, "summary.json": json.dumps(rest).encode()}
+    contents = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(files)}
+    return {**contents, "summary.json": json.dumps(rest).encode()}
 
 
 def main() -> None:
@@ -138,28 +136,25 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
-    args = parser.parse_args()
+    options = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    settings = [*SMALL, f"engine.backend={options.backend}", *options.overrides]
     with tempfile.TemporaryDirectory(prefix="kills-") as name:
-        base = Path(name)
-        given = [*SMALL, f"engine.backend={args.backend}", *args.overrides]
-        sys.exit(soak(Runs(base, given), args.kills, random.Random(args.seed), args.seed))
+        same = soak(Runs(Path(name), settings), options.kills, options.seed)
+    sys.exit(0 if same else 1)
 
 
-def soak(runs: Runs, kills: int, chance: random.Random, seed: int) -> int:
-    begun = time.monotonic()
+def soak(runs: Runs, kills: int, seed: int) -> bool:
+    begun, chance = time.monotonic(), random.Random(seed)
     process = runs.start("whole")
     wait(process, lambda: (runs.base / "whole" / "eval").exists())
     startup = time.monotonic() - begun
-    if process.wait():
-        print((runs.base / "whole.log").read_text())
-        return 1
+    runs.end(process, "whole")
     print(f"seed {seed}: uninterrupted in {time.monotonic() - begun:.1f} s, start-up {startup:.1f}")
     kinds, steps = moments(runs, chance), len(Run(runs.base / "whole").metrics())
     counts: collections.Counter[str] = collections.Counter()
     lost: list[int] = []
-    while sum(counts.values()) < kills:
-        left = kills - sum(counts.values())
+    while (left := kills - counts.total()) > 0:
         kind = chance.choices(list(kinds), [share for share, _ in kinds.values()])[0]
         if left <= 2:  # the last ones, since nothing comes behind
             kind = "finishing"
@@ -167,24 +162,18 @@ def soak(runs: Runs, kills: int, chance: random.Random, seed: int) -> int:
             kind = "starting"
         process = runs.start()
         if not kinds[kind][1](process, startup):
-            if process.wait():
-                print((runs.base / "killed.log").read_text()[-2000:])
-                return 1
+            runs.end(process)
             if kind == "finishing":  # quicker than the eye: an export of adapters takes no time
                 break
-            print(f"the run ended after {sum(counts.values())} kills: more steps are needed")
-            return 1
+            sys.exit(f"the run ended after {counts.total()} kills: more steps are needed")
         process.kill()
         process.wait()
         counts[kind] += 1
         lost.append(runs.steps() - runs.saved())
         print(
-            f"{sum(counts.values()):3} {kind:10} at step {runs.steps()}, saved {runs.saved()}",
-            flush=True,
+            f"{counts.total():3} {kind:10} at step {runs.steps()}, saved {runs.saved()}", flush=True
         )
-    if runs.start().wait():
-        print((runs.base / "killed.log").read_text()[-2000:])
-        return 1
+    runs.end(runs.start())
     whole, killed = result(runs.base / "whole"), result(runs.folder)
     differ = [name for name in {**whole, **killed} if whole.get(name) != killed.get(name)]
     left_over = [str(path) for path in runs.folder.rglob(".*.tmp")]
@@ -192,8 +181,8 @@ def soak(runs: Runs, kills: int, chance: random.Random, seed: int) -> int:
     print(f"steps repeated after a kill: {sum(lost)} in all, {max(lost)} at most")
     same = not differ and not left_over
     print(f"{len(whole)} files: {'the same bytes' if same else f'DIFFER: {differ} {left_over}'}")
-    print(f"{sum(counts.values())} kills in {time.monotonic() - begun:.0f} s")
-    return 0 if same else 1
+    print(f"{counts.total()} kills in {time.monotonic() - begun:.0f} s")
+    return same
 
 
 if __name__ == "__main__":

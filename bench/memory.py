@@ -13,9 +13,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
-import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,22 +20,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from harness import QWEN, in_fresh_process, make_model, random_weights
 
-from ictcli.algorithm.selection import random_share
-from ictcli.algorithm.weights import normalise
 from ictcli.engine import build_engine
+from ictcli.engine.memory import forget_peak, peak_rss
 from ictcli.engine.shape import read_shape
 from ictcli.planning.estimate import MemoryEstimate, estimate_memory
 from ictcli.recipe import Recipe, check
-from ictcli.tasks.chain.tokenizer import make_tokenizer
-from ictcli.types import Sampling
+from ictcli.types import Rollouts, Sampling
 
 Table = dict[str, Any]
 
-SMALL = {"hidden": 256, "layers": 8, "heads": 4, "kv": 2, "wide": 768, "vocabulary": 1024}
+SMALL = {"hidden": 256, "layers": 8, "heads": 4, "intermediate": 768, "vocabulary": 1024}
 LONG = {"prompts": 2, "group": 4, "max_tokens": 768, "micro_tokens": 2048}
-WIDE = {"hidden": 896, "layers": 2, "heads": 14, "kv": 2, "wide": 4864, "vocabulary": 151_936}
+WIDE = QWEN | {"layers": 2}
 SHORT = {"prompts": 2, "group": 8, "max_tokens": 32, "micro_tokens": 512}
 BRIEF = SHORT | {"prompts": 1, "micro_tokens": 256}
 LORA = {"adapter": {"kind": "lora", "rank": 16}}
@@ -72,9 +67,8 @@ CASES: dict[str, tuple[Table, Table, int]] = {
 }
 """By name: sizes of a model, settings of a recipe, tokens of a prompt."""
 
-DEEP = {"hidden": 256, "layers": 12, "heads": 4, "kv": 2, "wide": 1024, "vocabulary": 256}
-HEAD = {"hidden": 64, "layers": 1, "heads": 2, "kv": 1, "wide": 128, "vocabulary": 151_936}
-QWEN = WIDE | {"layers": 24}
+DEEP = {"hidden": 256, "layers": 12, "heads": 4, "intermediate": 1024, "vocabulary": 256}
+HEAD = {"hidden": 64, "layers": 1, "heads": 2, "kv": 1, "intermediate": 128, "vocabulary": 151_936}
 ONCE = {"prompts": 2, "group": 4, "max_tokens": 64, "micro_tokens": 2048, "keep": 1.0}
 LENGTHY = {"prompts": 1, "group": 8, "max_tokens": 64, "micro_tokens": 4096}
 DENSE = {"prompts": 4, "group": 8, "max_tokens": 32, "micro_tokens": 4096, "keep": 1.0}
@@ -103,56 +97,6 @@ TORCH_CASES: dict[str, tuple[Table, Table, int]] = {
 ENGINE = ("micro_tokens", "gradient_checkpointing", "dtype", "rows", "compile")
 
 
-def make_model(
-    folder: Path,
-    engine: str,
-    *,
-    hidden: int,
-    layers: int,
-    heads: int,
-    kv: int,
-    wide: int,
-    vocabulary: int,
-    bits: int = 0,
-) -> Path:
-    """A random Qwen2 with tied embeddings, quantised to `bits` where they are not 0."""
-    about: Table = {
-        "model_type": "qwen2",
-        "architectures": ["Qwen2ForCausalLM"],
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "intermediate_size": wide,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv,
-        "rms_norm_eps": 1e-6,
-        "vocab_size": vocabulary,
-        "max_position_embeddings": 32768,
-        "rope_theta": 1e6,
-        "tie_word_embeddings": True,
-    }
-    make_tokenizer().save_pretrained(folder)
-    if engine == "torch":
-        import transformers
-
-        config = transformers.AutoConfig.for_model(**about, bos_token_id=None, eos_token_id=None)
-        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-        return folder
-    import mlx.core as mx
-    import mlx.nn as nn
-    from mlx.utils import tree_flatten
-    from mlx_lm.models.qwen2 import Model, ModelArgs
-
-    mx.random.seed(0)
-    model = Model(ModelArgs.from_dict(about))
-    if bits:
-        nn.quantize(model, group_size=64, bits=bits)
-        about["quantization"] = {"group_size": 64, "bits": bits}
-    weights: Any = dict(tree_flatten(model.parameters()))
-    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
-    (folder / "config.json").write_text(json.dumps(about))
-    return folder
-
-
 def make_recipe(folder: Path, engine_name: str, settings: Table) -> Recipe:
     """A recipe that keeps 10 % of the tokens, on the CPU, unless `settings` say otherwise."""
     engine = {"backend": engine_name, "device": "cpu"}
@@ -165,36 +109,35 @@ def make_recipe(folder: Path, engine_name: str, settings: Table) -> Recipe:
 def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
     """Peak bytes of each phase, with prompts of one length and responses that never end."""
     engine: Any = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
-    highest = of_mlx if recipe.engine.backend == "mlx" else of_process
     if recipe.kl > 0:
         engine.keep_reference()
     prompt = [2 + i % 14 for i in range(prompt_tokens)]
-    sampling, wanted = Sampling(recipe.max_tokens, recipe.temperature), recipe.wanted_stats
+    sampling = Sampling(recipe.max_tokens, recipe.temperature)
 
-    def peak(work: Callable[[], object]) -> int:
-        return highest(engine, work)
+    def sample(seed: int) -> Rollouts:
+        prompts, stats = [prompt] * recipe.prompts, recipe.wanted_stats
+        return engine.generate(prompts, recipe.group, sampling, seed, stats)
 
-    rollouts = engine.generate([prompt] * recipe.prompts, recipe.group, sampling, 0, wanted)
-    kept = random_share(rollouts.valid, recipe.keep, np.random.default_rng(0))
-    weights = normalise(kept, rollouts.valid, "sequence", recipe.max_tokens)
-    advantage = np.where(np.arange(len(rollouts)) % 2, 1.0, -1.0)
+    rollouts = sample(0)
+    weights = random_weights(rollouts, recipe.keep)
+
+    def evaluate() -> None:
+        engine.generate([prompt] * recipe.eval.problems, recipe.eval.n, sampling, 2)
 
     def update() -> None:
-        engine.update(rollouts, weights, advantage, recipe.objective, 1e-6)
+        engine.update(rollouts, *weights, recipe.objective, 1e-6)
 
     update()  # AdamW allocates its moments in the first step
-    prompts = [prompt] * recipe.prompts
-    return {
-        "sampling": peak(lambda: engine.generate(prompts, recipe.group, sampling, 1, wanted)),
-        "evaluating": peak(
-            lambda: engine.generate([prompt] * recipe.eval.problems, recipe.eval.n, sampling, 2)
-        ),
-        "updating": peak(update),
-    }
+    phases = {"sampling": lambda: sample(1), "evaluating": evaluate, "updating": update}
+    return {phase: peak(engine, work) for phase, work in phases.items()}
 
 
-def of_mlx(engine: Any, work: Callable[[], object]) -> int:
-    """The peak of MLX's allocator."""
+def peak(engine: Any, work: Callable[[], object]) -> int:
+    """The peak of MLX's allocator, or for torch of this process's resident set."""
+    if engine.settings.backend == "torch":
+        forget_peak()
+        work()
+        return peak_rss()
     import mlx.core as mx
 
     mx.synchronize()
@@ -203,23 +146,6 @@ def of_mlx(engine: Any, work: Callable[[], object]) -> int:
     engine.memory.peak = 0
     work()
     return engine.peak_memory()
-
-
-def of_process(engine: Any, work: Callable[[], object]) -> int:
-    """The peak of this process's resident set."""
-    Path("/proc/self/clear_refs").write_text("5")  # resets the mark
-    work()
-    mark = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    assert mark is not None
-    return int(mark[1]) * 1024
-
-
-def measure_in_process(folder: Path, settings: Table, prompt_tokens: int) -> dict[str, int]:
-    """`measure` on PyTorch, in a process that has done nothing else."""
-    arguments = json.dumps([str(folder), settings, prompt_tokens])
-    command = [sys.executable, __file__, "--measure", arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def show(name: str, planned: MemoryEstimate, measured: dict[str, int]) -> float:
@@ -238,13 +164,8 @@ def show(name: str, planned: MemoryEstimate, measured: dict[str, int]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--engine", choices=("mlx", "torch"), default="mlx")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES | TORCH_CASES))
     options = parser.parse_args()
-    if options.measure:
-        folder, settings, prompt_tokens = json.loads(options.measure)
-        print(json.dumps(measure(make_recipe(Path(folder), "torch", settings), prompt_tokens)))
-        return
     cases, worst = TORCH_CASES if options.engine == "torch" else CASES, list[float]()
     for name in options.names or cases:
         sizes, settings, prompt_tokens = cases[name]
@@ -253,7 +174,7 @@ def main() -> None:
             recipe = make_recipe(folder, options.engine, settings)
             planned = estimate_memory(recipe, read_shape(temporary), prompt_tokens)
             if options.engine == "torch":
-                took = measure_in_process(folder, settings, prompt_tokens)
+                took = in_fresh_process(measure, recipe, prompt_tokens)
             else:
                 took = measure(recipe, prompt_tokens)
             worst.append(show(name, planned, took))

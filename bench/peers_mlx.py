@@ -16,21 +16,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import mlx.optimizers as optim
-import numpy as np
+from harness import STATISTICS, make_model, random_weights, take_turns
 from ictcli_mlx.engine import MlxEngine
-from mlx.utils import tree_flatten
 from mlx_lm import batch_generate
-from mlx_lm.models.qwen2 import Model, ModelArgs
 from mlx_lm.sample_utils import make_sampler
 from mlx_lm_lora.trainer import grpo_trainer
 from mlxrl.algo import GRPOAlgorithm
@@ -39,40 +38,12 @@ from mlxrl.rollout.optimized import generate_prefix_cached_group_rollouts
 from mlxrl.train import batch_from_rollouts, optimizer_step
 
 from ictcli.algorithm.objective import Objective
-from ictcli.algorithm.selection import random_share
-from ictcli.algorithm.weights import normalise
 from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.tasks.chain.tokenizer import make_tokenizer
-from ictcli.types import ROW_STATS, Sampling
+from ictcli.types import Sampling
 
-WANTED = (*ROW_STATS, "uniqueness")
 GROUP = 8
 SCENES = {"plain": (64, 128, ()), "early": (64, 128, tuple(range(2, 10))), "prefix": (512, 64, ())}
 """Prompt tokens, response tokens, stop tokens."""
-
-
-def make_model(folder: Path, hidden: int, layers: int, vocab: int) -> Path:
-    about: dict[str, Any] = {
-        "model_type": "qwen2",
-        "architectures": ["Qwen2ForCausalLM"],
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "intermediate_size": 3 * hidden,
-        "num_attention_heads": max(hidden // 64, 4),
-        "num_key_value_heads": 2,
-        "rms_norm_eps": 1e-6,
-        "vocab_size": vocab,
-        "max_position_embeddings": 4096,
-        "rope_theta": 1e6,
-        "tie_word_embeddings": True,
-    }
-    mx.random.seed(0)
-    model = Model(ModelArgs.from_dict(about))
-    weights = dict(tree_flatten(model.parameters()))
-    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
-    (folder / "config.json").write_text(json.dumps(about))
-    make_tokenizer().save_pretrained(folder)
-    return folder
 
 
 class Tokens:
@@ -85,36 +56,31 @@ class Tokens:
         self.eos_token_ids = stops
         self.eos_token_id = stops[0] if stops else None
 
-    def encode(self, text: str, **given: Any) -> list[int]:
+    def encode(self, text: str, **options: Any) -> list[int]:
         return [int(word) for word in text.split()]
 
-    def decode(self, ids: Any, **given: Any) -> str:
+    def decode(self, ids: Any, **options: Any) -> str:
         return " ".join(str(int(i)) for i in ids)
 
 
-def turns(
-    rounds: int, engine: MlxEngine, programs: dict[str, Callable[[], int]]
-) -> dict[str, dict[str, float]]:
-    """Tokens, seconds and peak megabytes of each program, which take turns."""
-    found = {name: {"tokens": 0.0, "s": 0.0, "peak_mb": 0.0} for name in programs}
-    for turn in range(rounds + 1):
-        for name, program in programs.items():
-            mx.clear_cache()
-            mx.reset_peak_memory()
-            engine.memory.peak = 0  # ours resets MLX's own mark
-            held, began = mx.get_active_memory(), time.perf_counter()
-            with (
-                contextlib.redirect_stdout(io.StringIO()),
-                contextlib.redirect_stderr(io.StringIO()),
-            ):
-                tokens = program()
-            mx.synchronize()
-            took, peak = time.perf_counter() - began, (engine.peak_memory() - held) / 1e6
-            if turn:  # the first warms up
-                found[name]["tokens"] += tokens
-                found[name]["s"] += took
-                found[name]["peak_mb"] = max(found[name]["peak_mb"], peak)
-    return found
+@dataclass(frozen=True)
+class Turn:
+    tokens: int
+    seconds: float
+    peak: float
+    """Bytes of MLX's allocator over what is held at rest."""
+
+
+def measured(engine: MlxEngine, program: Callable[[], int]) -> Turn:
+    """One turn of a program, which returns its number of tokens."""
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    engine.memory.peak = 0  # ours resets MLX's own mark
+    held, began, silent = mx.get_active_memory(), time.perf_counter(), io.StringIO()
+    with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
+        tokens = program()
+    mx.synchronize()
+    return Turn(tokens, time.perf_counter() - began, engine.peak_memory() - held)
 
 
 def samplers(engine: MlxEngine, scene: str) -> dict[str, Callable[[], int]]:
@@ -128,35 +94,35 @@ def samplers(engine: MlxEngine, scene: str) -> dict[str, Callable[[], int]]:
     def ours(wanted: tuple[str, ...]) -> int:
         return int(engine.generate([prompt], GROUP, sampling, next(seeds), wanted).lengths.sum())
 
-    def mlxrl(**given: Any) -> int:
-        made = generate_prefix_cached_group_rollouts(
+    def mlxrl() -> int:
+        completions = generate_prefix_cached_group_rollouts(
             model, named, [text], GROUP, cut, seed=next(seeds), use_chat_template=False,
             batch_groups=True,
         )  # fmt: skip
-        return sum(len(c.completion_tokens) for c in made)
+        return sum(len(c.completion_tokens) for c in completions)
 
     def mlxrl_command() -> int:
-        made = generate_group_rollouts(
+        completions = generate_group_rollouts(
             model, named, [text], GROUP, cut, seed=next(seeds), use_chat_template=False
         )
-        return sum(len(c.completion_tokens) for c in made)
+        return sum(len(c.completion_tokens) for c in completions)
 
     def mlx_lm_lora(side_by_side: int) -> int:
-        made, _, _ = grpo_trainer.generate_grpo(
+        completions, _, _ = grpo_trainer.generate_grpo(
             model, named, [prompt], T, GROUP, side_by_side, "", 1.0, 0.0, 0, 0.0
         )
-        return sum(completion.size for completion in made)
+        return sum(completion.size for completion in completions)
 
     def mlx_lm() -> int:
-        made = batch_generate(
+        batch = batch_generate(
             model, named, [list(prompt)] * GROUP, max_tokens=T, return_token_ids=True,
             return_logprobs=True, sampler=make_sampler(1.0), completion_batch_size=GROUP,
             prefill_batch_size=GROUP,
         )  # fmt: skip
-        return sum(map(len, made.token_ids))
+        return sum(map(len, batch.token_ids))
 
     return {
-        "ours, with statistics": lambda: ours(WANTED),
+        "ours, with statistics": lambda: ours(STATISTICS),
         "ours, without": lambda: ours(()),
         "mlxrl, its command's path": mlxrl_command,
         "mlxrl, batched": mlxrl,
@@ -171,15 +137,10 @@ def updaters(engine: MlxEngine, folder: Path) -> dict[str, Callable[[], int]]:
     prompt = [10 + i % 8 for i in range(length)]
     rollouts = engine.generate([prompt], GROUP, Sampling(T), 0)
     rewards = [float(row % 2) for row in range(GROUP)]
-    advantage = np.array([1.0, -1.0] * (GROUP // 2))
     size = GROUP * (length + T)
 
     def ours(keep: float) -> int:
-        kept = rollouts.valid
-        if keep < 1:
-            kept = random_share(kept, keep, np.random.default_rng(0))
-        weights = normalise(kept, rollouts.valid, "sequence", T)
-        engine.update(rollouts, weights, advantage, Objective(), 1e-5)
+        engine.update(rollouts, *random_weights(rollouts, keep), Objective(), 1e-5)
         return size
 
     text, named = " ".join(map(str, prompt)), Tokens(())
@@ -202,7 +163,7 @@ def updaters(engine: MlxEngine, folder: Path) -> dict[str, Callable[[], int]]:
 
     drawn = [mx.array(row) for row in rollouts.tokens]
 
-    def recorded(**given: Any) -> Any:
+    def recorded(**options: Any) -> Any:
         return drawn, [named.decode(row.tolist()) for row in drawn], [0] * GROUP
 
     def mlx_lm_lora() -> int:
@@ -229,16 +190,28 @@ def updaters(engine: MlxEngine, folder: Path) -> dict[str, Callable[[], int]]:
     }
 
 
-def show(title: str, found: dict[str, dict[str, float]]) -> None:
-    peers = {name: x for name, x in found.items() if not name.startswith("ours")}
-    best = max(x["tokens"] / x["s"] for x in peers.values())
-    least = min(x["peak_mb"] for x in peers.values())
+def show(
+    title: str, engine: MlxEngine, programs: dict[str, Callable[[], int]], rounds: int
+) -> None:
+    """Let the programs take turns and print what each took."""
+    timed = {name: partial(measured, engine, program) for name, program in programs.items()}
+    rows = {
+        name: (
+            sum(turn.tokens for turn in turns),
+            sum(turn.seconds for turn in turns),
+            max(turn.peak for turn in turns) / 1e6,
+        )
+        for name, turns in take_turns(timed, rounds).items()
+    }
+    peers = [row for name, row in rows.items() if not name.startswith("ours")]
+    best = max(tokens / seconds for tokens, seconds, _ in peers)
+    least = min(peak for _, _, peak in peers)
     print(f"\n{title}")
-    for name, x in found.items():
+    for name, (tokens, seconds, peak) in rows.items():
+        rate = tokens / seconds
         print(
-            f"  {name:28s} {x['tokens'] / x['s']:8.0f} tok/s  {x['s']:7.3f} s  "
-            f"{x['tokens'] / x['s'] / best:5.2f} of the best peer   "
-            f"peak {x['peak_mb']:7.1f} MB  {x['peak_mb'] / least:5.2f} of the least peer"
+            f"  {name:28s} {rate:8.0f} tok/s  {seconds:7.3f} s  {rate / best:5.2f} of the best "
+            f"peer   peak {peak:7.1f} MB  {peak / least:5.2f} of the least peer"
         )
 
 
@@ -250,7 +223,10 @@ def main() -> None:
     parser.add_argument("--vocab", type=int, default=1024)
     a = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = make_model(Path(name), a.hidden, a.layers, a.vocab)
+        folder = make_model(
+            Path(name), "mlx", hidden=a.hidden, layers=a.layers, heads=max(a.hidden // 64, 4),
+            intermediate=3 * a.hidden, vocabulary=a.vocab,
+        )  # fmt: skip
         engine = MlxEngine(
             str(folder),
             EngineSettings(backend="mlx", micro_tokens=192),
@@ -260,8 +236,8 @@ def main() -> None:
         engine.model.eval()
         for scene in SCENES:
             rounds = a.rounds * (4 if scene == "early" else 1)  # lengths are drawn there
-            show(scene, turns(rounds, engine, samplers(engine, scene)))
-        show("update", turns(a.rounds, engine, updaters(engine, folder)))
+            show(scene, engine, samplers(engine, scene), rounds)
+        show("update", engine, updaters(engine, folder), a.rounds)
     print(f"\nmlx {mx.__version__}, python {sys.version.split()[0]}, {mx.default_device()}")
 
 

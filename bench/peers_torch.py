@@ -17,46 +17,16 @@ import argparse
 import json
 import os
 import resource
-import string
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 GROUP, PROMPTS, RANK = 4, 2, 16
-
-
-def make_model(folder: str, a: argparse.Namespace) -> None:
-    """Qwen2.5-0.5B's shape, and a tokenizer of one character a token."""
-    import torch
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
-    words = ["<pad>", "<eos>", "<unk>", *string.printable[:97]]
-    ids = {word: i for i, word in enumerate(words)}
-    characters: Any = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
-    characters.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
-    characters.decoder = decoders.Fuse()
-    config = Qwen2Config(
-        vocab_size=a.vocab,
-        hidden_size=896,
-        intermediate_size=4864,
-        num_hidden_layers=a.layers,
-        num_attention_heads=14,
-        num_key_value_heads=2,
-        tie_word_embeddings=True,
-        pad_token_id=0,
-        eos_token_id=1,
-        bos_token_id=None,
-    )
-    torch.manual_seed(0)
-    Qwen2ForCausalLM(config).save_pretrained(folder)
-    PreTrainedTokenizerFast(
-        tokenizer_object=characters, pad_token="<pad>", eos_token="<eos>", padding_side="left"
-    ).save_pretrained(folder)
 
 
 def prompts_of(length: int) -> list[str]:
@@ -74,19 +44,20 @@ class Clock:
         wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         rss = peak * (1 if sys.platform == "darwin" else 1024) / 1e9
-        found = {"wall": wall, "cpu": cpu, "sampling": self.sampling, "rss": rss}
-        print("turn " + json.dumps(found), flush=True)
+        took = {"wall": wall, "cpu": cpu, "sampling": self.sampling, "rss": rss}
+        print("turn " + json.dumps(took), flush=True)
 
 
 def ours(folder: str, a: argparse.Namespace) -> None:
     import numpy as np
+    from harness import STATISTICS
 
     from ictcli.algorithm.objective import Objective
     from ictcli.algorithm.selection import top_share
     from ictcli.algorithm.weights import normalise
     from ictcli.engine import build_engine
     from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
-    from ictcli.types import ROW_STATS, Sampling
+    from ictcli.types import Sampling
 
     engine = build_engine(
         folder,
@@ -96,11 +67,10 @@ def ours(folder: str, a: argparse.Namespace) -> None:
     )
     prompts = [engine.tokenizer(text)["input_ids"] for text in prompts_of(a.prompt)]
     rewards, seeds = np.tile([1.0, -1.0], PROMPTS * GROUP // 2), iter(range(10**9))
-    wanted = (*ROW_STATS, "uniqueness")
 
     for _ in sys.stdin:
         clock = Clock()
-        rollouts = engine.generate(prompts, GROUP, Sampling(a.tokens), next(seeds), wanted)
+        rollouts = engine.generate(prompts, GROUP, Sampling(a.tokens), next(seeds), STATISTICS)
         clock.sampling = time.process_time() - clock.began[1]
         kept = rollouts.valid
         if a.keep < 1:
@@ -119,11 +89,11 @@ def trl(folder: str, a: argparse.Namespace) -> None:
     from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(1)
-    total = PROMPTS * GROUP
+    tokenizer = AutoTokenizer.from_pretrained(folder, eos_token="#")
     config = GRPOConfig(
         output_dir=folder + "/trl",
         use_cpu=True,
-        per_device_train_batch_size=total,
+        per_device_train_batch_size=PROMPTS * GROUP,
         gradient_accumulation_steps=1,
         num_generations=GROUP,
         max_completion_length=a.tokens,
@@ -134,7 +104,7 @@ def trl(folder: str, a: argparse.Namespace) -> None:
         temperature=1.0,
         bf16=False,
         gradient_checkpointing=False,
-        generation_kwargs={"suppress_tokens": [1]},
+        generation_kwargs={"suppress_tokens": [tokenizer.eos_token_id]},
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
@@ -144,27 +114,27 @@ def trl(folder: str, a: argparse.Namespace) -> None:
     clock = Clock()
 
     class Timed(GRPOTrainer):
-        def _generate(self, *args: Any, **given: Any) -> Any:
+        def _generate(self, *args: Any, **options: Any) -> Any:
             began = time.process_time()
-            made = super()._generate(*args, **given)
+            completions = super()._generate(*args, **options)
             clock.sampling += time.process_time() - began
-            return made
+            return completions
 
     class Turns(TrainerCallback):
-        def on_step_begin(self, *args: Any, **given: Any) -> None:
+        def on_step_begin(self, *args: Any, **options: Any) -> None:
             sys.stdin.readline()
             clock.__init__()
 
-        def on_step_end(self, *args: Any, **given: Any) -> None:
+        def on_step_end(self, *args: Any, **options: Any) -> None:
             clock.stop()
 
     rows = [{"prompt": text} for text in prompts_of(a.prompt)] * (a.rounds + 2)
     trainer = Timed(
         model=AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32),
         args=config,
-        reward_funcs=lambda completions, **given: [float(len(c) % 2) for c in completions],
+        reward_funcs=lambda completions, **columns: [float(len(c) % 2) for c in completions],
         train_dataset=Dataset.from_list(rows),
-        processing_class=AutoTokenizer.from_pretrained(folder),
+        processing_class=tokenizer,
         callbacks=[Turns()],
         peft_config=LoraConfig(
             r=RANK, lora_alpha=2 * RANK, target_modules="all-linear", task_type="CAUSAL_LM"
@@ -177,8 +147,10 @@ def trl(folder: str, a: argparse.Namespace) -> None:
 class Program:
     """One of the programs, in a process of its own."""
 
-    def __init__(self, python: str, role: str, folder: str, a: argparse.Namespace) -> None:
-        command = [python, __file__, role, "--folder", folder, "--keep", str(a.keep)]
+    def __init__(
+        self, python: str, role: str, folder: str, a: argparse.Namespace, keep: float
+    ) -> None:
+        command = [python, __file__, role, "--folder", folder, "--keep", str(keep)]
         command += ["--prompt", str(a.prompt), "--tokens", str(a.tokens), "--rounds", str(a.rounds)]
         self.log = Path(folder) / f"{role}.log"
         with self.log.open("w") as log:
@@ -197,33 +169,35 @@ class Program:
         self.process.stdin.flush()
         for line in self.process.stdout:
             if line.startswith("turn "):
+                print(f"{self.log.stem}: {line.rstrip()}", file=sys.stderr)
                 return json.loads(line.removeprefix("turn "))
         raise RuntimeError(self.log.read_text()[-2000:])
 
 
-def show(found: dict[str, list[dict[str, float]]]) -> None:
-    def total(name: str, key: str) -> float:
-        return sum(turn[key] for turn in found[name])
-
+def show(turns: dict[str, list[dict[str, float]]]) -> None:
+    totals = {
+        name: {key: sum(turn[key] for turn in its) for key in ("wall", "cpu", "sampling")}
+        for name, its in turns.items()
+    }
     print(f"{'':14s} {'wall s':>8s} {'CPU s':>8s} {'sampling':>9s} {'peak GB':>8s}   a step")
-    for name, turns in found.items():
-        means = [total(name, key) / len(turns) for key in ("wall", "cpu", "sampling")]
-        peak = max(turn["rss"] for turn in turns)
-        print(f"{name:14s} {means[0]:8.2f} {means[1]:8.2f} {means[2]:9.2f} {peak:8.2f}")
-    for name in [name for name in found if name != "trl"]:
-        pairs = list(zip(found[name], found["trl"], strict=True))
-        spread = [mine["cpu"] / its["cpu"] for mine, its in pairs]
+    for name, its in turns.items():
+        wall, cpu, sampling = (total / len(its) for total in totals[name].values())
+        peak = max(turn["rss"] for turn in its)
+        print(f"{name:14s} {wall:8.2f} {cpu:8.2f} {sampling:9.2f} {peak:8.2f}")
+    for name in [name for name in turns if name != "trl"]:
+        pairs = zip(turns[name], turns["trl"], strict=True)
+        spread = [ours["cpu"] / theirs["cpu"] for ours, theirs in pairs]
+        ratios = {key: total / totals["trl"][key] for key, total in totals[name].items()}
         print(
-            f"{name} / trl: wall {total(name, 'wall') / total('trl', 'wall'):.2f}, "
-            f"CPU {total(name, 'cpu') / total('trl', 'cpu'):.2f} "
+            f"{name} / trl: wall {ratios['wall']:.2f}, CPU {ratios['cpu']:.2f} "
             f"(turn by turn {min(spread):.2f} to {max(spread):.2f}), "
-            f"sampling {total(name, 'sampling') / total('trl', 'sampling'):.2f}"
+            f"sampling {ratios['sampling']:.2f}"
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("role", nargs="?", choices=["all", "make", "ours", "trl"], default="all")
+    parser.add_argument("role", nargs="?", choices=["all", "ours", "trl"], default="all")
     parser.add_argument("--trl", help="the Python of the environment that TRL is installed in")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--prompt", type=int, default=6, help="tokens of a prompt")
@@ -235,28 +209,22 @@ def main() -> None:
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.role != "all":
-        {"make": make_model, "ours": ours, "trl": trl}[a.role](a.folder, a)
+        {"ours": ours, "trl": trl}[a.role](a.folder, a)
         return
+    from harness import QWEN, in_fresh_process, make_model, take_turns
+
     with tempfile.TemporaryDirectory() as folder:
-        shape = ["--layers", str(a.layers), "--vocab", str(a.vocab)]
-        made = [sys.executable, __file__, "make", "--folder", folder, *shape]
-        subprocess.run(made, check=True, capture_output=True)  # this process stays a small one
-        dense = argparse.Namespace(**{**vars(a), "keep": 1.0})
+        sizes = QWEN | {"layers": a.layers, "vocabulary": a.vocab}
+        in_fresh_process(partial(make_model, Path(folder), "torch", **sizes))
         programs = {
-            "ours": Program(sys.executable, "ours", folder, a),
-            "trl": Program(a.trl, "trl", folder, a),
+            "ours": Program(sys.executable, "ours", folder, a, a.keep),
+            "trl": Program(a.trl, "trl", folder, a, 1.0),
         }
         if a.dense:
-            programs["ours, dense"] = Program(sys.executable, "ours", folder, dense)
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
-        for turn in range(a.rounds + 1):
-            for name, program in programs.items():
-                took = program.turn()
-                print(f"turn {turn} of {name}: {json.dumps(took)}", file=sys.stderr)
-                if turn:
-                    found[name].append(took)
+            programs["ours, dense"] = Program(sys.executable, "ours", folder, a, 1.0)
+        turns = take_turns({name: program.turn for name, program in programs.items()}, a.rounds)
         print(f"prompts of {a.prompt} tokens; load of the machine {os.getloadavg()[0]:.1f}")
-        show(found)
+        show(turns)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,12 @@ with Qwen2.5, the model's vocabulary is larger than the tokenizer's.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from harness import QWEN, make_model
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML = (
@@ -29,30 +32,17 @@ WORDS = (
 )
 
 
-@dataclass(frozen=True)
-class Size:
-    hidden: int
-    layers: int
-    heads: int
-    intermediate: int
-    vocabulary: int
-    scale: float = 0.02
-    """Standard deviation of the weights."""
-
-
-SIZES = {
-    "tiny": Size(64, 2, 4, 128, 1024, 0.2),
-    "0.5b": Size(896, 24, 14, 4864, 151_936),
-    "1.5b": Size(1536, 28, 12, 8960, 151_936),
+TINY = {"hidden": 64, "layers": 2, "heads": 4, "intermediate": 128, "vocabulary": 1024}
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": TINY | {"initializer_range": 0.2},
+    "0.5b": QWEN,
+    "1.5b": QWEN | {"hidden": 1536, "layers": 28, "heads": 12, "intermediate": 8960},
 }
-"""Qwen2.5's own dimensions, from its config.json; 2 key-value heads and tied embeddings in each."""
+"""Qwen2.5's own dimensions, from its config.json, with 2 key-value heads in each."""
 
 
 def make_tokenizer(vocabulary: int = 600) -> Any:
     """A byte-level BPE of `vocabulary` tokens, special ones included, at most."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
@@ -75,37 +65,6 @@ def make_tokenizer(vocabulary: int = 600) -> Any:
     return fast
 
 
-def make_qwen(folder: Path, size: str = "tiny", *, seed: int = 0, dtype: str = "float32") -> Path:
-    """Model and tokenizer in Hugging Face layout. Responses end at either special token that
-    Qwen2.5's do."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    shape, tokenizer = SIZES[size], make_tokenizer()
-    ends = [tokenizer.convert_tokens_to_ids(name) for name in ("<|im_end|>", "<|endoftext|>")]
-    config = Qwen2Config(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.hidden,
-        intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=2,
-        max_position_embeddings=32_768,
-        tie_word_embeddings=True,
-        initializer_range=shape.scale,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        bos_token_id=None,
-        eos_token_id=ends[0],
-        pad_token_id=ends[1],
-    )
-    torch.manual_seed(seed)
-    model = Qwen2ForCausalLM(config).to(getattr(torch, dtype))
-    model.generation_config.eos_token_id = ends
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -113,8 +72,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("size", nargs="?", choices=SIZES, default="0.5b")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
-    given = parser.parse_args()
-    print(make_qwen(given.folder, given.size, dtype=given.dtype))
+    options = parser.parse_args()
+    tokenizer = make_tokenizer()
+    end, pad = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    more = {"tokenizer": tokenizer, "eos_token_id": end, "pad_token_id": pad}
+    make_model(options.folder, "torch", dtype=options.dtype, **more, **SIZES[options.size])
+    # a response ends at either, as Qwen2.5's do
+    GenerationConfig(eos_token_id=[end, pad], pad_token_id=pad).save_pretrained(options.folder)
+    print(options.folder)
 
 
 if __name__ == "__main__":

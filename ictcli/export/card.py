@@ -44,15 +44,15 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     base = base_of(recipe, environment)
     license_name = license_of(base)
     base = base if is_public(base, run) else public_name(base, run)
-    method = within(recipe, "method", "name") or recipe.get("method") or "?"
+    method = str(within(recipe, "method", "name") or recipe.get("method") or "?")
     parts = [
-        _header(base, license_name, recipe, environment, adapter=adapter, layout=layout),
+        _header(base, license_name, environment, method, adapter=adapter, layout=layout),
         f"# {code(run.name)}",
-        _opening(base, recipe, str(method), adapter=adapter, step=step),
+        _opening(base, recipe, method, adapter=adapter, step=step),
         "## Results",
         _results(run, recipe, summary, step),
         "## Training",
-        _training(recipe, {} if step else summary, str(method)),
+        _training(recipe, {} if step else summary, method),
         "## Data",
         _data(recipe, environment.data),
         "## Use",
@@ -81,8 +81,8 @@ def code(value: object) -> str:
 def _header(
     base: str,
     license_name: str | None,
-    recipe: Mapping[str, Any],
     environment: Environment,
+    method: str,
     *,
     adapter: bool,
     layout: str,
@@ -96,8 +96,7 @@ def _header(
         fields["license"] = license_name
     fields["library_name"] = "mlx" if layout == "mlx" else "peft" if adapter else "transformers"
     fields["pipeline_tag"] = "text-generation"
-    method = within(recipe, "method", "name") or recipe.get("method")
-    fields["tags"] = ["ictcli", "reinforcement-learning", "rlvr", str(method)]
+    fields["tags"] = ["ictcli", "reinforcement-learning", "rlvr", method]
     path = environment.data.path
     if path and is_public(path):
         fields["datasets"] = [path]
@@ -110,13 +109,14 @@ def license_of(base: str) -> str | None:
     folder = BUILTIN.get(base.removeprefix("builtin:"))
     if folder is None:
         folder = snapshot(base) if is_public(base) or Path(base).is_dir() else None
+    from huggingface_hub.repocard import metadata_load
+
     try:
-        text = (folder / "README.md").read_text(encoding="utf-8") if folder else ""
-    except (OSError, ValueError):
+        header = metadata_load(folder / "README.md") if folder else None
+    except Exception:  # a file of others, which may be no YAML
         return None
-    header = re.match(r"---\n(.*?)\n---", text, re.S)
-    line = re.search(r"^license:\s*[\"']?([\w.-]+)[\"']?\s*$", header[1] if header else "", re.M)
-    return line[1] if line else None
+    name = (header or {}).get("license")
+    return name if isinstance(name, str) else None
 
 
 def _opening(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import shutil
 import sys
@@ -126,30 +127,19 @@ def export_model(
         plain = Path(beside) / "hf" if converted else folder
         plain.mkdir(exist_ok=True)
         if build is None:
-            _copy(Path(locate(str(run / "model")).path), plain)
+            for file in Path(locate(str(run / "model")).path).iterdir():
+                if file.is_file() and file.name != "README.md":
+                    shutil.copyfile(file, plain / file.name)
         else:
             build().export(plain, packed=packed)
         if converted:
-            _convert(plain, Path(beside) / "mlx")
+            convert: Any = importlib.import_module("mlx_lm.convert").convert
+            with contextlib.redirect_stdout(sys.stderr):  # it prints
+                convert(str(plain), str(Path(beside) / "mlx"))
             for file in (Path(beside) / "mlx").iterdir():
                 shutil.move(file, folder / file.name)
         text = card(run, name, adapter=False, layout=layout or "hf", step=step)
         (folder / "README.md").write_text(text, encoding="utf-8")
-
-
-def _copy(model: Path, folder: Path) -> None:
-    for file in model.iterdir():
-        if file.is_file() and file.name != "README.md":
-            shutil.copyfile(file, folder / file.name)
-
-
-def _convert(plain: Path, out: Path) -> None:
-    """Run mlx-lm's converter, which prints to stdout."""
-    import importlib
-
-    library: Any = importlib.import_module("mlx_lm.convert")
-    with contextlib.redirect_stdout(sys.stderr):
-        library.convert(str(plain), str(out))
 
 
 def engine_of(

@@ -44,5 +44,4 @@ class TensorBoard:
         self._writer.close()
 
 
-def open_tracker(about: About) -> TensorBoard:
-    return TensorBoard(about)
+open_tracker = TensorBoard

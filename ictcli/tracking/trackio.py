@@ -33,5 +33,4 @@ class Trackio:
         self._run.finish()
 
 
-def open_tracker(about: About) -> Trackio:
-    return Trackio(about)
+open_tracker = Trackio

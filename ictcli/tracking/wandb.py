@@ -83,5 +83,4 @@ class Wandb:
         self._run.finish()
 
 
-def open_tracker(about: About) -> Wandb:
-    return Wandb(about)
+open_tracker = Wandb

@@ -28,7 +28,7 @@ from filelock import FileLock
 from ictcli.files import write_json
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepMetrics, StepTimings
-from ictcli.tracking import About, Tracker, figures, open_tracker
+from ictcli.tracking import About, figures, open_tracker
 
 LAST_SECONDS = 60
 """Time to finish when the run has ended."""
@@ -106,20 +106,13 @@ def _track(name: str, folder: Path, run: dict[str, Any], lines: Iterator[str]) -
         state["place"] = min(state["place"], run["done"])
     write_json(path, state)
 
-    def keep(entry: dict[str, Any]) -> None:
+    if hasattr(signal, "alarm"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a library may have changed it
+    for entry in _entries(folder, run["done"], lines):
         if entry["place"] > state["place"]:
             tracker.log(entry["step"], entry["values"])
             state["place"] = entry["place"]
             write_json(path, state)
-
-    _until_the_end(tracker, _entries(folder, run["done"], lines), keep)
-
-
-def _until_the_end(tracker: Tracker, entries: Iterator[dict[str, Any]], keep: Any) -> None:
-    if hasattr(signal, "alarm"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a library may have changed it
-    for entry in entries:
-        keep(entry)
     tracker.close()
 
 

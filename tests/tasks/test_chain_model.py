@@ -94,7 +94,7 @@ def test_stated_base_leaves_room_and_slips_little(stated: dict[str, Any]) -> Non
 
 
 def test_shipped_model_samples_as_stated(shipped: tuple[Any, Any], stated: dict[str, Any]) -> None:
-    measuring = pytest.importorskip("chain_measure")
+    measuring = pytest.importorskip("chain_model")
     model, tokenizer = shipped
     problems = measuring.heldout_expressions(64, CHAIN, 1)
     measured = measuring.measure(model, tokenizer, problems, 4, 0)
