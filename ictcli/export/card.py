@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
@@ -109,13 +109,13 @@ def license_of(base: str) -> str | None:
     folder = BUILTIN.get(base.removeprefix("builtin:"))
     if folder is None:
         folder = snapshot(base) if is_public(base) or Path(base).is_dir() else None
-    from huggingface_hub.repocard import metadata_load
+    from huggingface_hub import repocard
 
     try:
-        header = metadata_load(folder / "README.md") if folder else None
+        header: Any = cast(Any, repocard).metadata_load(folder / "README.md") if folder else None
     except Exception:  # a file of others, which may be no YAML
         return None
-    name = (header or {}).get("license")
+    name = header.get("license") if header else None
     return name if isinstance(name, str) else None
 
 
