@@ -65,6 +65,17 @@ def make_tokenizer(vocabulary: int = 600) -> Any:
     return fast
 
 
+def make_qwen(folder: Path, size: str = "tiny", *, seed: int = 0, dtype: str = "float32") -> Path:
+    """Model and tokenizer in Hugging Face layout. Responses end at either special token that
+    Qwen2.5's do."""
+    tokenizer = make_tokenizer()
+    end, pad = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    more = {"tokenizer": tokenizer, "eos_token_id": end, "pad_token_id": pad}
+    make_model(folder, "torch", seed=seed, dtype=dtype, **more, **SIZES[size])
+    GenerationConfig(eos_token_id=[end, pad], pad_token_id=pad).save_pretrained(folder)
+    return folder
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -73,13 +84,7 @@ def main() -> None:
     parser.add_argument("size", nargs="?", choices=SIZES, default="0.5b")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     options = parser.parse_args()
-    tokenizer = make_tokenizer()
-    end, pad = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
-    more = {"tokenizer": tokenizer, "eos_token_id": end, "pad_token_id": pad}
-    make_model(options.folder, "torch", dtype=options.dtype, **more, **SIZES[options.size])
-    # a response ends at either, as Qwen2.5's do
-    GenerationConfig(eos_token_id=[end, pad], pad_token_id=pad).save_pretrained(options.folder)
-    print(options.folder)
+    print(make_qwen(options.folder, options.size, dtype=options.dtype))
 
 
 if __name__ == "__main__":
