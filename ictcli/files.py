@@ -109,8 +109,8 @@ def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
     """(number, path) of a folder's entries of that name, ascending; whatever else lies there is
     somebody's own."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    found = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
-    return sorted((int(match[1]), folder / name) for match, name in found)
+    matches = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
+    return sorted((int(match[1]), folder / name) for match, name in matches)
 
 
 def sweep(folder: Path) -> None:
@@ -135,8 +135,8 @@ def _disk_faults(path: Path) -> Generator[None]:
     except OSError:
         raise
     except Exception as error:
-        if found := re.search(r"\(os error (\d+)\)", str(error)):
-            number = int(found[1])
+        if match := re.search(r"\(os error (\d+)\)", str(error)):
+            number = int(match[1])
             raise OSError(number, os.strerror(number), str(path)) from error
         if "Unable to write" in str(error):  # MLX does not say why
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error

@@ -142,8 +142,8 @@ class DataParallelEngine(MlxEngine):
     def _gradient(self, batch: Update) -> tuple[Any, UpdateStats]:
         """The whole batch's gradient and figures: each rank passes over its rows."""
         order = np.argsort(-batch.rollouts.lengths, kind="stable")  # every rank gets as many tokens
-        mine = np.isin(np.arange(len(order)), order[self.processes.rank :: self.processes.size])
-        part = replace(batch, weights=np.where(mine[:, None], batch.weights, 0))
+        own = np.isin(np.arange(len(order)), order[self.processes.rank :: self.processes.size])
+        part = replace(batch, weights=np.where(own[:, None], batch.weights, 0))
         own = super()._gradient
         gradient, stats = self._agreed(lambda: own(part))
         if gradient is None:
@@ -164,21 +164,21 @@ class DataParallelEngine(MlxEngine):
     def _agreed(self, work: Callable[[], T]) -> T:
         """What `work` gives on this rank, done within the same budget on all: it is called again
         where another rank had to shrink its own. Every rank has to be here."""
-        found = [work()]
+        results = [work()]
         while True:
             message = ("budget", self._budgeted(), {})
             budgets = [arguments["budget"] for _, arguments, _ in self.processes.gather(message)]
             if all(budget == budgets[0] for budget in budgets):
-                return found[0]
+                return results[0]
             tokens, rows = map(min, zip(*budgets, strict=True))
             if not self.budget.lower(tokens, rows):
                 continue  # done with the least already
-            found.clear()
+            results.clear()
             self.budget.say(
                 "Memory ran out on another process of the launch; what was under way is done "
                 f"again, with {tokens:,} tokens a pass and {rows:,} rows side by side."
             )
-            found.append(work())
+            results.append(work())
 
     def restore(self, folder: Path) -> None:
         super().restore(folder)

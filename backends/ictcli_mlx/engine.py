@@ -16,7 +16,8 @@ from mlx_lm.utils import get_total_parameters, save_config, save_model
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import passes
 from ictcli.engine.budget import Budget
-from ictcli.engine.models import locate, weights_fingerprint
+from ictcli.engine.checksums import weights_fingerprint
+from ictcli.engine.models import locate
 from ictcli.engine.passes import Update, UpdateStats
 from ictcli.engine.sampling import in_passes
 from ictcli.errors import UserError
@@ -93,9 +94,9 @@ class MlxEngine:
         if self.source.adapter is not None:
             adapter.read(self.model, self.source.adapter, weights_fingerprint(self.loaded.folder))
         elif adapters is not None:
-            made = adapter.put_on(self.model, adapters)
+            about = adapter.put_on(self.model, adapters)
             base = weights_fingerprint(self.loaded.folder)
-            self.adapter = {"model": self.source.path, "base": base, **made}
+            self.adapter = {"model": self.source.path, "base": base, **about}
         elif trains and is_quantised(self.model):
             raise UserError(
                 f"{self.source.path} is quantised, and packed weights cannot be trained.",

@@ -23,9 +23,9 @@ def fused(model: Any, *, packed: bool) -> Generator[None]:
     plain = []
     for name, module in model.named_modules():
         if hasattr(module, "lora_a"):
-            made = module.fuse() if packed else _fused_unpacked(module, dtype)
-            made.set_dtype(dtype)
-            plain.append((name, made))
+            layer = module.fuse() if packed else _fused_unpacked(module, dtype)
+            layer.set_dtype(dtype)
+            plain.append((name, layer))
     model.update_modules(tree_unflatten(plain))
     try:
         if not packed:
@@ -53,10 +53,10 @@ def _fused_unpacked(module: Any, dtype: mx.Dtype) -> Any:
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
     """The modules that fusing or unpacking exchanges, the outermost of each."""
-    found = [
+    adapted = [
         (name, module)
         for name, module in model.named_modules()
         if hasattr(module, "lora_a") or hasattr(module, "bits")
     ]
-    outer = {name for name, _ in found}
-    return [(n, m) for n, m in found if n.rpartition(".")[0] not in outer]
+    outer = {name for name, _ in adapted}
+    return [(n, m) for n, m in adapted if n.rpartition(".")[0] not in outer]

@@ -150,11 +150,11 @@ def is_quantised(model: nn.Module) -> bool:
 
 
 def _stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for file in folder.glob("model*.safetensors"):
         with cast(Any, safe_open)(file, "np") as opened:
-            found |= {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
-    return found
+            shapes |= {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
+    return shapes
 
 
 def restore_layout(folder: Path, like: Path) -> None:
@@ -189,12 +189,12 @@ Head = tuple[Any, str]
 def find_heads(model: nn.Module) -> list[Head]:
     """Whatever may serve as LM head: `lm_head`, or an embedding's transpose. Of one inside another
     (below an adapter) the outer."""
-    found = {
+    heads = {
         name: (module, "as_linear" if hasattr(module, "as_linear") else "__call__")
         for name, module in model.named_modules()
         if hasattr(module, "as_linear") or name.rsplit(".", 1)[-1] == "lm_head"
     }
-    return [head for name, head in found.items() if name.rpartition(".")[0] not in found]
+    return [head for name, head in heads.items() if name.rpartition(".")[0] not in heads]
 
 
 @contextlib.contextmanager

@@ -67,12 +67,12 @@ class Optimizer:
 
     def state(self) -> dict[str, mx.array]:
         """Moments, step and, where they are not the model's own weights, masters."""
-        found = {f"adamw/{name}": value for name, value in flat(self.adamw.state).items()}
+        arrays = {f"adamw/{name}": value for name, value in flat(self.adamw.state).items()}
         own = flat(self.model.trainable_parameters())
         for name, master in flat(self.masters).items():
             if own[name].dtype != mx.float32:
-                found[f"master/{name}"] = master
-        return found
+                arrays[f"master/{name}"] = master
+        return arrays
 
     def load(self, state: dict[str, mx.array]) -> None:
         """Take back what `state` gave, of a model with the same weights."""

@@ -72,7 +72,7 @@ class FusedLora(LoraLinear):
     arrays of the output's size, and as many on the way back. What peft keeps of a layer, and what
     it does with it, stays as it is."""
 
-    def forward(self, x: Tensor, *args: Any, **given: Any) -> Tensor:
+    def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         base = self.base_layer(x)
         if self.disable_adapters:
             return base

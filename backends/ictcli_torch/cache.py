@@ -41,9 +41,9 @@ class GrowingLayer(DynamicLayer):
 
     def _grow(self, like: tuple[Tensor, Tensor], length: int) -> None:
         grown = []
-        for old, given in zip((self.keys, self.values), like, strict=True):
-            rows, heads, _, width = given.shape
-            new = torch.empty((rows, heads, length, width), dtype=given.dtype, device=given.device)
+        for old, entry in zip((self.keys, self.values), like, strict=True):
+            rows, heads, _, width = entry.shape
+            new = torch.empty((rows, heads, length, width), dtype=entry.dtype, device=entry.device)
             if self._filled:
                 new[:, :, : self._filled] = old
             grown.append(new)

@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import passes
 from ictcli.engine.budget import Budget
-from ictcli.engine.models import locate, rope_settings, snapshot, weights_fingerprint
+from ictcli.engine.checksums import weights_fingerprint
+from ictcli.engine.models import locate, rope_settings, snapshot
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.passes import Update, UpdateStats
 from ictcli.engine.sampling import in_passes

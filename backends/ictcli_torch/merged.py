@@ -64,14 +64,14 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
     if isinstance(module, LoraLayer):
         weight = _with_adapter(module, weight)
     out, inputs = weight.shape
-    made = nn.Linear(inputs, out, bias=False, device="meta")
-    made.__class__ = OneDnnLinear if isinstance(base, OneDnnLinear) else nn.Linear
-    made.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
-    made.bias = base.bias
+    plain = nn.Linear(inputs, out, bias=False, device="meta")
+    plain.__class__ = OneDnnLinear if isinstance(base, OneDnnLinear) else nn.Linear
+    plain.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
+    plain.bias = base.bias
     if isinstance(module, LoraLayer) and module.lora_bias[NAME]:
         lifted = base.bias.float() + module.lora_B[NAME].bias.float() * module.scaling[NAME]
-        made.bias = nn.Parameter(lifted.to(dtype), requires_grad=False)
-    return made
+        plain.bias = nn.Parameter(lifted.to(dtype), requires_grad=False)
+    return plain
 
 
 def _with_adapter(layer: Any, weight: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def _norm_factor(layer: Any) -> Tensor:
     return _stretch(layer, _sum(layer, dequantize_module_weight(layer.get_base_layer())))
 
 
-def _with_norm(layer: Any, factor: Tensor, x: Tensor, *args: Any, **given: Any) -> Tensor:
+def _with_norm(layer: Any, factor: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
     """DoRA's layer, of which `factor` is m / ||W + scale B A||."""
     base = layer.base_layer(x)
     if layer.disable_adapters:

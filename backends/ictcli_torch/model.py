@@ -39,8 +39,8 @@ def load(source: Source, settings: EngineSettings, device: torch.device) -> tupl
             **remote,
             **(in_4_bits(device) if settings.load_in_4bit else {}),
         )
-    loaded, found = read
-    if missing := sorted(found["missing_keys"]):  # transformers fills them with random numbers
+    loaded, loading = read
+    if missing := sorted(loading["missing_keys"]):  # transformers fills them with random numbers
         raise UserError(
             f"The model {path} lacks {len(missing)} of its weights, {missing[0]} first.",
             "fetch or export it again",

@@ -66,14 +66,14 @@ class Optimizer:
 
     def state(self) -> dict[str, Tensor]:
         """Moments and, where they are not the model's own weights, masters: KIND/NAME to tensor."""
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name, master in self.masters.items():
             if master is not self.weights[name]:
-                found[f"master/{name}"] = master
+                tensors[f"master/{name}"] = master
             for kind, value in self.adamw.state.get(master, {}).items():
                 if kind in self.moments:
-                    found[f"{kind}/{name}"] = torch.as_tensor(value)
-        return found
+                    tensors[f"{kind}/{name}"] = torch.as_tensor(value)
+        return tensors
 
     def check(self, state: dict[str, Tensor]) -> None:
         """Refuse what `load` cannot take."""
@@ -112,7 +112,7 @@ class Optimizer:
 
 
 def _adamw(masters: list[Tensor], settings: OptimizerSettings) -> torch.optim.Optimizer:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "betas": (settings.beta1, settings.beta2),
         "eps": settings.eps,
         "weight_decay": settings.weight_decay,
@@ -120,9 +120,9 @@ def _adamw(masters: list[Tensor], settings: OptimizerSettings) -> torch.optim.Op
     if settings.kind == "adamw8bit":
         from bitsandbytes.optim import AdamW8bit  # pyright: ignore[reportMissingImports]
 
-        return AdamW8bit(masters, **given)
+        return AdamW8bit(masters, **options)
     # fused is in place: the other variants allocate copies of the largest weights
-    return torch.optim.AdamW(masters, **given, fused=True)
+    return torch.optim.AdamW(masters, **options, fused=True)
 
 
 def _hand_over(master: Tensor, weight: Any) -> None:

@@ -266,10 +266,10 @@ def _write_mlx(folder: Path, adapters: Adapters, blocks: int) -> None:
     layers = {name.rpartition(".")[0] for name in adapters.weights}
     places: dict[int, set[str]] = {}
     for layer in layers:
-        found = PLACE.fullmatch(layer)
-        if found is None:
+        match = PLACE.fullmatch(layer)
+        if match is None:
             raise ValueError(f"mlx-lm's layout knows blocks only, and {layer} is in none")
-        places.setdefault(int(found[1]), set()).add(found[2])
+        places.setdefault(int(match[1]), set()).add(match[2])
     count = blocks - min(places, default=blocks)
     config: dict[str, Any] = {
         "fine_tune_type": adapters.kind,

@@ -37,8 +37,8 @@ class Budget:
         ran_out: Callable[[Exception], bool],
         free: Callable[[], None] = lambda: None,
     ) -> None:
-        given = settings.micro_batch
-        self.pass_rows = given if isinstance(given, int) else 0
+        rows = settings.micro_batch
+        self.pass_rows = rows if isinstance(rows, int) else 0
         """Rows of a pass at most; 0: as many as `tokens` allow."""
         self.tokens = settings.micro_tokens
         self.rows = settings.rows
@@ -54,8 +54,8 @@ class Budget:
         self, rollouts: Rollouts, wanted: BoolArray, vocabulary: int
     ) -> Iterator[packing.MicroBatch]:
         """`ictcli.engine.packing.micro_batches` within the budget."""
-        found = packing.micro_batches(rollouts, wanted, self.tokens, vocabulary, self.pass_rows)
-        for batch in found:
+        batches = packing.micro_batches(rollouts, wanted, self.tokens, vocabulary, self.pass_rows)
+        for batch in batches:
             self._pass = batch.ids.shape
             yield batch
 

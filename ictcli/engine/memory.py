@@ -39,8 +39,8 @@ def peak_rss() -> int:
     process that started it.
     """
     status = Path("/proc/self/status")
-    if status.exists() and (found := re.search(r"VmHWM:\s*(\d+) kB", status.read_text())):
-        return int(found[1]) * 1024
+    if status.exists() and (match := re.search(r"VmHWM:\s*(\d+) kB", status.read_text())):
+        return int(match[1]) * 1024
     import resource  # not on Windows
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from safetensors import SafetensorError, safe_open
 
@@ -72,10 +71,10 @@ def locate(model: str, *, trains: bool = False) -> Source:
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
         return Source(model)
     if (folder / "recipe.toml").is_file():
-        made = [folder / name for name in ("model", "adapter") if (folder / name).is_dir()]
-        if not made:
+        exports = [folder / name for name in ("model", "adapter") if (folder / name).is_dir()]
+        if not exports:
             raise UserError(f"The run {model} has no finished model yet.", f"ictcli resume {model}")
-        folder = made[0]
+        folder = exports[0]
     if (folder / ADAPTER_CONFIG).is_file():
         if trains:
             raise UserError(
@@ -140,49 +139,14 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     with a question of its own.
     """
     ids: set[int] = set()
-    for given in (*configured, tokenizer.eos_token_id):
-        if given is not None:
-            ids.update([given] if isinstance(given, int) else given)
+    for stop in (*configured, tokenizer.eos_token_id):
+        if stop is not None:
+            ids.update([stop] if isinstance(stop, int) else stop)
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})
     ends = {str(t): i for i, t in added.items() if t.special and str(t) in END_TOKENS}
     if "<|return|>" in ends:
         ends.pop("<|end|>", None)  # there it ends a message, and the answer's is yet to come
     return tuple(sorted(ids | set(ends.values())))
-
-
-def fingerprint(source: Source) -> str:
-    """A checksum of a model's files, and of its adapters', the same wherever they lie: small ones
-    whole, of weights the header and blocks all over them, so that it takes no time."""
-    found = hashlib.sha256()
-    folders = [snapshot(source.path), source.adapter]
-    for folder in folders:
-        if folder is None:
-            found.update(source.path.encode())
-            continue
-        for file in sorted(folder.iterdir()):
-            if file.suffix in FINGERPRINTED and file.name not in UNREAD and file.is_file():
-                found.update(f"{file.name} {file.stat().st_size}\n".encode())
-                with file.open("rb") as opened:
-                    _update(found, opened, 0, file.stat().st_size, BLOCKS)
-    return found.hexdigest()
-
-
-FINGERPRINTED = (".safetensors", ".json", ".jinja", ".model", ".txt", ".py")
-UNREAD = ("training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
-BLOCK, BLOCKS = 1 << 16, 1024
-
-
-def _update(found: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
-    """`size` bytes of a file from `start`; of more than so many blocks that many, at even
-    distances, both ends included, or one of the middle."""
-    if size <= BLOCK * blocks:
-        opened.seek(start)
-        found.update(opened.read(size))
-        return
-    for number in range(blocks):
-        part, parts = (number, blocks - 1) if blocks > 1 else (1, 2)
-        opened.seek(start + (size - BLOCK) * part // parts)
-        found.update(opened.read(BLOCK))
 
 
 def snapshot(path: str) -> Path | None:
@@ -191,75 +155,8 @@ def snapshot(path: str) -> Path | None:
         return Path(path)
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(path, "config.json")
-    return Path(found).parent if isinstance(found, str) else None
-
-
-def identity(source: Source) -> str:
-    """A checksum of what a run begins with: config.json and the weights, whatever else is put
-    beside them. Empty where their folder is not known."""
-    folder = snapshot(source.path)
-    if folder is None:
-        return ""
-    found = hashlib.sha256()
-    if (folder / "config.json").is_file():
-        found.update((folder / "config.json").read_bytes())
-    found.update(weights_fingerprint(folder).encode())
-    return found.hexdigest()
-
-
-def weights_fingerprint(folder: Path) -> str:
-    """A checksum of a model's weights alone: every tensor's name, type and shape, and of its
-    numbers all where they are few, else blocks all over them, so that it takes no time. The same
-    however they are dealt to files, and whatever these say about themselves.
-
-    Raises OSError or ValueError where a file cannot be read.
-    """
-    places = sorted(place for file in _weight_files(folder) for place in _tensors(file))
-    total = sum(place.size for place in places)
-    found = hashlib.sha256()
-    for place in places:
-        found.update(f"{place.name} {place.kind} {place.shape}\n".encode())
-        with place.file.open("rb") as opened:
-            _update(found, opened, place.start, place.size, -(-place.size * BLOCKS // (total or 1)))
-    return found.hexdigest()
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted(set(_read_object(index)["weight_map"].values()))
-    else:
-        names = sorted(path.name for path in folder.glob("*.safetensors"))
-        if "model.safetensors" in names:
-            names = ["model.safetensors"]
-    return [folder / name for name in names if (folder / name).is_file()]
-
-
-@dataclass(frozen=True, order=True)
-class _Place:
-    """Where a tensor lies, in bytes."""
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
-    file: Path
-    start: int
-    size: int
-
-
-def _tensors(file: Path) -> list[_Place]:
-    """Of a safetensors file: 8 bytes that say how long its header is, the header, the data."""
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        header = cast(dict[str, Any], json.loads(opened.read(length)))
-    found: list[_Place] = []
-    for name, about in header.items():
-        if name != "__metadata__":
-            first, last = cast(tuple[int, int], about["data_offsets"])
-            shape, start = tuple(cast(list[int], about["shape"])), 8 + length + first
-            found.append(_Place(name, str(about["dtype"]), shape, file, start, last - first))
-    return found
+    file = try_to_load_from_cache(path, "config.json")
+    return Path(file).parent if isinstance(file, str) else None
 
 
 def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
@@ -268,29 +165,29 @@ def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
     transformers 5 writes `rope_parameters` alone. mlx-lm reads `rope_theta` and `rope_scaling` of
     most models, and where they are missing takes a default without a word.
     """
-    given = cast(dict[str, Any], config.get("rope_parameters") or {})
-    found: dict[str, Any] = {}
-    if "full_attention" in given:  # each kind of layer has its own
-        found["rope_local_base_freq"] = given.get("sliding_attention", {}).get("rope_theta", 1e4)
-        given = given["full_attention"]
-    if "rope_theta" in config or "rope_theta" not in given:
+    rope = cast(dict[str, Any], config.get("rope_parameters") or {})
+    settings: dict[str, Any] = {}
+    if "full_attention" in rope:  # each kind of layer has its own
+        settings["rope_local_base_freq"] = rope.get("sliding_attention", {}).get("rope_theta", 1e4)
+        rope = rope["full_attention"]
+    if "rope_theta" in config or "rope_theta" not in rope:
         return {}
-    found["rope_theta"] = given["rope_theta"]
-    if "partial_rotary_factor" in given and "partial_rotary_factor" not in config:
-        found["partial_rotary_factor"] = given["partial_rotary_factor"]
-    if given.get("rope_type", "default") != "default":
-        found["rope_scaling"] = given
-    return found
+    settings["rope_theta"] = rope["rope_theta"]
+    if "partial_rotary_factor" in rope and "partial_rotary_factor" not in config:
+        settings["partial_rotary_factor"] = rope["partial_rotary_factor"]
+    if rope.get("rope_type", "default") != "default":
+        settings["rope_scaling"] = rope
+    return settings
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}.", "fetch it again") from error
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise UserError(f"{path} is no JSON object.", "fetch it again")
-    return cast(dict[str, Any], found)
+    return cast(dict[str, Any], data)
 
 
 def _check_weights(folder: Path) -> None:

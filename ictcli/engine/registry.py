@@ -31,11 +31,11 @@ RECORDED = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math
 
 def versions() -> dict[str, str]:
     """Versions of the libraries that are installed, of those that matter to a result."""
-    found: dict[str, str] = {}
+    installed: dict[str, str] = {}
     for name in RECORDED:
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            installed[name] = version(name)
+    return installed
 
 
 def is_installed(name: str) -> bool:

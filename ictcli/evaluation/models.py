@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ictcli.engine import Engine
-from ictcli.engine.models import fingerprint, locate
+from ictcli.engine.checksums import fingerprint
+from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.recipe.settings import PromptSettings
 from ictcli.types import Sampling

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.engine import LIBRARIES, Engine, choose_backend
-from ictcli.engine.models import identity, locate
+from ictcli.engine.checksums import identity
+from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.recipe.settings import EngineSettings
 from ictcli.runs.records import Environment
@@ -63,7 +64,7 @@ def check_recipe(run: Path, recorded: str, now: str, since: str) -> None:
 
 
 def identity_of(model: str, settings: EngineSettings) -> str:
-    """A checksum of a model (see `models.identity`); empty for engines of others, which load
+    """A checksum of a model (see `checksums.identity`); empty for engines of others, which load
     models in their own ways."""
     ours = choose_backend(settings.backend) in LIBRARIES
     return identity(locate(model)) if ours else ""

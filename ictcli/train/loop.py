@@ -45,9 +45,7 @@ def train(
     health = Health(run, recipe, observer.warned)
 
     known = known_before(run, recipe, observer.warned)
-    before = (
-        evaluate("before") if known is None else None
-    )  # by the weights that the run begins with
+    before = evaluate("before") if known is None else None  # before a checkpoint is restored
     state = run.restore(engine, observer.warned)
     engine.budget.restore(state.budget)
     before = before or evaluate("before")

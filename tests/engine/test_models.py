@@ -10,7 +10,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from ictcli.engine import models
-from ictcli.engine.models import Source, identity, weights_fingerprint
+from ictcli.engine.checksums import identity, weights_fingerprint
+from ictcli.engine.models import Source
 
 
 def test_a_models_identity_is_of_its_weights_wherever_they_lie(

@@ -1,0 +1,115 @@
+"""Checksums that tell one model from another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from ictcli.engine.models import Source, snapshot
+
+
+def fingerprint(source: Source) -> str:
+    """A checksum of a model's files, and of its adapters', the same wherever they lie: small ones
+    whole, of weights the header and blocks all over them, so that it takes no time."""
+    digest = hashlib.sha256()
+    folders = [snapshot(source.path), source.adapter]
+    for folder in folders:
+        if folder is None:
+            digest.update(source.path.encode())
+            continue
+        for file in sorted(folder.iterdir()):
+            if file.suffix in FINGERPRINTED and file.name not in UNREAD and file.is_file():
+                digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+                with file.open("rb") as opened:
+                    _update(digest, opened, 0, file.stat().st_size, BLOCKS)
+    return digest.hexdigest()
+
+
+FINGERPRINTED = (".safetensors", ".json", ".jinja", ".model", ".txt", ".py")
+UNREAD = ("training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
+BLOCK, BLOCKS = 1 << 16, 1024
+
+
+def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
+    """`size` bytes of a file from `start`; of more than so many blocks that many, at even
+    distances, both ends included, or one of the middle."""
+    if size <= BLOCK * blocks:
+        opened.seek(start)
+        digest.update(opened.read(size))
+        return
+    for number in range(blocks):
+        part, parts = (number, blocks - 1) if blocks > 1 else (1, 2)
+        opened.seek(start + (size - BLOCK) * part // parts)
+        digest.update(opened.read(BLOCK))
+
+
+def identity(source: Source) -> str:
+    """A checksum of what a run begins with: config.json and the weights, whatever else is put
+    beside them. Empty where their folder is not known."""
+    folder = snapshot(source.path)
+    if folder is None:
+        return ""
+    digest = hashlib.sha256()
+    if (folder / "config.json").is_file():
+        digest.update((folder / "config.json").read_bytes())
+    digest.update(weights_fingerprint(folder).encode())
+    return digest.hexdigest()
+
+
+def weights_fingerprint(folder: Path) -> str:
+    """A checksum of a model's weights alone: every tensor's name, type and shape, and of its
+    numbers all where they are few, else blocks all over them, so that it takes no time. The same
+    however they are dealt to files, and whatever these say about themselves.
+
+    Raises OSError or ValueError where a file cannot be read.
+    """
+    places = sorted(place for file in _weight_files(folder) for place in _tensors(file))
+    total = sum(place.size for place in places)
+    digest = hashlib.sha256()
+    for place in places:
+        digest.update(f"{place.name} {place.kind} {place.shape}\n".encode())
+        with place.file.open("rb") as opened:
+            _update(
+                digest, opened, place.start, place.size, -(-place.size * BLOCKS // (total or 1))
+            )
+    return digest.hexdigest()
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    else:
+        names = sorted(path.name for path in folder.glob("*.safetensors"))
+        if "model.safetensors" in names:
+            names = ["model.safetensors"]
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+@dataclass(frozen=True, order=True)
+class _Place:
+    """Where a tensor lies, in bytes."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    file: Path
+    start: int
+    size: int
+
+
+def _tensors(file: Path) -> list[_Place]:
+    """Of a safetensors file: 8 bytes that say how long its header is, the header, the data."""
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        header = cast(dict[str, Any], json.loads(opened.read(length)))
+    places: list[_Place] = []
+    for name, about in header.items():
+        if name != "__metadata__":
+            first, last = cast(tuple[int, int], about["data_offsets"])
+            shape, start = tuple(cast(list[int], about["shape"])), 8 + length + first
+            places.append(_Place(name, str(about["dtype"]), shape, file, start, last - first))
+    return places
