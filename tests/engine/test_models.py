@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ictcli.engine import models
+from ictcli.engine import checksums
 from ictcli.engine.checksums import identity, weights_fingerprint
 from ictcli.engine.models import Source
 
@@ -31,8 +31,8 @@ def test_a_print_of_weights_is_of_their_tensors(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not of how they are dealt to files; and no tensor is passed over, wherever it lies."""
-    monkeypatch.setattr(models, "BLOCK", 64)
-    monkeypatch.setattr(models, "BLOCKS", 8)
+    monkeypatch.setattr(checksums, "BLOCK", 64)
+    monkeypatch.setattr(checksums, "BLOCKS", 8)
     weights = load_file(tiny_model / "model.safetensors")
     assert sum(w.nbytes for w in weights.values()) > 20 * 64 * 8
 
