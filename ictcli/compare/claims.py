@@ -1,9 +1,8 @@
 """The paper's claims, each with a verdict at this size and the numbers behind it.
 
 `supported`: the difference has the paper's sign and is told from 0 at 5 % after Holm's correction.
-`contradicted`: it is told from 0 and has the other sign. `undecided`: everything else, which is no
-evidence of equality; the sentence says how large a difference would have been seen. One seed
-decides nothing. Source of the claims: arXiv 2606.19771; where it leaves a term open, ours:
+`contradicted`: it is told from 0 and has the other sign. `undecided`: everything else, one seed
+included; it is no evidence of equality. Source: arXiv 2606.19771; what it leaves open is ours:
 
 - *Better than random tokens of the same number*: against `random` with the same swept settings;
   undecided if the shares that the two trained differ by more than a tenth of the larger.
@@ -233,18 +232,18 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
     first, many = scores["pass@1"], scores[metric]
     if not paired(first[variant], first[rival]):
         return []
-    rival_name = "the model before training" if rival == BEFORE else rival
+    name = "the model before training" if rival == BEFORE else rival
     gains = [difference(passes[variant], passes[rival]) for passes in (many, first)]
     room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
     return [
         _Test(
-            f"{variant} gains more in {metric} than in pass@1 over {rival_name}",
-            f"{variant}'s gain in {metric} over {rival_name}",
+            f"{variant} gains more in {metric} than in pass@1 over {name}",
+            f"{variant}'s gain in {metric} over {name}",
             "its gain in pass@1",
             difference(many[variant] - first[variant], many[rival] - first[rival]),
             f" The gains are {points(gains[0].value)} points in {metric} and "
-            f"{points(gains[1].value)} in pass@1; {rival_name} left {room[1]} points to "
-            f"gain in pass@1 and {room[0]} in {metric}.",
+            f"{points(gains[1].value)} in pass@1; {name} left {room[1]} points to gain in pass@1 "
+            f"and {room[0]} in {metric}.",
             (metric, gains[0]),
         )
     ]

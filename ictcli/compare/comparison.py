@@ -12,6 +12,15 @@ from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import Estimate, PairedDifference
 
 FORMAT = 3
+CURVES = {
+    "reward": ("mean reward", "reward"),
+    "entropy": ("H1: Shannon entropy, nats", "H1"),
+    "renyi2": ("H2: Rényi-2 entropy, nats", "H2"),
+    "share_kept": ("tokens trained, %", "trained, %"),
+    "length": ("response length, tokens", "tokens"),
+    "grad_norm": ("gradient norm", "gradient norm"),
+}
+"""Metrics recorded over training: the title of the curve, and a short heading."""
 
 
 class Part(BaseModel):

@@ -1,4 +1,4 @@
-"""The mean of crossed data, seeds by problems: its interval, its p, and what it could have seen.
+"""The mean of crossed data, seeds by problems: interval, p and detectable difference.
 
 `values` (S, N) hold one figure a run and problem. Seeds and problems are CROSSED: every seed meets
 the same problems, so a problem's luck is shared by all seeds and a seed's luck by all problems:
@@ -22,6 +22,7 @@ runs to be about normal, as whatever calls five seeds significant must.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -39,9 +40,8 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 
 @dataclass(frozen=True)
 class Inference:
-    """What crossed values say of their mean. An absent figure is None: there is no luck to see in
-    one value, nor in values that are all equal; of shares that are all 0 or all 1 `at_bound` says
-    more."""
+    """What crossed values say of their mean. None stands for what is unknown: one value, or values
+    that are all equal, show no luck (for shares that are all 0 or all 1, see `at_bound`)."""
 
     mean: float
     half: float | None
@@ -63,11 +63,11 @@ def infer(values: FloatArray) -> Inference:
     if values.size == 1 or np.ptp(values) == 0:
         return Inference(mean, None, None, None, None, None)
     if min(S, N) == 1:
-        found = _stats.ttest_1samp(values.ravel(), 0.0)
-        low, high = found.confidence_interval(1 - LEVEL)
+        test = _stats.ttest_1samp(values.ravel(), 0.0)
+        low, high = test.confidence_interval(1 - LEVEL)
         half, error = float(high - low) / 2, float(_stats.sem(values.ravel()))
         return Inference(
-            mean, half, float(found.pvalue), _detectable(half, error, values.size - 1), None, None
+            mean, half, float(test.pvalue), _detectable(half, error, values.size - 1), None, None
         )
     _, squares = mean_squares(values)
     A, B, E = (float(square) for square in squares)
@@ -90,10 +90,9 @@ def infer(values: FloatArray) -> Inference:
 
 def at_bound(values: FloatArray) -> tuple[float, float] | None:
     """95 % bounds of the mean of (S, N) shares that are all 0 or all 1: Clopper and Pearson's
-    (1934) of 0 or N in N problems (of S seeds, with one problem). A problem of mean share m, all
-    else alike, shows nothing but 0 with chance 1 - m at most, so they hold whatever the samples
-    and seeds share; other seeds' luck they do not see. None where something varies, of other
-    values, and of one."""
+    (1934) for 0 or N in N problems (in S seeds, with one problem). They hold whatever the samples
+    and seeds share, since a problem of mean share m shows only 0 with chance 1 - m at most; they
+    do not see the luck of other seeds. None for a single value and for any other values."""
     S, N = values.shape
     count, value = N if N > 1 else S, float(values.flat[0])
     if count == 1 or np.ptp(values) > 0 or value not in (0.0, 1.0):
@@ -119,12 +118,12 @@ def tail(distance: FloatArray, squares: FloatArray, S: int, N: int) -> FloatArra
     """P(|mean - truth| >= |distance|), (...), of distances (...) and mean squares (3, ...)."""
     weights, factors = _nodes(S, N)
     away = np.abs(np.asarray(distance, dtype=np.float64))
-    found = np.empty(away.shape)
+    tails = np.empty(away.shape)
     for place in np.ndindex(away.shape):
         a, b, e = squares[(slice(None), *place)][:, None] * factors
         sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))
-        found[place] = 2 * weights @ _special.ndtr(-away[place] / np.maximum(sd, 1e-300))
-    return found
+        tails[place] = 2 * weights @ _special.ndtr(-away[place] / np.maximum(sd, 1e-300))
+    return tails
 
 
 @lru_cache(maxsize=64)
@@ -154,13 +153,10 @@ def _nodes(S: int, N: int) -> tuple[FloatArray, FloatArray]:
 def _half_width(squares: FloatArray, error: float, S: int, N: int) -> float:
     """The distance with a tail of LEVEL; `error` is the standard error, to start from."""
 
-    def over(distance: float) -> float:
-        return float(tail(np.asarray(distance), squares, S, N)) - LEVEL
+    def below(distance: float) -> float:
+        return LEVEL - float(tail(np.asarray(distance), squares, S, N))
 
-    end = 4 * error
-    while over(end) > 0:
-        end *= 2
-    return float(_optimize.brentq(over, 0.0, end, rtol=1e-6))
+    return _root(below, 4 * error, rtol=1e-6)
 
 
 def _detectable(half: float, error: float, df: float) -> float:
@@ -170,7 +166,11 @@ def _detectable(half: float, error: float, df: float) -> float:
     def over(ratio: float) -> float:
         return float(_stats.nct.sf(half / error, df, ratio)) - POWER
 
-    end = 4 + 2 * half / error
-    while over(end) < 0:
+    return _root(over, 4 + 2 * half / error) * error
+
+
+def _root(rising: Callable[[float], float], end: float, **tolerance: float) -> float:
+    """Where a rising function is 0, above 0 and usually below `end`."""
+    while rising(end) < 0:
         end *= 2
-    return float(_optimize.brentq(over, 0.0, end)) * error
+    return float(_optimize.brentq(rising, 0.0, end, **tolerance))

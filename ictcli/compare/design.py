@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 from ictcli.algorithm.methods import Method, ShareOptions, find_method
@@ -72,7 +72,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Design:
-    """A comparison as it was asked for; `source` is a recipe's name or path."""
+    """What is to be compared; `source` is a recipe's name or path."""
 
     source: str
     overrides: tuple[str, ...]
@@ -81,33 +81,32 @@ class Design:
     folder: Path
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
-        """The recipe of one run. The recipe's own method keeps its options, another one starts from
-        its defaults, at the share of tokens that the recipe's own is set to (see `beside`).
-        Where `temperature` varies, the evaluation stays at the recipe's. UserError where a varied
-        `keep` is hidden by `method.keep`."""
+        """The recipe of one run. The recipe's method keeps its options; another starts from its
+        defaults at the same share of tokens (see `beside`). Where `temperature` varies, evaluation
+        stays at the recipe's. UserError if `method.keep` hides a varied `keep`."""
         base = load_recipe(self.source, self.overrides)
-        own, varied = base.method, [*variant.overrides, *extra]
-        if "keep" in own and any(one.startswith("keep=") for one in varied):
+        options = base.method
+        varied = {override.partition("=")[0] for override in (*variant.overrides, *extra)}
+        if "keep" in options and "keep" in varied:
             raise UserError(
-                f"keep cannot vary: the recipe sets method.keep = {own['keep']}, which goes first.",
+                f"keep cannot vary: the recipe sets method.keep = {options['keep']}, which goes "
+                "first.",
                 "vary method.keep",
             )
-        named: list[str] = []
-        if variant.method != own["name"]:
-            table = beside(own, variant.method).items()
+        changes = [*self.overrides]
+        if variant.method != options["name"]:
+            table = beside(options, variant.method).items()
             pairs = ", ".join(f"{key}={json.dumps(value)}" for key, value in table)
-            named = [f"method={{{pairs}}}"]
-        hot = any(one.startswith("temperature=") for one in varied)
-        if hot and base.eval.temperature is None:
-            named.append(f"eval.temperature={base.temperature}")
-        changes = [*self.overrides, *named, *variant.overrides, f"seed={seed}", *extra]
-        return load_recipe(self.source, changes)
+            changes.append(f"method={{{pairs}}}")
+        if "temperature" in varied and base.eval.temperature is None:
+            changes.append(f"eval.temperature={base.temperature}")
+        return load_recipe(self.source, [*changes, *variant.overrides, f"seed={seed}", *extra])
 
     @property
     def swept(self) -> list[str]:
         """Keys that differ between variants by --sweep."""
-        pairs = (one for variant in self.variants for one in variant.overrides)
-        return list(dict.fromkeys(one.partition("=")[0] for one in pairs))
+        overrides = (override for variant in self.variants for override in variant.overrides)
+        return list(dict.fromkeys(override.partition("=")[0] for override in overrides))
 
     @property
     def first_seed(self) -> int:
@@ -122,49 +121,46 @@ def read_grid(text: str, option: str) -> Grid:
         raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
     if key in ("method", "method.name"):
         raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")
-    found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
-    if not equals or not key or not found:
+    typed = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+    if not equals or not key or not typed:
         raise UserError(
             f"{option} {text!r} is not of the form KEY=VALUE,VALUE.",
             f"for example: {option} method.keep=0.05,0.1,0.2",
         )
-    known = [toml_value(value) for value in found]
-    for place, value in enumerate(known):
-        if value in known[:place]:
-            first = found[known.index(value)]
+    for first, second in combinations(typed, 2):
+        if toml_value(first) == toml_value(second):
             raise UserError(
-                f"{option} names one value of {key} twice, as {first} and as {found[place]}.",
+                f"{option} names one value of {key} twice, as {first} and as {second}.",
                 "leave one of them out",
             )
-    return Grid(key, found)
+    return Grid(key, typed)
 
 
 def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
-    """Every method with every combination of the swept settings that it looks at: a method that
-    has no such option stands in the table once. UserError where none looks at a key."""
+    """Every method with every combination of the swept settings that matter to it; once, if none
+    does. UserError if a key matters to no method."""
     check_keys([sweep.key for sweep in sweeps], "--sweep")
-    found: list[Variant] = []
+    variants: list[Variant] = []
     for name in dict.fromkeys(methods):
         heeded = [sweep for sweep in sweeps if heeds(find_method(name), sweep.key)]
         for values in product(*(sweep.values for sweep in heeded)):
             pairs = [(sweep.key, value) for sweep, value in zip(heeded, values, strict=True)]
             settings = "".join(f" {key.removeprefix('method.')}={value}" for key, value in pairs)
             overrides = tuple(f"{key}={value}" for key, value in pairs)
-            found.append(Variant(name + settings, name, overrides))
+            variants.append(Variant(name + settings, name, overrides))
     for sweep in sweeps:
         if not any(heeds(find_method(name), sweep.key) for name in methods):
             raise UserError(
                 f"None of {', '.join(methods)} looks at {sweep.key}.",
                 "ictcli methods lists each method's options",
             )
-    return tuple(found)
+    return tuple(variants)
 
 
 def check_keys(keys: Sequence[str], option: str) -> None:
-    """UserError where two grids set the same thing: the runs would not be what their labels say."""
-    plain = [key.removeprefix("method.") for key in keys]
-    for key in plain:
-        if plain.count(key) > 1:
+    """UserError if two grids set the same key: the runs would not be what their labels say."""
+    for key, times in Counter(key.removeprefix("method.") for key in keys).items():
+        if times > 1:
             raise UserError(
                 f"{key} is varied twice, by {option}.", "name each key once, with all its values"
             )
@@ -184,35 +180,34 @@ def heeds(method: Method, key: str) -> bool:
 def run_specs(
     design: Design, tuned: dict[str, str] | None = None, *, grid: Grid | None = None
 ) -> list[RunSpec]:
-    """Every run of a comparison, seeds first, so that one that is stopped has whole columns.
-    `tuned` is an override for each variant's label; those it lacks are left out. Without it, where
-    a value of `grid` is still to be chosen, a run that was trained has the value in its folder.
-    UserError where the folder holds runs of another recipe, or of no value of the grid."""
-    found: list[RunSpec] = []
+    """Every run of a comparison, seed by seed, so that each seed that ends has every variant.
+    `tuned` is an override by variant label; other variants are left out. Without it, while a value
+    of `grid` is to be chosen, a run that was trained keeps the value in its folder. UserError if
+    the folder holds runs of another recipe, or of no value of the grid."""
+    specs: list[RunSpec] = []
     for seed in range(design.first_seed, design.first_seed + design.seeds):
         for variant in design.variants:
             if tuned is not None and variant.label not in tuned:
                 continue
             name = f"{slug(variant.label)}-s{seed}"
             if grid and tuned is None:
-                found.append(_untuned(design, variant, seed, name, grid))
+                specs.append(_untuned(design, variant, seed, name, grid))
                 continue
             chosen = tuned[variant.label] if tuned else ""
             recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
-            found.append(replace(_run_spec(design, variant, seed, name, recipe), chosen=chosen))
-    taken = Counter(str(one.folder) for one in found)
-    for folder, runs in taken.items():
+            specs.append(replace(_run_spec(design, variant, seed, name, recipe), chosen=chosen))
+    for folder, runs in Counter(str(spec.folder) for spec in specs).items():
         if runs > 1:
             raise UserError(
                 f"{runs} runs would go by the name {folder}.",
                 "leave out swept values that differ in signs alone",
             )
-    return found
+    return specs
 
 
 def tuning_specs(design: Design, grid: Grid) -> list[RunSpec]:
-    """A run for each variant and each value of the grid: with another seed than the final runs, and
-    evaluated on held-out problems after theirs."""
+    """A run for each variant and value of the grid, with another seed than the final runs and
+    evaluated on the held-out problems after theirs."""
     specs: list[RunSpec] = []
     seed = design.first_seed + TUNING_SEED
     for variant in design.variants:
@@ -253,7 +248,7 @@ def _other(folder: Path, what: str) -> UserError:
 
 
 def is_unused(folder: Path) -> bool:
-    """Whether nothing was done in a folder, as a run: it failed before its first evaluation."""
+    """Whether a folder holds no run, or one that failed before its first evaluation."""
     names = {"recipe.toml", "environment.json", ".lock", "log.txt", "failure.json"}
     return not is_run(folder) or {path.name for path in folder.iterdir()} <= names
 

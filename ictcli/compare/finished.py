@@ -88,23 +88,24 @@ def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[Finish
 
 
 def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
-    """ValueError, naming the file, where one is missing or is not what the run wrote."""
+    """The files of a run. ValueError, naming the file, if one is missing or damaged."""
     folder, recipe = spec.folder, spec.recipe
-    passes = all(f"pass@{k}" in summary.after for k in recipe.eval.k)
-    if summary.steps != recipe.steps or summary.train_s is None or not passes:
-        raise ValueError(f"{folder / 'summary.json'} is damaged")
-    before, after = (_checked(folder / "eval" / f"{at}.json", Counts) for at in ("before", "after"))
+    (before,) = _checked(folder / "eval" / "before.json", Counts)
+    (after,) = _checked(folder / "eval" / "after.json", Counts)
     metrics = _checked(folder / "metrics.jsonl", StepMetrics)
     timings = _checked(folder / "timings.jsonl", StepTimings)
-    for name, lines in (("metrics.jsonl", metrics), ("timings.jsonl", timings)):
-        if [line.step for line in lines] != list(range(1, recipe.steps + 1)):
-            raise ValueError(f"{folder / name} is damaged")
-    if any(line.seconds is None for line in timings):
-        raise ValueError(f"{folder / 'timings.jsonl'} is damaged")
-    for name, counts in (("before", before), ("after", after)):
-        if counts[0].n != recipe.eval.n:
-            raise ValueError(f"{folder / 'eval' / name}.json is damaged")
-    return FinishedRun(spec, summary, before[0], after[0], metrics, timings)
+    passes = all(f"pass@{k}" in summary.after for k in recipe.eval.k)
+    steps = list(range(1, recipe.steps + 1))
+    is_whole = {
+        "summary.json": summary.steps == recipe.steps and summary.train_s is not None and passes,
+        "metrics.jsonl": [line.step for line in metrics] == steps,
+        "timings.jsonl": [line.step for line in timings if line.seconds is not None] == steps,
+        "eval/before.json": before.n == recipe.eval.n,
+        "eval/after.json": after.n == recipe.eval.n,
+    }
+    for name in [name for name, whole in is_whole.items() if not whole]:
+        raise ValueError(f"{folder / name} is damaged")
+    return FinishedRun(spec, summary, before, after, metrics, timings)
 
 
 def _checked(path: Path, kind: type[M]) -> list[M]:

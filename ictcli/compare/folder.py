@@ -21,23 +21,21 @@ from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.files import is_leftover
 from ictcli.runs import is_run
 
+OTHER = "--out OTHER takes another folder"
 GOES_ON = "the same command goes on from there"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Generator[None]:
-    """The folder, made where it is missing, and locked; taken away again if nothing was done there.
-    UserError where another process compares there, or where it is a run's or a file. Within, a full
-    disk and Ctrl-C end with what to do next."""
+    """The folder, created if missing, and locked; removed again if nothing was done there.
+    UserError if another process compares there, or if it is a file or the folder of a run. Within,
+    a full disk and Ctrl-C end with what to do next."""
     if is_run(folder):
-        raise UserError(
-            f"{folder} is the folder of a run, not of a comparison.",
-            "--out OTHER takes another folder",
-        )
+        raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file.", "--out OTHER takes another folder")
-    with _told(folder):
+        raise UserError(f"{folder} is a file.", OTHER)
+    with _explained(folder):
         lock = FileLock(folder / ".lock")
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -50,10 +48,8 @@ def opened(folder: Path) -> Generator[None]:
         except OSError as error:
             if error.errno in FULL:
                 raise
-            raise RunFailedError(
-                f"The folder {folder} cannot be written: {error.strerror or error}.",
-                "--out OTHER takes another folder",
-            ) from error
+            why = error.strerror or error
+            raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
         try:
             yield
         finally:
@@ -65,7 +61,8 @@ def opened(folder: Path) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Generator[None]:
+def _explained(folder: Path) -> Generator[None]:
+    """Ctrl-C and a full disk as errors that say what to do next."""
     try:
         yield
     except KeyboardInterrupt:

@@ -9,7 +9,15 @@ import numpy as np
 
 from ictcli.compare import shared_rollouts
 from ictcli.compare.claims import SUBJECT, Claim, accuracy_claims, fork_claims, method_of
-from ictcli.compare.comparison import Comparison, Cost, Curve, Probe, TrainedTokens, VariantRecord
+from ictcli.compare.comparison import (
+    CURVES,
+    Comparison,
+    Cost,
+    Curve,
+    Probe,
+    TrainedTokens,
+    VariantRecord,
+)
 from ictcli.compare.design import Design, Grid, RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares
@@ -23,8 +31,6 @@ from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import to_toml
 from ictcli.train.launch import environment
 from ictcli.types import IntArray
-
-CURVES = ("reward", "entropy", "renyi2", "share_kept", "length", "grad_norm")
 
 
 def gather(
@@ -42,8 +48,11 @@ def gather(
     """The comparison from the runs that are `done`, one at least, of the planned `runs`. `tuned`
     holds what each override of the grid `tuning` reached. A variant without a finished run is left
     out, with a note."""
-    finished = {run.label: [one for one in done if one.label == run.label] for run in done}
-    by_label = {v.label: finished[v.label] for v in design.variants if v.label in finished}
+    by_label = {
+        variant.label: finished
+        for variant in design.variants
+        if (finished := [run for run in done if run.label == variant.label])
+    }
     first = done[0].spec.recipe
     seeds = list(dict.fromkeys(spec.seed for spec in runs))
     n, correct = done[0].after.n, _counts(by_label, seeds)
@@ -51,8 +60,8 @@ def gather(
     named = (label for label in by_label if baseline in (label, method_of(label)))
     base = next(named, next(iter(by_label)))
     recipes = {
-        label: mine[0].spec.recipe.model_copy(update={"seed": first.seed})
-        for label, mine in by_label.items()
+        label: finished[0].spec.recipe.model_copy(update={"seed": first.seed})
+        for label, finished in by_label.items()
     }
     shared = shared_rollouts.sample_shared(recipes, engine)
     about = environment(engine, first)

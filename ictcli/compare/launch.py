@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ictcli.compare.design import RunSpec, is_unused
-from ictcli.compare.folder import GOES_ON, full
+from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import write_text
 from ictcli.recipe import Recipe, to_toml, with_threads
@@ -83,7 +83,7 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
             with Run.create(spec.folder, spec.recipe):
                 return False, None
         except UserError as error:
-            raise UserError(error.message, "--out OTHER takes another folder") from None
+            raise UserError(error.message, OTHER) from None
     lock = FileLock(spec.folder / ".lock")
     try:
         lock.acquire(timeout=0)

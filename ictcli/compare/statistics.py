@@ -37,7 +37,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.compare.crossed import LEVEL, at_bound, infer
+from ictcli.compare.crossed import LEVEL, Inference, at_bound, infer
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.types import FloatArray, IntArray
 
@@ -63,8 +63,8 @@ class Estimate:
     seeds: int
     problems: int
     seed_sd: float | None
-    """Standard deviation over seeds, that of the problems and samples removed; None if unknown. It
-    is cut at 0, which says that seeds are not told apart, not that they do not differ."""
+    """Standard deviation over seeds without that of problems and samples; None if unknown. It is
+    cut at 0, which says that seeds are not told apart, not that they do not differ."""
     problem_sd: float | None
     """The same over problems."""
     means_sd: float | None
@@ -79,19 +79,18 @@ class PairedDifference(Estimate):
     """Over what the interval is over; None where all differences are equal."""
     p_swap: float
     """The exact permutation test: the two runs of each seed swap labels (with one seed, the two
-    values of each problem). It takes nothing of the luck for granted, but sees nothing finer than
-    whole runs."""
+    values of each problem). It assumes nothing of the luck, but sees whole runs alone."""
     p_swap_least: float
     """The least `p_swap` of so many seeds: 2^(1-S), which is 0.0625 of 5."""
     detectable: float | None
     """The true difference that 4 of 5 comparisons of this size and luck would find at 5 %, before
-    any correction. None where it cannot be known: one seed, or no luck seen."""
+    any correction. None with one seed, or where no luck is seen."""
     p_holm: float | None = None
     """`p` after Holm's correction over its family."""
 
     @property
     def differs(self) -> bool:
-        """Whether it is told from 0 at 5 % for other seeds too, corrected where it was."""
+        """Whether it is told from 0 at 5 % for other seeds too, after any correction."""
         p = self.p if self.p_holm is None else self.p_holm
         return self.seeds > 1 and p is not None and p <= LEVEL
 
@@ -101,44 +100,41 @@ def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Sco
 
     A row with a negative count is a run that is missing. ValueError unless 1 <= k <= n, c <= n.
     """
-    found: dict[str, dict[str, FloatArray]] = {}
-    for k in ks:
-        mine = found.setdefault(f"pass@{k}", {})
-        for variant, counts in correct.items():
-            missing = np.asarray((counts < 0).any(axis=1))
-            flat = np.where(missing[:, None], 0, counts).ravel()
-            mine[variant] = pass_at_k(n, flat, k).reshape(counts.shape)
-            mine[variant][missing] = np.nan
-    return found
+
+    def cells(counts: IntArray, k: int) -> FloatArray:
+        missing = np.asarray((counts < 0).any(axis=1))
+        flat = np.where(missing[:, None], 0, counts).ravel()
+        passes = pass_at_k(n, flat, k).reshape(counts.shape)
+        passes[missing] = np.nan
+        return passes
+
+    return {f"pass@{k}": {v: cells(counts, k) for v, counts in correct.items()} for k in ks}
 
 
 def estimate(values: FloatArray) -> Estimate:
     """The mean of (S, N) values in [0, 1] with its interval, cut to [0, 1], or where all are 0 or
     all 1 `at_bound`; rows of NaN are left out. ValueError where no run is left."""
     cells = _runs(values)
-    found, bounds = _estimate(cells, 0.0), at_bound(cells)
+    estimate, bounds = _estimate(cells, infer(cells), 0.0), at_bound(cells)
     if bounds is None:
-        return found
-    over = "problems" if found.problems > 1 else "seeds"
-    return replace(found, low=bounds[0], high=bounds[1], over=over)
+        return estimate
+    over = "problems" if estimate.problems > 1 else "seeds"
+    return replace(estimate, low=bounds[0], high=bounds[1], over=over)
 
 
 def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
     """The mean of `values` - `baseline`, (S, N) each of the same seeds and problems, or of two such
     differences; cells in [-1, 1]. Seeds that miss either run are left out; ValueError if all do."""
-    cells = _runs(np.round(values - baseline, 12))  # what is equal shall look so
-    found = _estimate(cells, -1.0)
-    known = infer(cells)
+    cells = _runs(np.round(values - baseline, 12))  # equal values compare equal
+    inference = infer(cells)
     units = cells.mean(axis=1) if len(cells) > 1 else cells[0]
-    p_swap = _swapped(units)
+    is_exact = 2 ** len(units) <= RESAMPLES
     return PairedDifference(
-        **asdict(found),
-        p=known.p,
-        p_swap=p_swap,
-        p_swap_least=2.0 ** (1 - len(units))
-        if 2 ** len(units) <= RESAMPLES
-        else 2 / (RESAMPLES + 1),
-        detectable=known.detectable if len(cells) > 1 else None,
+        **asdict(_estimate(cells, inference, -1.0)),
+        p=inference.p,
+        p_swap=_swapped(units),
+        p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
+        detectable=inference.detectable if len(cells) > 1 else None,
     )
 
 
@@ -155,23 +151,21 @@ def differences(
 
     `variants`: all but the baseline and the model before training.
     """
-    found = {
-        (metric, variant): difference(values, mine[baseline])
-        for metric, mine in scores.items()
-        for variant, values in mine.items()
+    family = {
+        (metric, variant): difference(values, by_variant[baseline])
+        for metric, by_variant in scores.items()
+        for variant, values in by_variant.items()
         if variant != baseline and (variant in variants if variants else variant != BEFORE)
-        if paired(values, mine[baseline])
+        if paired(values, by_variant[baseline])
     }
-    family = dict(zip(found, corrected(list(found.values())), strict=True))
+    family = dict(zip(family, corrected(list(family.values())), strict=True))
     return {metric: {v: family[m, v] for m, v in family if m == metric} for metric in scores}
 
 
 def corrected(family: Sequence[PairedDifference]) -> list[PairedDifference]:
     """The same differences with `p_holm` over the family; those without a p stay out of it."""
-    tested = [place for place, found in enumerate(family) if found.p is not None]
-    ps = holm([cast(float, family[place].p) for place in tested])
-    by_place = dict(zip(tested, ps, strict=True))
-    return [replace(found, p_holm=by_place.get(place)) for place, found in enumerate(family)]
+    adjusted = iter(holm([each.p for each in family if each.p is not None]))
+    return [replace(each, p_holm=None if each.p is None else next(adjusted)) for each in family]
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -185,10 +179,10 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def _runs(values: FloatArray) -> FloatArray:
-    here = values[~np.isnan(values).any(axis=1)]
-    if here.size == 0:
+    cells = values[~np.isnan(values).any(axis=1)]
+    if cells.size == 0:
         raise ValueError("no run of any seed is left to judge")
-    return here
+    return cells
 
 
 def _swapped(units: FloatArray) -> float:
@@ -199,7 +193,7 @@ def _swapped(units: FloatArray) -> float:
     def mean(values: FloatArray, axis: int) -> Any:
         return cast(Any, np.round(values.mean(axis=axis), 12))  # ties are ties
 
-    found = cast(Any, stats).permutation_test(
+    test = cast(Any, stats).permutation_test(
         (units,),
         mean,
         permutation_type="samples",
@@ -207,22 +201,21 @@ def _swapped(units: FloatArray) -> float:
         n_resamples=RESAMPLES,
         rng=np.random.default_rng(0),
     )
-    return min(float(found.pvalue), 1.0)
+    return min(float(test.pvalue), 1.0)
 
 
-def _estimate(cells: FloatArray, floor: float) -> Estimate:
+def _estimate(cells: FloatArray, inference: Inference, floor: float) -> Estimate:
     S, N = cells.shape
-    known = infer(cells)
-    over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1)) or "nothing"
-    over = "nothing" if known.half is None else over
+    mean, half = inference.mean, inference.half
+    over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1))
     return Estimate(
-        known.mean,
-        None if known.half is None else max(floor, known.mean - known.half),
-        None if known.half is None else min(1.0, known.mean + known.half),
-        over,
-        S,
-        N,
-        known.seed_sd,
-        known.problem_sd,
-        float(cells.mean(axis=1).std(ddof=1)) if S > 1 else None,
+        value=mean,
+        low=None if half is None else max(floor, mean - half),
+        high=None if half is None else min(1.0, mean + half),
+        over="nothing" if half is None else over,
+        seeds=S,
+        problems=N,
+        seed_sd=inference.seed_sd,
+        problem_sd=inference.problem_sd,
+        means_sd=float(cells.mean(axis=1).std(ddof=1)) if S > 1 else None,
     )

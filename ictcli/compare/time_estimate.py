@@ -48,9 +48,9 @@ class RunCosts:
         dense = max(warm - done, 0)
         every = recipe.eval.every
         between = (recipe.steps - 1) // every - done // every if every else 0
-        asked = (2 - (done > 0) + max(between, 0)) * recipe.eval.problems * self.problem
+        evaluations = (2 - (done > 0) + max(between, 0)) * recipe.eval.problems * self.problem
         steps = dense * self.dense + (recipe.steps - max(warm, done)) * self.step
-        return steps + asked
+        return steps + evaluations
 
     def bytes(self, recipe: Recipe) -> int:
         every = recipe.record.rollouts_every

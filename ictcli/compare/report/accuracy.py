@@ -3,7 +3,7 @@ are made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ictcli.compare.claims import JudgedDifference
 from ictcli.compare.comparison import Comparison
@@ -44,10 +44,10 @@ HOLDS_FOR = {
 def sizes(comparison: Comparison) -> str:
     """How many runs, problems and samples a figure is from: for captions."""
     runs = [variant.runs for variant in comparison.variants]
-    noun = "seed" if max(runs, default=0) == 1 else "seeds"
-    of_runs = f"{counted(sum(runs), 'run')} ({count_range(runs)} {noun} a method)"
-    problems, samples = counted(comparison.problems, "problem"), counted(comparison.n, "sample")
-    return f"{of_runs}, {problems}, {samples} each"
+    return (
+        f"{counted(sum(runs), 'run')} ({count_range(runs)} a method), "
+        f"{counted(comparison.problems, 'problem')}, {counted(comparison.n, 'sample')} each"
+    )
 
 
 def accuracy(comparison: Comparison, looks: Looks) -> Section:
@@ -73,11 +73,10 @@ def accuracy(comparison: Comparison, looks: Looks) -> Section:
         [
             *(text for name, text in HOLDS_FOR.items() if name in over),
             *([AT_BOUNDS] if any(map(_at_bound, every)) else []),
-            f"The two standard deviations are of {first}, in points: that of the "
-            "seeds' own means, the luck of their samples in it, and that of the seeds with the "
-            f"luck of problems and samples taken out. The second is cut at 0; {NOT_TOLD} says that "
-            "the seeds vary no more than their samples would anyway, not that they are equal. "
-            f"{ABSENT} stands for what is not known.",
+            f"The two standard deviations are of {first}, in points: of the seeds' own means, and "
+            "of the seeds without the luck of problems and samples. The second is cut at 0; "
+            f"{NOT_TOLD} says that the seeds vary no more than their samples would anyway, not "
+            f"that they are equal. {ABSENT} stands for what is not known.",
         ]
     )
     table = method_table("accuracy", caption, looks, columns, rows, note)
@@ -85,14 +84,18 @@ def accuracy(comparison: Comparison, looks: Looks) -> Section:
 
 
 def _estimate_columns(metric: str) -> list[Column[Mapping[str, Estimate]]]:
-    def interval(row: Mapping[str, Estimate]) -> Cell:
-        low, high = row[metric].low, row[metric].high
-        return Cell(bounds(low, high, percent), (low, high))
-
     return [
         column(f"{metric}, %", lambda row: row[metric].value, percent, metric),
-        Column("95 % interval", interval, (f"{metric} low", f"{metric} high")),
+        Column(
+            "95 % interval",
+            lambda row: _interval(row[metric], percent),
+            (f"{metric} low", f"{metric} high"),
+        ),
     ]
+
+
+def _interval(estimate: Estimate, form: Callable[[float], str]) -> Cell:
+    return Cell(bounds(estimate.low, estimate.high, form), (estimate.low, estimate.high))
 
 
 def _sd_columns(metric: str) -> list[Column[Mapping[str, Estimate]]]:
@@ -125,41 +128,29 @@ def differences(comparison: Comparison, looks: Looks) -> Section:
     family = sum(each.p_holm is not None for each in every)
     caption = (
         f"Differences from {baseline} in points, paired by seed and problem, with 95 % intervals; "
-        f"a filled mark is told from 0 after Holm's correction over the {family} differences of "
-        "this section, a hollow one is not. "
+        "a filled mark is told from 0 after Holm's correction, a hollow one is not. "
         f"From {sizes(comparison)}."
     )
     panels = [
         figures.forest(metric, rows, comparison.baseline, looks) for metric, rows in tables.items()
     ]
     blocks: list[Block] = [Figure("forest", caption, panels)]
-    corrected = (
-        f"p, Holm, is corrected over {counted(family, 'difference')} from {baseline}, not as "
-        "the verdicts are"
-    )
-    corrected = corrected if family else "none shows any luck, so none has an interval or a p"
     for metric, rows in tables.items():
-        caption = (
-            f"{metric}: differences from {baseline}, in points; {corrected}. "
-            f"From {sizes(comparison)}."
-        )
+        caption = f"{metric}: differences from {baseline}, in points."
         columns = _difference_columns(metric, family)
         blocks.append(method_table(f"differences-{metric}", caption, looks, columns, rows))
-    others = "seeds and problems" if any(each.seeds > 1 for each in every) else "problems"
     note = (
-        f"p is two-sided, of no difference over other {others}; it takes the luck of runs to be "
-        f"about normal. p, Holm, is corrected over this section's {counted(family, 'test')}, "
-        "every method and k; a verdict only over the claims of the group it stands in, fewer tests "
-        "or others, so that its p can be smaller or larger. p by swaps "
-        "is an exact permutation test that takes nothing for granted: the two runs of each seed "
-        "swap their labels. With so few seeds it cannot go below its floor, whatever the data. "
-        "Detectable is the true difference that 4 of 5 comparisons of this size would tell from 0 "
-        "at 5 %, before correction: smaller ones are likely to be missed here."
+        "p is two-sided and takes the luck of runs to be about normal. p, Holm, is corrected over "
+        f"this section's {counted(family, 'test')}, every method and k; that of a verdict over the "
+        "claims of its own group, so it can be smaller or larger. p by swaps is an exact "
+        "permutation test that takes nothing for granted; with so few seeds it cannot go below its "
+        "floor, whatever the data. Detectable is the true difference that 4 of 5 comparisons of "
+        "this size would tell from 0 at 5 %, before correction. A difference that shows no luck "
+        "has no interval and no p."
     )
     blocks.append(Text(note, "note"))
     compared = {label for rows in tables.values() for label in rows} | {comparison.baseline}
-    absent = [each.label for each in comparison.variants if each.label not in compared]
-    if absent:
+    if absent := [v.label for v in comparison.variants if v.label not in compared]:
         names = listed([looks[label].label for label in absent])
         left_out = f"Left out, since no seed finished both them and {baseline}: {names}."
         blocks.append(Text(left_out, "absent"))
@@ -172,18 +163,9 @@ def differences(comparison: Comparison, looks: Looks) -> Section:
 def _difference_columns(metric: str, family: int) -> list[Column[PairedDifference]]:
     return [
         column("difference", lambda row: row.value, points, f"{metric} difference"),
-        Column(
-            "95 % interval",
-            lambda row: Cell(bounds(row.low, row.high, points), (row.low, row.high)),
-            ("low", "high"),
-        ),
+        Column("95 % interval", lambda row: _interval(row, points), ("low", "high")),
         column("p", lambda row: row.p, p_value),
-        column(
-            f"p, Holm over {family}" if family else "p, Holm",
-            lambda row: row.p_holm,
-            p_value,
-            "p_holm",
-        ),
+        column(f"p, Holm over {family}", lambda row: row.p_holm, p_value, "p_holm"),
         column("p by swaps", lambda row: row.p_swap, p_value, "p_swap"),
         column("its floor", lambda row: row.p_swap_least, p_value, "p_swap_least"),
         column("detectable", lambda row: row.detectable, percent),
@@ -219,54 +201,35 @@ def pass_at_k(comparison: Comparison, looks: Looks) -> Section:
     caption = f"pass@k against k, the mean over runs and problems. From {sizes(comparison)}."
     keys = [looks[label].key() for label in curves]
     figure = Figure("passk", caption, [figures.pass_curves(curves, looks)], keys)
-    caption = f"pass@k in %, the means drawn above. From {sizes(comparison)}."
     columns = [_pass_column(k) for k in ks]
-    return Section("passk", title, [figure, method_table("passk", caption, looks, columns, curves)])
+    table = method_table("passk", "pass@k in %, the means drawn above.", looks, columns, curves)
+    return Section("passk", title, [figure, table])
 
 
 def _pass_column(k: int) -> Column[Mapping[int, float]]:
     return column(f"k = {k}", lambda row: row.get(k), percent, f"pass@{k}")
 
 
-def inference(comparison: Comparison) -> Section:
-    """How intervals and p were made with these runs, and the sources of the methods."""
-    title = "How intervals and p are made"
-    estimates = [each for rows in comparison.estimates.values() for each in rows.values()]
-    several = any(each.seeds > 1 for each in estimates)
-    if several:
-        method = (
-            "Seeds and problems are crossed random effects: every run meets the same problems, so "
-            "a figure is a mean plus the luck of its seed, of its problem and of what is left, and "
-            "a claim has to hold for other seeds and other problems. The 95 % interval and p are "
-            "those of a fiducial (generalised) pivot of that mean: the three mean squares of the "
-            "two-way analysis of variance, each known up to a chi-square, integrated by quadrature "
-            "(Weerahandi 1993, Generalized confidence intervals, J. Am. Stat. Assoc. 88; Hannig, "
-            "Iyer and Patterson 2006, Fiducial generalized confidence intervals, ibid. 101). With "
-            "one problem, and of figures of a whole run (recall of forks, entropy, dH2), it is "
-            "Student's t over seeds. Both take luck to be about normal."
-        )
-    else:
-        method = (
-            "With one seed the 95 % interval and p are Student's t over problems: they say nothing "
-            "of other seeds, and nothing is decided by them."
-        )
-    swaps = (
-        "p by swaps is the exact sign-flip permutation test: the two runs of each seed swap labels"
-        if several
-        else "p by swaps flips the sign of each problem's difference"
+def inference() -> Section:
+    """How intervals and p are made, and the sources of the methods."""
+    text = (
+        "Seeds and problems are crossed random effects: every run meets the same problems, so a "
+        "figure is a mean plus the luck of its seed, of its problem and of what is left, and a "
+        "claim has to hold for others of both. The 95 % interval and p are those of a fiducial "
+        "(generalised) pivot of that mean: the three mean squares of the two-way analysis of "
+        "variance, each known up to a chi-square, integrated by quadrature (Weerahandi 1993, "
+        "Generalized confidence intervals, J. Am. Stat. Assoc. 88; Hannig, Iyer and Patterson "
+        "2006, Fiducial generalized confidence intervals, ibid. 101). With one problem, and of "
+        "figures of a whole run (recall of forks, entropy, dH2), they are Student's t over seeds; "
+        "with one seed, Student's t over problems, which says nothing of another seed and decides "
+        "nothing. All take luck to be about normal. Where p belongs to a family of tests it is "
+        "corrected by Holm's step-down procedure (Holm 1979, A simple sequentially rejective "
+        "multiple test procedure, Scand. J. Stat. 6). p by swaps is the exact sign-flip "
+        "permutation test: the two runs of each seed swap labels (with one seed, the two values of "
+        f"each problem), in every arrangement or, where they are more, {RESAMPLES:,} drawn ones. "
+        "It assumes nothing of how luck is distributed but cannot give a p below 2 in the number "
+        "of arrangements. Shares of which every one is 0 or 1 have Clopper and Pearson's interval "
+        "(1934, Biometrika 26); differences that are all equal show no luck, so they have neither "
+        "interval nor p. Intervals of forks at an equal share are bootstraps of whole problems."
     )
-    floors = [
-        each.p_swap_least for rows in comparison.differences.values() for each in rows.values()
-    ]
-    floor = f"; its floor here is {p_value(min(floors))}" if floors else ""
-    rest = (
-        "Where p belongs to a family of tests it is corrected by Holm's step-down procedure (Holm "
-        "1979, A simple sequentially rejective multiple test procedure, Scand. J. Stat. 6). "
-        f"{swaps}, in every arrangement or, where they are more, {RESAMPLES:,} drawn ones: it "
-        "assumes nothing of how luck is distributed but cannot give a p below 2 in the number of "
-        f"arrangements{floor}. Shares of which every one is 0 or 1 have Clopper and Pearson's "
-        "interval (1934, Biometrika 26); differences that are all equal show no luck, so they have "
-        "neither interval nor p. Intervals of forks at an equal share are bootstraps of whole "
-        "problems."
-    )
-    return Section("inference", title, [Text(f"{method} {rest}", "note")])
+    return Section("inference", "How intervals and p are made", [Text(text, "note")])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import accuracy, provenance, tokens, training, verdicts
 from ictcli.compare.report.document import Document
@@ -27,22 +25,17 @@ def document(comparison: Comparison) -> Document:
         provenance.paper(comparison),
         provenance.failed(comparison),
         provenance.limits(comparison),
-        accuracy.inference(comparison),
+        accuracy.inference(),
         provenance.made(comparison),
     ]
     methods = list(dict.fromkeys(visible(variant.method) for variant in comparison.variants))
-    compared = _names(methods)
     return Document(
-        f"Does it matter which tokens are trained? {compared} on {visible(comparison.task)}",
+        f"Does it matter which tokens are trained? {listed(methods)} on {visible(comparison.task)}",
         _lead(comparison),
         _facts(comparison),
         sections,
         colours,
     )
-
-
-def _names(methods: Sequence[str]) -> str:
-    return f"{methods[0]} alone" if len(methods) == 1 else listed(methods)
 
 
 def _lead(comparison: Comparison) -> str:
@@ -52,10 +45,9 @@ def _lead(comparison: Comparison) -> str:
         return "No claim of the paper could be judged from these runs."
     judged = [claim.verdict for claim in claims]
     counts = listed([f"{judged.count(v) or 'none'} {v}" for v in verdicts.VERDICTS])
-    seeds = counted(len(comparison.seeds), "seed")
-    size = f"{seeds} and {counted(comparison.problems, 'problem')}"
     return (
-        f"Of {counted(len(claims), 'claim')} of the paper, {counts} at {size}."
+        f"Of {counted(len(claims), 'claim')} of the paper, {counts} at "
+        f"{counted(len(comparison.seeds), 'seed')} and {counted(comparison.problems, 'problem')}."
         f"{_reached(comparison)}"
     )
 
@@ -63,11 +55,14 @@ def _lead(comparison: Comparison) -> str:
 def _reached(comparison: Comparison) -> str:
     """What training brought, where it fits a sentence."""
     estimates = comparison.estimates.get("pass@1", {})
-    methods = {label: each for label, each in estimates.items() if label != BEFORE}
-    if not methods or len(methods) > 6 or BEFORE not in estimates:
+    values = [
+        f"{visible(label)} {percent(each.value)}"
+        for label, each in estimates.items()
+        if label != BEFORE
+    ]
+    if not 0 < len(values) <= 6 or BEFORE not in estimates:
         return ""
-    values = listed([f"{visible(label)} {percent(each.value)}" for label, each in methods.items()])
-    return f" From {percent(estimates[BEFORE].value)} % pass@1 before training: {values} %."
+    return f" From {percent(estimates[BEFORE].value)} % pass@1 before training: {listed(values)} %."
 
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:

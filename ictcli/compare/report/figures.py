@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from ictcli.compare.comparison import Cost, Curve, Probe
+from ictcli.compare.comparison import CURVES, Cost, Curve, Probe
 from ictcli.compare.forks import ForkComparison
 from ictcli.compare.report.document import Key, Panel
 from ictcli.compare.report.drawing import HEAT, HEIGHT, INK, SOFT, WIDTH, Axes, draw, short
@@ -15,14 +15,10 @@ from ictcli.compare.statistics import PairedDifference
 
 STEPS = 160
 """Points of a curve at most; longer ones are drawn as means of as many steps as that takes."""
-CURVES = {
-    "reward": "mean reward",
-    "entropy": "H1: Shannon entropy, nats",
-    "renyi2": "H2: Rényi-2 entropy, nats",
-    "share_kept": "tokens trained, %",
-    "length": "response length, tokens",
-    "grad_norm": "gradient norm",
-}
+
+
+def panel(title: str, paint: Callable[[Axes], None], height: float = HEIGHT) -> Panel:
+    return Panel(title, lambda name: draw(name, title, paint, height))
 
 
 def row_height(rows: int) -> float:
@@ -51,6 +47,12 @@ def line(ax: Axes, look: Look, x: Sequence[float], y: Sequence[float], marks: in
     )
 
 
+def band(
+    ax: Axes, look: Look, x: Sequence[float], low: Sequence[float], high: Sequence[float]
+) -> None:
+    ax.fill_between(x, low, high, color=look.ink, alpha=0.15, linewidth=0)
+
+
 def forest(
     metric: str, differences: Mapping[str, PairedDifference], baseline: str, looks: Looks
 ) -> Panel:
@@ -59,18 +61,18 @@ def forest(
 
     def paint(ax: Axes) -> None:
         for row, label in enumerate(labels):
-            each, look = differences[label], looks[label]
-            if each.low is not None and each.high is not None:
-                ends = [100 * each.low, 100 * each.high]
+            difference, look = differences[label], looks[label]
+            if difference.low is not None and difference.high is not None:
+                ends = [100 * difference.low, 100 * difference.high]
                 ax.plot(ends, [row, row], color=look.ink, linewidth=2)
-            fill = look.ink if each.differs else "none"
-            ax.plot(100 * each.value, row, look.mark, color=look.ink, markersize=8, mfc=fill)
+            style = {"color": look.ink, "mfc": look.ink if difference.differs else "none"}
+            ax.plot(100 * difference.value, row, look.mark, markersize=8, **style)
         ax.axvline(0, color=SOFT, linewidth=1)
         rows_axis(ax, [looks[label].label for label in labels])
         ax.set_xlabel(f"points of {metric} above {short(looks[baseline].label)}")
         ax.margins(x=0.08)
 
-    return Panel(metric, lambda name: draw(name, metric, paint, row_height(len(labels))))
+    return panel(metric, paint, row_height(len(labels)))
 
 
 def pass_curves(passk: Mapping[str, Mapping[int, float]], looks: Looks) -> Panel:
@@ -84,8 +86,7 @@ def pass_curves(passk: Mapping[str, Mapping[int, float]], looks: Looks) -> Panel
         ax.set_xlabel("k, on a log axis")
         ax.set_ylabel("pass@k, %")
 
-    title = "pass@k against k"
-    return Panel(title, lambda name: draw(name, title, paint))
+    return panel("pass@k against k", paint)
 
 
 def curve(name: str, curves: Mapping[str, Curve], looks: Looks) -> Panel:
@@ -95,21 +96,19 @@ def curve(name: str, curves: Mapping[str, Curve], looks: Looks) -> Panel:
     def paint(ax: Axes) -> None:
         for label, each in curves.items():
             step, mean, low, high = thinned(each)
-            look = looks[label]
             if (low, high) != (mean, mean):
                 edges = [scale * v for v in low], [scale * v for v in high]
-                ax.fill_between(step, *edges, color=look.ink, alpha=0.15, linewidth=0)
-            line(ax, look, step, [scale * v for v in mean])
+                band(ax, looks[label], step, *edges)
+            line(ax, looks[label], step, [scale * v for v in mean])
         ax.set_xlabel("step")
         if name in ("share_kept", "length"):
             ax.set_ylim(bottom=0)
 
-    title = CURVES[name]
-    return Panel(title, lambda place: draw(place, title, paint))
+    return panel(CURVES[name][0], paint)
 
 
 def stride(steps: int) -> int:
-    """How many of a curve's steps a drawn point stands for."""
+    """Steps of a curve that one drawn point stands for."""
     return max(1, -(-steps // STEPS))
 
 
@@ -139,10 +138,7 @@ def cost(costs: Mapping[str, Cost], looks: Looks) -> Panel:
         rows_axis(ax, [looks[label].label for label in labels])
         ax.set_xlabel("seconds a step: sampling pale, update full")
 
-    title = "time of a step"
-    return Panel(
-        title, lambda name: draw(name, title, paint, max(row_height(len(labels)), HEIGHT / 2))
-    )
+    return panel("time of a step", paint, max(row_height(len(labels)), HEIGHT / 2))
 
 
 def shares(
@@ -160,7 +156,7 @@ def shares(
         ax.set_xlabel(xlabel)
         ax.set_ylabel("of the kept, %")
 
-    return Panel(title, lambda name: draw(name, title, paint))
+    return panel(title, paint)
 
 
 def regimes(places: Mapping[str, Places], looks: Looks) -> Panel:
@@ -176,8 +172,7 @@ def regimes(places: Mapping[str, Places], looks: Looks) -> Panel:
         ax.set_xlim(0, 100)
         ax.set_xlabel("of the kept, %: R_H full, R_L pale")
 
-    title = "by regime"
-    return Panel(title, lambda name: draw(name, title, paint, max(row_height(len(labels)), 150)))
+    return panel("by regime", paint, max(row_height(len(labels)), 150))
 
 
 def overlap(labels: Sequence[str], jaccard: Sequence[Sequence[float]], looks: Looks) -> Panel:
@@ -200,22 +195,21 @@ def overlap(labels: Sequence[str], jaccard: Sequence[Sequence[float]], looks: Lo
         ax.set_xticks(range(size), [short(name) for name in names], color=INK, **slant)
         ax.tick_params(length=0)
 
-    title = "overlap"
-    return Panel(title, lambda name: draw(name, title, paint, min(WIDTH, 110 + 34 * size)))
+    return panel("overlap", paint, min(WIDTH, 110 + 34 * size))
 
 
-FORK_MARKS = (("own", "o", True), ("random_at_own", "X", False), ("equal", "D", False))
+FORK_MARKS = {
+    "own": ("o", "the method at its own share"),
+    "random_at_own": ("X", "as many random tokens"),
+    "equal": ("D", "the method at the equal share"),
+}
+"""By field of a ForkComparison; the diamond is hollow."""
 
 
 def fork_keys() -> list[Key]:
-    texts = (
-        "the method at its own share",
-        "as many random tokens",
-        "the method at the equal share",
-    )
     return [
-        Key(text, "currentColor", None, MARKS[mark], not filled and mark == "D")
-        for text, (_, mark, filled) in zip(texts, FORK_MARKS, strict=True)
+        Key(text, "currentColor", None, MARKS[mark], hollow=mark == "D")
+        for mark, text in FORK_MARKS.values()
     ]
 
 
@@ -224,19 +218,18 @@ def forks(
 ) -> Panel:
     def paint(ax: Axes) -> None:
         for row, each in enumerate(compared):
-            ink = looks[each.method].ink
-            for name, mark, filled in FORK_MARKS:
-                if (share := getattr(each, name)) is not None:
-                    color = SOFT if name == "random_at_own" else ink
-                    face = color if filled or mark == "X" else "none"
-                    style = {"color": color, "mfc": face, "markersize": 8 if mark != "X" else 7}
-                    ax.plot(100 * getattr(share, which), row, mark, **style)
+            for name, (mark, _) in FORK_MARKS.items():
+                if (kept := getattr(each, name)) is not None:
+                    color = SOFT if mark == "X" else looks[each.method].ink
+                    face = "none" if mark == "D" else color
+                    style = {"color": color, "mfc": face, "markersize": 7 if mark == "X" else 8}
+                    ax.plot(100 * getattr(kept, which), row, mark, **style)
         rows_axis(ax, [looks[each.method].label for each in compared])
         ax.grid(True, axis="y")
         ax.set_xlim(-3, 103)
         ax.set_xlabel(f"{which}, %")
 
-    return Panel(which, lambda name: draw(name, which, paint, row_height(len(compared))))
+    return panel(which, paint, row_height(len(compared)))
 
 
 def uniqueness(curve: UniquenessCurve) -> Panel:
@@ -251,8 +244,7 @@ def uniqueness(curve: UniquenessCurve) -> Panel:
         ax.set_xlabel("tokens, highest u first, %")
         ax.set_ylabel("uniqueness u, nats")
 
-    title = "sorted uniqueness"
-    return Panel(title, lambda name: draw(name, title, paint))
+    return panel("sorted uniqueness", paint)
 
 
 def probe(
@@ -268,12 +260,11 @@ def probe(
         for label, each in probes.items():
             if each.runs > 1:
                 edges = getattr(each, f"{which}_low"), getattr(each, f"{which}_high")
-                ink = looks[label].ink
-                ax.fill_between(each.step, *edges, color=ink, alpha=0.15, linewidth=0)
+                band(ax, looks[label], each.step, *edges)
             line(ax, looks[label], each.step, getattr(each, which))
         ax.axhline(claimed, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
         ax.set_xlabel("step")
         if which == "error":
             ax.set_ylim(bottom=0)
 
-    return Panel(title, lambda name: draw(name, title, paint))
+    return panel(title, paint)

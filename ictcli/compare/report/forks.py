@@ -45,8 +45,6 @@ EQUAL_COLUMNS: list[Column[EqualRow]] = [
         lambda row: bounded(row[1].precision, *_ends(row[1].precision_interval), percent),
         ("precision", "precision low", "precision high"),
     ),
-]
-GAP_COLUMNS: list[Column[EqualRow]] = [
     Column(
         f"recall above {RANDOM}",
         lambda row: _gap(row[0].above_random),
@@ -76,21 +74,18 @@ def forks(comparison: Comparison, looks: Looks) -> list[Block]:
         ]
     equal = {each.method: (each, each.equal) for each in compared if each.equal}
     at = _shares(equal, looks)
-    one = compared[0]
-    batch = (
-        "From the same rollouts of the model before training for every method, one batch of one "
-        f"seed: {one.problems:,} problems, {one.tokens:,} tokens, {one.forks:,} of them forks."
-    )
+    batch = compared[0]
     caption = (
         "True forks, the tokens at which the task's solutions part: recall is how many of them a "
         "method keeps, precision how many of its kept tokens are forks. The diamond sets every "
-        f"method to {at}, so that ict, random tokens and the highest entropy can be compared "
-        f"directly. {batch} Methods without a share to set have no diamond."
+        f"method that has a share to {at}, so that they can be compared directly. From the same "
+        "rollouts of the model before training for every method, one batch of one seed: "
+        f"{batch.problems:,} problems, {batch.tokens:,} tokens, {batch.forks:,} of them forks."
     )
     panels = [figures.forks("recall", compared, looks), figures.forks("precision", compared, looks)]
     own = (
         "Recall and precision of the true forks at each method's own share, and of one draw of as "
-        f"many random tokens (random): recall grows with the share. {batch}"
+        "many random tokens (random): recall grows with the share."
     )
     blocks: list[Block] = [
         Figure("forks", caption, panels, figures.fork_keys()),
@@ -99,15 +94,13 @@ def forks(comparison: Comparison, looks: Looks) -> list[Block]:
     if not equal:
         return blocks
     note = (
-        "Below a figure stands its 95 % interval over the batch's problems (bootstrap of whole "
-        "problems, since tokens of one are alike): how it would be with other problems and the "
-        "same model. It says nothing of other seeds or of later training, and is not corrected "
-        "for how many there are. Differences are in points; as many random tokens keep, on "
-        "average, their share of the forks."
+        "Below a figure stands its 95 % interval for other problems and the same model (bootstrap "
+        "of whole problems, since tokens of one are alike), not corrected for how many there are. "
+        "Differences are in points; as many random tokens keep, on average, their share of the "
+        "forks."
     )
-    told = f"The same with every method that has a share set to {at}. {batch}"
-    columns = [*EQUAL_COLUMNS, *GAP_COLUMNS]
-    blocks.append(method_table("forks-equal", told, looks, columns, equal, note))
+    caption = f"The same with every method that has a share set to {at}."
+    blocks.append(method_table("forks-equal", caption, looks, EQUAL_COLUMNS, equal, note))
     if sentence := _of_ict(list(equal.values()), looks):
         blocks.append(Text(sentence))
     return blocks

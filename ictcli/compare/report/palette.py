@@ -57,11 +57,6 @@ class Look:
 Looks = dict[str, Look]
 
 
-def variant(look: Look) -> Cell:
-    """The label of a variant in a table, with its colour."""
-    return Cell(look.label, (look.label,), f"var(--v{look.slot})")
-
-
 def method_table(
     name: str,
     caption: str,
@@ -73,7 +68,8 @@ def method_table(
     """A table with a row for each variant, which its first column names."""
 
     def first(label: str) -> Cell:
-        return variant(looks[label])
+        look = looks[label]
+        return Cell(look.label, (look.label,), f"var(--v{look.slot})")
 
     cells = [[first(label), *(each.cell(row) for each in columns)] for label, row in rows.items()]
     method = Column("method", first, ("method",), is_text=True)

@@ -74,14 +74,9 @@ def failed(comparison: Comparison) -> Section:
     lines = [visible(line) for line in comparison.failed]
     if not lines:
         return Section("failed", "Failed runs", [Text("No run failed.", "absent")])
-    are = "is" if len(lines) == 1 else "are"
-    heading = f"{counted(len(lines), 'run')} failed and {are} in no figure or table:"
-    left = (
-        "Differences are over the seeds that both methods finished; which runs fail may not be "
-        "chance."
-    )
-    blocks: list[Block] = [Text(heading), Items(lines), Text(left, "note")]
-    return Section("failed", "Failed runs", blocks)
+    heading = f"{counted(len(lines), 'run')} failed, in no figure or table:"
+    note = "Differences are over the seeds that both methods finished; failures may not be chance."
+    return Section("failed", "Failed runs", [Text(heading), Items(lines), Text(note, "note")])
 
 
 def limits(comparison: Comparison) -> Section:
@@ -93,20 +88,15 @@ def limits(comparison: Comparison) -> Section:
         f"{counted(comparison.steps, 'step')}: nothing here says what other tasks, larger models "
         "or longer training would show."
     ]
-    if seeds == 1:
-        items.append(
-            "One seed: no method can be told from the luck of its run. Nothing is decided."
-        )
-    else:
-        least = p_value(2.0 ** (1 - seeds))
-        items.append(
-            f"{seeds} seeds: how runs vary is itself known only roughly. A test that takes nothing "
-            f"for granted cannot give a p below {least}; the p after Holm takes the luck of runs "
-            "to be about normal."
-        )
-    every = [each for rows in comparison.differences.values() for each in rows.values()]
-    seen = [each.detectable for each in every if each.detectable is not None]
-    if seen:
+    items.append(
+        "One seed: no method can be told from the luck of its run. Nothing is decided."
+        if seeds == 1
+        else f"{seeds} seeds: how runs vary is itself known only roughly. A test that takes "
+        f"nothing for granted cannot give a p below {p_value(2.0 ** (1 - seeds))}; the p after "
+        "Holm takes the luck of runs to be about normal."
+    )
+    differences = [each for rows in comparison.differences.values() for each in rows.values()]
+    if seen := [each.detectable for each in differences if each.detectable is not None]:
         items.append(
             f"With {counted(problems, 'problem')} and these seeds, differences under "
             f"{percent(min(seen))} to {percent(max(seen))} points (by method and k) are likely to "
@@ -117,15 +107,13 @@ def limits(comparison: Comparison) -> Section:
             "The learning rate was not chosen for each method: methods of different normalisation "
             "do not take steps of the same size at one."
         )
-    items.append(
+    items += [
         "Choices, overlap, forks and uniqueness are of one batch of one seed of the model before "
         "training. Intervals, where they have any, are for other problems alone, not for other "
-        "seeds; later in training the choices may differ."
-    )
-    items.append(
+        "seeds; later in training the choices may differ.",
         "The methods differ in which tokens they train and how those are weighed; all else is the "
-        "recipe's. Their own papers' full recipes may do better or worse."
-    )
+        "recipe's. Their own papers' full recipes may do better or worse.",
+    ]
     return Section("limits", "What this cannot say", [Items(items)])
 
 
@@ -133,9 +121,8 @@ def made(comparison: Comparison) -> Section:
     """The methods, the command, the recipe and the versions."""
     device = {f"device: {key}": value for key, value in comparison.device.items() if value}
     about = {**comparison.versions, **device}
-    methods = "The methods that were compared."
     blocks: list[Block] = [
-        report_table("methods", methods, METHOD_COLUMNS, comparison.variants),
+        report_table("methods", "The methods.", METHOD_COLUMNS, comparison.variants),
         Code("The command", several_lines(comparison.command)),
         report_table("versions", "Versions and device.", ABOUT_COLUMNS, about.items()),
         Text(_seeds(comparison), "note"),
@@ -145,14 +132,15 @@ def made(comparison: Comparison) -> Section:
 
 
 def _seeds(comparison: Comparison) -> str:
-    seeds = ", ".join(map(str, comparison.seeds))
-    short = [
+    incomplete = [
         f"{visible(each.label)} finished {each.runs} of {each.runs + each.failed}"
         for each in comparison.variants
         if each.failed
     ]
-    ran = f"Not every method finished each: {listed(short)}." if short else ""
-    return f"Seeds: {seeds}. {ran or 'Every method of the tables ran with each of them.'}"
+    ran = "Every method of the tables ran with each of them."
+    if incomplete:
+        ran = f"Not every method finished each: {listed(incomplete)}."
+    return f"Seeds: {', '.join(map(str, comparison.seeds))}. {ran}"
 
 
 def _with_commas(value: object) -> str:

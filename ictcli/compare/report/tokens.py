@@ -9,20 +9,11 @@ from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import figures
 from ictcli.compare.report.document import Block, Cell, Column, Figure, Section, Text, report_table
 from ictcli.compare.report.forks import forks
-from ictcli.compare.report.numbers import (
-    bounded,
-    column,
-    count_range,
-    counted,
-    hundredths,
-    percent,
-    thousandths,
-    whole,
-)
+from ictcli.compare.report.numbers import bounded, column, hundredths, percent, thousandths, whole
 from ictcli.compare.report.palette import Looks, method_table
 from ictcli.compare.shared_rollouts import Places, UniquenessCurve
 
-SHARED = "the same rollouts of the model before training for every method"
+SHARED = "one batch of one seed, the same rollouts of the model before training for every method"
 PlaceRow = tuple[Places, TrainedTokens]
 PLACE_COLUMNS: list[Column[PlaceRow]] = [
     column("tokens kept", lambda row: row[0].tokens, whole, "tokens"),
@@ -90,9 +81,7 @@ def _places(comparison: Comparison, looks: Looks) -> list[Block]:
         "of all tokens ordered by entropy, and in the two regimes. R_H, a token likelier than the "
         "purity: raising it lowers the entropy; R_L, a less likely one: raising it raises the "
         "entropy; the gap between is of tokens as likely as the purity. The dotted line "
-        f"({100 / bins:g} %) is what an even choice would show. From {SHARED}, one batch of one "
-        "seed; the method that keeps most keeps "
-        f"{max(each.tokens for each in places.values()):,} tokens."
+        f"({100 / bins:g} %) is what an even choice would show. From {SHARED}."
     )
     position = {label: each.position for label, each in places.items()}
     entropy = {label: each.entropy for label, each in places.items()}
@@ -111,10 +100,9 @@ def _places(comparison: Comparison, looks: Looks) -> list[Block]:
         "does not name."
     )
     rows = {label: (each, comparison.training[label]) for label, each in places.items()}
-    caption_below = f"Where the kept tokens lie, of {SHARED}."
     return [
         Figure("places", caption, panels, [looks[label].key() for label in places]),
-        method_table("places", caption_below, looks, PLACE_COLUMNS, rows, note),
+        method_table("places", "Where the kept tokens lie.", looks, PLACE_COLUMNS, rows, note),
     ]
 
 
@@ -131,14 +119,13 @@ def _overlap(comparison: Comparison, looks: Looks) -> list[Block]:
     caption = (
         "Overlap of the choices: tokens that both methods keep, of all that either keeps "
         "(Jaccard's index; 1 is the same choice, 0 none in common). "
-        f"From {SHARED}, {counted(len(labels), 'method')}."
+        f"From {SHARED}."
     )
     columns = [_overlap_column(looks[label].label, place) for place, label in enumerate(labels)]
     rows = dict(zip(labels, jaccard, strict=True))
-    caption_below = f"Jaccard's index of the choices, from {SHARED}."
     return [
         Figure("overlap", caption, [figures.overlap(labels, jaccard, looks)]),
-        method_table("overlap", caption_below, looks, columns, rows),
+        method_table("overlap", "Jaccard's index of the choices.", looks, columns, rows),
     ]
 
 
@@ -150,12 +137,11 @@ def _uniqueness(comparison: Comparison) -> list[Block]:
     curve = comparison.uniqueness
     caption = (
         "Uniqueness u of all tokens, the highest first. The elbow is the point farthest below the "
-        f"straight line between the ends. From {SHARED}, one batch of one seed."
+        f"straight line between the ends. From {SHARED}."
     )
-    caption_below = f"The curve of uniqueness, from {SHARED}."
     return [
         Figure("uniqueness", caption, [figures.uniqueness(curve)]),
-        report_table("uniqueness", caption_below, UNIQUENESS_COLUMNS, [curve]),
+        report_table("uniqueness", "The curve of uniqueness.", UNIQUENESS_COLUMNS, [curve]),
     ]
 
 
@@ -171,22 +157,17 @@ def _probe(comparison: Comparison, looks: Looks) -> list[Block]:
     caption = (
         "Predicted against measured change of H2 at kept positions, around an optimiser step: "
         "Pearson's r and the mean absolute error at each probed step. The dashed lines are what "
-        f"the paper claims ({claimed}). Lines are means over the runs of each method "
-        f"({count_range([probe.runs for probe in probes.values()])}), bands run from the smallest "
-        "to the largest of them; "
-        f"{counted(max(len(probe.step) for probe in probes.values()), 'probed step')} at most."
+        f"the paper claims ({claimed}). Lines are means over the runs of each method, bands run "
+        "from the smallest to the largest of them."
     )
     panels = [
         figures.probe("pearson", "Pearson's r", probes, looks, PEARSON_ABOVE),
         figures.probe("error", "mean absolute error", probes, looks, ERROR_BELOW),
     ]
-    caption_below = (
-        "Predicted against measured dH2: means over runs and steps, and the lowest r and the "
-        f"highest error of any probe of any run; the paper claims {claimed}."
-    )
+    table = "Predicted against measured dH2: means and extremes over the probes of all runs."
     return [
         Figure("probe", caption, panels, [looks[label].key() for label in probes]),
-        method_table("probe", caption_below, looks, PROBE_COLUMNS, probes),
+        method_table("probe", table, looks, PROBE_COLUMNS, probes),
     ]
 
 

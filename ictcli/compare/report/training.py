@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ictcli.compare.comparison import Comparison, Cost, Curve, VariantRecord
+from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, VariantRecord
 from ictcli.compare.report import figures
 from ictcli.compare.report.document import Block, Cell, Column, Figure, ReportTable, Section, Text
 from ictcli.compare.report.numbers import (
@@ -22,6 +22,7 @@ from ictcli.compare.report.numbers import (
     text_column,
 )
 from ictcli.compare.report.palette import Looks, method_table
+from ictcli.recipe import toml_value
 from ictcli.text import visible
 
 WEIGHED = (
@@ -32,15 +33,6 @@ WHY_TUNED = (
     f"Why the learning rate is chosen for each method: methods {WEIGHED}. A rate that suits one "
     "could decide the comparison."
 )
-LAST = {
-    "reward": "reward",
-    "entropy": "H1",
-    "renyi2": "H2",
-    "share_kept": "trained, %",
-    "length": "tokens",
-    "grad_norm": "gradient norm",
-}
-"""Headings of the metrics of the last step."""
 COST_COLUMNS: list[Column[Cost]] = [
     column("seconds a step", lambda cost: cost.seconds_per_step, name="seconds_per_step"),
     column("sampling, s", lambda cost: cost.sample_s, name="sample_s"),
@@ -64,28 +56,22 @@ def curves(comparison: Comparison, looks: Looks) -> Section:
     stride = figures.stride(
         max(len(curve.step) for by_label in drawn.values() for curve in by_label.values())
     )
-    lines = "Lines are means over seeds, bands run from the smallest to the largest seed."
-    if max(runs, default=0) < 2:
-        lines = "Lines are of one seed each, without a band."
     caption = (
-        f"{lines} From {counted(sum(runs), 'run')}, {counted(comparison.steps, 'step')} each, by "
-        "the sampled rollouts of each step."
+        "Lines are means over seeds, bands run from the smallest to the largest seed. From "
+        f"{counted(sum(runs), 'run')}, {counted(comparison.steps, 'step')} each, by the sampled "
+        f"rollouts of each step. Each point stands for {counted(stride, 'step')}: their mean, and "
+        "the whole of their band."
     )
-    if stride > 1:
-        caption += (
-            f" Each point stands for {stride} steps: their mean, and the whole of their band."
-        )
-    panels = [figures.curve(name, drawn[name], looks) for name in figures.CURVES if name in drawn]
+    panels = [figures.curve(name, drawn[name], looks) for name in CURVES if name in drawn]
     blocks: list[Block] = [
         Figure("curves", caption, panels, [looks[label].key() for label in labels])
     ]
-    missing = [text for name, text in figures.CURVES.items() if name not in drawn]
-    if missing:
+    if missing := [title for name, (title, _) in CURVES.items() if name not in drawn]:
         blocks.append(Text(f"Not recorded, so not shown: {listed(missing)}.", "absent"))
-    seeds = f"{count_range(runs)} {'seed' if max(runs, default=0) == 1 else 'seeds'}"
-    caption = f"The last step of training: the mean and the smallest to the largest of {seeds}."
-    if max(runs, default=0) < 2:
-        caption = "The last step of training, of one seed."
+    caption = (
+        "The last step of training: the mean over seeds, and the smallest to the largest seed "
+        f"({count_range(runs)} a method)."
+    )
     rows = {
         label: {name: by_label[label] for name, by_label in drawn.items() if label in by_label}
         for label in labels
@@ -104,35 +90,27 @@ def _last_column(name: str) -> Column[Mapping[str, Curve]]:
             return bounded(curve.mean[-1], curve.low[-1], curve.high[-1], form)
         return bounded(None, None, None)
 
-    return Column(LAST[name], last, (name, f"{name} lowest", f"{name} highest"))
+    return Column(CURVES[name][1], last, (name, f"{name} lowest", f"{name} highest"))
 
 
 def cost(comparison: Comparison, looks: Looks) -> Section:
     title = "Time and memory"
     if not comparison.cost:
         return Section("cost", title, [Text("Nothing was timed.", "absent")])
-    runs = counted(sum(variant.runs for variant in comparison.variants), "run")
-    steps = counted(comparison.steps, "step")
-    drawn = f"Mean time of a step by its two parts, from {runs} of {steps} each."
-    caption = f"Time of a step and the most memory held, of {runs} of {steps} each."
+    caption = "Time of a step and the most memory held."
     note = (
         "A step is whole, with its bookkeeping; sampling and update are its parts without the "
         "first step. Runs side by side on one machine slow each other down."
     )
-    blocks: list[Block] = [
-        Figure("cost", drawn, [figures.cost(comparison.cost, looks)]),
-        method_table("cost", caption, looks, COST_COLUMNS, comparison.cost, note),
-    ]
-    return Section("cost", title, blocks)
+    figure = Figure("cost", "Mean time of a step.", [figures.cost(comparison.cost, looks)])
+    table = method_table("cost", caption, looks, COST_COLUMNS, comparison.cost, note)
+    return Section("cost", title, [figure, table])
 
 
 def tuning(comparison: Comparison, looks: Looks) -> Section:
     """The tuning runs; without them, that one learning rate is not fair to all."""
     tuned = {variant.label: variant for variant in comparison.variants if variant.tuned}
-    if not tuned:
-        absent = f"Nothing was tuned. {_rates(comparison)}"
-        return Section("tuning", "Tuning", [Text(absent, "absent")])
-    blocks: list[Block] = [_tuning_table(tuned, looks)]
+    blocks: list[Block] = [_tuning_table(tuned, looks)] if tuned else []
     if edge := _at_edge(comparison):
         blocks.append(Text(edge, "absent"))
     if tunes_rate(comparison):
@@ -176,54 +154,39 @@ def _at_edge(comparison: Comparison) -> str:
     """Which methods ended at the smallest or the largest of the values that were tried."""
     ends: dict[str, list[str]] = {}
     for variant in comparison.variants:
-        tried = {override: _number(override) for override in variant.tuned or {}}
-        values = [value for value in tried.values() if value is not None]
-        chosen = variant.chosen
-        if chosen not in tried or not len(values) == len(tried) > 1:
+        tried = {each: toml_value(each.partition("=")[2]) for each in variant.tuned or {}}
+        chosen, values = variant.chosen, tried.values()
+        if chosen not in tried or not all(type(value) in (int, float) for value in values):
             continue
         for end, edge in (("largest", max(values)), ("smallest", min(values))):
-            if tried[chosen] == edge:
+            if tried[chosen] == edge and len(tried) > 1:
                 place = f"{visible(chosen)}, the {end} of {len(tried)}"
                 ends.setdefault(place, []).append(visible(variant.label))
-    if not ends:
-        return ""
     places = "; ".join(f"{listed(labels)} ({end})" for end, labels in ends.items())
-    return (
+    return places and (
         f"Chosen at the edge of the grid: {places}. A value beyond it may be better, and by more "
         "for some methods than for others: a wider grid would tell."
     )
 
 
-def _number(override: str) -> float | None:
-    try:
-        return float(override.partition("=")[2])
-    except ValueError:
-        return None
-
-
 def tunes_rate(comparison: Comparison) -> bool:
     """Whether the learning rate was chosen for each method by itself."""
     grid = [override for variant in comparison.variants for override in variant.tuned or {}]
-    return any(override.partition("=")[0].strip() == "lr" for override in grid)
+    return any(override.startswith("lr=") for override in grid)
 
 
 def _rates(comparison: Comparison) -> str:
     """At which learning rates the methods trained, and why that matters."""
     variants = comparison.variants
     rates = listed([setting(rate) for rate in sorted({variant.lr for variant in variants})])
-    overrides = [override for variant in variants for override in variant.overrides]
-    swept = any(override.partition("=")[0].strip() == "lr" for override in overrides)
-    if swept:
+    trained = f"Every method trained at the same learning rate ({rates})."
+    if any(override.startswith("lr=") for each in variants for override in each.overrides):
         trained = (
             f"The learning rate was swept: every method stands here at each of {rates}. To set a "
-            "method's best of these against another's favours the one that varies more; a rate "
-            "that is chosen for each has to be chosen on other problems, as --tune lr=... does. At "
-            "one rate for all, methods"
+            "method's best of these against another's favours the one that varies more."
         )
-    else:
-        trained = f"Every method trained at the same learning rate ({rates}). Methods"
     return (
-        f"{trained} {WEIGHED}, and one rate is not fair to all of them. A difference between "
-        "methods of different normalisation can come from that alone"
-        + ("." if swept else "; --tune lr=... chooses a rate for each.")
+        f"{trained} Methods {WEIGHED}, and one rate is not fair to all of them. A difference "
+        "between methods of different normalisation can come from that alone; --tune lr=... "
+        "chooses a rate for each, on other problems."
     )

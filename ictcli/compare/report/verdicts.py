@@ -8,7 +8,7 @@ from ictcli.compare.claims import Claim, JudgedDifference
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.report.document import Block, Claims, Section, Text
-from ictcli.compare.report.numbers import listed, p_value, sentence
+from ictcli.compare.report.numbers import counted, listed, p_value, sentence
 from ictcli.text import visible
 
 VERDICTS = ("supported", "contradicted", "undecided")
@@ -38,18 +38,10 @@ def verdicts(comparison: Comparison) -> Section:
     for family, title in FAMILIES.items():
         members = [claim for claim in claims if _family(claim) == family]
         if members:
-            shown = [
-                (
-                    claim.verdict,
-                    visible(claim.name) + MARK * bool(_rests_on_normality(claim)),
-                    sentence(claim.sentence),
-                )
-                for claim in members
-            ]
+            shown = [(claim.verdict, _name(claim), sentence(claim.sentence)) for claim in members]
             blocks += [Text(_with_tests(title, members), "family"), Claims(shown)]
     blocks.append(Text(meaning, "note"))
-    floors = sorted({floor for claim in claims if (floor := _rests_on_normality(claim))})
-    if floors:
+    if floors := sorted({floor for claim in claims if (floor := _rests_on_normality(claim))}):
         least = listed([p_value(floor) for floor in floors])
         marked = (
             f"{MARK.strip()} marks a verdict that rests on the luck of runs being about normal: "
@@ -58,6 +50,10 @@ def verdicts(comparison: Comparison) -> Section:
         )
         blocks.append(Text(marked, "note"))
     return Section("verdicts", "Verdicts", blocks)
+
+
+def _name(claim: Claim) -> str:
+    return visible(claim.name) + MARK * bool(_rests_on_normality(claim))
 
 
 def _rests_on_normality(claim: Claim) -> float | None:
@@ -78,5 +74,4 @@ def _with_tests(title: str, claims: Sequence[Claim]) -> str:
     numbers = claims[0].numbers
     if not isinstance(numbers, JudgedDifference) or not numbers.tests:
         return title
-    many = f"{numbers.tests} tests corrected together" if numbers.tests > 1 else "one test"
-    return f"{title} ({many})"
+    return f"{title} ({counted(numbers.tests, 'test')}, corrected together)"
