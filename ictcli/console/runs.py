@@ -17,7 +17,6 @@ from ictcli.console.plain import narrate
 from ictcli.console.table import stdout_width, table
 from ictcli.evaluation.tables import TextTable, first_fitting, interval
 from ictcli.runs.list import Entry
-from ictcli.runs.read import count
 from ictcli.runs.show import flat
 from ictcli.text import duration
 
@@ -186,9 +185,7 @@ def _environment(environment: dict[str, Any]) -> None:
         ("engine", " ".join(str(part) for part in engine if part)),
         (
             "parameters",
-            ""
-            if (parameters := count(known.get("engine.parameters"))) is None
-            else f"{parameters:,}",
+            "" if (parameters := known.get("engine.parameters")) is None else f"{parameters:,}",
         ),
         ("machine", str(known.get("platform", ""))),
         ("versions", f"ictcli {known.get('ictcli', '?')}, python {known.get('python', '?')}"),

@@ -14,10 +14,11 @@ from typing import Any, cast
 
 from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
+from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.tables import interval
 from ictcli.runs.public import base_of, is_public, public_data, public_name
-from ictcli.runs.read import count, number, read_record, scores_of, table, within
-from ictcli.runs.records import DataRecord, Environment
+from ictcli.runs.read import read_record
+from ictcli.runs.records import DataRecord, Environment, RecipeRecord, Summary
 from ictcli.runs.show import flat
 
 PAPER = "https://arxiv.org/abs/2606.19771"
@@ -34,17 +35,17 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
 
     Raises UserError where the run's recipe cannot be read.
     """
-    recipe = table(run / "recipe.toml")
-    if recipe is None:
+    record = read_record(run / "recipe.toml", RecipeRecord, strict=False)
+    if record is None:
         raise UserError(f"{run / 'recipe.toml'} cannot be read.", "put it back")
+    recipe, method = record.to_json(), record.method or "?"
     environment = read_record(run / "environment.json", Environment, strict=False) or Environment()
-    summary = table(run / "summary.json") or {}
-    if step is not None and step == count(summary.get("steps")):
+    summary = read_record(run / "summary.json", Summary, strict=False)
+    if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
     base = base_of(recipe, environment)
     license_name = license_of(base)
     base = base if is_public(base, run) else public_name(base, run)
-    method = str(within(recipe, "method", "name") or recipe.get("method") or "?")
     parts = [
         _header(base, license_name, environment, method, adapter=adapter, layout=layout),
         f"# {code(run.name)}",
@@ -52,7 +53,7 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         "## Results",
         _results(run, recipe, summary, step),
         "## Training",
-        _training(recipe, {} if step else summary, method),
+        _training(recipe, None if step else summary, method),
         "## Data",
         _data(recipe, environment.data),
         "## Use",
@@ -139,29 +140,31 @@ def _grid(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _results(
-    run: Path, recipe: Mapping[str, Any], summary: Mapping[str, Any], step: int | None
+    run: Path, recipe: Mapping[str, Any], summary: Summary | None, step: int | None
 ) -> str:
     """The summary's figures for the last weights; for a checkpoint, the evaluation at its step
     beside that before training."""
     if step is None:
-        before, after = (scores_of(summary.get(name)) for name in ("before", "after"))
-        sizes, head = (summary.get("problems"), summary.get("samples_per_problem")), "after"
-        missing = "The run did not finish, so there are none."
+        if summary is None:
+            return "The run did not finish, so there are none."
+        before, after, head = summary.before, summary.after, "after"
+        problems, samples = summary.problems, summary.samples_per_problem
     else:
         start, here = (
-            table(run / "eval" / f"{name}.json") or {} for name in ("before", step_name(step))
+            read_record(run / "eval" / f"{name}.json", Evaluation, strict=False)
+            for name in ("before", step_name(step))
         )
-        before, after = scores_of(start), scores_of(here)
-        if start.get("problems") != here.get("problems"):
-            before = {}
-        sizes, head = (here.get("problems"), here.get("n")), f"step {step}"
-        missing = f"The weights of step {step} were not measured."
-    if not after:
-        return missing
+        if here is None:
+            return f"The weights of step {step} were not measured."
+        before = start.scores if start and start.problems == here.problems else {}
+        after, head, problems, samples = here.scores, f"step {step}", here.problems, here.n
     rows = [["metric", "before", head]]
-    rows += [[name, interval(before.get(name)), interval(value)] for name, value in after.items()]
-    bench = public_name(str(within(recipe, "eval", "bench") or recipe.get("task", "")))
-    problems, samples = ("?" if (n := count(size)) is None else n for size in sizes)
+    rows += [
+        [name, interval(before.get(name)), interval(score)]
+        for name, score in after.items()
+        if score is not None
+    ]
+    bench = public_name(str(flat(recipe).get("eval.bench") or recipe.get("task", "")))
     return (
         f"{_grid(rows)}\n\n{problems} held-out problems of {code(bench)}, {samples} samples each; "
         "95 % intervals by bootstrap over problems. They say nothing of other seeds."
@@ -173,7 +176,7 @@ def step_name(step: int) -> str:
     return f"step-{step:06d}"
 
 
-def _training(recipe: Mapping[str, Any], summary: Mapping[str, Any], method: str) -> str:
+def _training(recipe: Mapping[str, Any], summary: Summary | None, method: str) -> str:
     keys = flat(recipe)
     options = [key for key in keys if key.startswith("method.") and key != "method.name"]
     if keys.get("adapter.kind") in (None, "none"):
@@ -181,11 +184,11 @@ def _training(recipe: Mapping[str, Any], summary: Mapping[str, Any], method: str
     named = [key for key in (*MAIN, *options) if key in keys]
     rows = [["setting", "value"], ["method", code(method)]]
     rows += [[key, code(keys[key])] for key in named]
-    share, sampled = number(summary.get("tokens_kept_share")), count(summary.get("tokens_sampled"))
     kept = ""
-    if share is not None:
+    if summary is not None:
+        share = summary.tokens_kept_share
         kept = (
-            f"\n\nOf {sampled or 0:,} sampled tokens {share:.1%} were trained "
+            f"\n\nOf {summary.tokens_sampled:,} sampled tokens {share:.1%} were trained "
             "(the dense warm-up, where there is one, included)."
         )
     return _grid(rows) + kept

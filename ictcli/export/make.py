@@ -22,7 +22,7 @@ from ictcli.recipe import Recipe
 from ictcli.recipe.settings import EngineSettings
 from ictcli.runs.checkpoints import engine_at
 from ictcli.runs.public import base_of, is_public
-from ictcli.runs.read import read_record, within
+from ictcli.runs.read import read_record
 from ictcli.runs.records import Environment
 
 Layout = Literal["hf", "mlx"]
@@ -92,13 +92,13 @@ def _blocks(adapter: Path) -> int:
     """Number of blocks of the base model, from its config.json."""
     source = locate(str(adapter)).path
     folder = snapshot(source)
-    config: Any = {}
+    config: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
         text = (folder / "config.json").read_text(encoding="utf-8") if folder else "{}"
         config = json.loads(text)
-    for place in (config, within(config, "text_config")):
+    for place in (config, config.get("text_config") or {}):
         for key in ("num_hidden_layers", "n_layer", "num_layers"):
-            if isinstance(blocks := within(place, key), int):
+            if isinstance(blocks := place.get(key), int):
                 return blocks
     raise UserError(
         f"How many blocks {source} has is not known here, and mlx-lm's layout counts them.",

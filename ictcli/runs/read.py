@@ -6,13 +6,11 @@ A strict reader stops at a damaged file and says how to go on; a forgiving one (
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Record
@@ -93,70 +91,6 @@ def damaged(path: Path) -> UserError:
         f"{path} is damaged.",
         f"put it back; or rm {path}, and ictcli resume {path.parent} makes it again",
     )
-
-
-def table(path: Path) -> Table | None:
-    """The object in a JSON or TOML file, or None where there is none that can be read."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError, RecursionError):
-        return None
-    return cast(Table, data) if isinstance(data, dict) else None
-
-
-def within(data: object, *keys: str) -> Any:
-    """data[key][key]..., or None where it ends before."""
-    for key in keys:
-        if not isinstance(data, dict):
-            return None
-        data = cast(Table, data).get(key)
-    return data
-
-
-def lines(path: Path) -> list[Table]:
-    """The lines of a JSONL file that are objects; others are left out."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    found = [_object(line) for line in text.splitlines()]
-    return [line for line in found if line is not None]
-
-
-def _object(line: str) -> Table | None:
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return cast(Table, data) if isinstance(data, dict) else None
-
-
-def number(value: object) -> float | None:
-    """A number that is one, and finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if abs(value) < float("inf") else None
-    except OverflowError:  # an integer that no float holds
-        return None
-
-
-def scores_of(found: object) -> dict[str, dict[str, float]]:
-    """The pass@k and maj@k of an evaluation or of a part of a summary, whose value, low and high
-    are numbers."""
-    scores: dict[str, dict[str, float]] = {}
-    for name, told in (cast(Table, found) if isinstance(found, dict) else {}).items():
-        parts = {part: number(within(told, part)) for part in ("value", "low", "high")}
-        known = {part: value for part, value in parts.items() if value is not None}
-        if re.fullmatch(r"(pass|maj)@[1-9][0-9]{0,8}", name) and len(known) == len(parts):
-            scores[name] = known
-    return scores
-
-
-def count(value: object) -> int | None:
-    found = number(value)
-    return None if found is None else int(found)
 
 
 def changed(*paths: Path) -> float | None:

@@ -205,7 +205,7 @@ class Environment(RunRecord):
     libraries: dict[str, str] = Field(default_factory=dict[str, str])
     engine: EngineRecord = EngineRecord()
     seed: int | None = None
-    command: tuple[str, ...] = ()
+    command: list[str] = Field(default_factory=list[str])
     recipe_name: str | None = None
     micro_tokens: int | None = None
     """Chosen for engine.micro_batch = "auto"."""

@@ -96,7 +96,7 @@ def environment(engine: Engine, recipe: Recipe) -> Environment:
         libraries=versions(),
         engine=EngineRecord.model_validate(engine.describe(), strict=False),
         seed=recipe.seed,
-        command=tuple(sys.argv[1:]),
+        command=sys.argv[1:],
     )
 
 

@@ -28,6 +28,11 @@ def make_run(folder: Path, **changed: Any) -> Path:
         "problems": 512,
         "samples_per_problem": 4,
         "tokens_kept_share": 0.117,
+        "task": "gsm8k",
+        "steps": 9,
+        "wall_s": 1.0,
+        "tokens_sampled": 1000,
+        "kept_tokens": {},
     }
     (folder / "summary.json").write_text(json.dumps(summary))
     data = {"path": "openai/gsm8k", "revision": "abc123", "sha256": "f" * 64}
@@ -130,7 +135,28 @@ def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None
     (run / "eval").mkdir()
     for name, value in (("before", 0.25), ("step-000004", 0.5)):
         score = {"value": value, "low": value, "high": value}
-        found = {"problems": 9, "n": 3, "pass@1": score, "pass@2": 3}
+        found = {
+            "benchmark": "b",
+            "problems": 9,
+            "n": 3,
+            "pass@1": score,
+            "pass@2": None,
+            **dict.fromkeys(("accuracy", "truncated", "unparsed", "timed_out", "seconds"), 0.0),
+            "tokens": 9,
+            "tokens_per_response": 1.0,
+            "tokens_per_second": 1.0,
+            "majority": None,
+            "settings": {
+                "max_tokens": 8,
+                "temperature": 1.0,
+                "top_p": 1.0,
+                "top_k": 0,
+                "stop_ids": [],
+                "prompt": {},
+                "seed": 0,
+            },
+            "correct": [0] * 9,
+        }
         (run / "eval" / f"{name}.json").write_text(json.dumps(found))
     text = card(run, "it", adapter=False, layout="hf", step=4)
     assert "| metric | before | step 4 |" in text and "checkpoint of step 4" in text
