@@ -82,9 +82,9 @@ def command(
         from ictcli.inspect.page import page
         from ictcli.inspect.page_data import page_data
 
-        held = page_data(session, view, data)
-        write_text(html, page(data, held))
-        narrate(" ".join(held["told"]))
+        groups = page_data(session, view, data)
+        write_text(html, page(data, groups))
+        narrate(" ".join(groups["summary"]))
         click.echo(html)
     else:
         print_group(data, as_json=as_json)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 from ictcli.console.plain import narrate
 from ictcli.console.table import print_columns, table
+from ictcli.inspect.view import SYMBOLS
 from ictcli.text import figure, sign, visible
 
 MOST = 8
 """Tokens of the group with the highest values that are printed."""
-STATISTICS = {"uniqueness": "u", "entropy": "H1", "purity": "beta", "prob": "p"}
 
 
 def can_move() -> bool:
-    """Whether there is a terminal that can be drawn on."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    from ictcli.console.inspect_keys import supported
-
-    return supported()
+    """Whether single keys can be read from the terminal, and it can be drawn on."""
+    draws = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return sys.stdin.isatty() and sys.stdout.isatty() and draws and find_spec("termios") is not None
 
 
 def print_group(data: dict[str, Any], *, as_json: bool) -> None:
@@ -32,8 +31,8 @@ def print_group(data: dict[str, Any], *, as_json: bool) -> None:
     shown = data["shown"]
     about = next(m["about"] for m in data["methods"] if m["name"] == shown)
     problem = data["problem"]
-    where = data["run"] or data["file"]
-    print(f"{where}: step {data['step']}, prompt {data['prompt']} of {data['prompts']}")
+    source = data["run"] or data["file"]
+    print(f"{source}: step {data['step']}, prompt {data['prompt']} of {data['prompts']}")
     print(f"\n{visible(problem['prompt'])}\ngold: {visible(problem['gold'])}\n")
     dense = all(all(rollout["kept"][shown]) for rollout in data["rollouts"])
     for rollout in data["rollouts"]:
@@ -91,7 +90,7 @@ def _deepest(data: dict[str, Any]) -> None:
     for number, rollout in enumerate(data["rollouts"]):
         values = rollout["weights"][shown] if by == "weight" else rollout["stats"][by]
         places += [(-v, number, t) for t, v in enumerate(values) if v]
-    recorded = [name for name in STATISTICS if name in data["rollouts"][0]["stats"]]
+    recorded = [name for name in SYMBOLS if name in data["rollouts"][0]["stats"]]
     body: list[list[str]] = []
     for _, number, t in sorted(places)[:MOST]:
         rollout = data["rollouts"][number]
@@ -107,7 +106,7 @@ def _deepest(data: dict[str, Any]) -> None:
         )
     if body:
         print(f"\nhighest {by} of the group")
-        table(["at", "token", *(STATISTICS[name] for name in recorded), "regime", "kept by"], body)
+        table(["at", "token", *(SYMBOLS[name] for name in recorded), "regime", "kept by"], body)
 
 
 def _candidates(data: dict[str, Any]) -> None:
@@ -115,9 +114,9 @@ def _candidates(data: dict[str, Any]) -> None:
     for row, t in data["at"]:
         piece = sign(data["rollouts"][row - 1]["pieces"][t - 1])
         print(f"\ncandidates at {row}:{t}, where {piece} was sampled")
-        own = positions[t]["rows"][str(row)]["candidates"]
+        candidates = positions[t]["rows"][str(row)]["candidates"]
         print_columns(
-            list(zip(own, positions[t]["mean"], strict=True)),
+            list(zip(candidates, positions[t]["mean"], strict=True)),
             {
                 "p": lambda pair: f"{pair[0]['p']:.4f}",
                 "P_avg": lambda pair: f"{pair[0]['mean']:.4f}",

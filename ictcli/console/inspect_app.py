@@ -239,8 +239,8 @@ class App:
         position = self._answer[1]
         weights = self.session.model(self.view).load().sentence
         count = 3 if height < 30 else 8
-        own = position["rows"][str(self.cursor.row + 1)]["candidates"]
-        left = _table("likeliest of p", own[:count], {"p": "p", "P_avg": "mean"}, token)
+        row = position["rows"][str(self.cursor.row + 1)]["candidates"]
+        left = _table("likeliest of p", row[:count], {"p": "p", "P_avg": "mean"}, token)
         right = _table("likeliest of P_avg", position["mean"][:count], {"P_avg": "mean"}, token)
         if width >= BESIDE:
             lines = [Text.assemble(a, "    ", b) for a, b in zip(left, right, strict=True)]

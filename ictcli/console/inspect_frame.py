@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ictcli.console.live import BLOCKS
 from ictcli.inspect.recorded import RecordedStep
-from ictcli.inspect.view import LEVELS, View, level, regime
+from ictcli.inspect.view import LEVELS, MARKS, SYMBOLS, View, level, regime
 from ictcli.text import sign, visible
 
 WIDEST = 14
@@ -23,8 +23,6 @@ DARK = ("", "#4a3a2c", "#7a4a1e", "#a85a10", "#d97706", "#ffb020")
 LIGHT = ("", "#ffefd9", "#ffdcae", "#ffc078", "#fb9a3c", "#e8710a")
 KEYS = "←→↑↓ move  space: kept  m method  s shade  n/p prompt  [/] step  c model  q quit"
 SHORT_KEYS = "←→↑↓ space m s n p [ ] c  q quit"
-MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
-SYMBOLS = {"uniqueness": "u", "entropy": "H1", "purity": "β", "prob": "p"}
 REGIMES = {"R_H": "R_H: p > β", "R_L": "R_L: p < β", None: "p = β"}
 
 

@@ -9,7 +9,6 @@ import select
 import signal
 import sys
 from collections.abc import Generator
-from importlib.util import find_spec
 from typing import Any
 
 ESCAPES = {
@@ -32,13 +31,6 @@ _SEQUENCE = re.compile(
     r"|(?=\x1b)|$)"  # escape alone
 )
 _COLOUR = re.compile(r"rgb:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
-
-
-def supported() -> bool:
-    """Whether single keys can be read here, and the terminal can be drawn on."""
-    if find_spec("termios") is None:
-        return False
-    return os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
 def parse(text: str) -> list[str]:

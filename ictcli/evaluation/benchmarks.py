@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 
 from ictcli.errors import UserError
@@ -15,18 +16,18 @@ from ictcli.tasks.custom import HUB, is_custom
 from ictcli.types import Problem
 
 RESERVED = ("settings", "timings", "results")
-"""Names of the folder's own files, which no benchmark's samples go by."""
+"""Names that the evaluation's other files have."""
 
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """A benchmark, and the problems of it that are evaluated."""
+    """A benchmark with the problems that are evaluated."""
 
     benchmark: Benchmark
     problems: list[Problem]
     max_tokens: int
     stem: str
-    """Its samples are in STEM.jsonl."""
+    """The samples are in STEM.jsonl."""
 
     @property
     def name(self) -> str:
@@ -34,7 +35,7 @@ class BenchmarkSpec:
 
 
 def find_benchmarks(names: str, settings: EvaluationSettings) -> list[BenchmarkSpec]:
-    """The benchmarks of a list with commas between. UserError where the problems cannot be had."""
+    """The benchmarks in a comma-separated list. UserError where problems are not available."""
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not wanted:
         raise UserError("--bench names no benchmark.", "--bench math500,gsm8k")
@@ -80,15 +81,12 @@ def _judged(domain: Domain, reward: RewardSettings) -> Domain:
 
 
 def _stem(name: str, taken: Sequence[str]) -> str:
-    """The stem of a benchmark's samples: its own, or with a number behind it where that is taken,
-    also by a name that differs in its case alone, which is one file on some disks."""
-    first = Path(name).stem
+    """A name for a benchmark's file of samples; numbered if it is taken. Case does not count: on
+    some disks it makes no difference."""
+    stem = Path(name).stem
     excluded = {*RESERVED, *(other.casefold() for other in taken)}
-    stem, number = first, 1
-    while stem.casefold() in excluded:
-        number += 1
-        stem = f"{first}-{number}"
-    return stem
+    stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
+    return next(stem for stem in stems if stem.casefold() not in excluded)
 
 
 def _files(names: Sequence[str], data: str | dict[str, str] | None) -> dict[str, str]:

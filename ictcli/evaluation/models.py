@@ -1,4 +1,4 @@
-"""The models of an evaluation: how each is loaded, prompted and sampled, and how they are named."""
+"""The models of an evaluation: how each is named, loaded, prompted and sampled."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ictcli.types import Sampling
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model, and what its run says of it, where it is one."""
+    """A model to evaluate; if it is a run, with what its run decides."""
 
     model: str
     """As it was typed."""
     name: str
-    """Short, and no other model's."""
+    """Short and unique."""
     load: Callable[[], Engine]
     fingerprint: Callable[[], str | None]
-    """A checksum of the weights; None where only the engine knows where they are."""
+    """A checksum of the weights; None if only the engine knows where they are."""
     rows: int
-    """Rows decoded side by side (`engine.rows`)."""
+    """Rows decoded at once (`engine.rows`)."""
     prompt: PromptSettings
     temperature: float
     top_p: float
     top_k: int
     run: Path | None = None
     pattern: str | None = None
-    """How answers were read in training. A benchmark is read in its own way."""
+    """The answer pattern in training; benchmarks have their own."""
     plugins: tuple[Path, ...] = ()
     """The run's."""
     trained_on: Collection[str] = ()
@@ -44,19 +44,18 @@ class ModelSpec:
 
 
 def fingerprint_of(model: str) -> Callable[[], str | None]:
-    """How to take the fingerprint of a model folder or hub id, whose files are checked now."""
+    """A function that gives the fingerprint of a model folder or hub id. Checks its files now."""
     source = locate(model)
     return lambda: fingerprint(source)
 
 
 def short_names(models: Sequence[str]) -> list[str]:
-    """The last part of each model's path, or more of its parts where those are not different."""
+    """The last part of each model's path, or as many parts as make the names differ."""
     if len(set(models)) < len(models):
         twice = next(model for model in models if models.count(model) > 1)
         raise UserError(f"The model {twice} is named twice.", "once is enough")
-    unnamed = ("", "..")  # of `.`, `..` and the like: the folder's own name is another
     paths = [Path(model) for model in models]
-    paths = [path.resolve() if path.name in unnamed else path for path in paths]
+    paths = [path.resolve() if path.name in ("", "..") else path for path in paths]
     parts = [Path(str(path).replace(":", "-")).parts for path in paths]
     for depth in range(1, max(map(len, parts), default=1) + 1):
         names = ["-".join(part.strip("/") for part in path[-depth:]) for path in parts]
@@ -66,7 +65,7 @@ def short_names(models: Sequence[str]) -> list[str]:
 
 
 def unlike(models: Sequence[ModelSpec]) -> str | None:
-    """In what the models are sampled or prompted differently, as a sentence."""
+    """A sentence on how the models are sampled or prompted differently; None if they are not."""
     keys = {"temperature": "temperature", "top_p": "sampling.top_p", "top_k": "sampling.top_k"}
     for name, key in keys.items():
         values = [getattr(model, name) for model in models]

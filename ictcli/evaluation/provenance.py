@@ -1,4 +1,4 @@
-"""settings.json: all that decides the samples of an evaluation, and in what two differ."""
+"""settings.json: everything that decides an evaluation's samples, and how two of them differ."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class ModelProvenance(Record):
     top_p: float
     top_k: int
     stop: dict[str, str]
-    """The ids that end a response, each with its token."""
+    """The tokens that end a response, by id."""
     prompt: dict[str, JsonValue]
     template: dict[str, str]
-    """What is put around a question, by benchmark."""
+    """What surrounds a question, by benchmark."""
 
 
 class BenchmarkProvenance(Record):
@@ -94,7 +94,7 @@ def of_model(
 
 
 def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
-    """How questions are put; each example as one text."""
+    """How questions are asked; each example as one text."""
     settings: dict[str, JsonValue] = prompt.model_dump(include={"template", "system", "suffix"})
     if prompt.examples:
         settings["examples"] = [json.dumps([e.prompt, e.response]) for e in prompt.examples]
@@ -124,7 +124,7 @@ def provenance_of(
     benchmarks: Sequence[BenchmarkSpec],
     plugins: Sequence[Path],
 ) -> Provenance:
-    verifiers = [file for spec in benchmarks if (file := verifier_file(spec)) is not None]
+    verifiers = [file for spec in benchmarks if (file := verifier_file(spec))]
     return Provenance(
         format=FORMAT,
         ictcli=__version__,
@@ -140,8 +140,8 @@ def provenance_of(
 
 
 def verifier_file(spec: BenchmarkSpec) -> Path | None:
-    """The file that a benchmark's verifier is in, where it is a user's: `file.py`,
-    `file.py:function` or `module:function`."""
+    """The file of a user's own verifier, from `file.py`, `file.py:function` or `module:function`;
+    None for others."""
     verify = spec.benchmark.domain.verify
     source = verify.source if isinstance(verify, Verifier) else None
     if source is None:
@@ -154,7 +154,7 @@ def verifier_file(spec: BenchmarkSpec) -> Path | None:
 
 
 def _checksums(files: Iterable[Path]) -> dict[str, list[str]]:
-    """The checksums of the files of each name, the same wherever they lie."""
+    """Checksums by file name; folders do not matter."""
     checksums: dict[str, list[str]] = {}
     for path in dict.fromkeys(file.resolve() for file in files):
         checksums.setdefault(path.name, []).append(hashlib.sha256(path.read_bytes()).hexdigest())
@@ -162,20 +162,19 @@ def _checksums(files: Iterable[Path]) -> dict[str, list[str]]:
 
 
 def difference_of(before: JsonValue, now: JsonValue) -> str | None:
-    """The settings in which two differ, as a clause: `n = 4, and now 8`; None where there are
-    none."""
+    """How two settings differ, as a clause: `n = 4, and now 8`; None if they are the same."""
     old, new = dict(_flat(before)), dict(_flat(now))
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     if not keys:
         return None
-    first = ("format", "models", "benchmarks")  # what the others depend on
+    first = ("format", "models", "benchmarks")  # the others depend on these
     key = min(keys, key=lambda key: key not in first)
     more = f" ({len(keys) - 1} more differ)" if len(keys) > 1 else ""
     return f"{key} = {_shown(old.get(key))}, and now {_shown(new.get(key))}{more}"
 
 
 def _flat(value: JsonValue, path: str = "") -> Iterator[tuple[str, JsonValue]]:
-    """(dotted path, value) of all that is no table; lists of tables go by their names."""
+    """(dotted path, value) of everything but tables; the tables in a list go by their names."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _flat(inner, f"{path}.{key}" if path else key)

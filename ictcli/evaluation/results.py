@@ -1,4 +1,4 @@
-"""results.json: an entry a model and benchmark, with the differences to the first model."""
+"""results.json: an entry per model and benchmark, with differences from the first model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.tasks import prompts
 
 FEW = 20
-"""Problems below which a bootstrap interval is clearly too narrow."""
+"""With fewer problems a bootstrap interval is clearly too narrow."""
 
 
 class ResultSettings(SampleSettings):
-    """All that decides a result."""
+    """Everything that decides a result."""
 
     stop: dict[str, str]
     template: str
@@ -72,9 +72,9 @@ def result_of(
     settings: EvaluationSettings,
     provenance: Provenance,
 ) -> Result:
-    """An evaluation with all that decided it, without its difference."""
-    loaded = next(one for one in provenance.models if one.name == model.name)
-    bench = next(one for one in provenance.benchmarks if one.name == spec.name)
+    """The entry of an evaluation, without its difference."""
+    loaded = next(entry for entry in provenance.models if entry.name == model.name)
+    bench = next(entry for entry in provenance.benchmarks if entry.name == spec.name)
     domain, template = spec.benchmark.domain, loaded.template[spec.name]
     hidden = domain.private and not settings.show_private
     example = prompts.render(engine.tokenizer, spec.problems[0], domain, model.prompt)[0]
@@ -106,7 +106,7 @@ def result_of(
 
 
 def with_differences(results: Sequence[Result]) -> list[Result]:
-    """The results, those of later models with their paired differences to the first model's."""
+    """The results; those of later models have their paired differences from the first model."""
     firsts: dict[str, Result] = {}
     complete: list[Result] = []
     for result in results:
@@ -117,7 +117,7 @@ def with_differences(results: Sequence[Result]) -> list[Result]:
 
 
 def difference(result: Result, first: Result) -> Differences:
-    """A result less another of the same problems, n, ks and seed."""
+    """A result minus another with the same problems, n, ks and seed."""
     n, seed = result.n, result.settings.seed
     counts = [np.array(each.correct) for each in (result, first)]
     scores: dict[str, Difference | None] = {}
@@ -133,6 +133,6 @@ def difference(result: Result, first: Result) -> Differences:
 
 
 def metrics_of(results: Sequence[Evaluation]) -> list[str]:
-    """pass@K of every k, and maj@N where there is one."""
+    """The scores that some result has, in order: pass@K, then maj@N."""
     names = results[0].scores
     return [name for name in names if any(r.scores[name] is not None for r in results)]

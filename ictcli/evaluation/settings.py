@@ -1,4 +1,4 @@
-"""What decides an evaluation besides its models and benchmarks: a recipe's own tables and keys."""
+"""The settings of an evaluation, named as in a recipe."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ OF_TRAINING = (
     *("prompt.shots", "prompt.max_tokens", "reward.correct", "reward.format"),
     *("reward.overlong", "reward.overlong_buffer", "reward.length"),
 )
-"""Keys of the tables below that an evaluation does not read."""
+"""Keys of the tables below that only training reads."""
 
 
 class EvaluationSettings(Table):
-    """The same for all models. Without a value the model's run decides, or the default of a recipe;
-    of `max_tokens` and `reward` the benchmark."""
+    """The same for all models. What is not set comes from the model's run, else from the defaults
+    of a recipe; `max_tokens` and `reward` from the benchmark."""
 
     n: int = Field(default=16, ge=1)
-    """Samples a problem."""
+    """Samples per problem."""
     k: tuple[int, ...] = Field(default=(1, 4), strict=False)
     limit: int | None = Field(default=None, ge=1)
-    """The first problems only."""
+    """Only this many of the first problems."""
     show_private: bool = False
-    """Keep and show questions that the terms of their data forbid to spread."""
+    """Save and show questions whose terms forbid spreading them."""
     seed: int = Field(default=0, ge=0)
     temperature: float | None = Field(default=None, ge=0)
     max_tokens: int | None = Field(default=None, ge=1)
     data: str | dict[str, str] | None = None
-    """A file in place of the hub's data of the only benchmark, or of each by name."""
+    """A file to use instead of the hub's data; with several benchmarks, by name."""
     plugins: tuple[str, ...] = Field(default=(), strict=False)
     columns: ColumnSettings = ColumnSettings()
-    """Of benchmarks that are data sets of one's own."""
+    """For benchmarks that are the user's own data sets."""
     hub: HubSettings = HubSettings()
-    """Of benchmarks that are `hub:owner/name`."""
+    """For benchmarks that are `hub:owner/name`."""
     prompt: PromptSettings = PromptSettings()
     sampling: SamplingSettings = SamplingSettings()
     reward: RewardSettings = RewardSettings()
@@ -55,8 +55,8 @@ class EvaluationSettings(Table):
 
 
 def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSettings:
-    """Settings from KEY=VALUE and the options that were typed (not None). UserError for a key or a
-    value that cannot be, or where pass@k cannot be had of n samples."""
+    """Settings from KEY=VALUE and from options (None: not typed). UserError for an unknown key, a
+    wrong value, or a k above n."""
     data: dict[str, Any] = {}
     for override in overrides:
         apply_override(data, override)

@@ -6,7 +6,6 @@ that sampled if they are still there, else with the nearest saved ones.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,8 @@ from ictcli.inspect.detokenize import Decode
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import DAMAGE, check
+from ictcli.runs.read import read_record
+from ictcli.runs.records import Summary
 from ictcli.text import visible
 from ictcli.types import Rollouts
 
@@ -73,9 +74,9 @@ def saved_states(recorded: RecordedStep, model: str | None = None) -> list[Model
         ModelState("checkpoint", str(path), int(path.name.removeprefix("step-")), sampled_after)
         for path in Run(run).checkpoints()
     ]
-    if (run / "summary.json").is_file() and any((run / n).is_dir() for n in ("model", "adapter")):
-        steps = json.loads((run / "summary.json").read_text(encoding="utf-8")).get("steps")
-        states.append(ModelState("final", str(run), steps, sampled_after))
+    summary = read_record(run / "summary.json", Summary, strict=False)
+    if summary and any((run / name).is_dir() for name in ("model", "adapter")):
+        states.append(ModelState("final", str(run), summary.steps, sampled_after))
     try:
         if recorded.recipe.model and snapshot(locate(recorded.recipe.model).path):
             states.append(ModelState("before", recorded.recipe.model, 0, sampled_after))
@@ -85,7 +86,7 @@ def saved_states(recorded: RecordedStep, model: str | None = None) -> list[Model
 
 
 class CandidateModel:
-    """The model of a recorded step; loaded when first asked."""
+    """The model of a recorded step; loaded on first use."""
 
     def __init__(
         self,
@@ -109,12 +110,12 @@ class CandidateModel:
         fault: Exception | None = None
         for state in saved_states(self.recorded, self._model):
             try:
-                self._engine = self._build(state)
+                engine = self._build(state)
             except (UserError, *DAMAGE) as error:
                 fault = fault or error
                 continue
-            self.state = state
-            self._decode = self._decode or _decoder_of(self._engine)
+            self._engine, self.state = engine, state
+            self._decode = self._decode or _decoder_of(engine)
             return state
         if isinstance(fault, UserError):
             raise fault
@@ -173,16 +174,15 @@ class CandidateModel:
         """
         mean = probs.mean(axis=0)
 
-        def table(by: Any, p: Any | None) -> list[dict[str, Any]]:
-            best = np.argsort(-by, kind="stable")[:TOP]
+        def likeliest(by: Any, p: Any | None) -> list[dict[str, Any]]:
             return [
                 {
-                    "token": int(i),
-                    "text": self._text(int(i)),
-                    "p": None if p is None else float(p[i]),
-                    "mean": float(mean[i]),
+                    "token": token,
+                    "text": visible(self._decode([token])) if self._decode else f"<{token}>",
+                    "p": None if p is None else float(p[token]),
+                    "mean": float(mean[token]),
                 }
-                for i in best
+                for token in np.argsort(-by, kind="stable")[:TOP].tolist()
             ]
 
         sampled = probs[np.arange(len(rows)), group.tokens[rows, t]]
@@ -191,18 +191,15 @@ class CandidateModel:
         return {
             "position": t + 1,
             "recorded_gap": gap,
-            "mean": table(mean, None),
+            "mean": likeliest(mean, None),
             "rows": {
                 str(int(row) + 1): {
                     "uniqueness": max(0.0, float(quantities.js(np, p, mean))),
-                    "candidates": table(p, p),
+                    "candidates": likeliest(p, p),
                 }
                 for row, p in zip(rows, probs, strict=True)
             },
         }
-
-    def _text(self, token: int) -> str:
-        return f"<{token}>" if self._decode is None else visible(self._decode([token]))
 
 
 def _decoder_of(engine: Engine) -> Decode:

@@ -4,7 +4,7 @@
   const [stepPick, promptPick, method, by, group, panel] =
     ["step", "prompt", "method", "by", "group", "token"].map((id) => document.getElementById(id));
   const text = (id, words) => { document.getElementById(id).textContent = words; };
-  const KINDS = { correct: "✓", wrong: "✗" };
+  const MARKS = { correct: "✓", wrong: "✗", unparsed: "?", timeout: "⌛" };
   const hint = panel.firstElementChild;
   let step, data; // the step and the group on the screen
   let rows = [], counts = [];
@@ -43,7 +43,7 @@
     const count = element("span", `${rollout.tokens.length} tokens${rollout.finished ? "" : ", cut off"}, `);
     count.append(element("span", "", "count"), " kept");
     head.append(element("span", String(rollout.row), "n"), " ",
-      element("span", `${KINDS[rollout.verdict] || "?"} ${rollout.verdict}${read}`, "verdict"), " ",
+      element("span", `${MARKS[rollout.verdict] || "?"} ${rollout.verdict}${read}`, "verdict"), " ",
       element("span", `reward ${short(rollout.reward)}`), " ",
       element("span", `advantage ${signed(rollout.advantage)}`), " ", count);
     const line = element("p", undefined, "text");

@@ -14,6 +14,7 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.inspect.page_data import page_token, visible_lines
+from ictcli.inspect.view import MARKS
 from ictcli.runs import is_run
 from ictcli.text import figure, visible
 
@@ -33,7 +34,6 @@ HINT = (
     "Point at a token, or move with the arrow keys: its statistics, who keeps it, and the group at "
     "its position."
 )
-KINDS = {"correct": "✓", "wrong": "✗"}
 
 
 def check_target(path: Path) -> None:
@@ -64,9 +64,9 @@ def check_target(path: Path) -> None:
         )
 
 
-def page(data: dict[str, Any], held: dict[str, Any]) -> str:
-    """The page that opens at the group `data` (of `Session.data`); `held` (of `page_data`) has the
-    groups that one can switch to."""
+def page(data: dict[str, Any], groups: dict[str, Any]) -> str:
+    """The page that opens at the group `data` (of `Session.data`); `groups` (of
+    `page_data`) has those one can switch to."""
     here = Path(__file__)
     title = f"Step {data['step']}, prompt {data['prompt']} of {data['prompts']}"
     source = visible(data["run"] or data["file"])
@@ -90,8 +90,8 @@ def page(data: dict[str, Any], held: dict[str, Any]) -> str:
         *(_rollout(data, rollout) for rollout in data["rollouts"]),
         "</main>",
         f'<aside id=token aria-live="polite"><p class=hint>{HINT}</p></aside>',
-        _methods(data, held),
-        f'<script type="application/json" id=data>{_embedded(data, held)}</script>',
+        _methods(data, groups),
+        f'<script type="application/json" id=data>{_embedded(data, groups)}</script>',
         f"<script>\n{here.with_name('page.js').read_text(encoding='utf-8')}</script>",
         "</body>",
         "</html>",
@@ -99,10 +99,10 @@ def page(data: dict[str, Any], held: dict[str, Any]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _embedded(data: dict[str, Any], held: dict[str, Any]) -> str:
+def _embedded(data: dict[str, Any], groups: dict[str, Any]) -> str:
     """JSON that is safe inside HTML: pure ASCII without < > &."""
     titles = {name: TITLES[name] for name in _shadings(data)}
-    text = json.dumps({**held, "titles": titles}, allow_nan=False, separators=(",", ":"))
+    text = json.dumps({**groups, "titles": titles}, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -176,7 +176,7 @@ def _rollout(data: dict[str, Any], rollout: dict[str, Any]) -> str:
     cut = "" if rollout["finished"] else ", cut off"
     return (
         f'<article class="{escape(status)}"><h2><span class=n>{rollout["row"]}</span> '
-        f"<span class=verdict>{KINDS.get(status, '?')} {escape(status)}{read}</span> "
+        f"<span class=verdict>{MARKS.get(status, '?')} {escape(status)}{read}</span> "
         f"<span>reward {figure(rollout['reward'], 'g')}</span> "
         f"<span>advantage {figure(rollout['advantage'], '+.2f')}</span> "
         f"<span>{len(kept)} tokens{cut}, <span class=count>{sum(kept)}</span> kept</span></h2>"
@@ -193,7 +193,7 @@ def _token(piece: str, share: float, *, keep: bool, t: int) -> str:
     return f'<span class="t{mark}" data-t={t} style="--a:{shade:.3f}">{text}</span>{broken}'
 
 
-def _methods(data: dict[str, Any], held: dict[str, Any]) -> str:
+def _methods(data: dict[str, Any], groups: dict[str, Any]) -> str:
     rows = "".join(
         f"<tr><td>{escape(m['name'])}<td>{escape(m['about'])}<td>{m['kept']}<td>{m['share']:.1%}"
         f"<td>{figure(m['overlap_with_trained'], '.2f')}</tr>"
@@ -202,7 +202,7 @@ def _methods(data: dict[str, Any], held: dict[str, Any]) -> str:
     absent = _notes([m["sentence"] for m in data["missing"]])
     candidates = data["candidates"]
     weights = [f"Candidates: {candidates['weights']}"] if candidates else []
-    notes = _notes([*weights, *held["told"]])
+    notes = _notes([*weights, *groups["summary"]])
     return (
         "<section class=methods><table><caption>What each method keeps of these rollouts</caption>"
         "<thead><tr><th>method<th>which<th>kept here<th>share of the step"

@@ -25,37 +25,35 @@ Data = dict[str, Any]
 def page_data(session: Session, view: View, data: Data, limit: int = PAGE_BYTES) -> Data:
     """The groups of a page that opens at `data` (of `Session.data`), by step and prompt.
 
-    `told` are sentences on what is in the page and what was left out. Steps that cannot be read
+    `summary` are sentences on what the page holds and what was left out. Steps that cannot be read
     are left out.
     """
     first = _step(view, data["by"], limit, around=data["prompt"] - 1)
-    steps = {data["step"]: first}
-    room = limit - first["bytes"]
-    left_out: dict[int, str] = {}  # an error, or "" for a step that is too large
+    steps, room = [first], limit - first["bytes"]
+    too_large: list[int] = []
+    errors: dict[int, str] = {}
     nearest = sorted(session.recordings.steps, key=lambda number: abs(number - data["step"]))
-    whole = _is_whole(first)
     for number in nearest[1:]:
-        if not whole or room < first["bytes"]:
-            left_out[number] = ""
+        if too_large or not _is_whole(first) or room < first["bytes"]:
+            too_large.append(number)
             continue
         try:
             other, _ = session.open(number, None)
         except UserError as error:
-            left_out[number] = error.message
+            errors[number] = error.message
             continue
         step = _step(other, data["by"], room, around=0)
-        whole = _is_whole(step)
-        if not whole:
-            left_out[number] = ""
-            continue
-        room -= step["bytes"]
-        steps[number] = step
-    ordered = [steps[number] for number in sorted(steps)]
+        if _is_whole(step):
+            steps.append(step)
+            room -= step["bytes"]
+        else:
+            too_large.append(number)
+    steps.sort(key=lambda step: step["step"])
     return {
         "start": {"step": data["step"], "prompt": data["prompt"]},
         **{key: data[key] for key in ("by", "shown", "at", "candidates")},
-        "steps": ordered,
-        "told": _sentences(ordered, left_out),
+        "steps": steps,
+        "summary": _sentences(steps, sorted(too_large), errors),
     }
 
 
@@ -68,7 +66,12 @@ def _step(view: View, by: str, room: int, *, around: int) -> Data:
     for prompt in sorted(range(view.prompts), key=lambda number: abs(number - around)):
         data = group_data(view, prompt, by)
         about = about or data
-        group = _group(data)
+        group = {
+            "prompt": data["prompt"],
+            "question": visible_lines(data["problem"]["prompt"]),
+            "gold": visible(data["problem"]["gold"]),
+            "rollouts": [_rollout(rollout) for rollout in data["rollouts"]],
+        }
         size += len(json.dumps(group, separators=(",", ":")))
         if groups and size > room:
             break
@@ -87,16 +90,6 @@ def _step(view: View, by: str, room: int, *, around: int) -> Data:
 
 def _is_whole(step: Data) -> bool:
     return len(step["groups"]) == step["prompts"]
-
-
-def _group(data: Data) -> Data:
-    problem = data["problem"]
-    return {
-        "prompt": data["prompt"],
-        "question": visible_lines(problem["prompt"]),
-        "gold": visible(problem["gold"]),
-        "rollouts": [_rollout(rollout) for rollout in data["rollouts"]],
-    }
 
 
 def visible_lines(text: str) -> str:
@@ -137,24 +130,28 @@ def _short(values: Sequence[float | None]) -> list[float | None]:
     return [v if v is None else float(f"{v:.{DIGITS}g}") if v % 1 else int(v) for v in values]
 
 
-def _sentences(steps: Sequence[Data], left_out: dict[int, str]) -> list[str]:
+def _sentences(
+    steps: Sequence[Data], too_large: Sequence[int], errors: dict[int, str]
+) -> list[str]:
     cut = next((step for step in steps if not _is_whole(step)), None)
     if cut:
         numbers = [group["prompt"] for group in cut["groups"]]
         part = f"prompts {numbers[0]} to {numbers[-1]}" if numbers[1:] else f"prompt {numbers[0]}"
-        held = f"{part} of {cut['prompts']} of step {cut['step']}"
+        content = f"{part} of {cut['prompts']} of step {cut['step']}"
     else:
         prompts = steps[0]["prompts"]
         part = f"all {prompts} prompts" if prompts > 1 else "the one prompt"
-        held = f"{part} of {_name_steps([step['step'] for step in steps])}"
-    sentences = [f"This page holds {held}."]
-    large = sorted(number for number, error in left_out.items() if not error)
-    if large or cut:
-        also = f"{_name_steps(large).capitalize()} would make it too large. " if large else ""
-        options = " and ".join(["--step"] * bool(large) + ["--prompt"] * bool(cut))
+        content = f"{part} of {_name_steps([step['step'] for step in steps])}"
+    sentences = [f"This page holds {content}."]
+    if too_large or cut:
+        also = ""
+        if too_large:
+            also = f"{_name_steps(too_large).capitalize()} would make it too large. "
+        options = " and ".join(["--step"] * bool(too_large) + ["--prompt"] * bool(cut))
         sentences.append(f"{also}Another {options} writes a page of those.")
-    errors = sorted((number, error) for number, error in left_out.items() if error)
-    return sentences + [f"Step {n} is not in it: {visible(error)}" for n, error in errors]
+    return sentences + [
+        f"Step {number} is not in it: {visible(errors[number])}" for number in sorted(errors)
+    ]
 
 
 def _name_steps(steps: Sequence[int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from ictcli.files import numbered
 from ictcli.recipe import Recipe, check, plugins
 from ictcli.rewards import Verdict
 from ictcli.runs import is_run, read_rollouts
+from ictcli.runs.read import read_record
+from ictcli.runs.records import RecipeRecord
 from ictcli.runs.rollouts import Batch, Description
 from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
 
@@ -99,10 +100,10 @@ def choose_step(recordings: Recordings, source: Path, step: int | None) -> int:
 
 def read_step(recordings: Recordings, step: int) -> RecordedStep:
     """Read a recorded step and its run's recipe. UserError for a file that cannot be read."""
-    arrays, about = _load(recordings.steps[step])
+    arrays, description = _load(recordings.steps[step])
     rollouts = Rollouts(
-        prompts=tuple(tuple(prompt) for prompt in about["prompts"]),
-        group=about["group"],
+        prompts=tuple(tuple(prompt) for prompt in description["prompts"]),
+        group=description["group"],
         **{name: arrays[name] for name in ("tokens", "lengths", "finished", "logp")},
         stats={
             name.removeprefix("stats/"): values
@@ -111,10 +112,10 @@ def read_step(recordings: Recordings, step: int) -> RecordedStep:
         },
     )
     batch = Batch(
-        problems=[_problem(problem) for problem in about["problems"]],
+        problems=[_problem(problem) for problem in description["problems"]],
         rollouts=rollouts,
-        texts=about["texts"],
-        verdicts=[_verdict(verdict) for verdict in about["verdicts"]],
+        texts=description["texts"],
+        verdicts=[_verdict(verdict) for verdict in description["verdicts"]],
         rewards=arrays["rewards"],
         advantage=arrays["advantage"],
     )
@@ -152,8 +153,8 @@ def _recipe(
     notes: list[str] = []
     model = ""
     if run is not None:
-        data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
-        model = str(data.get("model", ""))
+        record = read_record(run / "recipe.toml", RecipeRecord) or RecipeRecord()
+        data, model = record.to_json(), record.model
         for name in data.pop("plugins", []):
             try:
                 plugins.load(name)
@@ -168,6 +169,5 @@ def _recipe(
         notes.append("This file lies outside its run")
     notes[-1] = notes[-1].rstrip(".") + ": methods choose with their default options."
     T = int(np.asarray(rollouts.lengths).max(initial=1))
-    method = {"name": "ict"}
-    standing = Recipe(model=model, task="", method=method, steps=max(1, step), max_tokens=T)
-    return standing.model_copy(update=sizes), None, tuple(notes)
+    recipe = Recipe(model=model, task="", method={"name": "ict"}, steps=max(1, step), max_tokens=T)
+    return recipe.model_copy(update=sizes), None, tuple(notes)

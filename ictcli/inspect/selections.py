@@ -38,13 +38,11 @@ class MissingStatistics:
     statistics: tuple[str, ...]
 
     @property
-    def hint(self) -> str:
-        wanted = self.statistics == ("uniqueness",)
-        return f"{'record.uniqueness=true' if wanted else f'method={self.name}'} records it"
-
-    @property
     def sentence(self) -> str:
-        return f"{self.name} needs {' and '.join(self.statistics)}, not recorded: {self.hint}"
+        alone = self.statistics == ("uniqueness",)
+        setting = "record.uniqueness=true" if alone else f"method={self.name}"
+        names = " and ".join(self.statistics)
+        return f"{self.name} needs {names}, not recorded: {setting} records it"
 
 
 def select_all(

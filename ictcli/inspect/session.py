@@ -16,7 +16,7 @@ from ictcli.inspect.view import View, group_data
 
 
 class Session:
-    """The recorded steps of one run or file; holds the model of the step asked about last."""
+    """The recorded steps of one run or file; holds the model of the step last used."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Session:
         self._methods = methods
         self._model_name = model
         self._backend = backend
-        self._model: tuple[int, CandidateModel] | None = None
+        self._model: CandidateModel | None = None
 
     def open(self, step: int | None, prompt: int | None) -> tuple[View, int]:
         """A step and a prompt counted from 0, from one counted from 1. UserError for what is not
@@ -45,12 +45,12 @@ class Session:
 
     def model(self, view: View) -> CandidateModel:
         """The model of a step; not loaded yet."""
-        step = view.recorded.step
-        if self._model is None or self._model[0] != step:
+        if self._model is None or self._model.recorded.step != view.recorded.step:
             self._model = None  # two may not fit in memory
-            model = CandidateModel(view.recorded, view.decode, self._model_name, self._backend)
-            self._model = step, model
-        return self._model[1]
+            self._model = CandidateModel(
+                view.recorded, view.decode, self._model_name, self._backend
+            )
+        return self._model
 
     def data(self, view: View, prompt: int, places: Sequence[tuple[int, int]]) -> dict[str, Any]:
         """`group_data`, with the candidates at these (row, position), counted from 0."""

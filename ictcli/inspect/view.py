@@ -17,6 +17,10 @@ from ictcli.types import FloatArray
 
 FORMAT = 1
 SHADINGS = ("uniqueness", "entropy", "purity", "weight", "prob")
+SYMBOLS = {"uniqueness": "u", "entropy": "H1", "purity": "β", "prob": "p"}
+"""Of the statistics that are shown beside a token."""
+MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
+"""Of verdicts."""
 LEVELS = 6
 """Shades on a terminal, no shade among them."""
 

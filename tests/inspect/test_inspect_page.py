@@ -135,11 +135,11 @@ def test_a_page_stays_small_and_says_what_is_not_in_it(
     step = held["steps"][1]["bytes"]
     one = page_data(session, view, data, limit=step + 10)
     assert [found["step"] for found in one["steps"]] == [20]
-    assert "Step 10 would make it too large" in " ".join(one["told"])
+    assert "Step 10 would make it too large" in " ".join(one["summary"])
     few = page_data(session, view, data, limit=10)
     assert [group["prompt"] for group in few["steps"][0]["groups"]] == [2]
-    assert few["told"][0] == "This page holds prompt 2 of 3 of step 20."
-    assert held["told"] == ["This page holds all 3 prompts of steps 10 and 20."]
+    assert few["summary"][0] == "This page holds prompt 2 of 3 of step 20."
+    assert held["summary"] == ["This page holds all 3 prompts of steps 10 and 20."]
 
 
 def test_only_a_page_of_its_own_is_overwritten(
