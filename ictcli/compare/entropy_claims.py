@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ictcli.algorithm.alarms import entropy_alarm
 from ictcli.compare.claims import (
     SUBJECT,
     Claim,
@@ -23,6 +22,7 @@ from ictcli.compare.claims import (
 )
 from ictcli.compare.crossed import infer
 from ictcli.compare.report.numbers import counted
+from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
 
 PEARSON_ABOVE, ERROR_BELOW = 0.95, 0.02

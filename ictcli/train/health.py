@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ictcli.algorithm.alarms import entropy_alarm
 from ictcli.errors import RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
@@ -14,10 +13,21 @@ from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
 
+COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
+"""Of mean H1 against its first value."""
 NONFINITE_LIMIT = 3
 """Non-finite steps in a row that end a run, whatever the recipe says."""
 MESSAGES = 10
 """Kinds of verifier failures to warn of."""
+
+
+def entropy_alarm(first: float, now: float) -> str | None:
+    """`collapse`: mean H1 under a tenth of its first value; `explosion`: over three times."""
+    if now < COLLAPSE_BELOW * first:
+        return "collapse"
+    if now > EXPLOSION_ABOVE * first:
+        return "explosion"
+    return None
 
 
 @dataclass(frozen=True)

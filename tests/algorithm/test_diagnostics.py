@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from ictcli.algorithm.alarms import entropy_alarm
 from ictcli.algorithm.dynamics import diagnose, mean_or_none, spearman
+from ictcli.train.health import entropy_alarm
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 LENGTHS = [3, 2, 1, 3]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from worlds import World
 
-from ictcli.algorithm.alarms import COLLAPSE_BELOW, EXPLOSION_ABOVE
 from ictcli.compare.claims import Claim, Trained, accuracy_claims, fork_claims
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.statistics import BEFORE, difference, holm, scores_of
+from ictcli.train.health import COLLAPSE_BELOW, EXPLOSION_ABOVE
 
 
 def comparison(shifts: dict[str, float], S: int = 5, N: int = 256, seed: int = 0):
