@@ -92,7 +92,8 @@ def recover(
     belongs to another benchmark; the file is then left as it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
+    if not path.exists():  # a finished file stays as it is
+        path.touch()
     samples: list[Sample] = []
     ends = [0]
     with path.open("rb") as file:
