@@ -28,7 +28,7 @@ def check_sampling(engine: Engine, name: str, model: str) -> None:
             f"The model {model} cannot be sampled by the {name} engine: {reason}.",
             f"--backend {other} may know it",
         ) from error
-    if gap > (FLOAT32_GAP if engine.describe()["dtype"] == "float32" else ROUNDED_GAP):
+    if gap > (FLOAT32_GAP if engine.describe().get("dtype") == "float32" else ROUNDED_GAP):
         raise UserError(
             f"The model {model} does not sample what it evaluates: log-probabilities differ by "
             f"{gap:.2g} nats a token.",
