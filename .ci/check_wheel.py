@@ -1,7 +1,5 @@
 """Checks a wheel that is installed in this interpreter, alone: contents, start-up, imports."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -9,8 +9,6 @@ turns, one thread, medians of CPU seconds are shown; compare ratios, never the s
 machines.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import tempfile

@@ -1,7 +1,5 @@
 """What the benchmarks share: random models, an update's weights, turns, processes of their own."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 from collections.abc import Callable, Mapping

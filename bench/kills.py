@@ -9,8 +9,6 @@ rollouts, samples, checkpoints and the final weights must be the other run's, by
 one line a kill and a table; exits with 1 where a byte differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json

@@ -9,8 +9,6 @@ resident set of a fresh process on Linux, whose high-water mark is reset before 
 constants of `backends/*/plan.py` were set by this; the aim is a ratio between 0.8 and 1.2.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import sys

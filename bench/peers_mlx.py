@@ -11,8 +11,6 @@ rounds' tokens by all their seconds, and the peak of MLX's allocator over what i
 Compare ratios, never the seconds of two machines.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

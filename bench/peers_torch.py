@@ -11,8 +11,6 @@ one thread; they take turns, and the first turn warms up. Wall and CPU seconds o
 busy machine go by the latter. Compare ratios, never the seconds of two machines.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

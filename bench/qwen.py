@@ -8,8 +8,6 @@ byte-level BPE, trained on a few made-up sums, with Qwen's special tokens and a 
 with Qwen2.5, the model's vocabulary is larger than the tokenizer's.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

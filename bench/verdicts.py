@@ -5,8 +5,6 @@ project's own. The labels follow this project's conventions (units, percent, bra
 math-verify gets wrong by them is not always its fault. One thread, the two taken in one run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

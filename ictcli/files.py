@@ -3,8 +3,6 @@
 Then the folder is synced that holds the name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

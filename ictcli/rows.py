@@ -1,7 +1,5 @@
 """Rows of a local file: JSONL, CSV or Parquet."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -4,8 +4,6 @@ Nothing carries a generator from one step to the next, so a resumed run draws wh
 one would have drawn, and two methods of a comparison see the same prompts.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

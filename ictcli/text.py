@@ -1,7 +1,5 @@
 """Text of models and data made safe to show, and numbers as text."""
 
-from __future__ import annotations
-
 import unicodedata
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fixtures every test may use: tiny models of this project's own making, and no network."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

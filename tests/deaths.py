@@ -1,7 +1,5 @@
 """Running a piece of work in forks, each killed one file operation later than the one before."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Writing in one move: what was there stays until what is new is whole."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """The rooms: imports go one way, and few modules stand outside of them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The README says what is: its examples run, its commands parse, its map and keys are complete."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

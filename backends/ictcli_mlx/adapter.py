@@ -1,7 +1,5 @@
 """Low-rank adapters by mlx-lm's tuner layers: put on, read, taken off, written."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Generator

@@ -1,7 +1,5 @@
 """The key-value caches of lock-step decoding: mlx-lm's own, one a layer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages and sums between the processes of a launch."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Generator

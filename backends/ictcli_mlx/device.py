@@ -1,7 +1,5 @@
 """The device."""
 
-from __future__ import annotations
-
 import mlx.core as mx
 
 from ictcli.errors import EngineMissingError

@@ -8,8 +8,6 @@ gradient, and every rank takes the same step from it. Every rank works within ra
 where memory runs out on one, all do that work again with what it has left.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The MLX engine behind the protocol of `ictcli.engine`."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Generator, Sequence

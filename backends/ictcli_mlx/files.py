@@ -1,7 +1,5 @@
 """Trees of arrays by name, and in safetensors files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

@@ -3,8 +3,6 @@
 Entry point `ictcli.launchers`; read before any command, so it imports neither mlx nor numpy.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import TypeVar

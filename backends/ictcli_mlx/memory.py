@@ -1,7 +1,5 @@
 """Device memory: watched at every boundary of evaluation, limited, its cache bounded."""
 
-from __future__ import annotations
-
 import mlx.core as mx
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 

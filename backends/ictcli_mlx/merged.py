@@ -1,7 +1,5 @@
 """A model whose adapters are fused, for export and for sampling."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Generator
 from typing import Any

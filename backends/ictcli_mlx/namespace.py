@@ -1,7 +1,5 @@
 """mlx.core as the array namespace of the shared maths: what it lacks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mlx.core as mx

@@ -1,7 +1,5 @@
 """AdamW on float32 weights, whatever the model computes in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mlx.core as mx

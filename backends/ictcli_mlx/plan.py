@@ -6,8 +6,6 @@ bound for reading prompts, where the attention kernel keeps no scores; a pass wi
 them there too. Freed buffers that the allocator keeps, at most an eighth of the limit, are extra.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ictcli.engine.packing import bucket

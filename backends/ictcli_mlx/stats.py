@@ -1,7 +1,5 @@
 """Token statistics on the device."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The forward and backward pass of one micro-batch (`ictcli.engine.passes` loops over them)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any

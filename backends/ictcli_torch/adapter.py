@@ -1,7 +1,5 @@
 """Low-rank adapters by peft: put on, read, taken off, written."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import warnings

@@ -1,7 +1,5 @@
 """The key-value cache of lock-step decoding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The device, what can be asked of it, and how much of its memory may be taken."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import torch

@@ -1,7 +1,5 @@
 """The PyTorch engine behind the protocol of `ictcli.engine`."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

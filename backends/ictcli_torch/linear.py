@@ -5,8 +5,6 @@ and is slow at the few rows of a decoding step. oneDNN, which PyTorch brings too
 itself, computes the same sums there in about half the time.
 """
 
-from __future__ import annotations
-
 import platform
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Memory of the device: what is freed goes back to the system, and what says that there is none."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """A model whose adapters are merged, for export, or computed once, for sampling."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Generator
 from functools import partial

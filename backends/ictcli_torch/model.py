@@ -1,7 +1,5 @@
 """Loading a causal language model, and running it with the LM head only where it is needed."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Generator
 from functools import partial

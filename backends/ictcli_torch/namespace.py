@@ -1,7 +1,5 @@
 """torch as the array namespace of the shared maths: functions it lacks or names otherwise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

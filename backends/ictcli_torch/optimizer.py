@@ -1,7 +1,5 @@
 """AdamW on float32 weights, whatever the model computes in."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

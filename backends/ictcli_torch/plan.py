@@ -6,8 +6,6 @@ was measured on a CPU with torch 2.13 by `bench/memory.py`, which prints estimat
 measurements. On other devices the same counts are assumed and were not measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ictcli.engine.workload import Parts, Workload

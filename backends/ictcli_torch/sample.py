@@ -1,7 +1,5 @@
 """Sampling: one prefill a prompt, then its G rollouts decode in lock-step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From rewards to advantages, within each prompt's group."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ictcli.types import FloatArray

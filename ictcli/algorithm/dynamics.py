@@ -4,8 +4,6 @@ Source: arXiv 2606.19771. A token with pi > beta is in R_H, where raising it low
 one with pi < beta is in R_L, where raising it raises H2 (explosion).
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

@@ -6,8 +6,6 @@ What turns the choice into a loss is shared: the normalisation it names (`weight
 with `name = "ict"` and e.g. `scope = "group"`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast

@@ -3,8 +3,6 @@
 L = -sum_{i,t} w_{i,t} * Psi_{i,t}, with the weights of `ictcli.algorithm.weights`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ engines run these lines on the device in float32; NumPy in float64 is their orac
 oracle's. Distributions lie along the last axis; every result drops it. Natural logarithms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exact selection: the best-scored share of tokens, or a random one, as a boolean mask (B, T)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 

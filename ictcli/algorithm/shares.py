@@ -1,7 +1,5 @@
 """The share of tokens that two methods have in common, where they are asked side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

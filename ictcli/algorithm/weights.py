@@ -4,8 +4,6 @@ With L = -sum w * Psi and w normalised over the whole batch of one optimiser upd
 micro-batches simply add up, whatever their size.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

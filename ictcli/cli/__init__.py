@@ -2,8 +2,6 @@
 it runs: `ictcli --help` imports click alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import importlib

@@ -1,7 +1,5 @@
 """ictcli doctor: check this machine."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """ictcli eval: pass@k and maj@n of models on benchmarks."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

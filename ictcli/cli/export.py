@@ -1,7 +1,5 @@
 """ictcli export: what a run trained as a folder for others, with a card, and onto the hub."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """ictcli grade: verdicts on a file of responses and golds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """ictcli inspect: recorded rollouts token by token, and what each method keeps of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

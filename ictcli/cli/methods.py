@@ -1,7 +1,5 @@
 """ictcli methods: list the methods with their sources."""
 
-from __future__ import annotations
-
 import click
 
 from ictcli.cli import JSON

@@ -3,8 +3,6 @@
 Processes started later inherit them: verifiers, trackers, the runs of a comparison.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

@@ -1,7 +1,5 @@
 """ictcli recipes: list, show and copy the shipped recipes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """ictcli resume: continue a run from its last checkpoint."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """ictcli runs: list runs, show one, compare several."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

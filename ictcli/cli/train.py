@@ -1,7 +1,5 @@
 """ictcli train: train a model as a recipe says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

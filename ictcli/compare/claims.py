@@ -16,8 +16,6 @@ Holm's correction is by family: `main` holds the tests against grpo and random a
 gains, `second` those against other methods and larger shares, `fork` those of the forks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """comparison.json, typed: everything that a comparison found."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, JsonValue

@@ -20,8 +20,6 @@ every time. With one problem or one seed it is Student's t, as scipy has it. It 
 runs to be about normal, as whatever calls five seeds significant must.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

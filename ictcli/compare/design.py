@@ -1,7 +1,5 @@
 """Which runs a comparison is made of: methods, swept settings, seeds, and tuning before them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -6,8 +6,6 @@ seed is within, contradicted if the 95 % interval over seeds (Student's t of the
 outside, else undecided; one seed decides nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -8,8 +8,6 @@
 | report.html, .md, .json | the same to read; see `ictcli.compare.report` |
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 from collections.abc import Generator

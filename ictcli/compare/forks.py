@@ -1,7 +1,5 @@
 """How many of a task's true forks each variant keeps of the same rollouts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, cast
 

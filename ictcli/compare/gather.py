@@ -1,7 +1,5 @@
 """From the run folders of a comparison to its `Comparison`."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Train every run of a comparison, one after another or several at once; finished runs are kept."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

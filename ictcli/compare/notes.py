@@ -1,7 +1,5 @@
 """Notes on what a comparison cannot say, mostly since runs failed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The paper's own numbers (arXiv 2606.19771), to stand beside ours where the recipe is its own."""
 
-from __future__ import annotations
-
 import re
 
 from ictcli.compare.comparison import PaperTable

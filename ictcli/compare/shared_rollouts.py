@@ -1,7 +1,5 @@
 """Which tokens the methods choose from the same rollouts, sampled before training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

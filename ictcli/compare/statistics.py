@@ -28,8 +28,6 @@ arrangements of 5 seeds, and 2 of 32 is 0.0625. So `p` buys its resolution with 
 runs' luck, and `p_swap` stands beside it for who will not grant that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast

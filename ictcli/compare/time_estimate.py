@@ -1,7 +1,5 @@
 """How much time and disk a comparison will take, from timed steps of each kind of run."""
 
-from __future__ import annotations
-
 import heapq
 import os
 import tempfile

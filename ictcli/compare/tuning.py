@@ -1,7 +1,5 @@
 """Choosing a setting for every variant alike, before the runs that count."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ictcli.compare.design import RunSpec, Variant

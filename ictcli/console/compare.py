@@ -1,7 +1,5 @@
 """What `ictcli compare` prints: the plan, what tuning chose, and the result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A group of rollouts as text or JSON, for pipes and scripts."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """`ictcli inspect` on a terminal: keys move through a recorded run."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import time

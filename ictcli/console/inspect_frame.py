@@ -1,7 +1,5 @@
 """One frame of `ictcli inspect`: as many lines as the terminal has."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

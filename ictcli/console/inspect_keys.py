@@ -1,7 +1,5 @@
 """Single keys from a terminal, which is restored on every way out."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

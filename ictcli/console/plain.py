@@ -1,7 +1,5 @@
 """One line a step, for logs and pipes."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 

@@ -1,7 +1,5 @@
 """What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
 
-from __future__ import annotations
-
 import json
 
 from ictcli.console.plain import narrate

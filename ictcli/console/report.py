@@ -1,7 +1,5 @@
 """What a finished run reached, and what to do next."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs on the screen: a list, and one in full."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 from collections.abc import Sequence

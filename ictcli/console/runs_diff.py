@@ -1,7 +1,5 @@
 """Runs side by side on the screen: what differs in them, and what they reached."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

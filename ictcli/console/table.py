@@ -1,7 +1,5 @@
 """Tables and JSON on stdout."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar

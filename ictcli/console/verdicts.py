@@ -1,7 +1,5 @@
 """What `ictcli grade` shows."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ layout or peft's.
 | the product counts | scale times | lora_alpha / r times |
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -4,8 +4,6 @@ Tokens of a pass and rows side by side change memory, and results by rounding al
 done again from its beginning, so it ends, to the bit, as if it had begun with the smaller budget.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """What every engine has to show before anything depends on it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ictcli.engine.protocol import Engine

@@ -1,7 +1,5 @@
 """Checksums that tell one model from another."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

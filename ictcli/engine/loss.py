@@ -1,8 +1,6 @@
 """The loss of one pass, written once over an array namespace (mlx.core, or a backend's own
 module that has its names)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

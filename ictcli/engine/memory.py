@@ -1,7 +1,5 @@
 """Memory of this process, and what says that there is none."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import sys

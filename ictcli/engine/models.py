@@ -1,7 +1,5 @@
 """Where a model's files are: a folder, a hub id, or one that ships with ictcli."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ before it, so no mask is needed. A row runs only as far as its last wanted token
 positions meet the LM head.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

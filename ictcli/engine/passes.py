@@ -3,8 +3,6 @@
 A backend gives the device code of one pass; the loops here scatter what it returns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

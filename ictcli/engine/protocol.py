@@ -4,8 +4,6 @@ An engine holds a model, its tokenizer and its optimiser. It samples, evaluates 
 and steps; which tokens count and how much is decided outside it. See `ictcli.types` for the shapes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol

@@ -3,8 +3,6 @@
 A backend is a Python package with an entry point in the group `ictcli.engines`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import platform
 from importlib.metadata import PackageNotFoundError, entry_points, version

@@ -1,7 +1,5 @@
 """Sampling beside the model: the draw, what rows have written, and passes joined to `Rollouts`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

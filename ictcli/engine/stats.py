@@ -1,7 +1,5 @@
 """Token statistics from what decoding has at hand: no extra forward pass."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any

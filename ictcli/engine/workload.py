@@ -4,8 +4,6 @@ A memory model is a module of its engine that imports no device library, found b
 the group `ictcli.plans` under the engine's name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """The benchmarks of an evaluation: their problems, and how answers are judged."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count

@@ -1,7 +1,5 @@
 """Sample n responses a problem, judge them, and say how often one of k is right."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

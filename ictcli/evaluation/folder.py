@@ -9,8 +9,6 @@
 | results.json, results.md | the figures; see `ictcli.evaluation.results` |
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """maj@n: whether the answer that most samples of a problem give is the right one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

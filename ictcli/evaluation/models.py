@@ -1,7 +1,5 @@
 """The models of an evaluation: how each is named, loaded, prompted and sampled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path

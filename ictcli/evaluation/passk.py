@@ -1,7 +1,5 @@
 """pass@k, unbiased, its interval by bootstrap over problems, and paired differences."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """settings.json: everything that decides an evaluation's samples, and how two of them differ."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

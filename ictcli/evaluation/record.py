@@ -3,8 +3,6 @@
 In JSON the scores `pass@K` and `maj@N` stand beside the other keys. Both files are of format 1.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, cast
 

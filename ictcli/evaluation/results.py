@@ -1,7 +1,5 @@
 """results.json: an entry per model and benchmark, with differences from the first model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The samples of an evaluation on disk: one JSON object a line, appended chunk by chunk."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

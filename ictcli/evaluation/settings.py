@@ -1,7 +1,5 @@
 """The settings of an evaluation, named as in a recipe."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

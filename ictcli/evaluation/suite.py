@@ -1,7 +1,5 @@
 """An evaluation from the first check to its results: every model on every benchmark."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

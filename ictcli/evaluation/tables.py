@@ -1,7 +1,5 @@
 """The tables of an evaluation, as text that fits a width, and as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

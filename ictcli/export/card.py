@@ -4,8 +4,6 @@ It holds figures and settings, and no text of a model or a data set. Strings of 
 escaped: as JSON in the header, which is valid YAML, and as inline code in the text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

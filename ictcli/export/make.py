@@ -1,7 +1,5 @@
 """Write the export's folder: adapters in a layout, or a whole model, and the model card."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

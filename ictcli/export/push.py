@@ -1,7 +1,5 @@
 """Upload of an export to a repository on the hub, private by default."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ Runs do not record probabilities over the vocabulary, so the model is run again:
 that sampled if they are still there, else with the nearest saved ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

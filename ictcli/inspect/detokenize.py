@@ -1,7 +1,5 @@
 """The text of each token of a rollout."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast

@@ -4,8 +4,6 @@ The first group needs no scripts: its tokens are in the HTML, shaded and marked.
 step, prompt, method and shading, and shows the token pointed at, from the data in the page.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from html import escape

@@ -5,8 +5,6 @@ too large for that alone gives the prompts nearest to the shown one. Numbers hav
 the page shows them; --json has them whole.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Finding and reading recorded rollouts, of a run or of one file taken out of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

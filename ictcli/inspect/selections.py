@@ -1,7 +1,5 @@
 """What each method keeps of the same rollouts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """One call of `ictcli inspect`, from its arguments to the data."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A recorded step with every method's selection: what the screen, the page and --json show."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

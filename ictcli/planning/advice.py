@@ -1,7 +1,5 @@
 """Whether a run fits into memory and, where it does not, the settings that make it fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

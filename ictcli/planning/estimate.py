@@ -1,7 +1,5 @@
 """The peak memory of a run, in bytes by part, before anything is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How much memory a run may take on this machine, without loading an engine."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a run would refuse of its recipe and data, checked before a model is loaded."""
 
-from __future__ import annotations
-
 import contextlib
 
 from ictcli.engine.shape import read_shape

@@ -1,7 +1,5 @@
 """The files that a recipe names: their absolute paths, and the examples read from them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

@@ -3,8 +3,6 @@
 An unknown key is an error that names the nearest known one.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path

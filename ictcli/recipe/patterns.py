@@ -1,7 +1,5 @@
 """Answer patterns of a recipe."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -3,8 +3,6 @@
 A recipe lists them under `plugins`. They run with the user's rights, like any script.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """The recipe: all settings of a run. Its tables are in `ictcli.recipe.settings`."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, cast
 
 from pydantic import Field

@@ -3,8 +3,6 @@
 A number elsewhere in the text is never taken for the answer.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 

@@ -1,7 +1,5 @@
 """The verifiers that come with ictcli: chain, integer, math, choice."""
 
-from __future__ import annotations
-
 import re
 
 from ictcli.rewards import choice as choices

@@ -1,7 +1,5 @@
 """Multiple choice: the letter that a response decides on, or the text of a choice."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Files of responses and golds for `ictcli grade`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Judging one response or many, each answer within limits of time and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, overload
 

@@ -1,7 +1,5 @@
 """The reward of a response: a weighted sum of correctness, format and length."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Verdicts and verifiers, and verifiers by name."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import math

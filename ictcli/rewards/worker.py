@@ -1,7 +1,5 @@
 """The worker side of `workers`: one call within its limits."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -6,8 +6,6 @@ nothing. The parent sets no signals and its `__main__` is not run again, so `iso
 from threads, notebooks and plain scripts.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

@@ -10,8 +10,6 @@ A folder gets its name when all of it is on the disk. Every state.json names the
 best.json is written from the newest one, so a kill cannot leave the two in disagreement.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

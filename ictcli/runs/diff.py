@@ -5,8 +5,6 @@ eval/after.jsonl in the same order. Its interval is over problems (`ictcli.evalu
 says nothing of other seeds, which `ictcli compare` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every run under a folder, a line each."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

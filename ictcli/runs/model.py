@@ -1,7 +1,5 @@
 """A run as a model to evaluate: its weights, and how its recipe prompts and samples."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable, Collection, Sequence

@@ -1,7 +1,5 @@
 """Provenance: resuming needs the recipe, model and data that the run began with."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tomllib

@@ -1,8 +1,6 @@
 """What of a run's names and settings others may see: no path of this machine, no text of a data
 set, and not the words it was started by."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ A strict reader stops at a damaged file and says how to go on; a forgiving one (
 `runs ls`, `show` and `diff`) leaves a gap.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tomllib

@@ -4,8 +4,6 @@ Fields that older versions of ictcli did not write have a default. A field that 
 written, and a key that is not known here is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Recorded rollouts: one step's batch with everything its training was decided on."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path

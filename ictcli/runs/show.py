@@ -1,7 +1,5 @@
 """One run in full: what was asked, where it ran, how far it came, what it reached and takes up."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path

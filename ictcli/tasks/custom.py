@@ -1,7 +1,5 @@
 """Custom data sets: local files and any data set of the hub, by columns that the user names."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each reads its rows from the hub at a pinned commit, or from a file with the same columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Golds, choices and worked solutions in the rows of a data set."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

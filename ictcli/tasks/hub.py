@@ -1,7 +1,5 @@
 """Rows of data sets on the Hugging Face hub, at pinned revisions."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

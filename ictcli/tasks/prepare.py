@@ -1,7 +1,5 @@
 """The problems of a recipe: which are trained on, held out, or left out, and the examples."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

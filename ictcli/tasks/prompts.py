@@ -1,7 +1,5 @@
 """Problems to prompt tokens, and response tokens to text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Tasks and benchmarks by name."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace

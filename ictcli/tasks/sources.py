@@ -1,7 +1,5 @@
 """The hub data sets behind the named tasks and benchmarks, each at a pinned commit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

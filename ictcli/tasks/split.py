@@ -1,7 +1,5 @@
 """Tasks and benchmarks over a list of problems, one in sixteen of which is held out of training."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import unicodedata

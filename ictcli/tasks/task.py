@@ -1,7 +1,5 @@
 """What a task and a benchmark are, and the order in which problems are trained on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ and the environment, never a text of a model or a data set, nor a path of this m
 (`ictcli.runs.public`). RUN/tracking/NAME.json records how far it has come.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass

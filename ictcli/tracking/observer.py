@@ -1,7 +1,5 @@
 """The observer that sends what it is told to the trackers, and passes it on to another."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Generator

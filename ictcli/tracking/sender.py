@@ -1,7 +1,5 @@
 """The run's end of a tracker's pipe. No step waits for it; the end of a run waits some seconds."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

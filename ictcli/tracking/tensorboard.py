@@ -1,7 +1,5 @@
 """TensorBoard's event files in RUN/tensorboard, by tensorboardX, which needs no PyTorch."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

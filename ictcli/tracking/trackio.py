@@ -1,7 +1,5 @@
 """trackio: its own folder on this machine (`trackio show`), or the Space of TRACKIO_SPACE_ID."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Without a key, or an answer of the server, the run is offline, and `wandb sync R
 sends it later. Neither the console, code, git nor the machine's name is taken.
 """
 
-from __future__ import annotations
-
 import importlib
 import netrc
 import os

@@ -8,8 +8,6 @@ output goes to RUN/tracking/NAME.log; the run gets one line, `{"failed": sentenc
 `{"done": true}`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Evaluations of a run on held-out problems, before, during and after training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ictcli.engine import Engine

@@ -1,7 +1,5 @@
 """The end of a run: its model or adapters, and summary.json."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Alarms: entropy collapse or explosion, non-finite numbers, a verifier that fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Start or continue a run: engine, environment record, Ctrl-C, training."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import platform

@@ -5,8 +5,6 @@ resumed from its last checkpoint repeats the lost steps to the bit. `ictcli.trai
 parts of a step, `ictcli.train.health` the alarms.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """What a step records: the line of metrics.jsonl."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The parts of a training step: sample a batch, select tokens, optimise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

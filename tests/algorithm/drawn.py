@@ -3,8 +3,6 @@
 Shapes as in `ictcli.types`: B rows of up to T tokens, in groups of G.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

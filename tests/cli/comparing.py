@@ -1,7 +1,5 @@
 """A comparison of the command line's tests: its arguments, and what it left."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures of the command line's tests: commands as processes, and one run that many tests read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

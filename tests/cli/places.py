@@ -1,7 +1,5 @@
 """Disks that are full or take nothing, for tests that may mount them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

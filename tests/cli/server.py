@@ -6,8 +6,6 @@ starting Python and importing torch takes seconds. One request at a time, JSON o
 negative: the kernel kills the process that writes past it).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

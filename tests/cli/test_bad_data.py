@@ -1,7 +1,5 @@
 """Data sets that cannot be used."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models that cannot be loaded, and engines that are not there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Folders that are taken, in use, read-only or full: nothing that was saved is lost."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

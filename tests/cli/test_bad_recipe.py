@@ -1,7 +1,5 @@
 """Recipes and options that are wrong: refused before anything is made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`ictcli compare`: methods on the same problems, stopped and continued."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

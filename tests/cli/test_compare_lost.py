@@ -1,7 +1,5 @@
 """`ictcli compare` when something is killed, lost or broken: it says so, and the rest goes on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """`ictcli eval`: what it measures, of what, and that it does so again."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

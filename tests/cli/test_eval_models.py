@@ -1,7 +1,5 @@
 """Several models side by side, and the seven benchmarks, private ones too."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

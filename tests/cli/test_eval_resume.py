@@ -1,7 +1,5 @@
 """An evaluation that is killed goes on where it was, and ends with the very same numbers."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

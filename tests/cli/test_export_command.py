@@ -1,7 +1,5 @@
 """`ictcli export`, and what a run that trained adapters leaves."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Help, and what a command must not load."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Modules do not lean on another having been imported before them, as a plugin's first line may."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

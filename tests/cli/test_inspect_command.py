@@ -1,7 +1,5 @@
 """`ictcli inspect` without a terminal: text, JSON, the page, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """That training trains: the first steps of the quickstart on the model that ships."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

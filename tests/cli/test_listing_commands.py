@@ -1,7 +1,5 @@
 """`ictcli recipes`, `ictcli methods` and `ictcli doctor`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """--nice, --threads and --awake: in force for a command and all that it starts."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,6 @@
 """The paper's recipe, with LoRA, on a model of Qwen2.5's form: a chat template, byte-level BPE, a
 vocabulary larger than the tokenizer's, two special tokens that end a response."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

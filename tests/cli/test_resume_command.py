@@ -1,7 +1,5 @@
 """A run that is killed and resumed ends as one that never was: the same bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """`ictcli runs ls`, `show` and `diff` of a run that was trained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

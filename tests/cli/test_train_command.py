@@ -1,7 +1,5 @@
 """`ictcli train` from the outside: its streams, and the folder it leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A comparison that nobody ran: realistic figures, hostile labels, every part filled."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

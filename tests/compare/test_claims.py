@@ -1,7 +1,5 @@
 """Verdicts: what they say, when, and that they say it with the numbers they rest on."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

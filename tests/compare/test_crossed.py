@@ -1,7 +1,5 @@
 """The pivot of crossed data against draws, definitions and scipy; what it says could be seen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which runs a comparison is made of, and how a setting is chosen before them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

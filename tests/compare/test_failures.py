@@ -1,7 +1,5 @@
 """What becomes of a comparison of which a part is lost, damaged, or in use."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

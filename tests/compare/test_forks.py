@@ -1,7 +1,5 @@
 """Intervals of fork figures, against the textbook's ratio estimator."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The report: its numbers are the result's, its text stays text, it needs nothing but itself."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

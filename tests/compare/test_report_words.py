@@ -1,7 +1,5 @@
 """What the report says in words is so of its result."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

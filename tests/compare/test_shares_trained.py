@@ -1,7 +1,5 @@
 """What the runs of a comparison trained: shares of tokens and of forks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

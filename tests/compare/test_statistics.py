@@ -1,7 +1,5 @@
 """Intervals, tests and corrections against scipy, by brute force, and in simulated comparisons."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from typing import Any

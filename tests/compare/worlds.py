@@ -1,7 +1,5 @@
 """Simulated comparisons with a known truth; run as a program, the table of `statistics`."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Engines by name, the models they are tried on, and the oracle of each."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from functools import cache

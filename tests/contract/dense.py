@@ -4,8 +4,6 @@ No padding, no micro-batches, nothing skipped: Psi is evaluated at every token a
 shares no line with ictcli's objective.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The step of low-rank adapters written plainly, in float64; and a model with packed weights."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tiny random models of kinds other than `tests/conftest.py` has, in Hugging Face layout."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

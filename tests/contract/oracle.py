@@ -3,8 +3,6 @@
 transformers runs the model in float64; the formulas below are NumPy in float64.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

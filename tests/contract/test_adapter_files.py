@@ -1,7 +1,5 @@
 """Laws of which layers get adapters, and of adapters as files: written, read, refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Laws of adapters that peft wrote elsewhere: read as peft reads them, or refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

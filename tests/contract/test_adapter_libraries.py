@@ -1,8 +1,6 @@
 """Laws of exported adapters against the libraries whose layouts they have, and of one engine's in
 the other."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

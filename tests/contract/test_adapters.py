@@ -1,7 +1,5 @@
 """Laws of low-rank adapters: the plain step on A and B, over a model that stays what it was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Laws of 4-bit weights and 8-bit moments in the PyTorch engine, on a GPU: `pytest -m gpu`."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

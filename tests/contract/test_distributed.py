@@ -1,7 +1,5 @@
 """Laws of several processes on one run: rank 0 alone writes, and nothing else changes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Laws of `generate`: shapes, what the numbers mean, and what results depend on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

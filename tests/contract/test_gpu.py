@@ -1,7 +1,5 @@
 """A handful of the laws on a GPU: `pytest -m gpu`. Skipped where there is none."""
 
-from __future__ import annotations
-
 import pytest
 
 # Collected here again, now with `device` = cuda.

@@ -1,7 +1,5 @@
 """Laws of building an engine: what it tells of itself, and what it refuses, with a hint."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

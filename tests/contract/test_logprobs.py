@@ -1,7 +1,5 @@
 """Laws of `logprobs` and `logits`: the model's own, whatever is packed with what."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Laws of the MLX engine's own: what it saves, and that saving changes nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Laws of the MLX engine's memory, and of how it runs a model: what numbers alone do not show."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 from typing import Any

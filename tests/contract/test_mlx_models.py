@@ -1,7 +1,5 @@
 """Laws of the MLX engine on models of several kinds: their caches, masks and layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

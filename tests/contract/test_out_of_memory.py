@@ -1,7 +1,5 @@
 """An engine that runs out of memory takes on less at once, and ends as if it had begun so."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The PyTorch and the MLX engine side by side, in float32: the same numbers up to rounding."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Laws of `save`, `restore` and `export`: to the bit, and without pickle."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The engines' memory models: constants copied from modules that load a device library."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Laws of models with packed weights: what trains on top of them, and how they are written."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A missing engine is skipped at home; in CI one that is implemented must be there."""
 
-from __future__ import annotations
-
 import pytest
 
 from . import conftest

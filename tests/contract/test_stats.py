@@ -1,7 +1,5 @@
 """Laws of the token statistics: by definition, from one full forward pass a row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Laws of the PyTorch engine's own: what it saves, and that saving changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Laws of the PyTorch engine's ways with a device: large layers on a CPU, and what needs a GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Laws of `update`: what it depends on, what it skips, and what it reports."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Laws of `update`: it is the plain dense step, whatever it saves itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the laws of `update`, `save` and `restore` share: data, and a look at an engine's state."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

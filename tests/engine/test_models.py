@@ -1,7 +1,5 @@
 """Laws of the checksums that tell one model from another."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A model's size by its config.json and the headers of its files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

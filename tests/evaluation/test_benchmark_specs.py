@@ -1,7 +1,5 @@
 """Benchmarks with files of their own, and settings from KEY=VALUE."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

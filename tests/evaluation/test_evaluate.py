@@ -1,7 +1,5 @@
 """An evaluation against the samples it wrote, with the engine on a model of random weights."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

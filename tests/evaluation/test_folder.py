@@ -1,7 +1,5 @@
 """The folder of an evaluation: whose it is, and that nothing of another's is touched."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

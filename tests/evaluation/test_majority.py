@@ -1,7 +1,5 @@
 """maj@n against counting by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """pass@k against counting, and its interval against what intervals must do."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Templates, and the tokens that end a response."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

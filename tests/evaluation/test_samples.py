@@ -1,7 +1,5 @@
 """Samples on disk: what a kill leaves, what was changed, what is missing, what is private."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

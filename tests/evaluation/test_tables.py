@@ -1,7 +1,5 @@
 """Tables of an evaluation that fit a width, and whom a model is compared with."""
 
-from __future__ import annotations
-
 import pytest
 
 from ictcli.console import EvalProgress

@@ -1,7 +1,5 @@
 """The model card: what it says of a run, and that nothing in a recipe can break out of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

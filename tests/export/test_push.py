@@ -1,7 +1,5 @@
 """Pushing to the hub, by the whole command against a hub of our own making."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

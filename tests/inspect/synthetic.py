@@ -1,8 +1,6 @@
 """A run folder with rollouts that nobody sampled: hostile, wide and odd tokens, and statistics
 drawn at random."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The data of `ictcli inspect`: what each method keeps, shades, tokens as text, and candidates."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

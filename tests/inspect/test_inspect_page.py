@@ -1,7 +1,5 @@
 """The page: nothing of the model's text becomes markup, nothing is fetched, keys work."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`ictcli inspect` on a terminal: a real process on a pseudo-terminal, driven by keys."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """What is said of a run's memory, and the settings that would make it fit."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The memory estimate: laws of its parts, and the tokens that micro_batch = "auto" takes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

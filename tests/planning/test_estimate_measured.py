@@ -1,7 +1,5 @@
 """The memory estimate beside what the engines take; `bench/memory.py` has larger models."""
 
-from __future__ import annotations
-
 import gc
 import re
 import subprocess

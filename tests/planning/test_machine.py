@@ -1,7 +1,5 @@
 """How much memory a run may take on a machine, and on which device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A dry run refuses what a run would, and uses what is known of the prompts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recipes and model shapes to estimate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Which numbers a recipe's checkpoints can be judged by."""
 
-from __future__ import annotations
-
 import pytest
 
 from ictcli.errors import UserError

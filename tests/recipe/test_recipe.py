@@ -1,7 +1,5 @@
 """Recipes: what is read, what is written, and what an override means."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

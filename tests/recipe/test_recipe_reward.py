@@ -1,7 +1,5 @@
 """What a recipe says of rewards, data and the problems it is evaluated on."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

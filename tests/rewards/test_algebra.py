@@ -1,7 +1,5 @@
 """The reader of expressions against values computed beside it, in float64 and Python's integers."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Equality of mathematical answers, on pairs labelled by hand (pairs.jsonl, responses.jsonl)."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

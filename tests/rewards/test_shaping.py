@@ -1,7 +1,5 @@
 """The reward of a response from its verdict and its length."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What is read from a response as its answer, and how it is judged."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Calls in worker processes: what one does to itself, it does to no other."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Checkpoints: killed at any moment of a save a whole one is found, and the best stays."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Laws of reading what runs left: states, damage, and paired differences."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A run goes on with what it began with, wherever that lies now, or says what is another."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

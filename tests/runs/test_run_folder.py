@@ -1,7 +1,5 @@
 """The run folder: what a process that died leaves, and what the next one makes of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run as a model: a benchmark that it was trained on is said to be."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The seven benchmarks, and the tasks GSM8K and MATH, from files with the columns of the hub's."""
 
-from __future__ import annotations
-
 import json
 import string
 from collections import Counter

@@ -1,7 +1,5 @@
 """Custom data sets: the same problems of every kind of file, and of the hub."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

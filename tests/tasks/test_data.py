@@ -1,7 +1,5 @@
 """Data sets as tasks: every problem once an epoch, and none that is held out."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Data sets of the hub: what is asked of it, what is recorded, and what a failure says."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a recipe trains on: nothing it is evaluated on, and nothing its prompt shows."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

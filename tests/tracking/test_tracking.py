@@ -1,7 +1,5 @@
 """Trackers, as processes: what they hold of a stopped run, and what they cannot do to it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The loop and its parts, with the engine on a model of random weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is said at the end of steps that were not finite."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """What was reached: pass@k after training, differences from the baseline, and how intervals and p
 are made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from ictcli.compare.claims import JudgedDifference

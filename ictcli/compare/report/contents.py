@@ -1,7 +1,5 @@
 """The report as a document: its title, its lead, and its sections in order."""
 
-from __future__ import annotations
-
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import accuracy, provenance, tokens, training, verdicts
 from ictcli.compare.report.document import Document

@@ -1,7 +1,5 @@
 """A report as sections of blocks, before it is HTML or Markdown: both hold the same numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar

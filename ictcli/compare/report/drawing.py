@@ -4,8 +4,6 @@ Drawings are 360 units wide, so that on a phone a unit is a pixel and text stays
 of several drawings flows beside or below one another.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import re

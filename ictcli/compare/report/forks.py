@@ -1,7 +1,5 @@
 """True forks: how many of them each method keeps of the same rollouts, and how sure that is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ictcli.compare.claims import method_of

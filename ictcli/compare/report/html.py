@@ -3,8 +3,6 @@
 `report.js` makes tables sort and download; it reads them from the page.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from html import escape

@@ -1,7 +1,5 @@
 """The report in Markdown: the same sections and tables, without figures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

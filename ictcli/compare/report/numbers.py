@@ -1,7 +1,5 @@
 """How numbers are written, and the cells they stand in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ of colour blindness tell apart, made darker on white and lighter on black; dashe
 same again. Settings of one method share its hue and differ in depth, dashes and mark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The paper's numbers, what failed, what cannot be said, and how all of it was made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ictcli.compare.comparison import Comparison, VariantRecord

@@ -1,7 +1,5 @@
 """The mechanism: which tokens the methods choose, and whether the theory predicts what follows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ictcli.compare.comparison import Comparison, Probe, TrainedTokens

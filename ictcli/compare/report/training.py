@@ -1,7 +1,5 @@
 """What training looked like and took: curves, time, memory, tuning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, VariantRecord

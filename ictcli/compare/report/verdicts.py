@@ -1,7 +1,5 @@
 """The paper's claims with their verdicts, by family of tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ictcli.compare.claims import Claim, JudgedDifference

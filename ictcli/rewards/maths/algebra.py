@@ -6,8 +6,6 @@ explicit and implied products, powers, roots, fractions, functions, absolute val
 binomials, factorials and finite sums, and refuses what has two readings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, cast

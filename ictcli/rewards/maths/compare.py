@@ -1,7 +1,5 @@
 """Whether an answer equals the gold: by text and structure first, by algebra where needed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction

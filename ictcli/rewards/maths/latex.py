@@ -3,8 +3,6 @@
 Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becomes ROW.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

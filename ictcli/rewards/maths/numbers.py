@@ -1,7 +1,5 @@
 """Exact numbers as answers write them: integers, decimals, fractions, mixed and repeating ones."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

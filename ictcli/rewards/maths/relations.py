@@ -3,8 +3,6 @@
 A relation solved for a name becomes the name with its value or range.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

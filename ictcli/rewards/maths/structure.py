@@ -1,7 +1,5 @@
 """Parsing of tidy text into nodes: lists, tuples, intervals, sets, matrices, relations, scalars."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from itertools import pairwise

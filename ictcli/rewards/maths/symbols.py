@@ -5,8 +5,6 @@ whose verdict counts only if its parse depends on every number and letter. This 
 much memory, so it runs in a worker.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Units of measurement in one spelling, and answers split into value and unit."""
 
-from __future__ import annotations
-
 import re
 
 from ictcli.rewards.maths.latex import CLOSE, OPEN, word_list

@@ -13,8 +13,6 @@ the tokens at which the right choice matters are known exactly: see `forks`.
 Source: ours.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import zlib
