@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -10,12 +9,11 @@ from safetensors import SafetensorError
 from ictcli.errors import UserError
 from ictcli.files import numbered
 from ictcli.recipe import Recipe, check, plugins
-from ictcli.rewards import Verdict
 from ictcli.runs import is_run, read_rollouts
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RecipeRecord
-from ictcli.runs.rollouts import Batch, Description
-from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
+from ictcli.runs.rollouts import Batch, Description, batch_of
+from ictcli.types import BoolArray, FloatArray, Rollouts
 
 NAME = r"step-(\d+)\.safetensors"
 
@@ -99,25 +97,8 @@ def choose_step(recordings: Recordings, source: Path, step: int | None) -> int:
 def read_step(recordings: Recordings, step: int) -> RecordedStep:
     """Read a recorded step and its run's recipe. UserError for a file that cannot be read."""
     arrays, description = _load(recordings.steps[step])
-    rollouts = Rollouts(
-        prompts=tuple(tuple(prompt) for prompt in description["prompts"]),
-        group=description["group"],
-        **{name: arrays[name] for name in ("tokens", "lengths", "finished", "logp")},
-        stats={
-            name.removeprefix("stats/"): values
-            for name, values in arrays.items()
-            if name.startswith("stats/")
-        },
-    )
-    batch = Batch(
-        problems=[_problem(problem) for problem in description["problems"]],
-        rollouts=rollouts,
-        texts=description["texts"],
-        verdicts=[_verdict(verdict) for verdict in description["verdicts"]],
-        rewards=arrays["rewards"],
-        advantage=arrays["advantage"],
-    )
-    recipe, run_method, notes = _recipe(recordings.run, rollouts, step)
+    batch = batch_of(arrays, description)
+    recipe, run_method, notes = _recipe(recordings.run, batch.rollouts, step)
     kept, weights = arrays["kept"].astype(bool), arrays["weights"]
     return RecordedStep(recordings, step, recipe, run_method, batch, kept, weights, notes)
 
@@ -130,16 +111,6 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], Description]:
             f"{path} is no file of recorded rollouts, or a damaged one.",
             "ictcli inspect RUN/rollouts/step-....safetensors, or another step with --step",
         ) from error
-
-
-def _problem(record: dict[str, Any]) -> Problem:
-    choices = tuple(record.get("choices") or ())
-    return Problem(str(record["id"]), record["prompt"], str(record["gold"]), choices)
-
-
-def _verdict(record: dict[str, Any]) -> Verdict:
-    extracted, reason = record.get("extracted") or "", record.get("reason") or ""
-    return Verdict(record["status"], extracted, reason, record.get("score"))
 
 
 def _recipe(

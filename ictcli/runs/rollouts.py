@@ -1,15 +1,16 @@
-"""Recorded rollouts: one step's batch with everything its training was decided on."""
+"""Recorded rollouts: a step's batch, and which of its tokens were trained with which weight."""
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 
 from ictcli.errors import UserError
 from ictcli.files import make_folder, new_file
 from ictcli.rewards import Verdict
+from ictcli.rewards.verifiers import Status
 from ictcli.runs.records import FORMAT
 from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
 
@@ -38,16 +39,30 @@ class Batch:
         return bool(np.isfinite(self.rollouts.logp).all())
 
 
+class ProblemRecord(TypedDict):
+    id: str
+    prompt: str
+    gold: str
+    choices: NotRequired[list[str] | None]
+
+
+class VerdictRecord(TypedDict):
+    status: Status
+    extracted: NotRequired[str | None]
+    reason: NotRequired[str | None]
+    score: NotRequired[float | None]
+
+
 class Description(TypedDict):
-    """What a file of rollouts says beside its arrays."""
+    """What a file of rollouts holds besides its arrays, as JSON."""
 
     format: int
     step: int
     group: int
     prompts: list[list[int]]
-    problems: list[dict[str, Any]]
+    problems: list[ProblemRecord]
     texts: list[str]
-    verdicts: list[dict[str, Any]]
+    verdicts: list[VerdictRecord]
 
 
 def write_rollouts(
@@ -68,11 +83,11 @@ def write_rollouts(
         "weights": weights,
         **{f"stats/{name}": v.astype(np.float32) for name, v in rollouts.stats.items()},
     }
-    description: Description = {
+    description = {
         "format": FORMAT,
         "step": step,
         "group": rollouts.group,
-        "prompts": [list(prompt) for prompt in rollouts.prompts],
+        "prompts": rollouts.prompts,
         "problems": [asdict(problem) for problem in batch.problems],
         "texts": batch.texts,
         "verdicts": [asdict(verdict) for verdict in batch.verdicts],
@@ -98,3 +113,27 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
                 f"{path} was written by another version of ictcli.", "inspect it with that version"
             )
         return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
+
+
+def batch_of(arrays: dict[str, np.ndarray], description: Description) -> Batch:
+    """The batch that `read_rollouts` read."""
+    rollouts = Rollouts(
+        prompts=tuple(tuple(prompt) for prompt in description["prompts"]),
+        group=description["group"],
+        **{name: arrays[name] for name in ("tokens", "lengths", "finished", "logp")},
+        stats={
+            name.removeprefix("stats/"): values
+            for name, values in arrays.items()
+            if name.startswith("stats/")
+        },
+    )
+    problems = [
+        Problem(str(p["id"]), p["prompt"], str(p["gold"]), tuple(p.get("choices") or ()))
+        for p in description["problems"]
+    ]
+    verdicts = [
+        Verdict(v["status"], v.get("extracted") or "", v.get("reason") or "", v.get("score"))
+        for v in description["verdicts"]
+    ]
+    texts = description["texts"]
+    return Batch(problems, rollouts, texts, verdicts, arrays["rewards"], arrays["advantage"])
