@@ -31,7 +31,7 @@ from ictcli_torch.engine import TorchEngine
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.passes import Update
-from ictcli.recipe.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 PROMPT = tuple(range(2, 18))

@@ -36,7 +36,7 @@ from mlxrl.rollout.optimized import generate_prefix_cached_group_rollouts
 from mlxrl.train import batch_from_rollouts, optimizer_step
 
 from ictcli.algorithm.objective import Objective
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 
 GROUP = 8

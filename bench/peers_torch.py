@@ -54,7 +54,7 @@ def ours(folder: str, a: argparse.Namespace) -> None:
     from ictcli.algorithm.selection import top_share
     from ictcli.algorithm.weights import normalise
     from ictcli.engine import build_engine
-    from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+    from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
     from ictcli.types import Sampling
 
     engine = build_engine(

@@ -20,7 +20,7 @@ from ictcli.engine.adapters import (
 )
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.errors import UserError
-from ictcli.recipe.settings import AdapterSettings
+from ictcli.recipe.tables import AdapterSettings
 
 from .files import flat, read_arrays, write_arrays
 from .model import ADAPTED

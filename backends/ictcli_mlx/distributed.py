@@ -23,7 +23,7 @@ from ictcli.algorithm.objective import Objective
 from ictcli.engine.passes import Update, UpdateStats
 from ictcli.engine.sampling import join
 from ictcli.errors import RunFailedError
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
 from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
 

@@ -21,7 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from ictcli.engine.models import Source, loading, rope_settings, stop_ids
 from ictcli.errors import UserError
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 
 from .files import flat, read_arrays, write_arrays
 

@@ -8,7 +8,7 @@ import mlx.optimizers as optim
 from mlx.utils import tree_map, tree_map_with_path, tree_unflatten
 
 from ictcli.errors import UserError
-from ictcli.recipe.settings import OptimizerSettings
+from ictcli.recipe.tables import OptimizerSettings
 
 from .files import flat
 

@@ -7,9 +7,9 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from ictcli.algorithm.objective import pick
 from ictcli.algorithm.quantities import GROUP_QUANTITY, ROW_QUANTITY
 from ictcli.engine import stats
-from ictcli.engine.loss import pick
 from ictcli.types import FloatArray, IntArray
 
 PENDING_ELEMENTS = 1 << 18

@@ -8,9 +8,8 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map
 
-from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.objective import Objective, policy_loss, token_logp
 from ictcli.engine.budget import Budget
-from ictcli.engine.loss import policy_loss, token_logp
 from ictcli.engine.packing import MicroBatch, bucket
 from ictcli.engine.passes import Update, UpdateStats, accumulate
 from ictcli.types import FloatArray

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ictcli.engine.adapters import check_complete, choose_layers, first_values, reading
 from ictcli.engine.models import ADAPTER_CONFIG, PEFT_WEIGHTS
-from ictcli.recipe.settings import AdapterSettings
+from ictcli.recipe.tables import AdapterSettings
 
 from .model import blocks
 

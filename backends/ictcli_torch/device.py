@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import torch
 
 from ictcli.errors import EngineMissingError, UserError
-from ictcli.recipe.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 
 
 def choose_device(name: str) -> torch.device:

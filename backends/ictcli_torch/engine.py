@@ -22,7 +22,7 @@ from ictcli.engine.packing import MicroBatch
 from ictcli.engine.passes import Update, UpdateStats
 from ictcli.engine.sampling import in_passes
 from ictcli.errors import UserError
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 

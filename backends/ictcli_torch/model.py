@@ -14,7 +14,7 @@ from transformers.utils import logging as transformers_logging
 from ictcli.engine import models
 from ictcli.engine.models import Source
 from ictcli.errors import UserError
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 
 from .linear import by_onednn
 

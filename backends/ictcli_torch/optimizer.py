@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ictcli.errors import UserError
-from ictcli.recipe.settings import OptimizerSettings
+from ictcli.recipe.tables import OptimizerSettings
 
 MOMENTS = {
     "adamw": ("exp_avg", "exp_avg_sq", "step"),

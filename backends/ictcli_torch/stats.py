@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ictcli.algorithm.objective import pick
 from ictcli.algorithm.quantities import GROUP_QUANTITY, ROW_QUANTITY
 from ictcli.engine import stats
-from ictcli.engine.loss import pick
 from ictcli.types import FloatArray, IntArray
 
 from . import namespace

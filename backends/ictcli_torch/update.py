@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ictcli.algorithm.objective import Objective
-from ictcli.engine.loss import policy_loss, token_logp
+from ictcli.algorithm.objective import Objective, policy_loss, token_logp
 from ictcli.engine.packing import MicroBatch
 from ictcli.types import FloatArray
 

@@ -45,7 +45,7 @@ def examine() -> list[dict[str, str]]:
 def _try_engine(name: str) -> tuple[str, str]:
     """The state and finding of an engine that loads the built-in model."""
     from ictcli.engine import build_engine, is_installed
-    from ictcli.recipe.settings import EngineSettings
+    from ictcli.recipe.tables import EngineSettings
 
     if not is_installed(name):
         return "missing", f'pip install "ictcli[{name}]"'

@@ -72,8 +72,8 @@ def command(
     """
     from ictcli.console import EvalProgress, evaluations, narrate
     from ictcli.errors import UserError
-    from ictcli.evaluation.benchmarks import find_benchmarks
     from ictcli.evaluation.settings import read_settings
+    from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
     from ictcli.runs.model import find_models
 
@@ -87,7 +87,7 @@ def command(
         raise click.UsageError("Missing argument 'MODEL|RUN...'.")
     settings = read_settings(overrides, n=n, k=k, limit=limit, show_private=show_private or None)
     specs = find_models(models, settings, checkpoint, narrate)
-    benchmarks = find_benchmarks(names, settings)
+    benchmarks = benchmark_specs(names, settings)
     with EvalProgress() as progress:
         results, folder = evaluate_suite(
             specs, benchmarks, settings, out=out, resume=resume, say=narrate, progress=progress.of

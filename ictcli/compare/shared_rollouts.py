@@ -7,7 +7,7 @@ import numpy as np
 
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
-from ictcli.recipe.settings import UpdateSettings
+from ictcli.recipe.tables import UpdateSettings
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import prepare
 from ictcli.tasks.prompts import fitted

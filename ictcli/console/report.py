@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ictcli.console.plain import narrate
 from ictcli.console.table import table
-from ictcli.evaluation.tables import interval
+from ictcli.evaluation.report import interval
 from ictcli.runs.records import Summary
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.custom import is_custom

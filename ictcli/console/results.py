@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate
 from ictcli.console.table import print_json, stdout_width, table
-from ictcli.evaluation import tables
+from ictcli.evaluation import report
 from ictcli.evaluation.results import Result
 from ictcli.text import duration
 
@@ -73,16 +73,16 @@ def evaluations(
         print_json([result.model_dump(mode="json") for result in results])
         return
     if as_markdown:
-        print(tables.markdown(results), end="")
+        print(report.markdown(results), end="")
         return
-    parts = tables.fitting(results, stdout_width())
-    if (differences := tables.differences(results)) is not None:
+    parts = report.fitting(results, stdout_width())
+    if (differences := report.differences(results)) is not None:
         parts.append(differences)
     for number, part in enumerate(parts):
         if number:
             print(flush=True)
         table(part.columns, part.rows, least=part.width)
     err = Console(stderr=True)
-    caption = tables.caption(results)
+    caption = report.caption(results)
     narrate("\n" + (textwrap.fill(caption, err.width) if err.is_terminal else caption))
     narrate(f"samples: {folder}")

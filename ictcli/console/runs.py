@@ -13,7 +13,7 @@ from rich.text import Text
 from ictcli.console.live import printable, sparkline
 from ictcli.console.plain import narrate
 from ictcli.console.table import stdout_width, table
-from ictcli.evaluation.tables import TextTable, first_fitting, interval
+from ictcli.evaluation.report import TextTable, first_fitting, interval
 from ictcli.runs.list import Entry
 from ictcli.runs.show import flat
 from ictcli.text import duration

@@ -7,7 +7,7 @@ from ictcli.console.live import printable
 from ictcli.console.plain import narrate
 from ictcli.console.runs import short, shown_value, size, tell
 from ictcli.console.table import stdout_width, table
-from ictcli.evaluation.tables import TextTable, first_fitting, interval
+from ictcli.evaluation.report import TextTable, first_fitting, interval
 
 
 def differences(found: dict[str, Any]) -> None:

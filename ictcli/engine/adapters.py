@@ -27,7 +27,7 @@ from safetensors import safe_open
 
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS
 from ictcli.errors import UserError, nearest
-from ictcli.recipe.settings import AdapterSettings
+from ictcli.recipe.tables import AdapterSettings
 from ictcli.seeds import generator
 
 Layout = Literal["mlx", "peft"]

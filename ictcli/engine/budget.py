@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ictcli.engine import packing
 from ictcli.errors import RunFailedError, UserError
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 from ictcli.types import BoolArray, Rollouts
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any
 from ictcli.engine.checks import check_sampling
 from ictcli.engine.protocol import Engine
 from ictcli.errors import EngineMissingError, UserError, nearest
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 
 def installed_engines() -> dict[str, Any]:

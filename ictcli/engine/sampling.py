@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.engine.loss import pick, token_logp
+from ictcli.algorithm.objective import pick, token_logp
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts, Sampling
 
 Prompts = Sequence[Sequence[int]]

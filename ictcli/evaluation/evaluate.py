@@ -14,7 +14,7 @@ from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, bootstrap_mean, pass_at_k
 from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample
-from ictcli.recipe.settings import PromptSettings
+from ictcli.recipe.tables import PromptSettings
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
 from ictcli.types import Problem, Sampling

@@ -12,12 +12,11 @@ from pydantic import JsonValue
 
 from ictcli import __version__
 from ictcli.engine import Engine, versions
-from ictcli.evaluation.benchmarks import BenchmarkSpec
 from ictcli.evaluation.evaluate import chunk_of
-from ictcli.evaluation.models import ModelSpec
 from ictcli.evaluation.record import FORMAT, Record
 from ictcli.evaluation.settings import EvaluationSettings
-from ictcli.recipe.settings import PromptSettings
+from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
+from ictcli.recipe.tables import PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
 

@@ -6,12 +6,11 @@ import numpy as np
 from pydantic import JsonValue
 
 from ictcli.engine import Engine
-from ictcli.evaluation.benchmarks import BenchmarkSpec
-from ictcli.evaluation.models import ModelSpec
 from ictcli.evaluation.passk import Difference, paired, pass_at_k
 from ictcli.evaluation.provenance import Provenance
 from ictcli.evaluation.record import FORMAT, Evaluation, Record, SampleSettings, Scored
 from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
 from ictcli.tasks import prompts
 
 FEW = 20

@@ -8,7 +8,7 @@ from pydantic import Field
 from ictcli.errors import UserError
 from ictcli.recipe import apply_override, validate
 from ictcli.recipe.patterns import compiled
-from ictcli.recipe.settings import (
+from ictcli.recipe.tables import (
     ColumnSettings,
     EngineSettings,
     HubSettings,

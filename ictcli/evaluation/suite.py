@@ -10,12 +10,11 @@ from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance
-from ictcli.evaluation.benchmarks import BenchmarkSpec
 from ictcli.evaluation.evaluate import chunk_of, evaluate
-from ictcli.evaluation.models import ModelSpec, unlike
+from ictcli.evaluation.report import markdown
 from ictcli.evaluation.results import Result, result_of, with_differences
 from ictcli.evaluation.settings import EvaluationSettings
-from ictcli.evaluation.tables import markdown
+from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
 from ictcli.tasks import prompts
 from ictcli.tasks.split import key_of

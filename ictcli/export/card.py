@@ -13,7 +13,7 @@ from typing import Any, cast
 from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
-from ictcli.evaluation.tables import interval
+from ictcli.evaluation.report import interval
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_record
 from ictcli.runs.records import DataRecord, Environment, RecipeRecord, Summary

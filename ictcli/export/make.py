@@ -17,7 +17,7 @@ from ictcli.errors import EngineMissingError, UserError
 from ictcli.export.card import card
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import engine_at
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_record

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from ictcli.engine import choose_backend, on_apple_silicon
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 
 RAM_SHARE = 0.75
 """Share of a machine's memory: about what Metal recommends as its working set."""

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError
-from ictcli.recipe.settings import QUESTION, TEMPLATES, Example
+from ictcli.recipe.tables import QUESTION, TEMPLATES, Example
 from ictcli.rows import PROMPTS, read_file, text
 
 

@@ -18,7 +18,7 @@ from ictcli.recipe.files import read_files
 from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.patterns import compiled
 from ictcli.recipe.recipe import Recipe
-from ictcli.recipe.settings import ColumnSettings, HubSettings, Table
+from ictcli.recipe.tables import ColumnSettings, HubSettings, Table
 
 T = TypeVar("T", bound=Table)
 

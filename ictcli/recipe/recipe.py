@@ -1,4 +1,4 @@
-"""The recipe: all settings of a run. Its tables are in `ictcli.recipe.settings`."""
+"""The top-level keys of a recipe; those in a table, like `clip.low`, are in `recipe.tables`."""
 
 from typing import Any, Literal, cast
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ictcli.algorithm.methods import Method, Options, ShareOptions, find_method
 from ictcli.algorithm.objective import Objective
-from ictcli.recipe.settings import (
+from ictcli.recipe.tables import (
     AdapterSettings,
     AlarmSettings,
     CheckpointSettings,

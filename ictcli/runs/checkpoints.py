@@ -25,7 +25,7 @@ from ictcli.engine import Engine, build_engine
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.recipe.metrics import direction
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Environment, StepMetrics

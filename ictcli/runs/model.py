@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from ictcli.engine import LIBRARIES, build_engine, choose_backend
 from ictcli.errors import UserError
-from ictcli.evaluation.models import ModelSpec, fingerprint_of, short_names
 from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.evaluation.specs import ModelSpec, fingerprint_of, short_names
 from ictcli.recipe import load_recipe, plugins
-from ictcli.recipe.settings import EngineSettings, Example, PromptSettings, SamplingSettings
+from ictcli.recipe.tables import EngineSettings, Example, PromptSettings, SamplingSettings
 from ictcli.runs.checkpoints import engine_at, pick, weights_of
 from ictcli.runs.folder import is_run
 from ictcli.tasks.custom import is_custom

@@ -11,7 +11,7 @@ from ictcli.engine import LIBRARIES, Engine, choose_backend
 from ictcli.engine.checksums import identity
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.records import Environment
 
 

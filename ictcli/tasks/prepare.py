@@ -6,7 +6,7 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
-from ictcli.recipe.settings import Example
+from ictcli.recipe.tables import Example
 from ictcli.rewards import Limits
 from ictcli.seeds import generator
 from ictcli.tasks.registry import find_benchmark, find_task

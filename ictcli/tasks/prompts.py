@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
-from ictcli.recipe.settings import QUESTION, TEMPLATES, PromptSettings
+from ictcli.recipe.tables import QUESTION, TEMPLATES, PromptSettings
 from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.types import Problem, Rollouts
 

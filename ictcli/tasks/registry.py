@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.errors import UserError, nearest
-from ictcli.recipe.settings import ColumnSettings, HubSettings
+from ictcli.recipe.tables import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
 from ictcli.tasks.custom import is_custom, read_custom
 from ictcli.tasks.split import listed, split_task

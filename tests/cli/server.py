@@ -21,7 +21,7 @@ def warm_up(model: str) -> None:
     import scipy.stats  # noqa: F401
 
     from ictcli.engine import build_engine
-    from ictcli.recipe.settings import EngineSettings
+    from ictcli.recipe.tables import EngineSettings
 
     build_engine(model, EngineSettings(threads=1))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ictcli.engine import Engine, build_engine, installed_engines
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import GROUP_STATS, ROW_STATS, Rollouts, Sampling
 
 from .lowrank import LORA

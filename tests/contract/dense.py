@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
-from ictcli.recipe.settings import OptimizerSettings
+from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import Rollouts
 
 

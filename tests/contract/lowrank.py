@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from torch import Tensor
 from torch.nn.utils import parametrize
 
-from ictcli.recipe.settings import AdapterSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 from ictcli.types import FloatArray
 
 from .dense import DenseTrainer

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from ictcli.engine.models import BUILTIN
 from ictcli.errors import UserError
-from ictcli.recipe.settings import AdapterSettings
+from ictcli.recipe.tables import AdapterSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, reader
 from .lowrank import CONFIG, LORA, adapters_of, files_of, scale_of

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ictcli.engine.models import BUILTIN
-from ictcli.recipe.settings import AdapterSettings
+from ictcli.recipe.tables import AdapterSettings
 
 from .conftest import made_up, reader
 from .lowrank import ADAPTERS, CONFIG, LORA, adapters_of, files_of

@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
-from ictcli.recipe.settings import AdapterSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
 from .lowrank import DORA, LORA, LowRankTrainer, adapters_of, frozen_weights, named_alike

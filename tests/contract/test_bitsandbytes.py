@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ictcli.recipe.settings import AdapterSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
 from .conftest import MakeEngine, made_up, require
 from .lowrank import DORA, LORA, adapters_of

@@ -166,7 +166,7 @@ import numpy as np
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
-from ictcli.recipe.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 from ictcli_mlx import distributed, sample, update
 

@@ -8,7 +8,7 @@ import pytest
 
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import EngineMissingError, UserError
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 from ictcli.types import GROUP_STATS, ROW_STATS
 
 from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up

@@ -14,7 +14,7 @@ import pytest
 
 from ictcli.engine import build_engine
 from ictcli.errors import RunFailedError
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require

@@ -11,7 +11,7 @@ from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
 from ictcli.engine.packing import bucket
 from ictcli.engine.passes import Update
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require

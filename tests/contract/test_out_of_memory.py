@@ -12,7 +12,7 @@ import pytest
 from ictcli import cli
 from ictcli.engine.budget import Budget
 from ictcli.errors import RunFailedError
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 from ictcli.types import Rollouts
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, require
@@ -194,7 +194,7 @@ import re, resource, sys
 import numpy as np
 from pathlib import Path
 from ictcli.engine import build_engine
-from ictcli.recipe.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from tests.contract.test_mlx_memory import long_rollouts
 from tests.contract.training import LR, PLAIN, sparse_weights, state
 

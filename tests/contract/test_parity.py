@@ -14,7 +14,7 @@ from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import build_engine
 from ictcli.engine.models import BUILTIN
-from ictcli.recipe.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.seeds import generator
 from ictcli.tasks import find_task
 from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport

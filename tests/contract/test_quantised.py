@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from ictcli.errors import UserError
-from ictcli.recipe.settings import AdapterSettings
+from ictcli.recipe.tables import AdapterSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, reader
 from .lowrank import LORA, adapters_of, frozen_weights, make_quantised

@@ -11,7 +11,7 @@ import pytest
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
 from ictcli.errors import UserError
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .models import make_capped, make_multimodal, make_recurrent

@@ -8,7 +8,7 @@ import pytest
 
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import EngineMissingError, UserError
-from ictcli.recipe.settings import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, made_up, require
 from .lowrank import LORA, adapters_of

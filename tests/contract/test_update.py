@@ -8,7 +8,7 @@ import pytest
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import Engine
-from ictcli.recipe.settings import OptimizerSettings
+from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts
 
 from .conftest import MakeEngine, made_up

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import Normalisation, normalise
 from ictcli.engine import Engine
-from ictcli.recipe.settings import OptimizerSettings
+from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts, UpdateReport
 
 SMOOTH = OptimizerSettings(eps=5e-2, clip_norm=1e3)

@@ -10,7 +10,7 @@ import pytest
 from ictcli.engine import Engine, build_engine
 from ictcli.evaluation.evaluate import CHUNK, evaluate
 from ictcli.evaluation.record import Evaluation
-from ictcli.recipe.settings import EngineSettings, PromptSettings
+from ictcli.recipe.tables import EngineSettings, PromptSettings
 from ictcli.rewards import Verdict
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.types import Sampling

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ictcli.engine.models import stop_ids
 from ictcli.evaluation.provenance import difference_of, prompt_settings
-from ictcli.recipe.settings import Example, PromptSettings
+from ictcli.recipe.tables import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.chain.tokenizer import EOS_ID, make_tokenizer
 from ictcli.tasks.prompts import render, template_of

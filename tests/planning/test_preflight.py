@@ -10,7 +10,7 @@ from ictcli.planning.advice import check_memory
 from ictcli.planning.machine import memory_limit
 from ictcli.planning.preflight import preflight
 from ictcli.recipe import load_recipe
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 from ictcli.tasks.prepare import prepare
 
 

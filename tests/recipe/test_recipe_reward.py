@@ -10,7 +10,7 @@ import pytest
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
-from ictcli.recipe.settings import EngineSettings
+from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
 from ictcli.runs.observer import RunObserver
 from ictcli.train.evaluations import evaluate_heldout

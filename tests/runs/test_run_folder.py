@@ -10,7 +10,7 @@ import pytest
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import Recipe, load_recipe
-from ictcli.recipe.settings import EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.runs import Run, free_folder, is_run, read_rollouts
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary

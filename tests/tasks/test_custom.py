@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from ictcli.errors import UserError
-from ictcli.recipe.settings import ColumnSettings, HubSettings
+from ictcli.recipe.tables import ColumnSettings, HubSettings
 from ictcli.rows import read_file
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom

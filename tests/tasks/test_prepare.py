@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, to_toml
-from ictcli.recipe.settings import PromptSettings
+from ictcli.recipe.tables import PromptSettings
 from ictcli.tasks import Task
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.tasks.prepare import check_unchanged, described, prepare, task_of

@@ -20,7 +20,7 @@ from filelock import FileLock
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.recipe import load_recipe
-from ictcli.recipe.settings import Example
+from ictcli.recipe.tables import Example
 from ictcli.runs import Run
 from ictcli.runs.observer import Step
 from ictcli.runs.read import cut_lines

@@ -1,4 +1,4 @@
-"""The tables of a recipe: one frozen model each, with defaults and bounds."""
+"""The tables of a recipe, like `[clip]`: one frozen model each, with defaults and bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of an evaluation, as text that fits a width, and as Markdown."""
+"""The report of an evaluation: tables as text that fits a width, and results.md."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

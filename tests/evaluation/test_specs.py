@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ictcli.errors import UserError
-from ictcli.evaluation.benchmarks import find_benchmarks
 from ictcli.evaluation.provenance import provenance_of
 from ictcli.evaluation.settings import read_settings
+from ictcli.evaluation.specs import benchmark_specs
 from ictcli.runs.model import find_models, settings_of
 
 SETTINGS = read_settings(())
@@ -25,7 +25,7 @@ def test_each_benchmark_has_a_samples_file_of_its_own(
     monkeypatch.chdir(tmp_path)
     names = ("q.jsonl", "d/q.jsonl", "q-2.jsonl", "e/Q.jsonl", "timings.jsonl", "d/Results.jsonl")
     bench(tmp_path, *names)
-    found = [one.stem for one in find_benchmarks(",".join(names), SETTINGS)]
+    found = [one.stem for one in benchmark_specs(",".join(names), SETTINGS)]
     assert found == ["q", "q-2", "q-2-2", "Q-3", "timings-2", "Results-2"]
 
 
@@ -39,7 +39,7 @@ def test_one_benchmark_under_two_names_is_refused(tmp_path: Path) -> None:
 
     plugins.load(str(plugin))
     with pytest.raises(UserError, match="names the benchmark chain twice"):
-        find_benchmarks("chain,chain-again", SETTINGS)
+        benchmark_specs("chain,chain-again", SETTINGS)
 
 
 RECIPES = [
@@ -74,7 +74,7 @@ def test_the_files_of_verifiers_and_plugins_are_part_of_the_settings(tmp_path: P
     (tmp_path / "recipe.toml").write_text(f"temperature = 1.0\nplugins = ['{tmp_path}/graded.py']")
     loaded = settings_of(tmp_path).plugins
     assert [path.name for path in loaded] == ["graded.py"]
-    specs = find_benchmarks("by-a-file", SETTINGS)
+    specs = benchmark_specs("by-a-file", SETTINGS)
     before = provenance_of(SETTINGS, (), specs, loaded).plugins
     assert list(before) == ["graded.py", "grader.py"]
     grader.write_text("def grade(response, gold):\n    return False\n")
@@ -96,12 +96,12 @@ def test_a_model_is_never_named_as_a_folder_above(
 def test_columns_are_named_for_the_data_sets_they_are_of(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("frage,antwort\n1+1=,2\n")
     settings = read_settings(["columns.prompt=frage", "columns.gold=antwort"])
-    (mine, chain) = find_benchmarks(f"{tmp_path / 'mine.csv'},chain", settings)
+    (mine, chain) = benchmark_specs(f"{tmp_path / 'mine.csv'},chain", settings)
     assert [(p.prompt, p.gold) for p in mine.problems] == [("1+1=", "2")] and chain.problems
     with pytest.raises(UserError, match="columns is of data sets of one's own, not of chain"):
-        find_benchmarks("chain", settings)
+        benchmark_specs("chain", settings)
     with pytest.raises(UserError, match="hub is of hub:owner/name, not of"):
-        find_benchmarks(str(tmp_path / "mine.csv"), read_settings(["hub.split=x"]))
+        benchmark_specs(str(tmp_path / "mine.csv"), read_settings(["hub.split=x"]))
 
 
 KEYS = [
@@ -125,8 +125,8 @@ def test_a_key_that_cannot_be_is_named(override: str, words: str) -> None:
 def test_how_answers_are_judged_is_a_recipe_s_reward(tmp_path: Path) -> None:
     (tmp_path / "grader.py").write_text("def grade(response, gold):\n    return True\n")
     keys = [f"reward.verifier={tmp_path}/grader.py:grade", "reward.timeout=2", "reward.memory=3"]
-    (spec,) = find_benchmarks("chain", read_settings(keys))
-    (plain,) = find_benchmarks("chain", read_settings(["limit=3"]))
+    (spec,) = benchmark_specs("chain", read_settings(keys))
+    (plain,) = benchmark_specs("chain", read_settings(["limit=3"]))
     assert (spec.benchmark.domain.limits.seconds, spec.benchmark.domain.limits.memory) == (2, 3)
     assert [v.status for v in spec.benchmark.domain.judge(spec.problems[:1], ["?"])] == ["correct"]
     assert len(plain.problems) == 3 and plain.benchmark.domain.limits.seconds == 5

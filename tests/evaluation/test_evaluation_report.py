@@ -3,8 +3,8 @@
 import pytest
 
 from ictcli.console import EvalProgress
+from ictcli.evaluation.report import fitting
 from ictcli.evaluation.results import Result, with_differences
-from ictcli.evaluation.tables import fitting
 
 
 def entry(name: str, benchmark: str) -> Result:
