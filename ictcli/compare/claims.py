@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ictcli.compare.report.numbers import bounds, counted, p_value, percent, points
+from ictcli.compare.numbers import bounds, counted, p_value, percent, points
 from ictcli.compare.statistics import (
     BEFORE,
     PairedDifference,

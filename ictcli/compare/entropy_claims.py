@@ -19,7 +19,7 @@ from ictcli.compare.claims import (
     method_of,
 )
 from ictcli.compare.crossed import infer
-from ictcli.compare.report.numbers import counted
+from ictcli.compare.numbers import counted
 from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ictcli.compare.design import RunSpec, Variant
 from ictcli.compare.launch import Summaries, read_summary
-from ictcli.compare.report.numbers import counted
+from ictcli.compare.numbers import counted
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe
 from ictcli.train.step import task_of

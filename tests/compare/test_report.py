@@ -15,8 +15,8 @@ import pytest
 from results import HOSTILE, METHODS, SWEPT, result
 
 from ictcli.compare.comparison import Comparison
+from ictcli.compare.numbers import figure, p_value, points
 from ictcli.compare.report import write_report
-from ictcli.compare.report.numbers import figure, p_value, points
 
 VOID = {"meta", "br", "p", "li", "dt", "dd", "path", "use"}
 

@@ -4,15 +4,10 @@
 | report.md | the same in Markdown tables, without figures |
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ictcli.compare.comparison import Comparison
 from ictcli.files import write_text
-
-if TYPE_CHECKING:
-    from ictcli.compare.comparison import Comparison
 
 
 def write_report(comparison: Comparison, folder: Path) -> list[Path]:

@@ -5,12 +5,9 @@ from collections.abc import Callable, Mapping
 
 from ictcli.compare.claims import JudgedDifference
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.report import figures
-from ictcli.compare.report.document import Block, Cell, Column, Figure, Items, Section, Text
-from ictcli.compare.report.numbers import (
+from ictcli.compare.numbers import (
     ABSENT,
     bounds,
-    column,
     count_range,
     counted,
     listed,
@@ -19,6 +16,8 @@ from ictcli.compare.report.numbers import (
     points,
     whole,
 )
+from ictcli.compare.report import figures
+from ictcli.compare.report.document import Block, Cell, Column, Figure, Items, Section, Text, column
 from ictcli.compare.report.palette import Looks, method_table
 from ictcli.compare.statistics import RESAMPLES, Estimate, PairedDifference
 from ictcli.text import visible

@@ -1,9 +1,9 @@
 """The report as a document: its title, its lead, and its sections in order."""
 
 from ictcli.compare.comparison import Comparison
+from ictcli.compare.numbers import counted, listed, percent
 from ictcli.compare.report import accuracy, provenance, tokens, training, verdicts
 from ictcli.compare.report.document import Document
-from ictcli.compare.report.numbers import counted, listed, percent
 from ictcli.compare.report.palette import looks_of
 from ictcli.compare.statistics import BEFORE
 from ictcli.text import visible

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from ictcli.compare.numbers import ABSENT, bounds, figure
+from ictcli.text import visible
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -18,6 +21,7 @@ class Cell:
 
 
 Row = TypeVar("Row")
+Interval = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,47 @@ class Column(Generic[Row]):
     """Headings of the cell's values in the CSV file."""
     is_text: bool = False
     """Text is set flush left."""
+
+
+def number_cell(value: float | None, form: Callable[[Any], str] = figure) -> Cell:
+    """A number as `form` writes it; None is absent."""
+    return Cell(ABSENT if value is None else form(value), (value,))
+
+
+def text_cell(text: object) -> Cell:
+    return Cell(visible(str(text)), (visible(str(text)),))
+
+
+def column(
+    title: str,
+    value: Callable[[Row], float | None],
+    form: Callable[[Any], str] = figure,
+    name: str = "",
+) -> Column[Row]:
+    """A column of numbers, `name` in the CSV file."""
+    return Column(title, lambda row: number_cell(value(row), form), (name or title,))
+
+
+def text_column(title: str, text: Callable[[Row], object], name: str = "") -> Column[Row]:
+    return Column(title, lambda row: text_cell(text(row)), (name or title,), is_text=True)
+
+
+def interval_column(
+    title: str,
+    name: str,
+    value: Callable[[Row], tuple[float | None, Interval | None]],
+    form: Callable[[float], str] = figure,
+    ends: tuple[str, str] = ("low", "high"),
+) -> Column[Row]:
+    """A column of numbers, each with its interval below it where it has one of some width."""
+
+    def cell(row: Row) -> Cell:
+        middle, interval = value(row)
+        low, high = interval or (None, None)
+        under = bounds(low, high, form) if low != high else ""
+        return Cell(number_cell(middle, form).text, (middle, low, high), under=under)
+
+    return Column(title, cell, (name, *(f"{name} {end}" for end in ends)))
 
 
 @dataclass(frozen=True)

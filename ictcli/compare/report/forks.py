@@ -5,9 +5,17 @@ from collections.abc import Sequence
 from ictcli.compare.claims import method_of
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.forks import EQUAL_SHARE, ForkComparison, ForkFigures, Gap
+from ictcli.compare.numbers import listed, percent, points, whole
 from ictcli.compare.report import figures
-from ictcli.compare.report.document import Block, Cell, Column, Figure, Text
-from ictcli.compare.report.numbers import bounded, column, listed, percent, points, whole
+from ictcli.compare.report.document import (
+    Block,
+    Column,
+    Figure,
+    Interval,
+    Text,
+    column,
+    interval_column,
+)
 from ictcli.compare.report.palette import Looks, method_table
 
 RANDOM, ENTROPY = "as many random tokens", "as many of highest entropy"
@@ -33,35 +41,26 @@ EQUAL_COLUMNS: list[Column[EqualRow]] = [
     column("kept", lambda row: row[1].kept, whole),
     column("forks kept", lambda row: row[1].hits, whole, "hits"),
     column("share, %", lambda row: row[1].share, percent, "share"),
-    Column(
-        "recall, %",
-        lambda row: bounded(row[1].recall, *_ends(row[1].recall_interval), percent),
-        ("recall", "recall low", "recall high"),
+    interval_column(
+        "recall, %", "recall", lambda row: (row[1].recall, row[1].recall_interval), percent
     ),
-    Column(
+    interval_column(
         "precision, %",
-        lambda row: bounded(row[1].precision, *_ends(row[1].precision_interval), percent),
-        ("precision", "precision low", "precision high"),
+        "precision",
+        lambda row: (row[1].precision, row[1].precision_interval),
+        percent,
     ),
-    Column(
-        f"recall above {RANDOM}",
-        lambda row: _gap(row[0].above_random),
-        ("above_random", "above_random low", "above_random high"),
+    interval_column(
+        f"recall above {RANDOM}", "above_random", lambda row: _gap(row[0].above_random), points
     ),
-    Column(
-        f"recall above {ENTROPY}",
-        lambda row: _gap(row[0].above_entropy),
-        ("above_entropy", "above_entropy low", "above_entropy high"),
+    interval_column(
+        f"recall above {ENTROPY}", "above_entropy", lambda row: _gap(row[0].above_entropy), points
     ),
 ]
 
 
-def _ends(interval: tuple[float, float] | None) -> tuple[float | None, float | None]:
-    return interval or (None, None)
-
-
-def _gap(gap: Gap | None) -> Cell:
-    return bounded(gap.value if gap else None, *_ends(gap.interval if gap else None), points)
+def _gap(gap: Gap | None) -> tuple[float | None, Interval | None]:
+    return (gap.value, gap.interval) if gap else (None, None)
 
 
 def forks(comparison: Comparison, looks: Looks) -> list[Block]:

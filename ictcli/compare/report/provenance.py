@@ -3,19 +3,27 @@
 from collections.abc import Mapping
 
 from ictcli.compare.comparison import Comparison, VariantRecord
-from ictcli.compare.report.document import Block, Code, Column, Items, Section, Text, report_table
-from ictcli.compare.report.numbers import (
+from ictcli.compare.numbers import (
     ABSENT,
-    column,
     counted,
     listed,
     p_value,
     percent,
     setting,
     several_lines,
-    text_column,
     whole,
-    word,
+)
+from ictcli.compare.report.document import (
+    Block,
+    Code,
+    Column,
+    Items,
+    Section,
+    Text,
+    column,
+    report_table,
+    text_cell,
+    text_column,
 )
 from ictcli.compare.report.training import tunes_rate
 from ictcli.text import visible
@@ -57,7 +65,7 @@ def paper(comparison: Comparison) -> Section:
 
 def _paper_column(name: str) -> Column[Mapping[str, str]]:
     shown = visible(name)
-    return Column(shown, lambda row: word(row.get(name, ABSENT)), (f"paper {shown}",))
+    return Column(shown, lambda row: text_cell(row.get(name, ABSENT)), (f"paper {shown}",))
 
 
 def _our_column(comparison: Comparison, metric: str) -> Column[Mapping[str, str]]:

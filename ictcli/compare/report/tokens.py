@@ -1,13 +1,24 @@
 """The mechanism: which tokens the methods choose, and whether the theory predicts what follows."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from ictcli.compare.comparison import Comparison, Probe, TrainedTokens
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
+from ictcli.compare.numbers import hundredths, percent, thousandths, whole
 from ictcli.compare.report import figures
-from ictcli.compare.report.document import Block, Cell, Column, Figure, Section, Text, report_table
+from ictcli.compare.report.document import (
+    Block,
+    Column,
+    Figure,
+    Interval,
+    Section,
+    Text,
+    column,
+    interval_column,
+    report_table,
+)
 from ictcli.compare.report.forks import forks
-from ictcli.compare.report.numbers import bounded, column, hundredths, percent, thousandths, whole
 from ictcli.compare.report.palette import Looks, method_table
 from ictcli.compare.shared_rollouts import Places, UniquenessCurve
 
@@ -23,10 +34,8 @@ PLACE_COLUMNS: list[Column[PlaceRow]] = [
         name="regime_high / regime_low",
     ),
     column("p > 0.99, %", lambda row: row[0].sure, percent, "sure"),
-    Column(
-        "high : low entropy",
-        lambda row: _ratio(row[1]),
-        ("high : low", "high : low lowest", "high : low highest"),
+    interval_column(
+        "high : low entropy", "high : low", lambda row: _ratio(row[1]), ends=("lowest", "highest")
     ),
     column(
         "first tenth, %",
@@ -104,10 +113,10 @@ def _places(comparison: Comparison, looks: Looks) -> list[Block]:
     ]
 
 
-def _ratio(trained: TrainedTokens) -> Cell:
+def _ratio(trained: TrainedTokens) -> tuple[float | None, Interval]:
     """Kept tokens of high entropy for each of low entropy, and the range over seeds."""
     seeds = [ratio for ratio in trained.high_low_per_seed if ratio is not None]
-    return bounded(trained.high_low_ratio, min(seeds, default=None), max(seeds, default=None))
+    return trained.high_low_ratio, (min(seeds, default=None), max(seeds, default=None))
 
 
 def _overlap(comparison: Comparison, looks: Looks) -> list[Block]:
@@ -119,16 +128,15 @@ def _overlap(comparison: Comparison, looks: Looks) -> list[Block]:
         "(Jaccard's index; 1 is the same choice, 0 none in common). "
         f"From {SHARED}."
     )
-    columns = [_overlap_column(looks[label].label, place) for place, label in enumerate(labels)]
+    columns = [
+        column(looks[label].label, itemgetter(place), hundredths)
+        for place, label in enumerate(labels)
+    ]
     rows = dict(zip(labels, jaccard, strict=True))
     return [
         Figure("overlap", caption, [figures.overlap(labels, jaccard, looks)]),
         method_table("overlap", "Jaccard's index of the choices.", looks, columns, rows),
     ]
-
-
-def _overlap_column(label: str, place: int) -> Column[Sequence[float]]:
-    return column(label, lambda row: row[place], hundredths)
 
 
 def _uniqueness(comparison: Comparison) -> list[Block]:

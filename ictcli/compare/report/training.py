@@ -3,20 +3,27 @@
 from collections.abc import Mapping
 
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, VariantRecord
-from ictcli.compare.report import figures
-from ictcli.compare.report.document import Block, Cell, Column, Figure, ReportTable, Section, Text
-from ictcli.compare.report.numbers import (
+from ictcli.compare.numbers import (
     ABSENT,
-    bounded,
-    column,
     count_range,
     counted,
     figure,
     listed,
-    of,
     percent,
     setting,
     size,
+)
+from ictcli.compare.report import figures
+from ictcli.compare.report.document import (
+    Block,
+    Column,
+    Figure,
+    Interval,
+    ReportTable,
+    Section,
+    Text,
+    column,
+    interval_column,
     text_column,
 )
 from ictcli.compare.report.palette import Looks, method_table
@@ -83,12 +90,11 @@ def _last_column(name: str) -> Column[Mapping[str, Curve]]:
     """A metric at the last step, with its smallest and largest over seeds."""
     form = percent if name == "share_kept" else figure
 
-    def last(row: Mapping[str, Curve]) -> Cell:
-        if curve := row.get(name):
-            return bounded(curve.mean[-1], curve.low[-1], curve.high[-1], form)
-        return bounded(None, None, None)
+    def last(row: Mapping[str, Curve]) -> tuple[float | None, Interval | None]:
+        curve = row.get(name)
+        return (curve.mean[-1], (curve.low[-1], curve.high[-1])) if curve else (None, None)
 
-    return Column(CURVES[name][1], last, (name, f"{name} lowest", f"{name} highest"))
+    return interval_column(CURVES[name][1], name, last, form, ("lowest", "highest"))
 
 
 def cost(comparison: Comparison, looks: Looks) -> Section:
@@ -141,10 +147,11 @@ def _tuning_table(tuned: Mapping[str, VariantRecord], looks: Looks) -> ReportTab
 
 
 def _tried_column(override: str, metric: str) -> Column[VariantRecord]:
-    return Column(
+    return column(
         visible(f"{override}: {metric}, %"),
-        lambda row: of((row.tuned or {}).get(override, {}).get(metric), percent),
-        (visible(f"{override} {metric}"),),
+        lambda row: (row.tuned or {}).get(override, {}).get(metric),
+        percent,
+        visible(f"{override} {metric}"),
     )
 
 

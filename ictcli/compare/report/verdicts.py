@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from ictcli.compare.claims import Claim, JudgedDifference
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.crossed import LEVEL
+from ictcli.compare.numbers import counted, listed, p_value, sentence
 from ictcli.compare.report.document import Block, Claims, Section, Text
-from ictcli.compare.report.numbers import counted, listed, p_value, sentence
 from ictcli.text import visible
 
 VERDICTS = ("supported", "contradicted", "undecided")

@@ -1,14 +1,17 @@
-"""How numbers are written, and the cells they stand in."""
+"""How a comparison writes numbers, lists and text."""
 
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ictcli.compare.report.document import Cell, Column, Row
 from ictcli.text import visible
 
 ABSENT = "\u2013"
 MINUS = "\u2212"
+
+whole = "{:,}".format
+setting = "{:g}".format
+hundredths = "{:.2f}".format
 
 
 def several_lines(text: Any) -> str:
@@ -36,7 +39,7 @@ def p_value(p: float) -> str:
 
 
 def figure(value: float) -> str:
-    """Three significant digits, no exponent where one can do without."""
+    """Three significant digits, with an exponent only below 0.0001."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -47,19 +50,6 @@ def figure(value: float) -> str:
     else:
         text = f"{value:.1e}"
     return text.replace("-", MINUS)
-
-
-def whole(value: int) -> str:
-    return f"{value:,}"
-
-
-def setting(value: float) -> str:
-    """As one would type it."""
-    return f"{value:g}"
-
-
-def hundredths(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def thousandths(value: float) -> str:
@@ -86,43 +76,10 @@ def count_range(counts: Sequence[int]) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
+    """`a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def of(value: float | None, form: Callable[[Any], str] = figure) -> Cell:
-    """A number as `form` writes it; None is absent."""
-    return Cell(ABSENT if value is None else form(value), (value,))
-
-
-def word(text: Any) -> Cell:
-    return Cell(visible(str(text)), (visible(str(text)),))
-
-
 def bounds(low: float | None, high: float | None, form: Callable[[float], str]) -> str:
-    """Both ends, in words so that no dash is taken for a sign."""
+    """Both ends of an interval, with a word between: a dash could be read as a sign."""
     return ABSENT if low is None or high is None else f"{form(low)} to {form(high)}"
-
-
-def bounded(
-    value: float | None,
-    low: float | None,
-    high: float | None,
-    form: Callable[[float], str] = figure,
-) -> Cell:
-    """A number with its interval below it, where it has one of some width."""
-    under = bounds(low, high, form) if low != high else ""
-    return Cell(of(value, form).text, (value, low, high), under=under)
-
-
-def column(
-    title: str,
-    value: Callable[[Row], float | None],
-    form: Callable[[Any], str] = figure,
-    name: str = "",
-) -> Column[Row]:
-    """A column of numbers, `name` in the CSV file."""
-    return Column(title, lambda row: of(value(row), form), (name or title,))
-
-
-def text_column(title: str, text: Callable[[Row], object], name: str = "") -> Column[Row]:
-    return Column(title, lambda row: word(text(row)), (name or title,), is_text=True)
