@@ -18,7 +18,7 @@ gains, `second` those against other methods and larger shares, `fork` those of t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -106,7 +106,7 @@ class Trained:
     """After the dense warm-up; None if that takes every step."""
 
 
-def accuracy_claims(scores: Scores, kept: Mapping[str, Trained] | None = None) -> list[Claim]:
+def accuracy_claims(scores: Scores, kept: Mapping[str, Trained] = {}) -> list[Claim]:
     """By metric, whether each variant of ict is better than grpo, random tokens and the other
     methods, and what it gains. `kept`: the shares of tokens that variants trained, to compare with
     random. Pairs that share no seed are left out."""
@@ -119,7 +119,7 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, Trained] | None = None) -
             if rival is None or method in (SUBJECT, BEFORE):
                 continue
             note, comparable = "", True
-            if method == CONTROL and kept and variant in kept and rival in kept:
+            if method == CONTROL and variant in kept and rival in kept:
                 note, comparable = _shares_note(kept[variant], kept[rival])
             family = main if method in ("grpo", CONTROL) else second
             family += _better(scores, variant, rival, note, comparable=comparable)
@@ -132,7 +132,7 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, Trained] | None = None) -
 
 
 def fork_claims(
-    recall: Mapping[str, Sequence[float]], kept: Mapping[str, float] | None = None
+    recall: Mapping[str, Sequence[float]], kept: Mapping[str, float] = {}
 ) -> list[Claim]:
     """Whether unique tokens are the forks: each variant of ict, on its own rollouts and at its own
     share, against random tokens and the highest entropy with the same swept settings.
@@ -148,7 +148,7 @@ def fork_claims(
                 continue
             tokens = "unique tokens" if variant == SUBJECT else f"the unique tokens of {variant}"
             note, comparable = "", True
-            if kept and variant in kept and rival in kept:
+            if variant in kept and rival in kept:
                 shares = [Trained(kept[label], kept[label]) for label in (variant, rival)]
                 note, comparable = _shares_note(*shares, must_match=method == CONTROL)
             mean = percent(float(np.nanmean(values[variant])))
@@ -183,7 +183,7 @@ def method_of(variant: str) -> str:
     return variant.split(" ")[0]
 
 
-def _settings(variant: str) -> dict[str, Any]:
+def _settings(variant: str) -> dict[str, object]:
     """The swept settings of a variant's label."""
     pairs = (setting.partition("=") for setting in variant.split(" ")[1:])
     return {key: toml_value(text) for key, _, text in pairs}

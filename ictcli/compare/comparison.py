@@ -1,13 +1,14 @@
-"""comparison.json, typed: everything that a comparison found."""
+"""comparison.json as frozen models: everything that a comparison measured."""
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from ictcli.compare.claims import Claim
 from ictcli.compare.forks import ForkComparison
 from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import Estimate, PairedDifference
+from ictcli.evaluation.record import Record
 
 FORMAT = 3
 CURVES = {
@@ -21,11 +22,7 @@ CURVES = {
 """Metrics recorded over training: the title of the curve, and a short heading."""
 
 
-class Part(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class VariantRecord(Part):
+class VariantRecord(Record):
     """A variant and how its runs went."""
 
     label: str
@@ -44,7 +41,7 @@ class VariantRecord(Part):
     failed: int
 
 
-class Curve(Part):
+class Curve(Record):
     """A metric over training: its mean, smallest and largest over the seeds at each step."""
 
     step: Sequence[int]
@@ -53,7 +50,7 @@ class Curve(Part):
     high: Sequence[float]
 
 
-class Probe(Part):
+class Probe(Record):
     """Predicted against measured dH2 at each step that all `runs` probed: Pearson's r and the mean
     absolute error, with the mean, the smallest and the largest over the runs."""
 
@@ -67,7 +64,7 @@ class Probe(Part):
     error_high: Sequence[float]
 
 
-class Cost(Part):
+class Cost(Record):
     """Means over steps and runs; sampling and update without each run's first step."""
 
     seconds_per_step: float
@@ -77,7 +74,7 @@ class Cost(Part):
     """The most of any run."""
 
 
-class TrainedTokens(Part):
+class TrainedTokens(Record):
     """Which tokens the runs of a variant trained: means over the runs, after any dense warm-up."""
 
     tokens_kept_share: float
@@ -92,14 +89,14 @@ class TrainedTokens(Part):
     high_low_per_seed: Sequence[float | None] = ()
 
 
-class PaperTable(Part):
+class PaperTable(Record):
     """The paper's numbers for this model; a row has the method and a text for each benchmark."""
 
     note: str
     rows: Sequence[Mapping[str, str]]
 
 
-class Comparison(Part):
+class Comparison(Record):
     """Mappings are by metric, then by the label of the variant."""
 
     format: int = FORMAT

@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 
@@ -66,6 +66,10 @@ class Grid:
 
     key: str
     values: tuple[str, ...]
+
+    @property
+    def overrides(self) -> list[str]:
+        return [f"{self.key}={value}" for value in self.values]
 
 
 @dataclass(frozen=True)
@@ -182,18 +186,13 @@ def run_specs(
     `tuned` is an override by variant label; other variants are left out. Without it, while a value
     of `grid` is to be chosen, a run that was trained keeps the value in its folder. UserError if
     the folder holds runs of another recipe, or of no value of the grid."""
-    specs: list[RunSpec] = []
-    for seed in range(design.first_seed, design.first_seed + design.seeds):
-        for variant in design.variants:
-            if tuned is not None and variant.label not in tuned:
-                continue
-            name = f"{slug(variant.label)}-s{seed}"
-            if grid and tuned is None:
-                specs.append(_untuned(design, variant, seed, name, grid))
-                continue
-            chosen = tuned[variant.label] if tuned else ""
-            recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
-            specs.append(replace(_run_spec(design, variant, seed, name, recipe), chosen=chosen))
+    seeds = range(design.first_seed, design.first_seed + design.seeds)
+    specs = [
+        _final_spec(design, variant, seed, tuned, grid)
+        for seed in seeds
+        for variant in design.variants
+        if tuned is None or variant.label in tuned
+    ]
     for folder, runs in Counter(str(spec.folder) for spec in specs).items():
         if runs > 1:
             raise UserError(
@@ -209,36 +208,40 @@ def tuning_specs(design: Design, grid: Grid) -> list[RunSpec]:
     specs: list[RunSpec] = []
     seed = design.first_seed + TUNING_SEED
     for variant in design.variants:
-        for value in grid.values:
-            override = f"{grid.key}={value}"
-            final = design.recipe(variant, seed).eval
-            skip = final.skip + final.problems
-            recipe = design.recipe(variant, seed, override, f"eval.skip={skip}")
-            name = f"tune/{slug(variant.label)}-{slug(override)}"
-            spec = _run_spec(design, variant, seed, name, recipe)
-            specs.append(replace(spec, trying=override))
+        final = design.recipe(variant, seed).eval
+        for override in grid.overrides:
+            folder = design.folder / "tune" / f"{slug(variant.label)}-{slug(override)}"
+            skip = f"eval.skip={final.skip + final.problems}"
+            recipe = design.recipe(variant, seed, override, skip)
+            specs.append(_checked(RunSpec(variant, seed, folder, recipe, trying=override)))
     return specs
 
 
-def _run_spec(design: Design, variant: Variant, seed: int, name: str, recipe: Recipe) -> RunSpec:
-    folder = design.folder / name
-    if not is_unused(folder) and load_recipe(folder / "recipe.toml") != recipe:
-        raise _other(folder, "another recipe")
-    return RunSpec(variant, seed, folder, recipe)
-
-
-def _untuned(design: Design, variant: Variant, seed: int, name: str, grid: Grid) -> RunSpec:
-    folder = design.folder / name
+def _final_spec(
+    design: Design, variant: Variant, seed: int, tuned: dict[str, str] | None, grid: Grid | None
+) -> RunSpec:
+    folder = design.folder / f"{slug(variant.label)}-s{seed}"
+    if tuned or grid is None:
+        chosen = tuned[variant.label] if tuned else ""
+        recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
+        return _checked(RunSpec(variant, seed, folder, recipe, chosen=chosen))
     if is_unused(folder):
         return RunSpec(variant, seed, folder, design.recipe(variant, seed), untuned=grid.key)
-    there = load_recipe(folder / "recipe.toml")
-    for override in (f"{grid.key}={value}" for value in grid.values):
-        if design.recipe(variant, seed, override) == there:
-            return RunSpec(variant, seed, folder, there, chosen=override)
-    raise _other(folder, "another recipe than any value of --tune makes")
+    trained = load_recipe(folder / "recipe.toml")
+    for override in grid.overrides:
+        if design.recipe(variant, seed, override) == trained:
+            return RunSpec(variant, seed, folder, trained, chosen=override)
+    raise _trained_with(folder, "another recipe than any value of --tune makes")
 
 
-def _other(folder: Path, what: str) -> UserError:
+def _checked(spec: RunSpec) -> RunSpec:
+    """The run; UserError if its folder holds one of another recipe."""
+    if not is_unused(spec.folder) and load_recipe(spec.folder / "recipe.toml") != spec.recipe:
+        raise _trained_with(spec.folder, "another recipe")
+    return spec
+
+
+def _trained_with(folder: Path, what: str) -> UserError:
     return UserError(
         f"{folder} was trained with {what}.",
         f"--out OTHER takes another folder; rm -r {folder} trains that run again",

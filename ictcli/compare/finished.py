@@ -1,41 +1,33 @@
 """The finished runs of a comparison: their files, read and checked, and what they trained."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
-from pydantic import BaseModel, model_validator
 
 from ictcli.compare.claims import Trained, method_of
 from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries
 from ictcli.compare.time_estimate import warmup_of
+from ictcli.evaluation.record import Record
+from ictcli.runs.read import read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.types import FloatArray
 
 FORK_METHODS = ("ict", "random", "entropy20")
-M = TypeVar("M", bound=BaseModel)
 
 
-class Counts(BaseModel):
-    """The correct samples of an evaluation: of `n` a problem."""
+class Counts(Record):
+    """The correct samples of an evaluation, of `n` a problem; nothing of an unreadable one."""
 
-    n: int
-    problems: int
-    correct: list[int]
+    n: int = 0
+    problems: int = 0
+    correct: Sequence[int] = ()
 
-    @model_validator(mode="after")
-    def _fits(self) -> Counts:
-        if len(self.correct) != self.problems or not self.problems:
-            raise ValueError("one count a problem")
-        if not all(0 <= count <= self.n for count in self.correct):
-            raise ValueError("counts of n samples")
-        return self
+    def is_whole(self, n: int) -> bool:
+        """Whether each problem has a count of `n` samples."""
+        counted = len(self.correct) == self.problems > 0
+        return counted and self.n == n and all(0 <= count <= n for count in self.correct)
 
 
 @dataclass(frozen=True)
@@ -90,41 +82,31 @@ def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[Finish
 def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
     """The files of a run. ValueError, naming the file, if one is missing or damaged."""
     folder, recipe = spec.folder, spec.recipe
-    (before,) = _checked(folder / "eval" / "before.json", Counts)
-    (after,) = _checked(folder / "eval" / "after.json", Counts)
-    metrics = _checked(folder / "metrics.jsonl", StepMetrics)
-    timings = _checked(folder / "timings.jsonl", StepTimings)
+    before, after = (
+        read_record(folder / "eval" / name, Counts, strict=False) or Counts()
+        for name in ("before.json", "after.json")
+    )
+    metrics = read_lines(folder / "metrics.jsonl", StepMetrics)
+    timings = read_lines(folder / "timings.jsonl", StepTimings)
     passes = all(f"pass@{k}" in summary.after for k in recipe.eval.k)
     steps = list(range(1, recipe.steps + 1))
     is_whole = {
-        "summary.json": summary.steps == recipe.steps and summary.train_s is not None and passes,
+        "eval/before.json": before.is_whole(recipe.eval.n),
+        "eval/after.json": after.is_whole(recipe.eval.n),
         "metrics.jsonl": [line.step for line in metrics] == steps,
         "timings.jsonl": [line.step for line in timings if line.seconds is not None] == steps,
-        "eval/before.json": before.n == recipe.eval.n,
-        "eval/after.json": after.n == recipe.eval.n,
+        "summary.json": summary.steps == recipe.steps and summary.train_s is not None and passes,
     }
-    for name in [name for name, whole in is_whole.items() if not whole]:
-        raise ValueError(f"{folder / name} is damaged")
+    for path in [folder / name for name, whole in is_whole.items() if not whole]:
+        raise ValueError(f"{path} is {'damaged' if path.exists() else 'missing'}")
     return FinishedRun(spec, summary, before, after, metrics, timings)
-
-
-def _checked(path: Path, kind: type[M]) -> list[M]:
-    """The records of a JSON or JSONL file. ValueError where it is missing or damaged."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        parts = text.splitlines() if path.suffix == ".jsonl" else [text]
-        return [kind.model_validate(json.loads(part)) for part in parts]
-    except FileNotFoundError:
-        raise ValueError(f"{path} is missing") from None
-    except (ValueError, OSError):
-        raise ValueError(f"{path} is damaged") from None
 
 
 def trained_shares(done: Sequence[FinishedRun], label: str) -> Trained:
     """The shares of tokens that a variant's runs trained."""
     runs = [run for run in done if run.label == label]
-    chose = [run.summary.kept_tokens.get("share_kept") for run in runs if not run.is_dense]
-    known = [share for share in chose if share is not None]
+    chosen = [run.summary.kept_tokens for run in runs if not run.is_dense]
+    known = [means["share_kept"] for means in chosen if "share_kept" in means]
     whole = float(np.mean([run.summary.tokens_kept_share for run in runs]))
     return Trained(whole, float(np.mean(known)) if known else None)
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from ictcli.algorithm.selection import random_share
-from ictcli.compare.shared_rollouts import SharedRollouts
+from ictcli.compare.shared_rollouts import SharedRollouts, kept_by
 from ictcli.seeds import generator
 from ictcli.types import BoolArray, FloatArray
 
@@ -67,7 +67,7 @@ def compare_forks(shared: SharedRollouts) -> list[ForkComparison]:
         return []
     tokens, group = int(valid.sum()), rollouts.group
     per_problem = _per_problem(forks, group)
-    ranked = np.argsort(-rollouts.stats["entropy"][valid], kind="stable")
+    entropy_rank = np.argsort(np.argsort(-rollouts.stats["entropy"][valid], kind="stable"))
 
     def figures(kept: BoolArray, *, bounded: bool = False) -> ForkFigures:
         hits, size = _per_problem(kept & forks, group), _per_problem(kept, group)
@@ -87,28 +87,26 @@ def compare_forks(shared: SharedRollouts) -> list[ForkComparison]:
         value = float(more.sum()) / max(float(per_problem.sum()), 1.0)
         return Gap(value, over_problems(more, per_problem))
 
-    found: list[ForkComparison] = []
+    compared: list[ForkComparison] = []
     for label, recipe in shared.recipes.items():
         own = figures(shared.kept[label], bounded=True)
         rng = generator(recipe.seed, "forks")
         blind = figures(random_share(valid, own.share, rng, scope="batch"))
         size = tokens, int(per_problem.sum()), len(per_problem)
         if "keep" not in recipe.rule.options.model_fields:
-            found.append(ForkComparison(label, own, blind, None, *size))
+            compared.append(ForkComparison(label, own, blind, None, *size))
             continue
         keep = 1 - EQUAL_SHARE if recipe.rule.name == "frequent" else EQUAL_SHARE
-        kept = shared.kept_at(label, keep=keep)
+        kept = kept_by(recipe, shared.batch, keep=keep)
         equal = figures(kept, bounded=True)
-        highest = np.zeros(tokens, dtype=bool)
-        highest[ranked[: equal.kept]] = True
-        entropy = np.zeros_like(valid)
-        entropy[valid] = highest
-        gaps = (
-            gap(kept, equal.share * per_problem),
-            gap(kept, _per_problem(entropy & forks, group)),
+        highest = np.zeros_like(valid)
+        highest[valid] = entropy_rank < equal.kept
+        above_random = gap(kept, equal.share * per_problem)
+        above_entropy = gap(kept, _per_problem(highest & forks, group))
+        compared.append(
+            ForkComparison(label, own, blind, equal, *size, above_random, above_entropy)
         )
-        found.append(ForkComparison(label, own, blind, equal, *size, *gaps))
-    return found
+    return compared
 
 
 def over_problems(part: FloatArray, whole: FloatArray) -> tuple[float, float] | None:
@@ -123,16 +121,19 @@ def over_problems(part: FloatArray, whole: FloatArray) -> tuple[float, float] | 
     def ratio(a: Any, b: Any, axis: int) -> Any:
         return a.sum(axis=axis) / np.maximum(b.sum(axis=axis), 1e-12)
 
-    found = cast(Any, stats).bootstrap(
-        (part, whole),
-        ratio,
-        paired=True,
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        method="percentile",
-        rng=np.random.default_rng(0),
+    low, high = (
+        cast(Any, stats)
+        .bootstrap(
+            (part, whole),
+            ratio,
+            paired=True,
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            method="percentile",
+            rng=np.random.default_rng(0),
+        )
+        .confidence_interval
     )
-    low, high = found.confidence_interval
     return float(low), float(high)
 
 

@@ -1,7 +1,8 @@
 """From the run folders of a comparison to its `Comparison`."""
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -20,9 +21,8 @@ from ictcli.compare.design import Design, Grid, RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares
 from ictcli.compare.forks import compare_forks
-from ictcli.compare.notes import notes_of
 from ictcli.compare.paper import paper_table
-from ictcli.compare.statistics import BEFORE, Scores, differences, estimate, scores_of
+from ictcli.compare.statistics import BEFORE, Scores, differences, estimate, paired, scores_of
 from ictcli.compare.tuning import Tuned
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
@@ -55,21 +55,14 @@ def gather(
     seeds = list(dict.fromkeys(spec.seed for spec in runs))
     n, correct = done[0].after.n, _counts(by_label, seeds)
     scores = scores_of(correct, n, first.eval.k)
-    named = (label for label in by_label if baseline in (label, method_of(label)))
-    base = next(named, next(iter(by_label)))
+    labelled = (label for label in by_label if baseline in (label, method_of(label)))
+    base = next(labelled, next(iter(by_label)))
     recipes = {
         label: finished[0].spec.recipe.model_copy(update={"seed": first.seed})
         for label, finished in by_label.items()
     }
     shared = shared_rollouts.sample_shared(recipes, engine)
     about = environment(engine, first)
-    system = {"system": f"{platform.system()} {platform.machine()}"}
-    versions = {
-        "ictcli": about.ictcli or "",
-        "python": about.python or "",
-        **about.libraries,
-        **system,
-    }
     return Comparison(
         command=command,
         recipe=design.source,
@@ -77,7 +70,12 @@ def gather(
         overrides=design.overrides,
         task=first.task,
         model=first.model,
-        versions=versions,
+        versions={
+            "ictcli": about.ictcli or "",
+            "python": about.python or "",
+            **about.libraries,
+            "system": f"{platform.system()} {platform.machine()}",
+        },
         device=engine.describe(),
         seeds=seeds,
         steps=first.steps,
@@ -186,22 +184,17 @@ def probe_of(runs: Sequence[FinishedRun]) -> Probe:
     """The probes at each step that every run has probed."""
     probes = [_probes(run) for run in runs]
     steps = [step for step in probes[0] if all(step in probe for probe in probes)]
-
-    def over_runs(place: int, reduce: Callable[[list[float]], float]) -> list[float]:
-        return [float(reduce([probe[step][place] for probe in probes])) for step in steps]
-
-    def mean(values: list[float]) -> float:
-        return float(np.mean(values))
-
+    values = np.array([[probe[step] for probe in probes] for step in steps])
+    pearson, error = np.moveaxis(values.reshape(len(steps), len(runs), 2), 2, 0)
     return Probe(
         step=steps,
         runs=len(runs),
-        pearson=over_runs(0, mean),
-        pearson_low=over_runs(0, min),
-        pearson_high=over_runs(0, max),
-        error=over_runs(1, mean),
-        error_low=over_runs(1, min),
-        error_high=over_runs(1, max),
+        pearson=pearson.mean(axis=1).tolist(),
+        pearson_low=pearson.min(axis=1).tolist(),
+        pearson_high=pearson.max(axis=1).tolist(),
+        error=error.mean(axis=1).tolist(),
+        error_low=error.min(axis=1).tolist(),
+        error_high=error.max(axis=1).tolist(),
     )
 
 
@@ -257,3 +250,41 @@ def _variant(
         runs=len(done),
         failed=len(specs) - len(done),
     )
+
+
+def notes_of(
+    design: Design,
+    done: Sequence[FinishedRun],
+    scores: Scores,
+    base: str,
+    baseline: str,
+    tuned: Tuned | None = None,
+) -> list[str]:
+    """Sentences on a baseline without a finished run, variants without one (or, if they were
+    `tuned`, without a tuning run), warm-ups that take every step, and pairs of variants that share
+    no seed. `base` is the variant used for the `baseline` of the command line."""
+    finished = {run.label for run in done}
+    labels = [variant.label for variant in design.variants if variant.label in finished]
+    notes: list[str] = []
+    if baseline not in (base, method_of(base)):
+        is_known = any(baseline in (variant.label, variant.method) for variant in design.variants)
+        why = "has no finished run" if is_known else "is not among the methods"
+        notes.append(f"The baseline {baseline} {why}: differences are from {base}.")
+    for variant in design.variants:
+        if variant.label not in labels:
+            runs = "runs" if tuned is None or tuned.get(variant.label) else "tuning runs"
+            notes.append(f"{variant.label} is left out: none of its {runs} finished.")
+    if dense := dict.fromkeys(run.label for run in done if run.is_dense):
+        notes.append(
+            f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "
+            "token, and methods that differ in their choice alone are one."
+        )
+    passes = next(iter(scores.values()))
+    for first, second in combinations(labels, 2):
+        is_judged = base in (first, second) or SUBJECT in map(method_of, (first, second))
+        if is_judged and not paired(passes[first], passes[second]):
+            notes.append(
+                f"{first} and {second} have no seed that both finished: nothing is said of their "
+                "difference."
+            )
+    return notes

@@ -32,10 +32,6 @@ class SharedRollouts:
     kept: dict[str, BoolArray]
     recipes: dict[str, Recipe]
 
-    def kept_at(self, label: str, **options: float) -> BoolArray:
-        """What a variant would keep with other options."""
-        return _kept_by(self.recipes[label], self.batch, **options)
-
 
 def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
     """Sample one batch from the model before training, with every statistic the methods want, and
@@ -47,11 +43,12 @@ def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
     wanted |= dict.fromkeys(name for recipe in recipes.values() for name in recipe.rule.wants)
     batch = sample_batch(base, engine, task, 1, tuple(wanted))
     forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
-    kept = {label: _kept_by(recipe, batch) for label, recipe in recipes.items()}
+    kept = {label: kept_by(recipe, batch) for label, recipe in recipes.items()}
     return SharedRollouts(batch, forks, kept, recipes)
 
 
-def _kept_by(recipe: Recipe, batch: Batch, **options: float) -> BoolArray:
+def kept_by(recipe: Recipe, batch: Batch, **options: float) -> BoolArray:
+    """What a recipe keeps of the batch, (B, T), if its method had these options."""
     whole = {"prompts": PROBLEMS, "update": UpdateSettings()}
     chooser = recipe.model_copy(update={**whole, "method": {**recipe.method, **options}})
     return select(chooser, batch, recipe.warmup + 1).kept
@@ -69,9 +66,9 @@ class Overlap:
 def overlap(shared: SharedRollouts) -> Overlap:
     labels = list(shared.kept)
 
-    def index(one: BoolArray, other: BoolArray) -> float:
-        either = int((one | other).sum())
-        return int((one & other).sum()) / either if either else 1.0
+    def index(a: BoolArray, b: BoolArray) -> float:
+        either = int((a | b).sum())
+        return int((a & b).sum()) / either if either else 1.0
 
     matrix = [[index(shared.kept[a], shared.kept[b]) for b in labels] for a in labels]
     return Overlap(labels, matrix)

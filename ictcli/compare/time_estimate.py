@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from ictcli.compare.design import RunSpec
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.evaluation.record import Evaluation
+from ictcli.evaluation.record import Evaluation, Record
 from ictcli.files import numbered
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run
@@ -135,10 +133,8 @@ def measure(recipe: Recipe) -> RunCosts:
         )
 
 
-class RunEstimate(BaseModel):
+class RunEstimate(Record):
     """What one run will still take: nothing, if it is finished."""
-
-    model_config = ConfigDict(frozen=True)
 
     folder: Path
     label: str
@@ -155,10 +151,8 @@ class RunEstimate(BaseModel):
     bytes: int
 
 
-class TimeEstimate(BaseModel):
+class TimeEstimate(Record):
     """What is left to do."""
-
-    model_config = ConfigDict(frozen=True)
 
     runs: list[RunEstimate]
     left: int

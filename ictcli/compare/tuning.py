@@ -6,7 +6,6 @@ from ictcli.compare.design import RunSpec, Variant
 from ictcli.compare.launch import Summaries, read_summary
 from ictcli.compare.numbers import counted
 from ictcli.errors import RunFailedError, UserError
-from ictcli.recipe import Recipe
 from ictcli.train.step import task_of
 
 METRIC = "pass@1"
@@ -56,27 +55,26 @@ def check_problems(tries: Sequence[RunSpec]) -> list[str]:
     """Check, before anything is trained, that held-out problems are left to tune on beside those of
     the final runs; gives a note where they are fewer. UserError where there are none."""
     notes: list[str] = []
-    recipes: dict[str, Recipe] = {}
-    for spec in tries:
-        decides = spec.recipe.model_dump(include={"task", "data", "eval", "reward", "plugins"})
-        recipes.setdefault(repr(decides), spec.recipe)
+    keys = {"task", "data", "eval", "reward", "plugins"}
+    recipes = {repr(spec.recipe.model_dump(include=keys)): spec.recipe for spec in tries}
     for recipe in recipes.values():
         skip, wanted = recipe.eval.skip, recipe.eval.problems
-        there = len(task_of(recipe).heldout(skip + wanted)) - (skip - wanted)
-        held = f"{recipe.eval.bench or recipe.task} holds out {counted(max(there, 0), 'problem')}"
-        if there < 2:
+        available = len(task_of(recipe).heldout(skip + wanted)) - (skip - wanted)
+        problems = counted(max(available, 0), "problem")
+        held = f"{recipe.eval.bench or recipe.task} holds out {problems}"
+        if available < 2:
             raise UserError(
                 f"{held}: too few to tune on some and be judged by others.",
                 "leave --tune out, or take a larger data set",
             )
-        if there <= wanted:
+        if available <= wanted:
             raise UserError(
                 f"{held}, and the final runs ask for {wanted}: none is left to tune on.",
-                f"eval.problems={there // 2} leaves as many for tuning",
+                f"eval.problems={available // 2} leaves as many for tuning",
             )
-        if there < 2 * wanted:
+        if available < 2 * wanted:
             notes.append(
-                f"{held}: tuning is judged by {counted(there - wanted, 'problem')}, "
+                f"{held}: tuning is judged by {counted(available - wanted, 'problem')}, "
                 f"the final runs by {wanted}"
             )
     return list(dict.fromkeys(notes))

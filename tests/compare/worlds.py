@@ -1,4 +1,25 @@
-"""Simulated comparisons with a known truth; run as a program, the table of `statistics`."""
+"""Simulated comparisons with a known truth; run as a program, the table below.
+
+How often each way calls two identical methods different at a nominal 5 %, and its interval of one
+mean misses the truth, in % (the least and the most over runs that vary by sd 2, 4 and 7 points,
+pass@1 and pass@4; 1500 comparisons each, 600 of the bootstrap):
+
+| seeds x problems | 3 x 64 | 5 x 64 | 10 x 64 | 3 x 512 | 5 x 512 | 10 x 512 |
+|---|---|---|---|---|---|---|
+| different: `crossed` | 0-5 | 1-5 | 2-5 | 3-5 | 4-5 | 3-5 |
+| Satterthwaite's t | 3-8 | 2-6 | 3-5 | 5-7 | 5-6 | 4-5 |
+| percentile bootstrap, crossed | 0-19 | 1-9 | 0-8 | 5-25 | 3-14 | 1-8 |
+| t over problems alone | 7-51 | 7-54 | 7-54 | 21-84 | 20-82 | 21-82 |
+| missed: `crossed` | 2-4 | 3-4 | 5-6 | 2-4 | 3-5 | 4-5 |
+| Satterthwaite's t | 4-6 | 4-6 | 5-6 | 5-9 | 4-7 | 5-6 |
+| percentile bootstrap, crossed | 4-10 | 4-8 | 4-7 | 5-22 | 4-10 | 5-8 |
+| t over problems alone | 5-15 | 4-12 | 5-10 | 9-51 | 7-41 | 6-27 |
+
+At 5 x 512 it finds a difference of 10 points of pass@1 in 100 % of comparisons where runs vary by
+sd 1.6 points, 94 % at 3.5, 84 % at 4, 48 % at 6 (on `chain` they vary by 0.6 to 1.6). Runs whose
+luck is skewed or heavy-tailed change little. Near a ceiling it fails as the others do: where one
+problem in a hundred is ever failed, intervals over 64 problems miss in a quarter of the cases.
+"""
 
 import sys
 from dataclasses import dataclass
