@@ -25,7 +25,7 @@ def ls(folder: Path, as_json: bool) -> None:
     ictcli runs ls
     ictcli runs ls runs/compare-chain-compare --json
     """
-    from ictcli.console.runs import listing
+    from ictcli.console.runs import print_list
     from ictcli.console.table import print_json
     from ictcli.runs.list import list_runs
 
@@ -33,9 +33,9 @@ def ls(folder: Path, as_json: bool) -> None:
         raise UserError(f"There is no folder {folder}.", "ictcli train quickstart makes one")
     entries = list_runs(folder)
     if as_json:
-        print_json([entry.json() for entry in entries])
+        print_json([entry.to_json() for entry in entries])
     else:
-        listing(entries, folder)
+        print_list(entries, folder)
 
 
 @command.command("show")
@@ -43,12 +43,16 @@ def ls(folder: Path, as_json: bool) -> None:
 @JSON
 def show(run: Path, as_json: bool) -> None:
     """Show RUN: its recipe, data, environment, progress, results and size."""
-    from ictcli.console.runs import shown
+    from ictcli.console.runs import print_run
     from ictcli.console.table import print_json
     from ictcli.runs.show import detail
 
     _check(run)
-    (print_json if as_json else shown)(detail(run))
+    found = detail(run)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_run(found)
 
 
 @command.command("diff")
@@ -62,7 +66,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     \b
     ictcli runs diff runs/quickstart-ict-s0 runs/quickstart-grpo-s0
     """
-    from ictcli.console.runs_diff import differences
+    from ictcli.console.runs import print_diff
     from ictcli.console.table import print_json
     from ictcli.runs.diff import difference
 
@@ -70,7 +74,11 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
         raise UserError("It takes two runs to differ.", "ictcli runs diff RUN OTHER")
     for run in runs:
         _check(run)
-    (print_json if as_json else differences)(difference(runs))
+    found = difference(runs)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_diff(found)
 
 
 def _check(run: Path) -> None:

@@ -18,7 +18,7 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.runs.observer import RunObserver, Step
 from ictcli.runs.records import StepMetrics
-from ictcli.text import figure
+from ictcli.text import figure, visible
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = (
@@ -41,11 +41,6 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
     low, high = min(means), max(means)
     span = (high - low) or 1.0
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
-
-
-def printable(text: str) -> str:
-    """Model text that cannot move the cursor: control characters become visible signs."""
-    return "".join(c if c.isprintable() else "⏎" if c == "\n" else "·" for c in text)
 
 
 def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> RunObserver:
@@ -106,12 +101,12 @@ class LiveObserver(RunObserver):
         row = int(trained.argmax()) if trained.any() else 0
         rollouts = batch.rollouts
         problem = batch.problems[row // rollouts.group]
-        text = Text(printable(problem.prompt[-SHOWN_TOKENS:]), style="dim")
+        text = Text(visible(problem.prompt[-SHOWN_TOKENS:]), style="dim")
         tokenizer = self.engine.tokenizer if self.engine else None
         for place in range(min(int(rollouts.lengths[row]), SHOWN_TOKENS)):
             token = int(rollouts.tokens[row, place])
             piece = tokenizer.decode([token]) if tokenizer else str(token)
-            text.append(printable(piece), style="reverse" if kept[row, place] else "not dim")
+            text.append(visible(piece), style="reverse" if kept[row, place] else "not dim")
         status, advantage = batch.verdicts[row].status, float(batch.advantage[row])
         return Panel(
             text,

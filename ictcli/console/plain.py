@@ -2,6 +2,9 @@
 
 import contextlib
 import sys
+import textwrap
+
+from rich.console import Console
 
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
@@ -10,10 +13,16 @@ from ictcli.text import figure
 
 
 def narrate(text: str) -> None:
-    """A line for the person watching, on stderr; no run ends because nobody reads it."""
+    """A line on stderr. A closed stderr ends no run."""
     with contextlib.suppress(OSError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+def narrate_paragraph(text: str) -> None:
+    """An empty line, and a paragraph as wide as the terminal."""
+    err = Console(stderr=True)
+    narrate("\n" + (textwrap.fill(text, err.width) if err.is_terminal else text))
 
 
 def passes(evaluation: Evaluation) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from ictcli.console.plain import narrate
+from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json, stdout_width, table
 from ictcli.evaluation import report
 from ictcli.evaluation.results import Result
@@ -82,7 +81,5 @@ def evaluations(
         if number:
             print(flush=True)
         table(part.columns, part.rows, least=part.width)
-    err = Console(stderr=True)
-    caption = report.caption(results)
-    narrate("\n" + (textwrap.fill(caption, err.width) if err.is_terminal else caption))
+    narrate_paragraph(report.caption(results))
     narrate(f"samples: {folder}")

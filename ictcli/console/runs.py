@@ -1,25 +1,27 @@
-"""Runs on the screen: a list, and one in full."""
+"""Runs on the screen: a list, one in full, and several side by side."""
 
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from rich.console import Console
 from rich.text import Text
 
-from ictcli.console.live import printable, sparkline
-from ictcli.console.plain import narrate
-from ictcli.console.table import stdout_width, table
-from ictcli.evaluation.report import TextTable, first_fitting, interval
+from ictcli.console.live import sparkline
+from ictcli.console.plain import narrate, narrate_paragraph
+from ictcli.console.table import print_fitting, stdout_width, table
+from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.report import TextTable, interval
+from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
 from ictcli.runs.list import Entry
-from ictcli.runs.show import flat
-from ictcli.text import duration
+from ictcli.runs.records import Environment
+from ictcli.runs.show import Curve, Detail, EvaluationFile, flat
+from ictcli.text import duration, figure, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
-WAYS = (
+LISTS = (
     ("run", "state", "step", "recipe", "model", "task", "method", "seed", "pass@1", "took", "when"),
     ("run", "state", "step", "model", "method", "seed", "pass@1", "took", "when"),
     ("run", "state", "step", "method", "seed", "pass@1", "took", "when"),
@@ -27,9 +29,9 @@ WAYS = (
     ("run", "state", "step", "pass@1"),
 )
 """Columns of the list, from those of a wide terminal to those of a narrow one."""
-SHORT = 40
 MAIN = ("lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup", "kl", "entropy")
-MAIN_TABLES = ("update.epochs", "update.minibatch", "adapter.kind")
+UNLESS_OFF = ("update.epochs", "update.minibatch", "adapter.kind")
+"""Settings that are shown unless they are 0 or "none"."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -42,216 +44,242 @@ def ago(when: str) -> str:
     return "now"
 
 
-def size(taken: int) -> str:
+def size_text(size: int) -> str:
     """`3.2 MiB`."""
-    value, unit = float(taken), 0
-    while value >= 1024 and unit < len(UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.0f} {UNITS[unit]}" if unit == 0 else f"{value:.1f} {UNITS[unit]}"
+    power = min((max(size, 1).bit_length() - 1) // 10, len(UNITS) - 1)
+    return f"{size / 1024**power:.{min(power, 1)}f} {UNITS[power]}"
 
 
-def short(text: str, width: int = SHORT) -> str:
+def short(text: str, width: int) -> str:
     """One line of at most `width` characters; of a longer one its end, where names differ."""
-    text = printable(text)
+    text = visible(text) or "-"
     return text if len(text) <= width else "…" + text[-(width - 1) :]
 
 
-def gain(before: float | None, after: float | None) -> str:
-    if before is None and after is None:
-        return "-"
-    return " → ".join("-" if one is None else f"{one:.3f}" for one in (before, after))
+def value_text(value: Any) -> str:
+    """A value of a recipe or environment; `-` for none."""
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, cast(Sequence[object], value)))
+    text = f"{value:g}" if isinstance(value, float) else "" if value is None else str(value)
+    return visible(text) or "-"
 
 
-def _cells(one: Entry, folder: Path) -> dict[str, str]:
-    name = os.path.relpath(one.run, folder)
-    model = Path(one.model).name if one.model.startswith("/") else one.model
+# A list
+
+
+def print_list(runs: Sequence[Entry], folder: Path) -> None:
+    """A row a run, in as many columns as fit."""
+    if not runs:
+        narrate(f"No runs in {folder}; ictcli train quickstart makes one.")
+        return
+    rows = [_cells(run, folder) for run in runs]
+    lists = [TextTable(list(way), [[row[name] for name in way] for row in rows]) for way in LISTS]
+    print_fitting(lists, lambda cell: Text(cell, style=STYLES.get(cell, "")))
+    for run in runs:
+        if run.note:
+            narrate(f"{visible(run.run)}: {visible(run.note)}")
+    states = [run.state for run in runs]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    number = f"{len(runs)} run{'s' * (len(runs) != 1)}"
+    narrate_paragraph(f"{number} in {folder}: {counts}; in full: ictcli runs show RUN")
+
+
+def _cells(run: Entry, folder: Path) -> dict[str, str]:
+    name = os.path.relpath(run.run, folder)
+    model = Path(run.model).name if run.model.startswith("/") else run.model
+    gain = f"{figure(run.before)} → {figure(run.after)}"
     return {
-        "run": printable(one.run if name == "." else name),
-        "state": one.state,
-        "step": f"{one.step}/{'?' if one.steps is None else one.steps}",
-        "recipe": short(one.recipe or "-", 24),
-        "model": short(model or "-", 28),
-        "task": short(Path(one.task).name or "-", 16),
-        "method": short(one.method or "-", 16),
-        "seed": "-" if one.seed is None else str(one.seed),
-        "pass@1": gain(one.before, one.after),
-        "took": "-" if one.seconds is None else duration(one.seconds),
-        "when": ago(one.when),
+        "run": visible(run.run if name == "." else name),
+        "state": run.state,
+        "step": f"{run.step}/{'?' if run.steps is None else run.steps}",
+        "recipe": short(run.recipe, 24),
+        "model": short(model, 28),
+        "task": short(Path(run.task).name, 16),
+        "method": short(run.method, 16),
+        "seed": figure(run.seed, ""),
+        "pass@1": "-" if run.before is run.after is None else gain,
+        "took": "-" if run.seconds is None else duration(run.seconds),
+        "when": ago(run.when),
     }
 
 
-def listing(found: Sequence[Entry], folder: Path) -> None:
-    """A row a run, in as many columns as fit."""
-    if not found:
-        narrate(f"No runs in {folder}; ictcli train quickstart makes one.")
-        return
-    rows = [_cells(one, folder) for one in found]
-    ways = [TextTable(list(way), [[row[name] for name in way] for row in rows]) for way in WAYS]
-    grid = first_fitting(ways, stdout_width())
-    styled = [[Text(cell, style=STYLES.get(cell, "")) for cell in row] for row in grid.rows]
-    table(grid.columns, styled, least=grid.width)
-    for one in found:
-        if one.note:
-            narrate(f"{printable(one.run)}: {printable(one.note)}")
-    states = [one.state for one in found]
-    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    runs = f"{len(found)} run{'s' * (len(found) != 1)}"
-    tell(f"{runs} in {folder}: {counted}; in full: ictcli runs show RUN")
+# One in full
 
 
-def tell(text: str) -> None:
-    """A paragraph of narration, as wide as the terminal."""
-    err = Console(stderr=True)
-    narrate("\n" + (textwrap.fill(text, err.width) if err.is_terminal else text))
-
-
-def _pairs(title: str, pairs: Sequence[tuple[str, str]]) -> None:
-    """A title, and names with values below it."""
-    if pairs:
-        print(f"\n{title}")
-        wide = max(len(name) for name, _ in pairs)
-        width = stdout_width() or 0
-        for name, value in pairs:
-            lines = [value]
-            if width > wide + 24:
-                lines = textwrap.wrap(value, width - wide - 4, break_long_words=False) or [""]
-            for number, line in enumerate(lines):
-                print(f"  {'' if number else name:{wide}}  {line}".rstrip())
-
-
-def shown_value(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list | tuple):
-        return printable(", ".join(map(str, cast(list[object], value)))) or "-"
-    return printable(str(value)) or "-"
-
-
-def shown(found: dict[str, Any]) -> None:
+def print_run(run: Detail) -> None:
     """One run, section by section."""
-    told = f"{printable(found['run'])}: {found['state']}"
-    steps = "?" if found["steps"] is None else found["steps"]
-    print(f"{told}, step {found['step']} of {steps}, {ago(found['when'])}")
-    if found["note"]:
-        print(f"  {printable(found['note'])}")
-    keys = flat(found["keys"])
-    method = [
-        f"{name.removeprefix('method.')}={shown_value(value)}"
+    steps = "?" if run.steps is None else run.steps
+    print(f"{visible(run.run)}: {run.state}, step {run.step} of {steps}, {ago(run.when)}")
+    if run.note:
+        print(f"  {visible(run.note)}")
+    keys = flat(run.keys.to_json())
+    options = [
+        f"{name.removeprefix('method.')}={value_text(value)}"
         for name, value in keys.items()
         if name.startswith("method.") and name != "method.name"
     ]
-    lines = [
-        ("model", shown_value(found["model"])),
-        ("task", shown_value(found["task"])),
-        ("method", " ".join([shown_value(found["method"]), *method])),
-        ("seed", shown_value(found["seed"])),
-    ]
-    rest = [name for name in MAIN if name in keys]
-    rest += [name for name in MAIN_TABLES if keys.get(name) not in (None, "none", 0)]
-    rest += ["adapter.rank"] * ("adapter.kind" in rest and "adapter.rank" in keys)
-    lines.append(("settings", "  ".join(f"{name}={shown_value(keys[name])}" for name in rest)))
-    _pairs("recipe", [(name, value) for name, value in lines if value not in ("", "-")])
-    _pairs("data", [(name, shown_value(value)) for name, value in flat(found["data"]).items()])
-    _environment(found["environment"])
-    _progress(found)
-    _curves(found["metrics"])
-    _evaluations(found["evaluations"])
-    disk = [(name, size(taken)) for name, taken in found["bytes"].items()]
-    _pairs("disk", disk)
-    _pairs(
-        "checkpoints",
-        [
-            (Path(one["path"]).name, size(one["bytes"]) + ("" if one["whole"] else "  not whole"))
-            for one in found["checkpoints"]
-        ],
-    )
-    for command in found["next"]:
-        narrate(f"{'' if command != found['next'][0] else chr(10)}next:  {command}")
+    names = [name for name in MAIN if name in keys]
+    names += [name for name in UNLESS_OFF if keys.get(name) not in (None, "none", 0)]
+    names += ["adapter.rank"] * ("adapter.kind" in names and "adapter.rank" in keys)
+    recipe = {
+        "model": run.model,
+        "task": run.task,
+        "method": " ".join([value_text(run.method), *options]),
+        "seed": value_text(run.seed),
+        "settings": "  ".join(f"{name}={value_text(keys[name])}" for name in names),
+    }
+    _section("recipe", recipe)
+    _section("data", {name: value_text(value) for name, value in flat(run.data.to_json()).items()})
+    _environment(run.environment)
+    _progress(run)
+    _curves(run.metrics)
+    _evaluations(run.evaluations)
+    _section("disk", {name: size_text(size) for name, size in run.bytes.items()})
+    checkpoints = {
+        Path(folder.path).name: size_text(folder.bytes) + ("" if folder.whole else "  not whole")
+        for folder in run.checkpoints
+    }
+    _section("checkpoints", checkpoints)
+    if run.next:
+        narrate("\n" + "\n".join(f"next:  {command}" for command in run.next))
 
 
-def _environment(environment: dict[str, Any]) -> None:
-    known = flat(environment)
-    engine = [known.get(f"engine.{name}") for name in ("engine", "device", "dtype", "device_name")]
-    libraries = [
-        f"{name.removeprefix('libraries.')} {value}"
-        for name, value in known.items()
-        if name.startswith("libraries.")
-    ]
-    pairs = [
-        ("engine", " ".join(str(part) for part in engine if part)),
-        (
-            "parameters",
-            "" if (parameters := known.get("engine.parameters")) is None else f"{parameters:,}",
-        ),
-        ("machine", str(known.get("platform", ""))),
-        ("versions", f"ictcli {known.get('ictcli', '?')}, python {known.get('python', '?')}"),
-        ("libraries", ", ".join(libraries)),
-        ("command", _command(environment.get("command"))),
-    ]
-    if environment:
-        _pairs("environment", [(name, printable(value)) for name, value in pairs if value])
+def _section(title: str, values: Mapping[str, str]) -> None:
+    """A title, and below it the names that have a value, each with it."""
+    known = {name: visible(value) for name, value in values.items() if value not in ("", "-")}
+    if not known:
+        return
+    print(f"\n{title}")
+    longest = max(map(len, known))
+    width = stdout_width() or 0
+    for name, value in known.items():
+        lines = textwrap.fill(
+            value,
+            width if width > longest + 24 else len(value) + longest + 4,
+            initial_indent=f"  {name:{longest}}  ",
+            subsequent_indent=" " * (longest + 4),
+            break_long_words=False,
+        )
+        print(lines)
 
 
-def _command(words: object) -> str:
-    if not isinstance(words, list):
-        return ""
-    return " ".join(["ictcli", *map(str, cast(list[object], words))])
+def _environment(environment: Environment) -> None:
+    engine = environment.engine
+    versions = {"ictcli": environment.ictcli, "python": environment.python}
+    parts = (engine.engine, engine.device, engine.dtype, engine.device_name)
+    values = {
+        "engine": " ".join(part for part in parts if part),
+        "parameters": figure(engine.parameters, ","),
+        "machine": environment.platform or "",
+        "versions": ", ".join(f"{name} {value}" for name, value in versions.items() if value),
+        "libraries": ", ".join(f"{name} {value}" for name, value in environment.libraries.items()),
+        "command": " ".join(["ictcli", *environment.command]) if environment.command else "",
+    }
+    _section("environment", values)
 
 
-def _progress(found: dict[str, Any]) -> None:
-    pairs: list[tuple[str, str]] = []
-    if found["seconds"] is not None:
-        pairs.append(("time", duration(found["seconds"])))
-    if (pace := found["seconds_per_step"]) is not None:
-        pairs.append(("a step", f"{pace:.2f} s (median)"))
-        if found["state"] in ("running", "stopped") and found["steps"]:
-            left = pace * max(0, found["steps"] - found["step"])
-            pairs.append(("left", f"{duration(left)} without evaluations"))
-    if found["peak_bytes"]:
-        pairs.append(("peak memory", size(found["peak_bytes"])))
-    _pairs("progress", pairs)
+def _progress(run: Detail) -> None:
+    values: dict[str, str] = {}
+    if run.seconds is not None:
+        values["time"] = duration(run.seconds)
+    if (pace := run.seconds_per_step) is not None:
+        values["a step"] = f"{pace:.2f} s (median)"
+        if run.state in ("running", "stopped") and run.steps:
+            left = duration(pace * max(0, run.steps - run.step))
+            values["left"] = f"{left} without evaluations"
+    if run.peak_bytes:
+        values["peak memory"] = size_text(run.peak_bytes)
+    _section("progress", values)
 
 
-def _curves(metrics: dict[str, Any]) -> None:
+def _curves(metrics: Mapping[str, Curve]) -> None:
     if not metrics:
         return
-    wide = (stdout_width() or 120) >= 100
+    drawn = (stdout_width() or 120) >= 100
+    rows: list[list[str]] = []
+    for name, curve in metrics.items():
+        figures = (curve.first, curve.last_tenth, curve.least, curve.most)
+        course = [sparkline(curve.values, 40)] * drawn
+        rows.append([name, *(f"{value:.4g}" for value in figures), *course])
     print()
-    table(
-        ["metric", "first", "last tenth", "least", "most", *(["course"] * wide)],
-        [
-            [
-                name,
-                *(f"{one[part]:.4g}" for part in ("first", "last_tenth", "least", "most")),
-                *([sparkline(one["values"], 40)] * wide),
-            ]
-            for name, one in metrics.items()
-        ],
-    )
+    table(["metric", "first", "last tenth", "least", "most", *["course"] * drawn], rows)
 
 
-def _evaluations(found: Sequence[dict[str, Any]]) -> None:
-    if not found:
+def _evaluations(files: Sequence[EvaluationFile]) -> None:
+    if not files:
         return
-    names = list(
-        dict.fromkeys(name for one in found for name in one if name.startswith(("pass@", "maj@")))
-    )
-    ways = [
-        TextTable(
-            ["evaluation", "problems", *names],
-            [
-                [
-                    printable(one["label"]),
-                    "damaged" if "damaged" in one else f"{one.get('problems')} x {one.get('n')}",
-                    *(interval(one.get(name), folded=folded) for name in names),
-                ]
-                for one in found
-            ],
-        )
-        for folded in (False, True)
-    ]
-    grid = first_fitting(ways, stdout_width())
+    known = [file.evaluation for file in files if file.evaluation]
+    names = list(dict.fromkeys(name for evaluation in known for name in evaluation.scores))
+
+    def row(file: EvaluationFile, *, folded: bool) -> list[str]:
+        scores = file.evaluation.scores if file.evaluation else {}
+        size = f"{e.problems} x {e.n}" if (e := file.evaluation) else "damaged"
+        cells = (interval(scores.get(name), folded=folded) for name in names)
+        return [visible(file.label), size, *cells]
+
+    columns = ["evaluation", "problems", *names]
+    ways = (False, True)
     print()
-    table(grid.columns, grid.rows, least=grid.width)
+    print_fitting([TextTable(columns, [row(file, folded=way) for file in files]) for way in ways])
+
+
+# Several side by side
+
+
+def print_diff(diff: RunDiff) -> None:
+    """Tables of what differs, a column a run, and of what was reached."""
+    heads = [chr(ord("A") + i) if i < 26 else str(i) for i in range(len(diff.runs))]
+    for head, run in zip(heads, diff.runs, strict=True):
+        print(f"{head}: {visible(run.run)} ({run.state}, step {run.step})")
+    parts = {"recipe": diff.recipe, "data": diff.data, "environment": diff.environment}
+    for part, differing in parts.items():
+        print()
+        if differing:
+            rows = [
+                [visible(key), *(short(value_text(value), 60) for value in values)]
+                for key, values in differing.items()
+            ]
+            table([part, *heads], rows)
+        else:
+            print(f"{part}: the same")
+    names = ["problems", *dict.fromkeys(n for r in diff.results for n in r.scores), *TOTALS]
+    names = [name for name in names if any(r.value(name) is not None for r in diff.results)]
+    if names:
+        print()
+        print_fitting(
+            [
+                TextTable(
+                    ["after training", *heads],
+                    [[name, *(_reached(r, name, folded) for r in diff.results)] for name in names],
+                )
+                for folded in (False, True)
+            ]
+        )
+    _differences_from_first(dict(zip(heads[1:], diff.paired, strict=True)), heads[0])
+
+
+def _reached(result: Result, name: str, folded: bool) -> str:
+    value = result.value(name)
+    if value is None or isinstance(value, Interval):
+        return interval(value, folded=folded)
+    if name == "peak_bytes":
+        return size_text(int(value))
+    return f"{value:.1%}" if name == "tokens_kept_share" else f"{value:,.6g}"
+
+
+def _differences_from_first(paired: Mapping[str, Paired], first: str) -> None:
+    rows = [
+        [head, name, interval(score, sign="+") + (" *" if score.differs else "")]
+        for head, pair in paired.items()
+        for name, score in pair.scores.items()
+    ]
+    if rows:
+        print()
+        table(["run", "metric", f"minus {first}"], rows)
+        narrate_paragraph(
+            "paired by problem, 95 % intervals by bootstrap over problems; * where 0 is outside. "
+            "They say nothing of other seeds: ictcli compare does."
+        )
+    for head, pair in paired.items():
+        if pair.why_not:
+            narrate(f"{head} and {first}: {pair.why_not}.")

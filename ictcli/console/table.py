@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ictcli.evaluation.report import TextTable, first_fitting
+
 Row = TypeVar("Row")
 
 
@@ -32,6 +34,13 @@ def table(columns: Sequence[str], body: Sequence[Sequence[str | Text]], least: i
     for row in body:
         grid.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     out.print(grid)
+
+
+def print_fitting(tables: Sequence[TextTable], style: Callable[[str], Text] = Text) -> None:
+    """Print the first table that fits the terminal, else the last."""
+    fitting = first_fitting(tables, stdout_width())
+    rows = [[style(cell) for cell in row] for row in fitting.rows]
+    table(fitting.columns, rows, least=fitting.width)
 
 
 def print_columns(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str | Text]]) -> None:

@@ -15,7 +15,7 @@ from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.report import interval
 from ictcli.runs.public import base_of, is_public, public_data, public_name
-from ictcli.runs.read import read_record
+from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import DataRecord, Environment, RecipeRecord, Summary
 from ictcli.runs.show import flat
 
@@ -37,7 +37,7 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     if record is None:
         raise UserError(f"{run / 'recipe.toml'} cannot be read.", "put it back")
     recipe, method = record.to_json(), record.method or "?"
-    environment = read_record(run / "environment.json", Environment, strict=False) or Environment()
+    environment = read_environment(run)
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end

@@ -20,8 +20,7 @@ from ictcli.recipe import Recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import engine_at
 from ictcli.runs.public import base_of, is_public
-from ictcli.runs.read import read_record
-from ictcli.runs.records import Environment
+from ictcli.runs.read import read_environment
 
 Layout = Literal["hf", "mlx"]
 
@@ -38,7 +37,7 @@ def adapters_of(run: Path, recipe: Recipe) -> Path | None:
 def check_public(run: Path, recipe: Recipe, repo: str) -> str:
     """The base model's name on the hub. Raises UserError where others cannot load it: by the
     recipe, or by what environment.json records."""
-    began = read_record(run / "environment.json", Environment, strict=False) or Environment()
+    began = read_environment(run)
     base = base_of({"model": recipe.model}, began)
     for model in (base, recipe.model):
         if not is_public(model, run):

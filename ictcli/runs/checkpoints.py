@@ -27,8 +27,8 @@ from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.recipe.metrics import direction
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
-from ictcli.runs.read import read_record
-from ictcli.runs.records import Environment, StepMetrics
+from ictcli.runs.read import read_environment
+from ictcli.runs.records import StepMetrics
 from ictcli.types import BoolArray, Rollouts
 
 FORMAT = 2
@@ -285,7 +285,7 @@ def engine_at(run: Path, path: Path, settings: EngineSettings) -> Engine:
     adapter = AdapterSettings.model_validate(data.get("adapter", {}))
     trained = None if adapter.kind == "none" else adapter
     engine = build_engine(data["model"], settings, optimizer, trained)
-    began = read_record(run / "environment.json", Environment, strict=False) or Environment()
+    began = read_environment(run)
     check_model(run, began, identity_of(data["model"], settings))
     adapters = trained is not None
     check_engine(run, began, engine, adapters=adapters, option="--backend ")

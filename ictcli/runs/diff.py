@@ -1,128 +1,140 @@
-"""Runs side by side: the keys and libraries that differ, and paired differences of what they reach.
+"""Runs side by side: the keys and libraries that differ, and what the runs reached.
 
-A difference is paired where both runs were evaluated on the same problems, those of
-eval/after.jsonl in the same order. Its interval is over problems (`ictcli.evaluation.passk`): it
-says nothing of other seeds, which `ictcli compare` does.
+Two runs that were evaluated on the same problems are compared problem by problem. The interval of
+such a difference is over problems (`ictcli.evaluation.passk`) and says nothing of other seeds, over
+which `ictcli compare` averages.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
-from ictcli.evaluation.passk import paired, pass_at_k
-from ictcli.evaluation.record import Evaluation
-from ictcli.runs.list import entry
-from ictcli.runs.read import Table, read_lines, read_record
-from ictcli.runs.records import (
-    Environment,
-    RecipeRecord,
-    RunRecord,
-    SampleRecord,
-    Summary,
-    passes_by_k,
-)
+from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
+from ictcli.evaluation.record import Evaluation, Scored
+from ictcli.runs.list import Entry, entry
+from ictcli.runs.read import Table, read_environment, read_lines, read_record
+from ictcli.runs.records import RecipeRecord, RunRecord, SampleRecord, Summary, passes_by_k
 from ictcli.runs.show import flat
-from ictcli.types import IntArray
 
-UNLIKE = ("command", "data")
-"""Of environment.json: not of the environment."""
-TOTALS = {"wall_s", "train_s", "tokens_sampled", "tokens_kept_share", "steps_skipped", "peak_bytes"}
-
-
-def difference(runs: Sequence[Path]) -> Table:
-    """Two runs or more against the first: `{runs, recipe, environment, data, results, paired}`."""
-    recipes = [_table(run / "recipe.toml", RecipeRecord) for run in runs]
-    environments = [_table(run / "environment.json", Environment) for run in runs]
-    where = [{k: v for k, v in table.items() if k not in UNLIKE} for table in environments]
-    return {
-        "runs": [entry(run).json() for run in runs],
-        "recipe": differing(recipes),
-        "environment": differing(where),
-        "data": differing([table.get("data", {}) for table in environments]),
-        "results": [_result(run) for run in runs],
-        "paired": [_paired(run, runs[0]) for run in runs[1:]],
-    }
+TOTALS = ("wall_s", "train_s", "tokens_sampled", "tokens_kept_share", "steps_skipped", "peak_bytes")
+ALIKE = {"temperature", "top_p", "top_k", "max_tokens"}
+"""The settings that two evaluations must share to be compared."""
+Differing = dict[str, list[Any]]
+"""By dotted name, the value of each run."""
 
 
-def _table(path: Path, kind: type[RunRecord]) -> Table:
-    record = read_record(path, kind, strict=False)
-    return record.to_json() if record else {}
+class Result(Scored):
+    """What a run reached and took, as far as it is known."""
+
+    problems: int | None
+    scores: dict[str, Interval]
+    wall_s: float | None = None
+    train_s: float | None = None
+    tokens_sampled: int | None = None
+    tokens_kept_share: float | None = None
+    steps_skipped: int | None = None
+    peak_bytes: int | None = None
+
+    def value(self, name: str) -> Interval | float | None:
+        """A score, or another figure by its name."""
+        return self.scores.get(name) if "@" in name else getattr(self, name)
 
 
-def differing(tables: Sequence[Table]) -> dict[str, list[Any]]:
-    """By dotted name, the values of each, of those that are not all equal; None where one has
-    none. A table that is empty, since its file is missing, differs in nothing."""
-    found = [flat(one) for one in tables]
-    known = [one for one in found if one]
-    names = dict.fromkeys(name for one in known for name in one)
-    unlike = [name for name in names if any(one.get(name) != known[0].get(name) for one in known)]
-    return {name: [one.get(name) for one in found] for name in unlike}
+class Paired(Scored):
+    """The differences of a run from the first one, problem by problem."""
+
+    run: str
+    why_not: str = ""
+    """Why the two cannot be compared; empty = they can."""
+    problems: int = 0
+    scores: dict[str, Difference] = Field(default_factory=dict[str, Difference])
 
 
-def _result(run: Path) -> Table:
+class RunDiff(RunRecord):
+    """Two runs or more against the first."""
+
+    runs: list[Entry]
+    recipe: Differing
+    environment: Differing
+    data: Differing
+    results: list[Result]
+    paired: list[Paired]
+    """Of each run but the first."""
+
+
+def difference(runs: Sequence[Path]) -> RunDiff:
+    """Two runs or more against the first."""
+    recipes = [read_record(run / "recipe.toml", RecipeRecord, strict=False) for run in runs]
+    environments = [read_environment(run) for run in runs]
+    places = [e.model_dump(exclude={"command", "data"}, exclude_unset=True) for e in environments]
+    return RunDiff(
+        runs=[entry(run) for run in runs],
+        recipe=differing([recipe.to_json() if recipe else {} for recipe in recipes]),
+        environment=differing(places),
+        data=differing([environment.data.to_json() for environment in environments]),
+        results=[_result(run) for run in runs],
+        paired=[_paired(run, runs[0]) for run in runs[1:]],
+    )
+
+
+def differing(tables: Sequence[Table]) -> Differing:
+    """The values that are not equal in all tables; None where a table lacks one. An empty table,
+    whose file is missing, differs in nothing."""
+    rows = [flat(table) for table in tables]
+    known = [row for row in rows if row]
+    names = dict.fromkeys(name for row in known for name in row)
+    unlike = [name for name in names if any(row.get(name) != known[0].get(name) for row in known)]
+    return {name: [row.get(name) for row in rows] for name in unlike}
+
+
+def _evaluation(run: Path) -> Evaluation | None:
+    return read_record(run / "eval" / "after.json", Evaluation, strict=False)
+
+
+def _result(run: Path) -> Result:
     summary = read_record(run / "summary.json", Summary, strict=False)
-    evaluation = read_record(run / "eval" / "after.json", Evaluation, strict=False)
+    evaluation = _evaluation(run)
     scores = evaluation.scores if evaluation else {}
-    return {
-        "problems": evaluation.problems if evaluation else None,
-        **{name: score.json() for name, score in scores.items() if score},
-        **(summary.model_dump(include=TOTALS, exclude_unset=True) if summary else {}),
-    }
+    return Result(
+        problems=evaluation.problems if evaluation else None,
+        scores={name: score for name, score in scores.items() if score},
+        **(summary.model_dump(include=set(TOTALS), exclude_unset=True) if summary else {}),
+    )
 
 
-def _paired(run: Path, first: Path) -> Table:
+def _paired(run: Path, first: Path) -> Paired:
     """The differences of one run from the first, or why there are none."""
-    mine, other = (_scored(path) for path in (run, first))
-    if mine is None or other is None:
-        missing = run if mine is None else first
-        return {"run": str(run), "why_not": f"{missing} has no evaluation after training"}
-    if unlike := differing([mine.settings, other.settings]):
-        return {"run": str(run), "why_not": f"they were evaluated with another {', '.join(unlike)}"}
-    if mine.problems != other.problems:
-        return {"run": str(run), "why_not": "they were evaluated on other problems"}
-    found: Table = {"run": str(run), "problems": len(mine.problems)}
-    for k in sorted(mine.ks & other.ks):
-        values = [pass_at_k(one.n, one.correct, k) for one in (mine, other)]
-        found[f"pass@{k}"] = paired(values[0], values[1]).json()
-    return found
+    this, other = _by_problem(run), _by_problem(first)
+    if this is None or other is None:
+        missing = run if this is None else first
+        return Paired(run=str(run), why_not=f"{missing} has no evaluation after training")
+    results = this[0], other[0]
+    settings = [{"benchmark": e.benchmark, **e.settings.model_dump(include=ALIKE)} for e in results]
+    if unlike := differing(settings):
+        why_not = f"they were evaluated with another {', '.join(unlike)}"
+        return Paired(run=str(run), why_not=why_not)
+    if this[1] != other[1]:
+        return Paired(run=str(run), why_not="they were evaluated on other problems")
+    scores: dict[str, Difference] = {}
+    ks = [{k for k in passes_by_k(e.passes) if k <= e.n} for e in results]
+    for k in sorted(ks[0] & ks[1]):
+        values = [pass_at_k(e.n, np.array(e.correct), k) for e in results]
+        scores[f"pass@{k}"] = paired(values[0], values[1])
+    return Paired(run=str(run), problems=len(this[1]), scores=scores)
 
 
-@dataclass(frozen=True)
-class Scored:
-    """An evaluation after training, problem by problem."""
-
-    n: int
-    ks: set[int]
-    correct: IntArray
-    """(problems,) of n samples each."""
-    problems: list[str]
-    settings: Table
-    """What two evaluations share whose figures can be set against each other."""
-
-
-SETTINGS = ("temperature", "top_p", "top_k", "max_tokens")
-
-
-def _scored(run: Path) -> Scored | None:
-    """None where there is none that can be read."""
-    evaluation = read_record(run / "eval" / "after.json", Evaluation, strict=False)
+def _by_problem(run: Path) -> tuple[Evaluation, list[str]] | None:
+    """The evaluation after training and the ids of its problems; None where they cannot be read or
+    do not fit each other."""
+    evaluation = _evaluation(run)
     samples = read_lines(run / "eval" / "after.jsonl", SampleRecord)
     problems = list(dict.fromkeys(sample.id for sample in samples))
     if evaluation is None or not problems:
         return None
-    n, correct = evaluation.n, np.array(evaluation.correct)
+    n, correct = evaluation.n, evaluation.correct
     if len(samples) != n * len(problems) or len(correct) != len(problems):
         return None
-    if not ((correct >= 0) & (correct <= n)).all():
-        return None
-    settings = {name: getattr(evaluation.settings, name) for name in SETTINGS}
-    return Scored(
-        n,
-        {k for k in passes_by_k(evaluation.passes) if k <= n},
-        correct,
-        problems,
-        {"benchmark": evaluation.benchmark, **settings},
-    )
+    return (evaluation, problems) if all(0 <= right <= n for right in correct) else None

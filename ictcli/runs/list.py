@@ -2,18 +2,18 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Literal
 
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
-from ictcli.runs.read import changed, in_use, last_record, read_lines, read_record
+from ictcli.runs.read import changed, in_use, last_record, read_environment, read_lines, read_record
 from ictcli.runs.records import (
     Environment,
     Failure,
     RecipeRecord,
+    RunRecord,
     StepMetrics,
     StepTimings,
     Summary,
@@ -22,19 +22,18 @@ from ictcli.runs.records import (
 
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
 LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json", ".lock")
-"""What tells a run that lost its recipe, or was killed before it was written."""
+"""What a run folder without a recipe is known by: it was lost, or not yet written."""
 DEPTH = 6
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(RunRecord):
     """A run at a glance; what is not known is None or empty."""
 
     run: str
     """Its folder."""
     state: State
     recipe: str
-    """The name it was trained by, where the command told it."""
+    """The name it was trained by."""
     model: str
     task: str
     method: str
@@ -51,9 +50,6 @@ class Entry:
     note: str
     """What is wrong with it."""
 
-    def json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
     """The runs at and below a folder, in the order of their names; not within another run."""
@@ -61,11 +57,11 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
         yield folder
         return
     try:
-        with os.scandir(folder) as found:
+        with os.scandir(folder) as files:
             names = sorted(
-                one.name
-                for one in found
-                if one.is_dir(follow_symlinks=False) and not one.name.startswith(".")
+                file.name
+                for file in files
+                if file.is_dir(follow_symlinks=False) and not file.name.startswith(".")
             )
     except OSError:
         return
@@ -79,7 +75,7 @@ def _looks_like_a_run(folder: Path) -> bool:
 
 def list_runs(folder: Path) -> list[Entry]:
     """Every run at and below a folder, the one written to last at the end."""
-    return sorted((entry(run) for run in find_runs(folder)), key=lambda one: (one.when, one.run))
+    return sorted((entry(run) for run in find_runs(folder)), key=lambda run: (run.when, run.run))
 
 
 def entry(run: Path) -> Entry:
@@ -90,11 +86,10 @@ def entry(run: Path) -> Entry:
     state, note = _state(run, recipe, summary)
     before, after = _scores(run, summary)
     at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")), run)
-    environment = read_record(run / "environment.json", Environment, strict=False)
     return Entry(
         run=str(run),
         state=state,
-        recipe=PurePath(recipe_of(environment)).stem,
+        recipe=PurePath(recipe_of(read_environment(run))).stem,
         model=recipe.model if recipe else "",
         task=recipe.task if recipe else "",
         method=recipe.method if recipe else "",
@@ -130,11 +125,11 @@ FLAGS = {
 """The options of a command that take no value."""
 
 
-def recipe_of(environment: Environment | None) -> str:
-    """The recipe as it was typed in `ictcli train NAME`, `compare NAME`, or recorded under
-    `recipe_name`; empty where neither is there."""
-    if environment is None or environment.recipe_name is not None:
-        return (environment and environment.recipe_name) or ""
+def recipe_of(environment: Environment) -> str:
+    """The recipe's name as recorded, or as typed in `ictcli train NAME` or `compare NAME`; empty if
+    not known."""
+    if environment.recipe_name is not None:
+        return environment.recipe_name
     words = iter(environment.command)
     flags = FLAGS.get(next(words, ""))
     if flags is None:
@@ -166,7 +161,7 @@ def _least(named: Mapping[str, Interval]) -> float | None:
 
 
 def evaluations(run: Path) -> Sequence[Path]:
-    """The results of evaluations, in the order they were made in."""
+    """The evaluations of a run, oldest first."""
     order = {"before": "0", "after": "2"}
     return sorted(
         (run / "eval").glob("*.json"), key=lambda path: order.get(path.stem, f"1{path.stem}")
@@ -174,6 +169,6 @@ def evaluations(run: Path) -> Sequence[Path]:
 
 
 def _seconds(run: Path) -> float | None:
-    """Of the steps so far, evaluations left out."""
+    """Of the steps so far, without evaluations."""
     timings = read_lines(run / "timings.jsonl", StepTimings)
     return sum((t.sample_s or 0.0) + (t.update_s or 0.0) for t in timings) if timings else None

@@ -9,7 +9,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
 from ictcli.runs.list import recipe_of
-from ictcli.runs.read import Table, read_record
+from ictcli.runs.read import Table, read_environment
 from ictcli.runs.records import DataRecord, Environment
 
 SOURCE = ("path", "file", "config", "split", "revision", "sha256")
@@ -37,17 +37,12 @@ def _is_here(name: str, run: Path | None) -> bool:
     places = [Path()]
     if run is not None:
         places += [run.resolve(), *run.resolve().parents]
-        places += [place / _recipe_s(run) for place in list(places)]
+        recipe = Path(recipe_of(read_environment(run)))
+        places += [place / recipe.parent for place in list(places)]
     try:
         return any((place / name).exists() for place in places)
     except (OSError, ValueError):  # too long, or with a null: no name of a file
         return False
-
-
-def _recipe_s(run: Path) -> str:
-    """The folder of the recipe as it was typed."""
-    environment = read_record(run / "environment.json", Environment, strict=False)
-    return str(Path(recipe_of(environment)).parent)
 
 
 def base_of(recipe: Mapping[str, Any], environment: Environment) -> str:

@@ -4,8 +4,9 @@ A strict reader stops at a damaged file and says how to go on; a forgiving one (
 `runs ls`, `show` and `diff`) leaves a gap.
 """
 
+import contextlib
+import fcntl
 import os
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Record
 from ictcli.files import write_text
-from ictcli.runs.records import FORMAT, Stamp, StepTimings
+from ictcli.runs.records import FORMAT, Environment, Stamp, StepTimings
 
 R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
@@ -42,6 +43,11 @@ def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
         if not strict:
             return None
         raise error if isinstance(error, OSError) else damaged(path) from error
+
+
+def read_environment(run: Path) -> Environment:
+    """environment.json of a run; without a field where it is missing or damaged."""
+    return read_record(run / "environment.json", Environment, strict=False) or Environment()
 
 
 def read_lines(path: Path, kind: type[R]) -> list[R]:
@@ -92,14 +98,12 @@ def damaged(path: Path) -> UserError:
 
 
 def changed(*paths: Path) -> float | None:
-    """When the newest of these was changed, in seconds since 1970; None where none is there."""
-    found: list[float] = []
+    """When the newest of these files was changed, in seconds since 1970; None if there is none."""
+    times: list[float] = []
     for path in paths:
-        try:
-            found.append(path.stat().st_mtime)
-        except OSError:
-            continue
-    return max(found, default=None)
+        with contextlib.suppress(OSError):
+            times.append(path.stat().st_mtime)
+    return max(times, default=None)
 
 
 def size(path: Path) -> int:
@@ -107,46 +111,23 @@ def size(path: Path) -> int:
     try:
         if not path.is_dir():
             return path.lstat().st_size
-        with os.scandir(path) as found:
-            return sum(size(Path(one.path)) for one in found if not one.is_symlink())
+        with os.scandir(path) as files:
+            return sum(size(Path(file.path)) for file in files if not file.is_symlink())
     except OSError:
         return 0
 
 
 def in_use(run: Path) -> bool:
-    """Whether a process holds the run's lock. Asking never takes the lock from one that wants it
-    for longer than an instant, nor makes a file."""
-    path = run / ".lock"
-    if not path.exists():
-        return False
-    if sys.platform == "win32":
-        return _in_use_there(path)
-    import fcntl
-
+    """Whether a process holds the run's lock. Makes no file, and keeps nobody from the lock for
+    longer than an instant."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(run / ".lock", os.O_RDONLY)
     except OSError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     finally:
         os.close(descriptor)
-    return False
-
-
-def _in_use_there(path: Path) -> bool:
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    except OSError:
-        return False
-    lock.release()
     return False

@@ -1,16 +1,20 @@
-"""One run in full: what was asked, where it ran, how far it came, what it reached and takes up."""
+"""One run in full: its recipe, environment, progress, results, and what it takes on the disk."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import model_serializer
+
 from ictcli.evaluation.record import Evaluation
 from ictcli.runs.list import Entry, entry, evaluations
-from ictcli.runs.read import Table, read_lines, read_record, size
+from ictcli.runs.read import Table, read_environment, read_lines, read_record, size
 from ictcli.runs.records import (
+    DataRecord,
     Environment,
     RecipeRecord,
+    RunRecord,
     StepMetrics,
     StepTimings,
 )
@@ -24,102 +28,132 @@ PARTS = ("model", "adapter", "checkpoints", "rollouts", "eval", "tensorboard", "
 EVALUATED = {"benchmark", "problems", "n", "truncated", "unparsed", "timed_out", "seconds"}
 
 
-def detail(run: Path) -> Table:
-    """Everything `ictcli runs show` tells of a run, as data."""
-    shown = entry(run)
-    recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False)
-    environment = read_record(run / "environment.json", Environment, strict=False)
-    where = environment.to_json() if environment else {}
+class Curve(RunRecord):
+    """A metric over the steps of a run."""
+
+    first: float
+    last_tenth: float
+    """The mean of the last tenth of the steps."""
+    least: float
+    most: float
+    values: list[float]
+
+
+class EvaluationFile(RunRecord):
+    """An evaluation that a run made."""
+
+    label: str
+    evaluation: Evaluation | None
+    """None: the file is damaged."""
+
+    @model_serializer
+    def _json(self) -> dict[str, Any]:
+        if self.evaluation is None:
+            return {"label": self.label, "damaged": True}
+        shown = self.evaluation.model_dump(include=EVALUATED, exclude_unset=True)
+        scores = {name: score for name, score in self.evaluation.scores.items() if score}
+        return {"label": self.label, **shown, **scores}
+
+
+class CheckpointFolder(RunRecord):
+    path: str
+    step: int | None
+    bytes: int
+    whole: bool
+    """Whether its state.json can be read."""
+
+
+class Detail(Entry):
+    """A run in full."""
+
+    keys: RecipeRecord
+    data: DataRecord
+    environment: Environment
+    """Without the data."""
+    metrics: dict[str, Curve]
+    seconds_per_step: float | None
+    """The median."""
+    peak_bytes: int | None
+    evaluations: list[EvaluationFile]
+    checkpoints: list[CheckpointFolder]
+    bytes: dict[str, int]
+    """On the disk, by part of the folder."""
+    next: list[str]
+    """Commands to go on with."""
+
+
+def detail(run: Path) -> Detail:
+    """Read a run in full; what is damaged is left out."""
+    shown, environment = entry(run), read_environment(run)
     timings = read_lines(run / "timings.jsonl", StepTimings)
     seconds = sorted(line.seconds for line in timings if line.seconds is not None)
-    return {
-        **shown.json(),
-        "keys": recipe.to_json() if recipe else {},
-        "data": where.pop("data", {}),
-        "environment": where,
-        "metrics": curves(read_lines(run / "metrics.jsonl", StepMetrics)),
-        "seconds_per_step": seconds[len(seconds) // 2] if seconds else None,
-        "peak_bytes": max((line.peak_bytes or 0 for line in timings), default=0) or None,
-        "evaluations": [_evaluation(path) for path in evaluations(run)],
-        "checkpoints": _checkpoints(run),
-        "bytes": _sizes(run),
-        "next": next_commands(run, shown),
-    }
+    return Detail(
+        **dict(shown),
+        keys=read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord(),
+        data=environment.data,
+        environment=Environment(**environment.model_dump(exclude={"data"}, exclude_unset=True)),
+        metrics=curves(read_lines(run / "metrics.jsonl", StepMetrics)),
+        seconds_per_step=seconds[len(seconds) // 2] if seconds else None,
+        peak_bytes=max((line.peak_bytes or 0 for line in timings), default=0) or None,
+        evaluations=[
+            EvaluationFile(label=path.stem, evaluation=read_record(path, Evaluation, strict=False))
+            for path in evaluations(run)
+        ],
+        checkpoints=[_checkpoint(path) for path in sorted((run / "checkpoints").glob("step-*"))],
+        bytes=_sizes(run),
+        next=next_commands(run, shown),
+    )
 
 
-def curves(metrics: Sequence[StepMetrics]) -> Table:
-    """By name: the first value, the mean of the last tenth of the steps, least, most, and all."""
-    result: Table = {}
+def curves(metrics: Sequence[StepMetrics]) -> dict[str, Curve]:
+    """The curves of the metrics in `CURVES`."""
+    result: dict[str, Curve] = {}
     for name in CURVES:
         values = [value for line in metrics if (value := line.value(name)) is not None]
         if values:
             last = values[-max(1, len(values) // 10) :]
-            result[name] = {
-                "first": values[0],
-                "last_tenth": sum(last) / len(last),
-                "least": min(values),
-                "most": max(values),
-                "values": values,
-            }
+            result[name] = Curve(
+                first=values[0],
+                last_tenth=sum(last) / len(last),
+                least=min(values),
+                most=max(values),
+                values=values,
+            )
     return result
 
 
-def _evaluation(path: Path) -> Table:
-    evaluation = read_record(path, Evaluation, strict=False)
-    if evaluation is None:
-        return {"label": path.stem, "damaged": True}
-    shown = evaluation.model_dump(include=EVALUATED, exclude_unset=True)
-    scores = {name: score.json() for name, score in evaluation.scores.items() if score}
-    return {"label": path.stem, **shown, **scores}
-
-
-def _checkpoints(run: Path) -> list[Table]:
-    checkpoints: list[Table] = []
-    for path in sorted((run / "checkpoints").glob("step-*")):
-        state = read_record(path / "state.json", StepTimings, strict=False)
-        checkpoints.append(
-            {
-                "path": str(path),
-                "step": state.step if state else None,
-                "bytes": size(path),
-                "whole": state is not None,
-            }
-        )
-    return checkpoints
+def _checkpoint(path: Path) -> CheckpointFolder:
+    state = read_record(path / "state.json", StepTimings, strict=False)
+    step = state.step if state else None
+    return CheckpointFolder(path=str(path), step=step, bytes=size(path), whole=state is not None)
 
 
 def _sizes(run: Path) -> dict[str, int]:
-    parts = {name: size(run / name) for name in PARTS}
+    parts = {name: taken for name in PARTS if (taken := size(run / name))}
     total = size(run)
-    known = {name: taken for name, taken in parts.items() if taken}
-    return {**known, "other": total - sum(parts.values()), "total": total}
+    return {**parts, "other": total - sum(parts.values()), "total": total}
 
 
-def next_commands(run: Path, one: Entry) -> list[str]:
+def next_commands(run: Path, shown: Entry) -> list[str]:
     """What can be done with a run in its state."""
     where = shlex.quote(str(run))
-    commands: dict[str, list[str]] = {
-        "finished": [
-            f"ictcli eval {where} --bench {shlex.quote(one.task)}" if one.task else "",
-            f"ictcli export {where}",
-        ],
-        "stopped": [f"ictcli resume {where}"],
-        "failed": [f"ictcli resume {where}"],
-        "running": [],
-        "damaged": [],
-    }
-    recorded = any((run / "rollouts").glob("step-*.safetensors"))
-    looking = [f"ictcli inspect {where}"] * recorded
-    return [command for command in (*commands[one.state], *looking) if command]
+    commands: list[str] = []
+    if shown.state == "finished":
+        if shown.task:
+            commands.append(f"ictcli eval {where} --bench {shlex.quote(shown.task)}")
+        commands.append(f"ictcli export {where}")
+    elif shown.state in ("stopped", "failed"):
+        commands.append(f"ictcli resume {where}")
+    if any((run / "rollouts").glob("step-*.safetensors")):
+        commands.append(f"ictcli inspect {where}")
+    return commands
 
 
-def flat(data: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested tables as dotted names; nothing of what is no table."""
-    found: dict[str, Any] = {}
-    for key, value in (cast(Table, data) if isinstance(data, dict) else {}).items():
+def flat(table: Mapping[str, Any], prefix: str = "") -> Table:
+    """Nested tables as one, by dotted name."""
+    result: Table = {}
+    for key, value in table.items():
         name = f"{prefix}{key}"
-        if isinstance(value, dict):
-            found |= flat(value, f"{name}.")
-        else:
-            found[name] = value
-    return found
+        nested = isinstance(value, dict)
+        result |= flat(cast(Table, value), f"{name}.") if nested else {name: value}
+    return result

@@ -104,8 +104,8 @@ def test_a_run_s_state_is_what_its_files_and_its_lock_say(tmp_path: Path) -> Non
         assert entry(cut).state == "running"
     (cut / "failure.json").write_text('{"error": "Entropy collapse."}')
     assert (entry(cut).state, entry(cut).note) == ("failed", "Entropy collapse.")
-    assert detail(done)["next"][0] == f"ictcli eval {done} --bench t"
-    assert detail(cut)["next"] == [f"ictcli resume {cut}"]
+    assert detail(done).next[0] == f"ictcli eval {done} --bench t"
+    assert detail(cut).next == [f"ictcli resume {cut}"]
 
 
 DAMAGE = {
@@ -125,9 +125,8 @@ def test_damage_is_listed_and_never_fatal(tmp_path: Path, kind: str) -> None:
     for number, name in enumerate(names):
         run = make_run(tmp_path / f"damaged-{number}", COUNTS[1])
         (run / name).write_bytes(DAMAGE[kind]((run / name).read_bytes()))
-        told: list[Any] = [entry(run).json(), detail(run), difference([whole, run])]
-        told.append(difference([run, whole]))
-        json.dumps(told, allow_nan=False)
+        for record in (entry(run), detail(run), difference([whole, run]), difference([run, whole])):
+            json.dumps(record.to_json(), allow_nan=False)
     assert len(list_runs(tmp_path)) == len(names) + 1
 
 
@@ -135,17 +134,17 @@ def test_differences_are_paired_on_the_same_problems_only(tmp_path: Path) -> Non
     first, second = (make_run(tmp_path / str(i), counts) for i, counts in enumerate(COUNTS))
     other = make_run(tmp_path / "other", COUNTS[1], first=1)
     found = difference([first, second, other])
-    paired, refused = found["paired"]
+    paired, refused = found.paired
     each = np.array(COUNTS[1]) / N - np.array(COUNTS[0]) / N
-    assert paired["pass@1"]["value"] == pytest.approx(each.mean())
+    assert paired.scores["pass@1"].value == pytest.approx(each.mean())
     draws = np.random.default_rng(1).integers(0, len(each), (20000, len(each)))
     low, high = np.quantile(each[draws].mean(axis=1), [0.025, 0.975])
-    assert paired["pass@1"]["low"] == pytest.approx(low, abs=0.05)
-    assert paired["pass@1"]["high"] == pytest.approx(high, abs=0.05)
+    assert paired.scores["pass@1"].low == pytest.approx(low, abs=0.05)
+    assert paired.scores["pass@1"].high == pytest.approx(high, abs=0.05)
     right = [np.array(counts) > 0 for counts in COUNTS]  # pass@4 of 4 samples
-    assert paired["pass@4"]["value"] == pytest.approx(right[1].mean() - right[0].mean())
-    assert refused["why_not"] == "they were evaluated on other problems"
-    assert found["recipe"] == {} and found["environment"] == {}
+    assert paired.scores["pass@4"].value == pytest.approx(right[1].mean() - right[0].mean())
+    assert refused.why_not == "they were evaluated on other problems"
+    assert found.recipe == {} and found.environment == {}
 
 
 def test_what_differs_is_every_key_that_is_not_the_same_in_all() -> None:
@@ -178,7 +177,7 @@ def test_what_is_damaged_within_is_passed_over(
             cli.main(["runs", *args, *more], standalone_mode=False)
     cli.main(["runs", "ls", str(tmp_path)], standalone_mode=False)
     assert "good" in capsys.readouterr().out
-    assert detail(bad)["metrics"]["reward"]["first"] == 0.5
+    assert detail(bad).metrics["reward"].first == 0.5
 
 
 def test_the_recipe_is_found_behind_options(tmp_path: Path) -> None:
