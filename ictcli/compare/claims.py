@@ -82,6 +82,11 @@ class Claim:
     sentence: str
     numbers: JudgedDifference | EntropyRatio | PredictionQuality
 
+    @property
+    def test(self) -> JudgedDifference | None:
+        """The test it rests on; None if it is judged against bounds."""
+        return self.numbers if isinstance(self.numbers, JudgedDifference) else None
+
 
 @dataclass(frozen=True)
 class _Test:

@@ -125,20 +125,14 @@ def paired(values: FloatArray, baseline: FloatArray) -> bool:
     return values.shape == baseline.shape and bool((~np.isnan(values + baseline).any(axis=1)).any())
 
 
-def differences(
-    scores: Scores, baseline: str, variants: Sequence[str] | None = None
-) -> dict[str, dict[str, PairedDifference]]:
-    """By metric and variant: its difference from `baseline`, all of them one family of Holm's.
-    A variant that shares no seed with the baseline is left out.
-
-    `variants`: all but the baseline and the model before training.
-    """
+def differences(scores: Scores, baseline: str) -> dict[str, dict[str, PairedDifference]]:
+    """By metric and variant: its difference from `baseline`, all of them one family of Holm's. The
+    model before training and a variant that shares no seed with the baseline are left out."""
     family = {
         (metric, variant): difference(values, by_variant[baseline])
         for metric, by_variant in scores.items()
         for variant, values in by_variant.items()
-        if variant != baseline and (variant in variants if variants else variant != BEFORE)
-        if paired(values, by_variant[baseline])
+        if variant not in (baseline, BEFORE) and paired(values, by_variant[baseline])
     }
     family = dict(zip(family, corrected(list(family.values())), strict=True))
     return {metric: {v: family[m, v] for m, v in family if m == metric} for metric in scores}

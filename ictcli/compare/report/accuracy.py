@@ -3,7 +3,6 @@ are made."""
 
 from collections.abc import Callable, Mapping
 
-from ictcli.compare.claims import JudgedDifference
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.numbers import (
     ABSENT,
@@ -16,8 +15,8 @@ from ictcli.compare.numbers import (
     points,
     whole,
 )
+from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
-from ictcli.compare.report.document import Block, Cell, Column, Figure, Items, Section, Text, column
 from ictcli.compare.report.palette import Looks, method_table
 from ictcli.compare.statistics import RESAMPLES, Estimate, PairedDifference
 from ictcli.text import visible
@@ -47,15 +46,15 @@ def sizes(comparison: Comparison) -> str:
     )
 
 
-def accuracy(comparison: Comparison, looks: Looks) -> Section:
+def accuracy(comparison: Comparison, looks: Looks) -> doc.Section:
     estimates = comparison.estimates
     first = next(iter(estimates))
     rows = {
         label: {metric: by_label[label] for metric, by_label in estimates.items()}
         for label in estimates[first]
     }
-    columns: list[Column[Mapping[str, Estimate]]] = [
-        column("seeds", lambda row: row[first].seeds, whole)
+    columns: list[doc.Column[Mapping[str, Estimate]]] = [
+        doc.column("seeds", lambda row: row[first].seeds, whole)
     ]
     for metric in estimates:
         columns += _estimate_columns(metric)
@@ -77,13 +76,13 @@ def accuracy(comparison: Comparison, looks: Looks) -> Section:
         ]
     )
     table = method_table("accuracy", caption, looks, columns, rows, note)
-    return Section("accuracy", "Accuracy after training", [table])
+    return doc.Section("accuracy", "Accuracy after training", [table])
 
 
-def _estimate_columns(metric: str) -> list[Column[Mapping[str, Estimate]]]:
+def _estimate_columns(metric: str) -> list[doc.Column[Mapping[str, Estimate]]]:
     return [
-        column(f"{metric}, %", lambda row: row[metric].value, percent, metric),
-        Column(
+        doc.column(f"{metric}, %", lambda row: row[metric].value, percent, metric),
+        doc.Column(
             "95 % interval",
             lambda row: _interval(row[metric], percent),
             (f"{metric} low", f"{metric} high"),
@@ -91,19 +90,19 @@ def _estimate_columns(metric: str) -> list[Column[Mapping[str, Estimate]]]:
     ]
 
 
-def _interval(estimate: Estimate, form: Callable[[float], str]) -> Cell:
-    return Cell(bounds(estimate.low, estimate.high, form), (estimate.low, estimate.high))
+def _interval(estimate: Estimate, form: Callable[[float], str]) -> doc.Cell:
+    return doc.Cell(bounds(estimate.low, estimate.high, form), (estimate.low, estimate.high))
 
 
-def _sd_columns(metric: str) -> list[Column[Mapping[str, Estimate]]]:
+def _sd_columns(metric: str) -> list[doc.Column[Mapping[str, Estimate]]]:
     means, seeds = "sd of the seeds' means", "sd over seeds"
 
     def over_seeds(sd: float) -> str:
         return percent(sd) if sd > 0 else NOT_TOLD
 
     return [
-        column(means, lambda row: row[metric].means_sd, percent, f"{metric} {means}"),
-        column(seeds, lambda row: row[metric].seed_sd, over_seeds, f"{metric} {seeds}"),
+        doc.column(means, lambda row: row[metric].means_sd, percent, f"{metric} {means}"),
+        doc.column(seeds, lambda row: row[metric].seed_sd, over_seeds, f"{metric} {seeds}"),
     ]
 
 
@@ -112,7 +111,7 @@ def _at_bound(estimate: Estimate) -> bool:
     return estimate.value in (0, 1) and estimate.low is not None
 
 
-def differences(comparison: Comparison, looks: Looks) -> Section:
+def differences(comparison: Comparison, looks: Looks) -> doc.Section:
     title = "Differences from the baseline"
     tables = {metric: rows for metric, rows in comparison.differences.items() if rows}
     baseline = looks[comparison.baseline].label
@@ -120,7 +119,7 @@ def differences(comparison: Comparison, looks: Looks) -> Section:
         absent = f"Nothing was run beside the baseline, {baseline}."
         if len(comparison.variants) > 1:
             absent = f"No seed finished both the baseline, {baseline}, and another method."
-        return Section("differences", title, [Text(absent, "absent")])
+        return doc.Section("differences", title, [doc.Text(absent, "absent")])
     every = [each for rows in tables.values() for each in rows.values()]
     family = sum(each.p_holm is not None for each in every)
     caption = (
@@ -131,7 +130,7 @@ def differences(comparison: Comparison, looks: Looks) -> Section:
     panels = [
         figures.forest(metric, rows, comparison.baseline, looks) for metric, rows in tables.items()
     ]
-    blocks: list[Block] = [Figure("forest", caption, panels)]
+    blocks: list[doc.Block] = [doc.Figure("forest", caption, panels)]
     for metric, rows in tables.items():
         caption = f"{metric}: differences from {baseline}, in points."
         columns = _difference_columns(metric, family)
@@ -145,69 +144,69 @@ def differences(comparison: Comparison, looks: Looks) -> Section:
         "this size would tell from 0 at 5 %, before correction. A difference that shows no luck "
         "has no interval and no p."
     )
-    blocks.append(Text(note, "note"))
+    blocks.append(doc.Text(note, "note"))
     compared = {label for rows in tables.values() for label in rows} | {comparison.baseline}
     if absent := [v.label for v in comparison.variants if v.label not in compared]:
         names = listed([looks[label].label for label in absent])
         left_out = f"Left out, since no seed finished both them and {baseline}: {names}."
-        blocks.append(Text(left_out, "absent"))
+        blocks.append(doc.Text(left_out, "absent"))
     if apart := _judged_apart(comparison):
         heading = "Told from 0 in a verdict and not in these tables, or the other way:"
-        blocks += [Text(heading, "note"), Items(apart)]
-    return Section("differences", title, blocks)
+        blocks += [doc.Text(heading, "note"), doc.Items(apart)]
+    return doc.Section("differences", title, blocks)
 
 
-def _difference_columns(metric: str, family: int) -> list[Column[PairedDifference]]:
+def _difference_columns(metric: str, family: int) -> list[doc.Column[PairedDifference]]:
     return [
-        column("difference", lambda row: row.value, points, f"{metric} difference"),
-        Column("95 % interval", lambda row: _interval(row, points), ("low", "high")),
-        column("p", lambda row: row.p, p_value),
-        column(f"p, Holm over {family}", lambda row: row.p_holm, p_value, "p_holm"),
-        column("p by swaps", lambda row: row.p_swap, p_value, "p_swap"),
-        column("its floor", lambda row: row.p_swap_least, p_value, "p_swap_least"),
-        column("detectable", lambda row: row.detectable, percent),
-        column("seeds", lambda row: row.seeds, whole),
+        doc.column("difference", lambda row: row.value, points, f"{metric} difference"),
+        doc.Column("95 % interval", lambda row: _interval(row, points), ("low", "high")),
+        doc.column("p", lambda row: row.p, p_value),
+        doc.column(f"p, Holm over {family}", lambda row: row.p_holm, p_value, "p_holm"),
+        doc.column("p by swaps", lambda row: row.p_swap, p_value, "p_swap"),
+        doc.column("its floor", lambda row: row.p_swap_least, p_value, "p_swap_least"),
+        doc.column("detectable", lambda row: row.detectable, percent),
+        doc.column("seeds", lambda row: row.seeds, whole),
     ]
 
 
 def _judged_apart(comparison: Comparison) -> list[str]:
     """A sentence for each difference that a verdict and a row of the tables judge apart."""
-    claims = {claim.name: claim.numbers for claim in comparison.claims}
+    tests = {claim.name: claim.test for claim in comparison.claims}
     apart: list[str] = []
     for metric, rows in comparison.differences.items():
         for label, row in rows.items():
-            claim = claims.get(f"{label} is better than {comparison.baseline}: {metric}")
-            if not isinstance(claim, JudgedDifference) or None in (claim.p_holm, row.p_holm):
+            test = tests.get(f"{label} is better than {comparison.baseline}: {metric}")
+            if test is None or None in (test.p_holm, row.p_holm):
                 continue
-            if claim.differs != row.differs:
+            if test.differs != row.differs:
                 apart.append(
-                    f"{visible(label)}, {metric}: p {p_value(claim.p_holm or 0)} over the "
-                    f"{claim.tests} tests of its verdict's group, {p_value(row.p_holm or 0)} "
+                    f"{visible(label)}, {metric}: p {p_value(test.p_holm or 0)} over the "
+                    f"{test.tests} tests of its verdict's group, {p_value(row.p_holm or 0)} "
                     "over those of this section. The verdict is of the paper's claim; the table "
                     "asks which of all methods differ from the baseline."
                 )
     return apart
 
 
-def pass_at_k(comparison: Comparison, looks: Looks) -> Section:
+def pass_at_k(comparison: Comparison, looks: Looks) -> doc.Section:
     title, curves = "pass@k against k", comparison.passk
     ks = sorted({k for curve in curves.values() for k in curve})
     if len(ks) < 2:
         absent = "One sample a problem was drawn, so there is no curve of pass@k against k."
-        return Section("passk", title, [Text(absent, "absent")])
+        return doc.Section("passk", title, [doc.Text(absent, "absent")])
     caption = f"pass@k against k, the mean over runs and problems. From {sizes(comparison)}."
     keys = [looks[label].key() for label in curves]
-    figure = Figure("passk", caption, [figures.pass_curves(curves, looks)], keys)
+    figure = doc.Figure("passk", caption, [figures.pass_curves(curves, looks)], keys)
     columns = [_pass_column(k) for k in ks]
     table = method_table("passk", "pass@k in %, the means drawn above.", looks, columns, curves)
-    return Section("passk", title, [figure, table])
+    return doc.Section("passk", title, [figure, table])
 
 
-def _pass_column(k: int) -> Column[Mapping[int, float]]:
-    return column(f"k = {k}", lambda row: row.get(k), percent, f"pass@{k}")
+def _pass_column(k: int) -> doc.Column[Mapping[int, float]]:
+    return doc.column(f"k = {k}", lambda row: row.get(k), percent, f"pass@{k}")
 
 
-def inference() -> Section:
+def inference() -> doc.Section:
     """How intervals and p are made, and the sources of the methods."""
     text = (
         "Seeds and problems are crossed random effects: every run meets the same problems, so a "
@@ -229,4 +228,4 @@ def inference() -> Section:
         "(1934, Biometrika 26); differences that are all equal show no luck, so they have neither "
         "interval nor p. Intervals of forks at an equal share are bootstraps of whole problems."
     )
-    return Section("inference", "How intervals and p are made", [Text(text, "note")])
+    return doc.Section("inference", "How intervals and p are made", [doc.Text(text, "note")])

@@ -1,6 +1,6 @@
 """The figures of the report."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from ictcli.compare.comparison import CURVES, Cost, Curve, Probe
@@ -8,7 +8,7 @@ from ictcli.compare.forks import ForkComparison
 from ictcli.compare.report.document import Key, Panel
 from ictcli.compare.report.drawing import HEAT, HEIGHT, INK, SOFT, WIDTH, Axes, draw, short
 from ictcli.compare.report.palette import MARKS, Look, Looks
-from ictcli.compare.shared_rollouts import Places, UniquenessCurve
+from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import PairedDifference
 
 STEPS = 160
@@ -23,10 +23,11 @@ def row_height(rows: int) -> float:
     return 56 + 25 * rows
 
 
-def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
-    """A row a label, the first on top."""
-    ax.set_yticks(range(len(labels)), [short(label) for label in labels], color=INK)
-    ax.set_ylim(len(labels) - 0.4, -0.6)
+def rows_axis(ax: Axes, labels: Iterable[str], looks: Looks) -> None:
+    """A row a variant, the first on top."""
+    names = [short(looks[label].label) for label in labels]
+    ax.set_yticks(range(len(names)), names, color=INK)
+    ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(False, axis="y")
     ax.spines["left"].set_visible(False)
 
@@ -55,31 +56,29 @@ def forest(
     metric: str, differences: Mapping[str, PairedDifference], baseline: str, looks: Looks
 ) -> Panel:
     """Differences with their intervals; filled where told from 0."""
-    labels = list(differences)
 
     def paint(ax: Axes) -> None:
-        for row, label in enumerate(labels):
-            difference, look = differences[label], looks[label]
-            if difference.low is not None and difference.high is not None:
-                ends = [100 * difference.low, 100 * difference.high]
+        for row, (label, each) in enumerate(differences.items()):
+            look = looks[label]
+            if each.low is not None and each.high is not None:
+                ends = [100 * each.low, 100 * each.high]
                 ax.plot(ends, [row, row], color=look.ink, linewidth=2)
-            style = {"color": look.ink, "mfc": look.ink if difference.differs else "none"}
-            ax.plot(100 * difference.value, row, look.mark, markersize=8, **style)
+            style = {"color": look.ink, "mfc": look.ink if each.differs else "none"}
+            ax.plot(100 * each.value, row, look.mark, markersize=8, **style)
         ax.axvline(0, color=SOFT, linewidth=1)
-        rows_axis(ax, [looks[label].label for label in labels])
+        rows_axis(ax, differences, looks)
         ax.set_xlabel(f"points of {metric} above {short(looks[baseline].label)}")
         ax.margins(x=0.08)
 
-    return panel(metric, paint, row_height(len(labels)))
+    return panel(metric, paint, row_height(len(differences)))
 
 
 def pass_curves(passk: Mapping[str, Mapping[int, float]], looks: Looks) -> Panel:
     def paint(ax: Axes) -> None:
         for label, values in passk.items():
             line(ax, looks[label], list(values), [100 * value for value in values.values()], 8)
-        ks = sorted({k for values in passk.values() for k in values})
+        powers = sorted({k for values in passk.values() for k in values if k & (k - 1) == 0})
         ax.set_xscale("log", base=2)
-        powers = [k for k in ks if k & (k - 1) == 0]
         ax.set_xticks(powers, [str(k) for k in powers])
         ax.set_xlabel("k, on a log axis")
         ax.set_ylabel("pass@k, %")
@@ -126,17 +125,16 @@ def thinned(curve: Curve) -> tuple[list[float], list[float], list[float], list[f
 
 def cost(costs: Mapping[str, Cost], looks: Looks) -> Panel:
     """Seconds of a step: sampling, then the update."""
-    labels = list(costs)
 
     def paint(ax: Axes) -> None:
-        for row, label in enumerate(labels):
-            each, ink = costs[label], looks[label].ink
+        for row, (label, each) in enumerate(costs.items()):
+            ink = looks[label].ink
             ax.barh(row, each.sample_s, 0.58, color=ink, alpha=0.45)
             ax.barh(row, each.update_s, 0.58, left=each.sample_s, color=ink)
-        rows_axis(ax, [looks[label].label for label in labels])
+        rows_axis(ax, costs, looks)
         ax.set_xlabel("seconds a step: sampling pale, update full")
 
-    return panel("time of a step", paint, max(row_height(len(labels)), HEIGHT / 2))
+    return panel("time of a step", paint, max(row_height(len(costs)), HEIGHT / 2))
 
 
 def shares(
@@ -158,39 +156,35 @@ def shares(
 
 
 def regimes(places: Mapping[str, Places], looks: Looks) -> Panel:
-    labels = list(places)
-
     def paint(ax: Axes) -> None:
-        for row, label in enumerate(labels):
-            each, ink = places[label], looks[label].ink
+        for row, (label, each) in enumerate(places.items()):
+            ink, left = looks[label].ink, 100 * (1 - each.regime_low)
             ax.barh(row, 100 * each.regime_high, 0.58, color=ink)
-            left = 100 * (1 - each.regime_low)
             ax.barh(row, 100 * each.regime_low, 0.58, left=left, color=ink, alpha=0.35)
-        rows_axis(ax, [looks[label].label for label in labels])
+        rows_axis(ax, places, looks)
         ax.set_xlim(0, 100)
         ax.set_xlabel("of the kept, %: R_H full, R_L pale")
 
-    return panel("by regime", paint, max(row_height(len(labels)), 150))
+    return panel("by regime", paint, max(row_height(len(places)), 150))
 
 
-def overlap(labels: Sequence[str], jaccard: Sequence[Sequence[float]], looks: Looks) -> Panel:
-    names = [looks[label].label for label in labels]
-    size = len(names)
+def overlap(shared: Overlap, looks: Looks) -> Panel:
+    size = len(shared.labels)
 
     def paint(ax: Axes) -> None:
-        for row in range(size):
-            for column in range(size):
-                value = jaccard[row][column]
+        for row, values in enumerate(shared.jaccard):
+            for column, value in enumerate(values):
                 ax.bar(column, 0.94, 0.94, row - 0.47, color=HEAT, alpha=0.04 + 0.66 * value)
                 text = {"ha": "center", "va": "center", "color": INK}
                 ax.text(column, row, f"{value:.2f}", fontsize=10.5 if size < 7 else 8, **text)
-        rows_axis(ax, names)
+        rows_axis(ax, shared.labels, looks)
         ax.set_ylim(size - 0.5, -0.5)
         ax.set_xlim(-0.5, size - 0.5)
         ax.grid(False)
         ax.spines[:].set_visible(False)
         slant = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if size > 3 else {}
-        ax.set_xticks(range(size), [short(name) for name in names], color=INK, **slant)
+        names = [short(looks[label].label) for label in shared.labels]
+        ax.set_xticks(range(size), names, color=INK, **slant)
         ax.tick_params(length=0)
 
     return panel("overlap", paint, min(WIDTH, 110 + 34 * size))
@@ -222,7 +216,7 @@ def forks(
                     face = "none" if mark == "D" else color
                     style = {"color": color, "mfc": face, "markersize": 7 if mark == "X" else 8}
                     ax.plot(100 * getattr(kept, which), row, mark, **style)
-        rows_axis(ax, [looks[each.method].label for each in compared])
+        rows_axis(ax, [each.method for each in compared], looks)
         ax.grid(True, axis="y")
         ax.set_xlim(-3, 103)
         ax.set_xlabel(f"{which}, %")

@@ -6,29 +6,21 @@ from ictcli.compare.claims import method_of
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.forks import EQUAL_SHARE, ForkComparison, ForkFigures, Gap
 from ictcli.compare.numbers import listed, percent, points, whole
+from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
-from ictcli.compare.report.document import (
-    Block,
-    Column,
-    Figure,
-    Interval,
-    Text,
-    column,
-    interval_column,
-)
 from ictcli.compare.report.palette import Looks, method_table
 
 RANDOM, ENTROPY = "as many random tokens", "as many of highest entropy"
-OWN_COLUMNS: list[Column[ForkComparison]] = [
-    column("kept", lambda row: row.own.kept, whole),
-    column("forks kept", lambda row: row.own.hits, whole, "hits"),
-    column("share, %", lambda row: row.own.share, percent, "own share"),
-    column("recall, %", lambda row: row.own.recall, percent, "own recall"),
-    column("precision, %", lambda row: row.own.precision, percent, "own precision"),
-    column(
+OWN_COLUMNS: list[doc.Column[ForkComparison]] = [
+    doc.column("kept", lambda row: row.own.kept, whole),
+    doc.column("forks kept", lambda row: row.own.hits, whole, "hits"),
+    doc.column("share, %", lambda row: row.own.share, percent, "own share"),
+    doc.column("recall, %", lambda row: row.own.recall, percent, "own recall"),
+    doc.column("precision, %", lambda row: row.own.precision, percent, "own precision"),
+    doc.column(
         "random: recall, %", lambda row: row.random_at_own.recall, percent, "random_at_own recall"
     ),
-    column(
+    doc.column(
         "random: precision, %",
         lambda row: row.random_at_own.precision,
         percent,
@@ -37,38 +29,37 @@ OWN_COLUMNS: list[Column[ForkComparison]] = [
 ]
 EqualRow = tuple[ForkComparison, ForkFigures]
 """A variant, and its figures at the equal share."""
-EQUAL_COLUMNS: list[Column[EqualRow]] = [
-    column("kept", lambda row: row[1].kept, whole),
-    column("forks kept", lambda row: row[1].hits, whole, "hits"),
-    column("share, %", lambda row: row[1].share, percent, "share"),
-    interval_column(
+EQUAL_COLUMNS: list[doc.Column[EqualRow]] = [
+    doc.column("kept", lambda row: row[1].kept, whole),
+    doc.column("forks kept", lambda row: row[1].hits, whole, "hits"),
+    doc.column("share, %", lambda row: row[1].share, percent, "share"),
+    doc.interval_column(
         "recall, %", "recall", lambda row: (row[1].recall, row[1].recall_interval), percent
     ),
-    interval_column(
+    doc.interval_column(
         "precision, %",
         "precision",
         lambda row: (row[1].precision, row[1].precision_interval),
         percent,
     ),
-    interval_column(
+    doc.interval_column(
         f"recall above {RANDOM}", "above_random", lambda row: _gap(row[0].above_random), points
     ),
-    interval_column(
+    doc.interval_column(
         f"recall above {ENTROPY}", "above_entropy", lambda row: _gap(row[0].above_entropy), points
     ),
 ]
 
 
-def _gap(gap: Gap | None) -> tuple[float | None, Interval | None]:
+def _gap(gap: Gap | None) -> tuple[float | None, doc.Interval | None]:
     return (gap.value, gap.interval) if gap else (None, None)
 
 
-def forks(comparison: Comparison, looks: Looks) -> list[Block]:
+def forks(comparison: Comparison, looks: Looks) -> list[doc.Block]:
     compared = comparison.forks
     if not compared:
-        return [
-            Text("The task does not say where its true forks are, so none are compared.", "absent")
-        ]
+        absent = "The task does not say where its true forks are, so none are compared."
+        return [doc.Text(absent, "absent")]
     equal = {each.method: (each, each.equal) for each in compared if each.equal}
     at = _shares(equal, looks)
     batch = compared[0]
@@ -84,8 +75,8 @@ def forks(comparison: Comparison, looks: Looks) -> list[Block]:
         "Recall and precision of the true forks at each method's own share, and of one draw of as "
         "many random tokens (random): recall grows with the share."
     )
-    blocks: list[Block] = [
-        Figure("forks", caption, panels, figures.fork_keys()),
+    blocks: list[doc.Block] = [
+        doc.Figure("forks", caption, panels, figures.fork_keys()),
         method_table("forks", own, looks, OWN_COLUMNS, {each.method: each for each in compared}),
     ]
     if not equal:
@@ -99,7 +90,7 @@ def forks(comparison: Comparison, looks: Looks) -> list[Block]:
     caption = f"The same with every method that has a share set to {at}."
     blocks.append(method_table("forks-equal", caption, looks, EQUAL_COLUMNS, equal, note))
     if sentence := _of_ict(list(equal.values()), looks):
-        blocks.append(Text(sentence))
+        blocks.append(doc.Text(sentence))
     return blocks
 
 

@@ -10,26 +10,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ictcli.compare.report.document import (
-    Block,
-    Cell,
-    Claims,
-    Code,
-    Column,
-    Document,
-    Figure,
-    Items,
-    Key,
-    ReportTable,
-    Section,
-    Text,
-)
+from ictcli.compare.report import document as doc
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 SIGNS = {"supported": "✓", "contradicted": "✗", "undecided": "?"}
 
 
-def page(document: Document) -> str:
+def page(document: doc.Document) -> str:
     here = Path(__file__)
     figures, tables = count(1), count(1)
     links = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a>' for s in document.sections)
@@ -61,25 +48,25 @@ def page(document: Document) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _section(section: Section, figures: Iterator[int], tables: Iterator[int]) -> str:
+def _section(section: doc.Section, figures: Iterator[int], tables: Iterator[int]) -> str:
     blocks = "\n".join(_block(block, figures, tables) for block in section.blocks)
     return f'<section id="{section.name}">\n<h2>{escape(section.title)}</h2>\n{blocks}\n</section>'
 
 
-def _block(block: Block, figures: Iterator[int], tables: Iterator[int]) -> str:
+def _block(block: doc.Block, figures: Iterator[int], tables: Iterator[int]) -> str:
     match block:
-        case Text():
+        case doc.Text():
             kind = f' class="{block.kind}"' if block.kind else ""
             return f"<p{kind}>{escape(block.text)}</p>"
-        case Items():
+        case doc.Items():
             return f"<ul>{''.join(f'<li>{escape(item)}' for item in block.items)}</ul>"
-        case Code():
+        case doc.Code():
             return f"<h3>{escape(block.title)}</h3>\n<pre><code>{escape(block.text)}</code></pre>"
-        case Claims():
+        case doc.Claims():
             return f"<ul class=claims>{''.join(_claim(*claim) for claim in block.claims)}</ul>"
-        case Figure():
+        case doc.Figure():
             return _figure(block, next(figures))
-        case ReportTable():
+        case doc.ReportTable():
             return _table(block, next(tables))
 
 
@@ -91,7 +78,7 @@ def _claim(verdict: str, name: str, sentence: str) -> str:
     )
 
 
-def _figure(figure: Figure, number: int) -> str:
+def _figure(figure: doc.Figure, number: int) -> str:
     panels = "\n".join(
         f"<div class=panel><p class=panel-title>{escape(panel.title)}</p>"
         f"{panel.draw(f'f{number}{chr(96 + place)}')}</div>"
@@ -106,7 +93,7 @@ def _figure(figure: Figure, number: int) -> str:
     )
 
 
-def _swatch(key: Key) -> str:
+def _swatch(key: doc.Key) -> str:
     """A piece of the line with its mark, as the figure draws it."""
     line = "" if key.dashes is None else f'<path d="M1 5H25" stroke-dasharray="{key.dashes}"/>'
     fill = ";fill:none" if key.hollow else ""
@@ -117,7 +104,7 @@ def _swatch(key: Key) -> str:
     )
 
 
-def _table(table: ReportTable, number: int) -> str:
+def _table(table: doc.ReportTable, number: int) -> str:
     head = "".join(_head(column) for column in table.columns)
     rows = "\n".join(
         "<tr>"
@@ -139,12 +126,12 @@ def _table(table: ReportTable, number: int) -> str:
     )
 
 
-def _head(column: Column[Any]) -> str:
+def _head(column: doc.Column[Any]) -> str:
     kind = " class=t" if column.is_text else ""
     return f'<th scope=col{kind} data-n="{_json(column.names)}">{escape(column.title)}</th>'
 
 
-def _cell(cell: Cell, column: Column[Any], *, first: bool) -> str:
+def _cell(cell: doc.Cell, column: doc.Column[Any], *, first: bool) -> str:
     """The text, and the unrounded values that are sorted by and downloaded."""
     kind = " class=t" if column.is_text else ""
     dot = f'<i class=dot style="background:{cell.colour}"></i>' if cell.colour else ""

@@ -3,19 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from ictcli.compare.report.document import (
-    Block,
-    Claims,
-    Code,
-    Document,
-    Figure,
-    Items,
-    ReportTable,
-    Text,
-)
+from ictcli.compare.report import document as doc
 
 
-def markdown(document: Document) -> str:
+def markdown(document: doc.Document) -> str:
     """CommonMark with GitHub's tables; nothing of a label becomes markup."""
     parts = [f"# {plain(document.title)}", plain(document.lead)]
     parts.append("\n".join(f"- {plain(name)}: {plain(text)}" for name, text in document.facts))
@@ -25,25 +16,25 @@ def markdown(document: Document) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _block(block: Block) -> str:
+def _block(block: doc.Block) -> str:
     match block:
-        case Text():
+        case doc.Text():
             return plain(block.text)
-        case Items():
+        case doc.Items():
             return "\n".join(f"- {plain(item)}" for item in block.items)
-        case Claims():
+        case doc.Claims():
             return "\n".join(f"- **{v}**: {plain(name)}. {plain(s)}" for v, name, s in block.claims)
-        case Code():
+        case doc.Code():
             longest = max(map(len, re.findall("`+", block.text)), default=0)
             fence = "`" * max(3, longest + 1)
             return f"{plain(block.title)}:\n\n{fence}\n{block.text.rstrip()}\n{fence}"
-        case ReportTable():
+        case doc.ReportTable():
             return _table(block)
-        case Figure():
+        case doc.Figure():
             return ""
 
 
-def _table(table: ReportTable) -> str:
+def _table(table: doc.ReportTable) -> str:
     head = [plain(column.title) for column in table.columns]
     marks = [":--" if column.is_text else "--:" for column in table.columns]
     rows = [

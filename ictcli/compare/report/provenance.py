@@ -13,45 +13,34 @@ from ictcli.compare.numbers import (
     several_lines,
     whole,
 )
-from ictcli.compare.report.document import (
-    Block,
-    Code,
-    Column,
-    Items,
-    Section,
-    Text,
-    column,
-    report_table,
-    text_cell,
-    text_column,
-)
+from ictcli.compare.report import document as doc
 from ictcli.compare.report.training import tunes_rate
 from ictcli.text import visible
 
-METHOD_COLUMNS: list[Column[VariantRecord]] = [
-    text_column("label", lambda row: row.label),
-    text_column("method", lambda row: row.method),
-    text_column("tokens trained", lambda row: row.summary, "summary"),
-    text_column("source", lambda row: row.source),
-    text_column("settings", lambda row: " ".join(row.overrides) or ABSENT, "overrides"),
-    column("lr", lambda row: row.lr, setting),
-    column("runs", lambda row: row.runs, whole),
-    column("failed", lambda row: row.failed, whole),
+METHOD_COLUMNS: list[doc.Column[VariantRecord]] = [
+    doc.text_column("label", lambda row: row.label),
+    doc.text_column("method", lambda row: row.method),
+    doc.text_column("tokens trained", lambda row: row.summary, "summary"),
+    doc.text_column("source", lambda row: row.source),
+    doc.text_column("settings", lambda row: " ".join(row.overrides) or ABSENT, "overrides"),
+    doc.column("lr", lambda row: row.lr, setting),
+    doc.column("runs", lambda row: row.runs, whole),
+    doc.column("failed", lambda row: row.failed, whole),
 ]
-ABOUT_COLUMNS: list[Column[tuple[str, object]]] = [
-    text_column("name", lambda row: row[0]),
-    text_column("value", lambda row: _with_commas(row[1])),
+ABOUT_COLUMNS: list[doc.Column[tuple[str, object]]] = [
+    doc.text_column("name", lambda row: row[0]),
+    doc.text_column("value", lambda row: _with_commas(row[1])),
 ]
 
 
-def paper(comparison: Comparison) -> Section:
+def paper(comparison: Comparison) -> doc.Section:
     title, numbers = "The paper's numbers", comparison.paper
     if not numbers:
         absent = "The paper has no numbers for this model and task, so none stand beside ours."
-        return Section("paper", title, [Text(absent, "absent")])
+        return doc.Section("paper", title, [doc.Text(absent, "absent")])
     benchmarks = list(dict.fromkeys(key for row in numbers.rows for key in row if key != "method"))
-    columns: list[Column[Mapping[str, str]]] = [
-        text_column("method", lambda row: row["method"]),
+    columns: list[doc.Column[Mapping[str, str]]] = [
+        doc.text_column("method", lambda row: row["method"]),
         *(_paper_column(name) for name in benchmarks),
         *(_our_column(comparison, metric) for metric in comparison.estimates),
     ]
@@ -59,33 +48,35 @@ def paper(comparison: Comparison) -> Section:
         "What the paper (arXiv 2606.19771) reports, beside what was measured here. It gives no "
         "variance."
     )
-    table = report_table("paper", caption, columns, numbers.rows, visible(numbers.note))
-    return Section("paper", title, [table])
+    table = doc.report_table("paper", caption, columns, numbers.rows, visible(numbers.note))
+    return doc.Section("paper", title, [table])
 
 
-def _paper_column(name: str) -> Column[Mapping[str, str]]:
+def _paper_column(name: str) -> doc.Column[Mapping[str, str]]:
     shown = visible(name)
-    return Column(shown, lambda row: text_cell(row.get(name, ABSENT)), (f"paper {shown}",))
+    return doc.Column(shown, lambda row: doc.text_cell(row.get(name, ABSENT)), (f"paper {shown}",))
 
 
-def _our_column(comparison: Comparison, metric: str) -> Column[Mapping[str, str]]:
+def _our_column(comparison: Comparison, metric: str) -> doc.Column[Mapping[str, str]]:
     def value(row: Mapping[str, str]) -> float | None:
         estimate = comparison.estimates[metric].get(row["method"])
         return estimate.value if estimate else None
 
-    return column(f"ours: {metric}, %", value, percent, f"ours {metric}")
+    return doc.column(f"ours: {metric}, %", value, percent, f"ours {metric}")
 
 
-def failed(comparison: Comparison) -> Section:
+def failed(comparison: Comparison) -> doc.Section:
     lines = [visible(line) for line in comparison.failed]
     if not lines:
-        return Section("failed", "Failed runs", [Text("No run failed.", "absent")])
+        return doc.Section("failed", "Failed runs", [doc.Text("No run failed.", "absent")])
     heading = f"{counted(len(lines), 'run')} failed, in no figure or table:"
     note = "Differences are over the seeds that both methods finished; failures may not be chance."
-    return Section("failed", "Failed runs", [Text(heading), Items(lines), Text(note, "note")])
+    return doc.Section(
+        "failed", "Failed runs", [doc.Text(heading), doc.Items(lines), doc.Text(note, "note")]
+    )
 
 
-def limits(comparison: Comparison) -> Section:
+def limits(comparison: Comparison) -> doc.Section:
     seeds, problems = len(comparison.seeds), comparison.problems
     size = comparison.device.get("parameters")
     model = visible(comparison.model) + (f" ({size:,} parameters)" if size else "")
@@ -120,21 +111,21 @@ def limits(comparison: Comparison) -> Section:
         "The methods differ in which tokens they train and how those are weighed; all else is the "
         "recipe's. Their own papers' full recipes may do better or worse.",
     ]
-    return Section("limits", "What this cannot say", [Items(items)])
+    return doc.Section("limits", "What this cannot say", [doc.Items(items)])
 
 
-def made(comparison: Comparison) -> Section:
+def made(comparison: Comparison) -> doc.Section:
     """The methods, the command, the recipe and the versions."""
     device = {f"device: {key}": value for key, value in comparison.device.items() if value}
     about = {**comparison.versions, **device}
-    blocks: list[Block] = [
-        report_table("methods", "The methods.", METHOD_COLUMNS, comparison.variants),
-        Code("The command", several_lines(comparison.command)),
-        report_table("versions", "Versions and device.", ABOUT_COLUMNS, about.items()),
-        Text(_seeds(comparison), "note"),
-        Code("The recipe of the first method", several_lines(comparison.recipe_toml)),
+    blocks: list[doc.Block] = [
+        doc.report_table("methods", "The methods.", METHOD_COLUMNS, comparison.variants),
+        doc.Code("The command", several_lines(comparison.command)),
+        doc.report_table("versions", "Versions and device.", ABOUT_COLUMNS, about.items()),
+        doc.Text(_seeds(comparison), "note"),
+        doc.Code("The recipe of the first method", several_lines(comparison.recipe_toml)),
     ]
-    return Section("made", "How this was made", blocks)
+    return doc.Section("made", "How this was made", blocks)
 
 
 def _seeds(comparison: Comparison) -> str:

@@ -13,19 +13,8 @@ from ictcli.compare.numbers import (
     setting,
     size,
 )
+from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
-from ictcli.compare.report.document import (
-    Block,
-    Column,
-    Figure,
-    Interval,
-    ReportTable,
-    Section,
-    Text,
-    column,
-    interval_column,
-    text_column,
-)
 from ictcli.compare.report.palette import Looks, method_table
 from ictcli.recipe import toml_value
 from ictcli.text import visible
@@ -38,15 +27,15 @@ WHY_TUNED = (
     f"Why the learning rate is chosen for each method: methods {WEIGHED}. A rate that suits one "
     "could decide the comparison."
 )
-COST_COLUMNS: list[Column[Cost]] = [
-    column("seconds a step", lambda cost: cost.seconds_per_step, name="seconds_per_step"),
-    column("sampling, s", lambda cost: cost.sample_s, name="sample_s"),
-    column("update, s", lambda cost: cost.update_s, name="update_s"),
-    column("peak memory", lambda cost: cost.peak_bytes, size, "peak_bytes"),
+COST_COLUMNS: list[doc.Column[Cost]] = [
+    doc.column("seconds a step", lambda cost: cost.seconds_per_step, name="seconds_per_step"),
+    doc.column("sampling, s", lambda cost: cost.sample_s, name="sample_s"),
+    doc.column("update, s", lambda cost: cost.update_s, name="update_s"),
+    doc.column("peak memory", lambda cost: cost.peak_bytes, size, "peak_bytes"),
 ]
 
 
-def curves(comparison: Comparison, looks: Looks) -> Section:
+def curves(comparison: Comparison, looks: Looks) -> doc.Section:
     title = "The course of training"
     drawn = {
         name: known
@@ -55,7 +44,7 @@ def curves(comparison: Comparison, looks: Looks) -> Section:
     }
     if not drawn:
         absent = "No curves: the runs recorded no metrics."
-        return Section("training", title, [Text(absent, "absent")])
+        return doc.Section("training", title, [doc.Text(absent, "absent")])
     labels = list(dict.fromkeys(label for by_label in drawn.values() for label in by_label))
     runs = [variant.runs for variant in comparison.variants]
     stride = figures.stride(
@@ -68,11 +57,11 @@ def curves(comparison: Comparison, looks: Looks) -> Section:
         "the whole of their band."
     )
     panels = [figures.curve(name, drawn[name], looks) for name in CURVES if name in drawn]
-    blocks: list[Block] = [
-        Figure("curves", caption, panels, [looks[label].key() for label in labels])
+    blocks: list[doc.Block] = [
+        doc.Figure("curves", caption, panels, [looks[label].key() for label in labels])
     ]
     if missing := [title for name, (title, _) in CURVES.items() if name not in drawn]:
-        blocks.append(Text(f"Not recorded, so not shown: {listed(missing)}.", "absent"))
+        blocks.append(doc.Text(f"Not recorded, so not shown: {listed(missing)}.", "absent"))
     caption = (
         "The last step of training: the mean over seeds, and the smallest to the largest seed "
         f"({count_range(runs)} a method)."
@@ -83,56 +72,56 @@ def curves(comparison: Comparison, looks: Looks) -> Section:
     }
     columns = [_last_column(name) for name in drawn]
     blocks.append(method_table("last-step", caption, looks, columns, rows))
-    return Section("training", title, blocks)
+    return doc.Section("training", title, blocks)
 
 
-def _last_column(name: str) -> Column[Mapping[str, Curve]]:
+def _last_column(name: str) -> doc.Column[Mapping[str, Curve]]:
     """A metric at the last step, with its smallest and largest over seeds."""
     form = percent if name == "share_kept" else figure
 
-    def last(row: Mapping[str, Curve]) -> tuple[float | None, Interval | None]:
+    def last(row: Mapping[str, Curve]) -> tuple[float | None, doc.Interval | None]:
         curve = row.get(name)
         return (curve.mean[-1], (curve.low[-1], curve.high[-1])) if curve else (None, None)
 
-    return interval_column(CURVES[name][1], name, last, form, ("lowest", "highest"))
+    return doc.interval_column(CURVES[name][1], name, last, form, ("lowest", "highest"))
 
 
-def cost(comparison: Comparison, looks: Looks) -> Section:
+def cost(comparison: Comparison, looks: Looks) -> doc.Section:
     title = "Time and memory"
     if not comparison.cost:
-        return Section("cost", title, [Text("Nothing was timed.", "absent")])
+        return doc.Section("cost", title, [doc.Text("Nothing was timed.", "absent")])
     caption = "Time of a step and the most memory held."
     note = (
         "A step is whole, with its bookkeeping; sampling and update are its parts without the "
         "first step. Runs side by side on one machine slow each other down."
     )
-    figure = Figure("cost", "Mean time of a step.", [figures.cost(comparison.cost, looks)])
+    figure = doc.Figure("cost", "Mean time of a step.", [figures.cost(comparison.cost, looks)])
     table = method_table("cost", caption, looks, COST_COLUMNS, comparison.cost, note)
-    return Section("cost", title, [figure, table])
+    return doc.Section("cost", title, [figure, table])
 
 
-def tuning(comparison: Comparison, looks: Looks) -> Section:
+def tuning(comparison: Comparison, looks: Looks) -> doc.Section:
     """The tuning runs; without them, that one learning rate is not fair to all."""
     tuned = {variant.label: variant for variant in comparison.variants if variant.tuned}
-    blocks: list[Block] = [_tuning_table(tuned, looks)] if tuned else []
+    blocks: list[doc.Block] = [_tuning_table(tuned, looks)] if tuned else []
     if edge := _at_edge(comparison):
-        blocks.append(Text(edge, "absent"))
+        blocks.append(doc.Text(edge, "absent"))
     if tunes_rate(comparison):
-        blocks.append(Text(WHY_TUNED, "note"))
+        blocks.append(doc.Text(WHY_TUNED, "note"))
     else:
-        blocks.append(Text(f"The learning rate was not tuned. {_rates(comparison)}", "absent"))
-    return Section("tuning", "Tuning", blocks)
+        blocks.append(doc.Text(f"The learning rate was not tuned. {_rates(comparison)}", "absent"))
+    return doc.Section("tuning", "Tuning", blocks)
 
 
-def _tuning_table(tuned: Mapping[str, VariantRecord], looks: Looks) -> ReportTable:
+def _tuning_table(tuned: Mapping[str, VariantRecord], looks: Looks) -> doc.ReportTable:
     tried = [scores for variant in tuned.values() for scores in (variant.tuned or {}).items()]
     settings = list(dict.fromkeys(override for override, _ in tried))
     metrics = list(dict.fromkeys(metric for _, scores in tried for metric in scores))
     columns = [_tried_column(override, metric) for override in settings for metric in metrics]
     if any(variant.chosen for variant in tuned.values()):
-        columns.append(text_column("chosen", lambda row: row.chosen or ABSENT))
+        columns.append(doc.text_column("chosen", lambda row: row.chosen or ABSENT))
     else:
-        columns.append(column("lr of the runs", lambda row: row.lr, setting, "lr"))
+        columns.append(doc.column("lr of the runs", lambda row: row.lr, setting, "lr"))
     grid = listed([visible(override) for override in settings])
     caption = (
         f"What each method reached at each setting of the same grid ({grid}): one run each, "
@@ -146,8 +135,8 @@ def _tuning_table(tuned: Mapping[str, VariantRecord], looks: Looks) -> ReportTab
     return method_table("tuning", caption, looks, columns, tuned, note)
 
 
-def _tried_column(override: str, metric: str) -> Column[VariantRecord]:
-    return column(
+def _tried_column(override: str, metric: str) -> doc.Column[VariantRecord]:
+    return doc.column(
         visible(f"{override}: {metric}, %"),
         lambda row: (row.tuned or {}).get(override, {}).get(metric),
         percent,

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from ictcli.compare.claims import Claim, JudgedDifference
+from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.numbers import counted, listed, p_value, sentence
-from ictcli.compare.report.document import Block, Claims, Section, Text
+from ictcli.compare.report import document as doc
 from ictcli.text import visible
 
 VERDICTS = ("supported", "contradicted", "undecided")
@@ -21,12 +21,12 @@ MARK = " \u2020"
 """After the name of a verdict that the permutation test alone could not support."""
 
 
-def verdicts(comparison: Comparison) -> Section:
-    blocks: list[Block] = [Text(visible(note), "absent") for note in comparison.notes]
+def verdicts(comparison: Comparison) -> doc.Section:
+    blocks: list[doc.Block] = [doc.Text(visible(note), "absent") for note in comparison.notes]
     claims = comparison.claims
     if not claims:
         none = "No claim is judged: none of the methods it takes was run to its end."
-        return Section("verdicts", "Verdicts", [*blocks, Text(none, "absent")])
+        return doc.Section("verdicts", "Verdicts", [*blocks, doc.Text(none, "absent")])
     meaning = (
         "Supported: the difference has the sign that the paper gives it and is told from 0 at 5 % "
         "after Holm's correction, or every seed is within the bounds named. Contradicted: it is "
@@ -34,11 +34,11 @@ def verdicts(comparison: Comparison) -> Section:
         "difference."
     )
     for family, title in FAMILIES.items():
-        members = [claim for claim in claims if _family(claim) == family]
+        members = [each for each in claims if family == (each.test and each.test.family)]
         if members:
             shown = [(claim.verdict, _name(claim), sentence(claim.sentence)) for claim in members]
-            blocks += [Text(_with_tests(title, members), "family"), Claims(shown)]
-    blocks.append(Text(meaning, "note"))
+            blocks += [doc.Text(_with_tests(title, members), "family"), doc.Claims(shown)]
+    blocks.append(doc.Text(meaning, "note"))
     if floors := sorted({floor for claim in claims if (floor := _rests_on_normality(claim))}):
         least = listed([p_value(floor) for floor in floors])
         marked = (
@@ -46,8 +46,8 @@ def verdicts(comparison: Comparison) -> Section:
             f"the exact permutation test, which does not, cannot go below p = {least} with so few "
             "seeds, so it alone could support none of those."
         )
-        blocks.append(Text(marked, "note"))
-    return Section("verdicts", "Verdicts", blocks)
+        blocks.append(doc.Text(marked, "note"))
+    return doc.Section("verdicts", "Verdicts", blocks)
 
 
 def _name(claim: Claim) -> str:
@@ -57,19 +57,14 @@ def _name(claim: Claim) -> str:
 def _rests_on_normality(claim: Claim) -> float | None:
     """The least p of the permutation test, where a verdict was reached that this test of so many
     seeds never could."""
-    numbers = claim.numbers
-    if claim.verdict == "undecided" or not isinstance(numbers, JudgedDifference):
+    if claim.verdict == "undecided" or claim.test is None:
         return None
-    return numbers.p_swap_least if numbers.p_swap_least > LEVEL else None
-
-
-def _family(claim: Claim) -> str | None:
-    return claim.numbers.family if isinstance(claim.numbers, JudgedDifference) else None
+    return claim.test.p_swap_least if claim.test.p_swap_least > LEVEL else None
 
 
 def _with_tests(title: str, claims: Sequence[Claim]) -> str:
     """The title of a family, with how many tests it is corrected over."""
-    numbers = claims[0].numbers
-    if not isinstance(numbers, JudgedDifference) or not numbers.tests:
+    test = claims[0].test
+    if test is None or not test.tests:
         return title
-    return f"{title} ({counted(numbers.tests, 'test')}, corrected together)"
+    return f"{title} ({counted(test.tests, 'test')}, corrected together)"
