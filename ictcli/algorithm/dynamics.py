@@ -11,9 +11,9 @@ import numpy as np
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 
-def mean_or_none(values: FloatArray | BoolArray) -> float | None:
-    """The mean, or None of nothing: an absent figure is not a zero."""
-    return float(np.mean(values, dtype=np.float64)) if values.size else None
+def mean_or_none(values: FloatArray | BoolArray | list[float]) -> float | None:
+    """The mean, or None if there are no values."""
+    return float(np.mean(values, dtype=np.float64)) if len(values) else None
 
 
 def spearman(x: FloatArray, y: FloatArray) -> float | None:
@@ -68,11 +68,6 @@ def renyi2(logits: FloatArray) -> FloatArray:
     return -np.log((softmax(logits) ** 2).sum(axis=-1))
 
 
-def raised_logit_change(prob: FloatArray, beta: FloatArray, raised: FloatArray) -> FloatArray:
-    """First-order dH2 when one logit is raised: -2 dtheta pi (pi / beta - 1)."""
-    return -2.0 * raised * prob * (prob / beta - 1.0)
-
-
 def predicted_change(before: FloatArray, change: FloatArray) -> FloatArray:
     """First-order dH2 of a logit change dtheta over V: -2 (E_{p2}[dtheta] - E_p[dtheta]).
 
@@ -83,18 +78,6 @@ def predicted_change(before: FloatArray, change: FloatArray) -> FloatArray:
     p2 = p**2 / (p**2).sum(axis=-1, keepdims=True)
     dtheta = np.asarray(change, dtype=np.float64)
     return -2.0 * ((p2 - p) * dtheta).sum(axis=-1)
-
-
-def policy_gradient_change(
-    probs: FloatArray, action: int, advantage: float, eta: float
-) -> FloatArray:
-    """First-order dH2 of one policy-gradient step dtheta_b = eta A (1[b = a] - pi_b) on logits.
-
-    dH2 = -2 eta A ((pi_a^2 - sum pi^3) / beta - pi_a + beta), for probs (..., V).
-    """
-    beta = (probs**2).sum(axis=-1)
-    pi = probs[..., action]
-    return -2.0 * eta * advantage * ((pi**2 - (probs**3).sum(axis=-1)) / beta - pi + beta)
 
 
 def validate(before: FloatArray, after: FloatArray) -> dict[str, float | None]:

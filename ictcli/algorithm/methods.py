@@ -162,9 +162,8 @@ class KlOptions(ShareOptions):
 )
 def kl(batch: Scored, options: KlOptions) -> Choice:
     """As ict, scored by the Kullback-Leibler divergence from the group's mean."""
-    return Choice(
-        _top(batch, batch.stats["kl_to_mean" if options.reverse else "kl_from_mean"], options)
-    )
+    divergence = "kl_to_mean" if options.reverse else "kl_from_mean"
+    return Choice(_top(batch, batch.stats[divergence], options))
 
 
 @register(
@@ -175,8 +174,11 @@ def wasserstein(batch: Scored, options: ShareOptions) -> Choice:
     return Choice(_top(batch, batch.stats["wasserstein"], options))
 
 
-def _top(batch: Scored, score: FloatArray, options: ShareOptions) -> BoolArray:
-    return top_share(score, batch.valid, _share(options), scope=options.scope, group=batch.group)
+def _top(
+    batch: Scored, score: FloatArray, options: ShareOptions, *, zeros: bool = False
+) -> BoolArray:
+    keep, scope = _share(options), options.scope
+    return top_share(score, batch.valid, keep, scope=scope, group=batch.group, zeros=zeros)
 
 
 @register("control: the same share, chosen blindly", options=ShareOptions, dense_warmup=True)
@@ -185,11 +187,8 @@ def random(batch: Scored, options: ShareOptions) -> Choice:
 
     Always exactly the share; ict keeps less where u is 0 (shared prefixes, a row left alone).
     """
-    return Choice(
-        random_share(
-            batch.valid, _share(options), batch.rng, scope=options.scope, group=batch.group
-        )
-    )
+    keep, scope = _share(options), options.scope
+    return Choice(random_share(batch.valid, keep, batch.rng, scope=scope, group=batch.group))
 
 
 @register(
@@ -197,11 +196,7 @@ def random(batch: Scored, options: ShareOptions) -> Choice:
 )
 def frequent(batch: Scored, options: ShareOptions) -> Choice:
     """The other tokens: all but the share `keep` of highest uniqueness."""
-    u = batch.stats["uniqueness"]
-    unique = top_share(
-        u, batch.valid, _share(options), scope=options.scope, group=batch.group, zeros=True
-    )
-    return Choice(batch.valid & ~unique)
+    return Choice(batch.valid & ~_top(batch, batch.stats["uniqueness"], options, zeros=True))
 
 
 class Entropy20Options(Options):

@@ -1,4 +1,4 @@
-"""The share of tokens that two methods have in common, where they are asked side by side."""
+"""The options that methods share when they are compared."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,20 +6,18 @@ from typing import Any
 from ictcli.algorithm.methods import ShareOptions, find_method
 
 
-def beside(own: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The method table of `name` beside a recipe whose method table is `own`: its own defaults,
-    but `keep` and `scope` as they are set in `own`, so that a control chooses as many tokens among
-    the same ones. A method with another default share of its own, as entropy20's 20 %, keeps it."""
-    if name == own["name"]:
-        return dict(own)
-    options = find_method(name).options
-    both = issubclass(options, ShareOptions) and issubclass(
-        find_method(own["name"]).options, ShareOptions
-    )
-    fields = options.model_fields if both else {}
+def beside(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The method table to compare method `name` with the method of `table`: the defaults of
+    `name`, but `keep` and `scope` as in `table`, so that a control selects as many tokens from the
+    same sets. A method whose default differs from `ShareOptions` keeps its default."""
+    if name == table["name"]:
+        return dict(table)
+    options = [find_method(method).options for method in (name, table["name"])]
+    if not all(issubclass(each, ShareOptions) for each in options):
+        return {"name": name}
     shared = [
         key
         for key, field in ShareOptions.model_fields.items()
-        if key in own and key in fields and fields[key].default == field.default
+        if key in table and options[0].model_fields[key].default == field.default
     ]
-    return {"name": name, **{key: own[key] for key in shared}}
+    return {"name": name, **{key: table[key] for key in shared}}

@@ -20,7 +20,6 @@ def command(folder: Path, as_json: bool, end_with_stdin: bool, threads: int | No
     if end_with_stdin:
         end_with(0)
     from ictcli.console import narrate, observer, report
-    from ictcli.recipe import with_threads
     from ictcli.runs import Run
     from ictcli.train.finish import finished
     from ictcli.train.launch import launch
@@ -31,7 +30,7 @@ def command(folder: Path, as_json: bool, end_with_stdin: bool, threads: int | No
         if summary is not None:
             narrate(f"{folder} is finished: {summary.steps} steps.")
         else:
-            recipe = with_threads(recipe, threads)
+            recipe = recipe.with_engine(threads=threads) if threads else recipe
             with observer(recipe, folder, live=not as_json) as observing:
                 summary = launch(run, recipe, observing, observing.attach)
     report(summary, folder, as_json=as_json)

@@ -16,7 +16,7 @@ from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import write_text
-from ictcli.recipe import Recipe, to_toml, with_threads
+from ictcli.recipe import Recipe, to_toml
 from ictcli.runs import Run, is_run
 from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_record
@@ -133,7 +133,7 @@ def _in_turn(
     for place, spec in todo:
         say(place)
         run, _ = Run.open(spec.folder)
-        recipe = with_threads(spec.recipe, threads)
+        recipe = spec.recipe.with_engine(threads=threads) if threads else spec.recipe
         with run, observer(spec.recipe, spec.folder) as observing:
             try:
                 outcome: Outcome = launch(run, recipe, observing, observing.attach)

@@ -6,7 +6,7 @@ from ictcli.compare.design import RunSpec, Variant
 from ictcli.compare.launch import Summaries, read_summary
 from ictcli.compare.numbers import counted
 from ictcli.errors import RunFailedError, UserError
-from ictcli.train.step import task_of
+from ictcli.tasks.prepare import task_of
 
 METRIC = "pass@1"
 Tuned = Mapping[str, Mapping[str, Mapping[str, float]]]

@@ -1,10 +1,9 @@
 """Sample n responses a problem, judge them, and say how often one of k is right."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ictcli.evaluation import samples as files
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, bootstrap_mean, pass_at_k
 from ictcli.evaluation.record import Evaluation, SampleSettings
-from ictcli.evaluation.samples import Sample
+from ictcli.evaluation.samples import Sample, Timings
 from ictcli.recipe.tables import PromptSettings
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
@@ -25,7 +24,7 @@ ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
 
 FAILURES = 10
-"""Ways in which a verifier fails that are shown."""
+"""Maximum number of verifier failures to show."""
 
 
 def chunk_of(n: int) -> int:
@@ -44,52 +43,49 @@ def evaluate(
     n: int,
     ks: Sequence[int],
     seed: int,
-    samples: Path | None = None,
+    samples: Path,
     progress: Callable[[int, int], None] = lambda done, total: None,
     chunk: int = CHUNK,
     resume: bool = False,
     shown: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    timed: Callable[[int, float], None] = lambda first, seconds: None,
-    earlier: Mapping[int, float] = MappingProxyType({}),
+    timings: Timings | None = None,
 ) -> Evaluation:
     """pass@k for each k in `ks` and maj@n over `problems`, n samples each.
 
-    The samples are written to the file `samples` after every `chunk` problems; `resume` keeps those
-    that it holds. `shown` writes private questions too. `say` gets each new failure of the
-    verifier, `timed` the first problem and the seconds of each chunk; `earlier` has the seconds of
-    chunks sampled before. RunFailedError where a sample or its verdict is missing, UserError where
-    `samples` was changed.
+    The samples are written to the file `samples` after every `chunk` problems, and the seconds
+    they took to `timings`; `resume` keeps the samples that the file holds. `shown` writes private
+    questions too. `say` gets each new failure of the verifier. RunFailedError where a sample or its
+    verdict is missing, UserError where `samples` was changed.
     """
     started = time.perf_counter()
     ids = prompts.encode(engine, problems, domain, settings, sampling.max_tokens)
-    taken: list[Sample] = []
     failures: set[str] = set()
     private = domain.private and not shown
-    if samples is not None:
-        if not resume:
-            samples.unlink(missing_ok=True)
-        taken = files.recover(samples, problems, n, chunk, private=private)
+    if not resume:
+        samples.unlink(missing_ok=True)
+    taken = files.recover(samples, problems, n, chunk, private=private)
     done = len(taken) // n
+    earlier = timings.read() if timings else {}
     before = sum(earlier.get(first, 0.0) for first in range(0, done, chunk))
     if resume:
         progress(done, len(problems))
     for first in range(done, len(problems), chunk):
         at = time.perf_counter()
         part = problems[first : first + chunk]
-        seed_here = seed_of(seed, "evaluate", name, first)
-        rollouts = engine.generate(ids[first : first + chunk], n, sampling, seed_here)
+        chunk_seed = seed_of(seed, "evaluate", name, first)
+        rollouts = engine.generate(ids[first : first + chunk], n, sampling, chunk_seed)
         texts = prompts.decode(engine.tokenizer, rollouts)
         verdicts = domain.judge(part, texts)
-        news = {verdict.reason for verdict in verdicts if verdict.failed and not private}
-        for reason in sorted(news - failures)[: FAILURES - len(failures)]:
+        reasons = {verdict.reason for verdict in verdicts if verdict.failed and not private}
+        for reason in sorted(reasons - failures)[: FAILURES - len(failures)]:
             failures.add(reason)
             say(f"{name}: {reason}")
         lines = files.make_samples(name, part, n, rollouts, texts, verdicts, private=private)
         taken.extend(map(Sample.model_validate, lines))
-        timed(first, time.perf_counter() - at)  # first: a chunk that is kept has its seconds
-        if samples is not None:
-            files.append(samples, lines)
+        if timings:  # before the samples: a chunk that is kept has its seconds
+            timings.add(first, time.perf_counter() - at)
+        files.append(samples, lines)
         progress(min(first + chunk, len(problems)), len(problems))
     about = SampleSettings(**asdict(sampling), prompt=settings.model_dump(mode="json"), seed=seed)
     seconds = time.perf_counter() - started + before

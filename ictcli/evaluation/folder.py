@@ -12,7 +12,6 @@
 import contextlib
 import errno
 import json
-import os
 import re
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -179,29 +178,3 @@ def _new_folder(base: Path, name: str) -> Path:
             return path
         number += 1
         path = base / f"{name}-{number}"
-
-
-class Timings:
-    """Seconds of each chunk of a model on a benchmark, in timings.jsonl."""
-
-    def __init__(self, folder: Path, model: str, benchmark: str) -> None:
-        self._path = folder / "timings.jsonl"
-        self._key = {"model": model, "benchmark": benchmark}
-
-    def add(self, first: int, seconds: float) -> None:
-        """Append a chunk, by its first problem; on a new line if a kill tore the last one."""
-        line = {**self._key, "first": first, "seconds": round(seconds, 3)}
-        with self._path.open("ab+") as file:
-            file.seek(-min(1, file.tell()), os.SEEK_END)
-            torn = file.read(1) not in (b"", b"\n")
-            file.write(b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
-
-    def read(self) -> dict[int, float]:
-        """Seconds by first problem. Torn lines are skipped."""
-        seconds: dict[int, float] = {}
-        for raw in self._path.read_bytes().split(b"\n") if self._path.exists() else ():
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                line = json.loads(raw)
-                if {key: line[key] for key in self._key} == self._key:
-                    seconds[int(line["first"])] = float(line["seconds"])
-        return seconds

@@ -163,8 +163,13 @@ def markdown(results: Results) -> str:
 
 
 def _table(table: TextTable) -> str:
-    rows = [table.columns, ["---"] * len(table.columns), *table.rows]
-    return "\n".join("| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows)
+    return markdown_table([[_plain(cell) for cell in row] for row in (table.columns, *table.rows)])
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of Markdown cells as a table; the first row is its head."""
+    head, *body = rows
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
 
 
 def _plain(text: str) -> str:

@@ -1,5 +1,6 @@
-"""The samples of an evaluation on disk: one JSON object a line, appended chunk by chunk."""
+"""Samples and timings of an evaluation on disk: JSON lines, appended chunk by chunk."""
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -125,6 +126,32 @@ def _parse(raw: bytes, problem: Problem, *, private: bool) -> Sample | None:
         return Sample.model_validate(line)
     except (ValueError, KeyError, TypeError):
         return None
+
+
+class Timings:
+    """Seconds of each chunk of a model on a benchmark, in timings.jsonl."""
+
+    def __init__(self, folder: Path, model: str, benchmark: str) -> None:
+        self._path = folder / "timings.jsonl"
+        self._key = {"model": model, "benchmark": benchmark}
+
+    def add(self, first: int, seconds: float) -> None:
+        """Append a chunk, by its first problem; on a new line if a kill tore the last one."""
+        line = {**self._key, "first": first, "seconds": round(seconds, 3)}
+        with self._path.open("ab+") as file:
+            file.seek(-min(1, file.tell()), os.SEEK_END)
+            torn = file.read(1) not in (b"", b"\n")
+            file.write(b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+    def read(self) -> dict[int, float]:
+        """Seconds by first problem. Torn lines are skipped."""
+        seconds: dict[int, float] = {}
+        for raw in self._path.read_bytes().split(b"\n") if self._path.exists() else ():
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                line = json.loads(raw)
+                if {key: line[key] for key in self._key} == self._key:
+                    seconds[int(line["first"])] = float(line["seconds"])
+        return seconds
 
 
 def by_problem(name: str, samples: Sequence[Sample], n: int, problems: int) -> list[list[Sample]]:

@@ -13,6 +13,7 @@ from ictcli.evaluation import provenance
 from ictcli.evaluation.evaluate import chunk_of, evaluate
 from ictcli.evaluation.report import markdown
 from ictcli.evaluation.results import Result, result_of, with_differences
+from ictcli.evaluation.samples import Timings
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
@@ -87,7 +88,7 @@ def evaluate_suite(
                             "--out OTHER takes another folder",
                         )
                     label = spec.name if alone else f"{model.name}, {spec.name}"
-                    timings = folders.Timings(folder, model.name, spec.name)
+                    timings = Timings(folder, model.name, spec.name)
                     evaluation = evaluate(
                         engine,
                         spec.name,
@@ -104,8 +105,7 @@ def evaluate_suite(
                         chunk=chunk_of(settings.n),
                         resume=True,  # a file that is there is ours
                         shown=settings.show_private,
-                        timed=timings.add,
-                        earlier=timings.read(),
+                        timings=timings,
                     )
                     result = result_of(evaluation, model, spec, engine, settings, decided)
                     results = with_differences([*results, result])

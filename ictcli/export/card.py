@@ -6,14 +6,14 @@ escaped: as JSON in the header, which is valid YAML, and as inline code in the t
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
-from ictcli.evaluation.report import interval
+from ictcli.evaluation.report import interval, markdown_table
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import DataRecord, Environment, RecipeRecord, Summary
@@ -132,11 +132,6 @@ def _opening(
     return f"{text} These are the weights of the checkpoint of step {step}, not the run's last."
 
 
-def _grid(rows: Sequence[Sequence[str]]) -> str:
-    head, *body = rows
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *body])
-
-
 def _results(
     run: Path, recipe: Mapping[str, Any], summary: Summary | None, step: int | None
 ) -> str:
@@ -150,7 +145,7 @@ def _results(
     else:
         start, here = (
             read_record(run / "eval" / f"{name}.json", Evaluation, strict=False)
-            for name in ("before", step_name(step))
+            for name in ("before", f"step-{step:06d}")
         )
         if here is None:
             return f"The weights of step {step} were not measured."
@@ -164,14 +159,9 @@ def _results(
     ]
     bench = public_name(str(flat(recipe).get("eval.bench") or recipe.get("task", "")))
     return (
-        f"{_grid(rows)}\n\n{problems} held-out problems of {code(bench)}, {samples} samples each; "
-        "95 % intervals by bootstrap over problems. They say nothing of other seeds."
+        f"{markdown_table(rows)}\n\n{problems} held-out problems of {code(bench)}, {samples} "
+        "samples each; 95 % intervals by bootstrap over problems. They say nothing of other seeds."
     )
-
-
-def step_name(step: int) -> str:
-    """The name of a checkpoint's folder, and of its evaluation."""
-    return f"step-{step:06d}"
 
 
 def _training(recipe: Mapping[str, Any], summary: Summary | None, method: str) -> str:
@@ -189,7 +179,7 @@ def _training(recipe: Mapping[str, Any], summary: Summary | None, method: str) -
             f"\n\nOf {summary.tokens_sampled:,} sampled tokens {share:.1%} were trained "
             "(the dense warm-up, where there is one, included)."
         )
-    return _grid(rows) + kept
+    return markdown_table(rows) + kept
 
 
 def _data(recipe: Mapping[str, Any], data: DataRecord) -> str:
@@ -204,9 +194,8 @@ def _data(recipe: Mapping[str, Any], data: DataRecord) -> str:
     ):
         parts.append(f"The task {task}, whose problems are made by ictcli from the seed.")
     if sources:
-        parts.append(
-            _grid([["source", "value"], *([k, code(value)] for k, value in sources.items())])
-        )
+        rows = [["source", "value"], *([key, code(value)] for key, value in sources.items())]
+        parts.append(markdown_table(rows))
     return "\n\n".join(parts) or f"The task {task}; the run has no record of its problems."
 
 
@@ -253,4 +242,4 @@ def _versions(environment: Environment) -> str:
     rows += [[code(name), code(value)] for name, value in environment.libraries.items()]
     if any(engine):
         rows.append(["engine", code(" ".join(str(part) for part in engine if part))])
-    return _grid(rows) if len(rows) > 1 else ""
+    return markdown_table(rows) if len(rows) > 1 else ""

@@ -71,8 +71,6 @@ def _request(repo: str, send: Callable[[], Any], kept: str = "") -> Any:
 
     try:
         return send()
-    except UserError:
-        raise
     except LocalTokenNotFoundError as error:
         raise UserError("No token for the hub is configured.", hint(LOGIN)) from error
     except HfHubHTTPError as error:
@@ -87,16 +85,13 @@ def _request(repo: str, send: Callable[[], Any], kept: str = "") -> Any:
         raise RunFailedError(
             f"The hub refuses ({code or 'no code'}): {_line(error)}.", hint("try again later")
         ) from error
-    except OSError as error:  # connections, timeouts, and HF_HUB_OFFLINE
+    except Exception as error:  # connections, timeouts, and HF_HUB_OFFLINE
+        library = type(error).__module__.split(".")[0]
+        if not isinstance(error, OSError) and library not in ("httpx", "httpx2", "httpcore"):
+            raise
         raise RunFailedError(
             f"The hub cannot be reached: {_line(error)}.",
             hint("check the network, and that HF_HUB_OFFLINE is not set"),
-        ) from error
-    except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "httpcore", "requests"):
-            raise
-        raise RunFailedError(
-            f"The hub cannot be reached: {_line(error)}.", hint("check the network")
         ) from error
 
 

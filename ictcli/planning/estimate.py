@@ -80,12 +80,6 @@ def estimate_memory(
     return MemoryEstimate(shape, work.trained, work.prompt, tokens, phases)
 
 
-def with_engine(recipe: Recipe, **settings: Any) -> Recipe:
-    """The recipe with other engine settings."""
-    engine = recipe.engine.model_copy(update=settings)
-    return recipe.model_copy(update={"engine": engine})
-
-
 def largest_micro_tokens(
     recipe: Recipe, shape: ModelShape, limit: float, prompt: int = PROMPT_TOKENS
 ) -> int:
@@ -94,7 +88,7 @@ def largest_micro_tokens(
     length = estimate_memory(recipe, shape, prompt).prompt + recipe.max_tokens
 
     def fits(rows: int) -> bool:
-        smaller = with_engine(recipe, micro_tokens=rows * length, micro_batch=None)
+        smaller = recipe.with_engine(micro_tokens=rows * length, micro_batch=None)
         return estimate_memory(smaller, shape, prompt).peak("updating") <= MARGIN * limit
 
     least, most = 1, (recipe.update.minibatch or recipe.prompts) * recipe.group
@@ -111,7 +105,7 @@ def resolve_micro_batch(
     if recipe.engine.micro_batch != "auto" or not limit.size:
         return recipe
     tokens = largest_micro_tokens(recipe, shape, limit.size, prompt)
-    return with_engine(recipe, micro_tokens=tokens, micro_batch=None)
+    return recipe.with_engine(micro_tokens=tokens, micro_batch=None)
 
 
 def choose_micro_tokens(

@@ -12,7 +12,6 @@ from ictcli.recipe.load import (
     toml_value,
     unused_keys,
     validate,
-    with_threads,
 )
 from ictcli.recipe.recipe import Recipe
 
@@ -29,5 +28,4 @@ __all__ = [
     "toml_value",
     "unused_keys",
     "validate",
-    "with_threads",
 ]

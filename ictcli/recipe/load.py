@@ -230,15 +230,6 @@ def to_toml(recipe: Recipe) -> str:
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
 
 
-def with_threads(recipe: Recipe, threads: int | None) -> Recipe:
-    """The recipe with that number of CPU threads; unchanged for None and 0."""
-    if not threads:
-        return recipe
-    return recipe.model_copy(
-        update={"engine": recipe.engine.model_copy(update={"threads": threads})}
-    )
-
-
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
     """The typed keys that have no effect, each with the setting that makes it so: keys the method
     does not read, and keys of adapters (also in the recipe file) without adapter.kind."""

@@ -1,6 +1,6 @@
 """The top-level keys of a recipe; those in a table, like `clip.low`, are in `recipe.tables`."""
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 from pydantic import Field
 
@@ -127,6 +127,10 @@ class Recipe(Table):
     def objective(self) -> Objective:
         """Clip range, coefficients and temperature of the loss."""
         return Objective(self.clip.low, self.clip.high, self.kl, self.entropy, self.temperature)
+
+    def with_engine(self, **settings: Any) -> Self:
+        """The recipe with other engine settings."""
+        return self.model_copy(update={"engine": self.engine.model_copy(update=settings)})
 
     def lr_at(self, step: int) -> float:
         """Learning rate at step 1, 2, ..."""

@@ -9,8 +9,7 @@ from ictcli.recipe.tables import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed
 from ictcli.rows import PROMPTS, Row, Rows, is_file_name, read_file, text
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
-from ictcli.tasks.hub import load
-from ictcli.tasks.sources import HubSource
+from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.split import ProblemSet
 from ictcli.types import Problem
 

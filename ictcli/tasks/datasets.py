@@ -1,6 +1,7 @@
 """The named data sets: tasks gsm8k and math; benchmarks MATH-500, GSM8K, MMLU-STEM, GPQA and AIME.
 
-Each reads its rows from the hub at a pinned commit, or from a file with the same columns.
+Add one here. Each reads its rows from the hub at a pinned commit, or from a file with the same
+columns.
 """
 
 from collections.abc import Callable
@@ -11,16 +12,49 @@ from hashlib import blake2b
 from ictcli.errors import UserError
 from ictcli.rewards import Verifier
 from ictcli.rewards.answers import boxed
-from ictcli.rows import Row, Rows, text
+from ictcli.rows import Row, Rows, read_file, text
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
-from ictcli.tasks.hub import rows_of
+from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.registry import register_benchmark, register_task
-from ictcli.tasks.sources import SOURCES
 from ictcli.tasks.split import ProblemSet, listed, split_task
 from ictcli.tasks.task import Benchmark, Task
 from ictcli.types import Problem
 
+MMLU_STEM = (
+    *("abstract_algebra", "astronomy", "college_biology", "college_chemistry"),
+    *("college_computer_science", "college_mathematics", "college_physics", "computer_security"),
+    *("conceptual_physics", "electrical_engineering", "elementary_mathematics"),
+    *("high_school_biology", "high_school_chemistry", "high_school_computer_science"),
+    *("high_school_mathematics", "high_school_physics", "high_school_statistics"),
+    "machine_learning",
+)
+_GSM8K = ("openai/gsm8k", "740312add88f781978c0658806c59bc2815b9866")
+_GPQA = ("Idavidrein/gpqa", "633f5ee89ab8ad4522a9f850766b73f62147ffdd")
+_MATH = ("DigitalLearningGmbH/MATH-lighteval", "0530c78699ea5e8eb5530600900e1f328b48acad")
+_MATH500 = ("HuggingFaceH4/MATH-500", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be")
+_MMLU = ("cais/mmlu", "c30699e8356da336a370243923dbaf21066bb9fe")
+_AIMO = ("AI-MO/aimo-validation-aime", "13f9e12f613e720c2a2b2f345dd04b998a29494d")
+_AIME24 = ("HuggingFaceH4/aime_2024", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a")
+_AIME25 = ("opencompass/AIME2025", "a6ad95f611d72cf628a80b58bd0432ef6638f958")
+
+SOURCES = {
+    "gsm8k-train": HubSource(*_GSM8K, ("main",), "train", 7473),
+    "math-train": HubSource(*_MATH, ("default",), "train", 7500),
+    "math500": HubSource(*_MATH500, ("default",), "test", 500),
+    "gsm8k": HubSource(*_GSM8K, ("main",), "test", 1319),
+    "mmlu_stem": HubSource(*_MMLU, MMLU_STEM, "test", 3018),
+    "gpqa": HubSource(*_GPQA, ("gpqa_main",), "train", 448, gated=True),
+    "gpqa_diamond": HubSource(*_GPQA, ("gpqa_diamond",), "train", 198, gated=True),
+    "aime23": HubSource(*_AIMO, ("default",), "train", 90),
+    "aime24": HubSource(*_AIME24, ("default",), "train", 30),
+    "aime25": HubSource(*_AIME25, ("AIME2025-I", "AIME2025-II"), "test", 30),
+}
 GPQA_CHOICES = ("Correct Answer", *(f"Incorrect Answer {number}" for number in (1, 2, 3)))
+
+
+def rows_of(name: str, data: str | None) -> Rows:
+    """The rows of a named source, or of the local file that replaces it."""
+    return load(SOURCES[name]) if data is None else read_file(data)
 
 
 @register_task("gsm8k")

@@ -1,4 +1,4 @@
-"""Rows of data sets on the Hugging Face hub, at pinned revisions."""
+"""Rows of data sets on the Hugging Face hub, at pinned commits."""
 
 import contextlib
 import os
@@ -7,15 +7,36 @@ import sys
 import warnings
 from collections.abc import Generator, Iterable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError
-from ictcli.rows import Row, Rows, read_file
-from ictcli.tasks.sources import SOURCES, HubSource
+from ictcli.rows import Row, Rows
 
 COMMIT = re.compile("[0-9a-f]{40}")
 _OFFLINE = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """A data set of the hub: one split of each config, in order."""
+
+    path: str
+    revision: str | None
+    """Commit, branch or tag to load; None = the newest commit."""
+    configs: tuple[str, ...]
+    """Empty name = the only config."""
+    split: str
+    rows: int | None
+    """Total number of rows at that commit; None for a custom data set."""
+    gated: bool = False
+    """Whether a user must accept its terms on its page before loading it."""
+
+    @property
+    def page(self) -> str:
+        """Its page on the hub."""
+        return f"https://huggingface.co/datasets/{self.path}"
 
 
 class ElsewhereError(UserError):
@@ -33,11 +54,6 @@ def files_alone() -> Generator[None]:
         yield
     finally:
         _stay.reset(token)
-
-
-def rows_of(name: str, data: str | None) -> Rows:
-    """The rows of a named source, or of the local file that replaces it."""
-    return load(SOURCES[name]) if data is None else read_file(data)
 
 
 def load(source: HubSource) -> Rows:

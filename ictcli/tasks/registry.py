@@ -12,7 +12,6 @@ from ictcli.rewards import find_verifier
 from ictcli.tasks.custom import is_custom, read_custom
 from ictcli.tasks.split import listed, split_task
 from ictcli.tasks.task import Benchmark, Task
-from ictcli.types import Problem
 
 TASKS: dict[str, Callable[..., Task]] = {}
 BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
@@ -83,10 +82,13 @@ def find_benchmark(
         task = find_task(name, data=data)
         size = len(task.finite) or 512
 
-        def problems(n: int | None) -> list[Problem]:
-            return task.heldout(n or size)
-
-        return Benchmark(name, task.domain, problems, source=task.source, notes=task.notes)
+        return Benchmark(
+            name,
+            task.domain,
+            lambda n: task.heldout(n or size),
+            source=task.source,
+            notes=task.notes,
+        )
     _check_name("benchmark", name, BENCHMARKS, columns, hub)
     return _build("benchmark", name, BENCHMARKS[name], data=data)
 

@@ -15,15 +15,11 @@ from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout
 from ictcli.train.step import sampling_of
 
-BEFORE = "eval/before.json"
 
-
-def known_before(
-    run: Run, recipe: Recipe, say: Callable[[str], None] = lambda text: None
-) -> Evaluation | None:
-    """The evaluation before training; None where it is not there, or is damaged, of which `say`
-    is told. It is then made before a checkpoint is restored."""
-    path = run.folder / BEFORE
+def known_before(run: Run, recipe: Recipe, say: Callable[[str], None]) -> Evaluation | None:
+    """The evaluation before training, read from its file; None if that is missing, or damaged,
+    which `say` reports."""
+    path = run.folder / "eval" / "before.json"
     evaluation = read_record(path, Evaluation, strict=False)
     if evaluation and all(f"pass@{k}" in evaluation.passes for k in recipe.eval.k):
         return evaluation
@@ -41,9 +37,9 @@ def evaluate_heldout(
     interrupted: Callable[[], bool],
     label: str,
 ) -> Evaluation:
-    """Evaluate on held-out problems and write eval/LABEL.json; a known evaluation before training
-    is not repeated. The seed is always the same, so that evaluations of a run, and of the runs it
-    is compared with, are paired. InterruptedRunError between two steps."""
+    """Evaluate on held-out problems and write eval/LABEL.json. The seed is always the same, so that
+    evaluations of a run, and of the runs it is compared with, are paired. InterruptedRunError if
+    Ctrl-C comes before or after training."""
 
     def progress(done: int, total: int) -> None:
         observer.evaluating(label, done, total)
@@ -53,22 +49,20 @@ def evaluate_heldout(
                 f"ictcli resume {run.folder}",
             )
 
-    evaluation = known_before(run, recipe) if label == "before" else None
-    if evaluation is None:
-        name, domain = task.examined or (task.name, task.domain)
-        evaluation = evaluate(
-            engine,
-            name,
-            heldout(recipe, task),
-            domain,
-            sampling_of(recipe, engine, recipe.eval.temperature),
-            recipe.prompt,
-            n=recipe.eval.n,
-            ks=recipe.eval.k,
-            seed=seed_of(recipe.seed, "eval"),
-            samples=run.folder / "eval" / f"{label}.jsonl",
-            progress=progress,
-        )
-        run.write(f"eval/{label}.json", evaluation)
+    name, domain = task.examined or (task.name, task.domain)
+    evaluation = evaluate(
+        engine,
+        name,
+        heldout(recipe, task),
+        domain,
+        sampling_of(recipe, engine, recipe.eval.temperature),
+        recipe.prompt,
+        n=recipe.eval.n,
+        ks=recipe.eval.k,
+        seed=seed_of(recipe.seed, "eval"),
+        samples=run.folder / "eval" / f"{label}.jsonl",
+        progress=progress,
+    )
+    run.write(f"eval/{label}.json", evaluation)
     observer.evaluated(label, evaluation)
     return evaluation

@@ -12,7 +12,7 @@ from ictcli.engine import Engine, build_engine, versions
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import encodable
 from ictcli.planning.advice import check_memory
-from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens, with_engine
+from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run
@@ -56,7 +56,7 @@ def launch(
         began, hashed = recorded or Environment(), recipe_hash(run.folder)
         check_recipe(run.folder, began.recipe_sha256 or hashed, hashed, "the run began")
 
-        limit = memory_limit(with_engine(recipe, device="cpu").engine)  # before loading the model
+        limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         option, adapters = "engine.backend=", recipe.adapters is not None
         if note := check_engine(run.folder, began, engine, adapters=adapters, option=option):
@@ -111,7 +111,7 @@ def set_budget(
     say why. Returns what environment.json records of it. `limit` is that of the CPU."""
     engine.budget.say = say
     device = str(engine.describe().get("device", recipe.engine.device))
-    planned = with_engine(recipe, device=device)
+    planned = recipe.with_engine(device=device)
     if device_of(planned.engine) == "cuda":
         limit = memory_limit(planned.engine)
     ids = encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)

@@ -43,10 +43,11 @@ def train(
     health = Health(run, recipe, observer.warned)
 
     known = known_before(run, recipe, observer.warned)
-    before = evaluate("before") if known is None else None  # before a checkpoint is restored
+    before = known or evaluate("before")  # before a checkpoint is restored
     state = run.restore(engine, observer.warned)
     engine.budget.restore(state.budget)
-    before = before or evaluate("before")
+    if known:
+        observer.evaluated("before", known)
 
     for number in range(state.step + 1, recipe.steps + 1):
         started = time.perf_counter()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.dynamics import diagnose
+from ictcli.algorithm.dynamics import diagnose, mean_or_none
 from ictcli.recipe import Recipe
 from ictcli.rewards.shaping import formatted
 from ictcli.runs.records import StepMetrics
@@ -41,10 +41,10 @@ def measure(
         "groups_with_signal": float(signal.mean()),
         **diagnose(rollouts, batch.advantage, selection.kept),
         **({} if forks is None else _fork_figures(forks, rollouts, selection.kept)),
-        "loss": _mean([report.loss for report in reports]),
-        "grad_norm": _mean([report.grad_norm for report in reports]),
-        "clip_fraction": _mean([report.clip_fraction for report in reports]),
-        "kl": _mean([report.kl for report in reports]) if recipe.kl > 0 else None,
+        "loss": mean_or_none([report.loss for report in reports]),
+        "grad_norm": mean_or_none([report.grad_norm for report in reports]),
+        "clip_fraction": mean_or_none([report.clip_fraction for report in reports]),
+        "kl": mean_or_none([report.kl for report in reports]) if recipe.kl > 0 else None,
         "lr": recipe.lr_at(step),
         **updates.probe,
     }
@@ -59,10 +59,6 @@ def measure(
             for name, value in figures.items()
         },
     )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
 
 
 def fork_mask(

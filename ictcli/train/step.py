@@ -15,7 +15,6 @@ from ictcli.rewards.shaping import shaped
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
 from ictcli.tasks import Task, prompts
-from ictcli.tasks.prepare import task_of as task_of
 from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 

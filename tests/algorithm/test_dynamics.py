@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.algorithm.dynamics import (
-    policy_gradient_change,
     predicted_change,
-    raised_logit_change,
     renyi2,
     softmax,
     validate,
@@ -72,6 +70,23 @@ def test_the_error_of_the_prediction_is_of_second_order(at: Position) -> None:
     size = float(np.abs(at.direction).max()) ** 2
     assert error(1e-2) < 20 * size * 1e-4
     assert error(1e-4) < 20 * size * 1e-8 + 1e-14
+
+
+def raised_logit_change(prob: FloatArray, beta: FloatArray, raised: FloatArray) -> FloatArray:
+    """First-order dH2 when one logit is raised: -2 dtheta pi (pi / beta - 1)."""
+    return -2.0 * raised * prob * (prob / beta - 1.0)
+
+
+def policy_gradient_change(
+    probs: FloatArray, action: int, advantage: float, eta: float
+) -> FloatArray:
+    """First-order dH2 of one policy-gradient step dtheta_b = eta A (1[b = a] - pi_b) on logits.
+
+    dH2 = -2 eta A ((pi_a^2 - sum pi^3) / beta - pi_a + beta), for probs (..., V).
+    """
+    beta = (probs**2).sum(axis=-1)
+    pi = probs[..., action]
+    return -2.0 * eta * advantage * ((pi**2 - (probs**3).sum(axis=-1)) / beta - pi + beta)
 
 
 @given(positions, st.floats(-2, 2))

@@ -22,9 +22,8 @@ from ictcli.compare.tuning import best_overrides, check_problems, earlier_choice
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.passk import Interval
 from ictcli.recipe import load_recipe, to_toml
-from ictcli.tasks.prepare import heldout
+from ictcli.tasks.prepare import heldout, task_of
 from ictcli.tasks.split import is_heldout
-from ictcli.train.step import task_of
 
 METHODS = ("ict", "grpo", "random")
 

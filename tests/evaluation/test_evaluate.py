@@ -27,7 +27,7 @@ def even_length(response: str, gold: str) -> Verdict:
     return Verdict("wrong" if len(response) % 2 else "correct", response[-2:])
 
 
-def measure(engine: Engine, count: int, samples: Path | None = None) -> Evaluation:
+def measure(engine: Engine, count: int, samples: Path) -> Evaluation:
     return evaluate(
         engine,
         "chain",
@@ -70,8 +70,8 @@ def test_it_can_be_repeated_and_lengthened(engine: Engine, tmp_path: Path) -> No
     assert len(texts[0]) == (CHUNK + 3) * 4
 
 
-def test_its_json_holds_no_number_that_is_not_one(engine: Engine) -> None:
-    record = measure(engine, 2)
+def test_its_json_holds_no_number_that_is_not_one(engine: Engine, tmp_path: Path) -> None:
+    record = measure(engine, 2, tmp_path / "samples.jsonl")
     text = json.dumps(record.model_dump(mode="json"), allow_nan=False)
     assert Evaluation.model_validate_json(text) == record
     found: dict[str, Any] = json.loads(text)

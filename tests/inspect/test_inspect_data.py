@@ -22,8 +22,9 @@ from ictcli.inspect.session import Session, parse_places
 from ictcli.inspect.view import level
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
+from ictcli.tasks.prepare import task_of
 from ictcli.text import sign, visible
-from ictcli.train.step import optimise, sample_batch, select, task_of
+from ictcli.train.step import optimise, sample_batch, select
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from ictcli.recipe import Recipe, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
 from ictcli.runs.observer import RunObserver
+from ictcli.tasks.prepare import task_of
 from ictcli.train.evaluations import evaluate_heldout
-from ictcli.train.step import sample_batch, task_of
+from ictcli.train.step import sample_batch
 
 SMALL = ("prompts=4", "group=4", "max_tokens=16", "warmup=0")
 

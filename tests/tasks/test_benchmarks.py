@@ -11,7 +11,7 @@ import pytest
 from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BOXED, find_benchmark, find_task
-from ictcli.tasks.sources import MMLU_STEM
+from ictcli.tasks.datasets import MMLU_STEM
 from ictcli.tasks.split import is_heldout
 from ictcli.types import Problem
 

@@ -15,7 +15,7 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 
 from ictcli.errors import UserError
 from ictcli.tasks import find_benchmark, find_task
-from ictcli.tasks.sources import MMLU_STEM, SOURCES
+from ictcli.tasks.datasets import MMLU_STEM, SOURCES
 
 PIN = SOURCES["gsm8k"].revision or ""
 OTHER = "a" * 40

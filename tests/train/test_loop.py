@@ -17,8 +17,9 @@ from ictcli.runs.observer import Step
 from ictcli.runs.records import Best, Summary
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks import Task
+from ictcli.tasks.prepare import task_of
 from ictcli.train.loop import train
-from ictcli.train.step import Updates, optimise, sample_batch, select, task_of
+from ictcli.train.step import Updates, optimise, sample_batch, select
 
 SMALL = ("prompts=4", "group=4", "max_tokens=16", "eval.problems=2", "warmup=0", "reward=even")
 
