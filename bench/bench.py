@@ -30,7 +30,7 @@ from harness import (
 from ictcli_torch.engine import TorchEngine
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine.passes import Update
+from ictcli.engine.update import Update
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
@@ -108,7 +108,7 @@ def bench_update(rounds: int) -> None:
 def peak(folder: Path, keep: float) -> int:
     """Peak resident bytes of the passes of one update, forward and backward."""
     engine, rollouts = load(folder), random_rollouts()
-    engine._gradient(Update(rollouts, *random_weights(rollouts, keep), Objective()))
+    engine.gradient(Update(rollouts, *random_weights(rollouts, keep), Objective()))
     return engine.peak_memory()
 
 

@@ -140,8 +140,7 @@ def peak(engine: Any, work: Callable[[], object]) -> int:
 
     mx.synchronize()
     mx.clear_cache()
-    mx.reset_peak_memory()
-    engine.memory.peak = 0
+    engine.memory.forget_peak()
     work()
     return engine.peak_memory()
 

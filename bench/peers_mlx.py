@@ -72,8 +72,7 @@ class Turn:
 def measured(engine: MlxEngine, program: Callable[[], int]) -> Turn:
     """One turn of a program, which returns its number of tokens."""
     mx.clear_cache()
-    mx.reset_peak_memory()
-    engine.memory.peak = 0  # ours resets MLX's own mark
+    engine.memory.forget_peak()  # ours resets MLX's own mark
     held, began, silent = mx.get_active_memory(), time.perf_counter(), io.StringIO()
     with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
         tokens = program()

@@ -26,8 +26,9 @@ from .files import flat, read_arrays, write_arrays
 from .model import ADAPTED
 
 
-def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
-    """Freeze the model and give it adapters; gives what mlx-lm's adapter_config.json holds."""
+def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
+    """Freeze the model and give it new adapters; returns mlx-lm's adapter_config.json for a model
+    read from `path`."""
     linear = [_linear_layers(layer, experts=settings.kind == "lora") for layer in model.layers]
     chosen = choose_layers(settings, linear)
     widths = {module.bits for module in model.modules() if hasattr(module, "bits")}
@@ -35,7 +36,8 @@ def put_on(model: Any, settings: AdapterSettings) -> dict[str, Any]:
         raise UserError(
             f"mlx-lm's DoRA does not know weights of {max(widths)} bits.", "adapter.kind=lora does"
         )
-    config = {
+    config: dict[str, Any] = {
+        "model": path,
         "fine_tune_type": settings.kind,
         "num_layers": settings.layers or len(model.layers),
         "lora_parameters": {
@@ -73,24 +75,26 @@ def _linear_layers(block: Any, *, experts: bool) -> list[str]:
     return [name for name, module in block.named_modules() if isinstance(module, kinds)]
 
 
-def read(model: Any, folder: Path, base: str) -> None:
-    """Put the adapters of a folder on a model that has none, of the fingerprint `base`."""
+def read(model: Any, folder: Path, base: str) -> dict[str, Any]:
+    """Put the adapters of a folder on a model that has none, of the fingerprint `base`; returns
+    their adapter_config.json."""
     with reading(folder, "mlx", len(model.layers), base) as converted:
-        kind = read_config(converted)["fine_tune_type"]
-        if kind not in ("lora", "dora"):
-            raise ValueError(f"fine_tune_type is {kind!r}, neither lora nor dora")
+        config = read_config(converted)
+        if config["fine_tune_type"] not in ("lora", "dora"):
+            raise ValueError(
+                f"fine_tune_type is {config['fine_tune_type']!r}, neither lora nor dora"
+            )
         load_adapters(model, str(converted))
-        stored = read_arrays(converted / ADAPTER_WEIGHTS)
-        mx.eval(stored)
-        own = [name for name in flat(model.parameters()) if name.rsplit(".", 1)[-1] in ADAPTED]
-        check_complete(own, stored)
+        expected = [n for n in flat(model.parameters()) if n.rsplit(".", 1)[-1] in ADAPTED]
+        check_complete(expected, read_arrays(converted / ADAPTER_WEIGHTS))
         mx.eval(model.parameters())  # the files are read here, not in the first step
     model.eval()
+    return config
 
 
-def write(folder: Path, weights: Any, config: dict[str, Any]) -> None:
+def write(folder: Path, weights: dict[str, mx.array], config: dict[str, Any]) -> None:
     """Write adapters where `mlx_lm.generate --adapter-path` finds them."""
-    write_arrays(folder / ADAPTER_WEIGHTS, flat(weights))
+    write_arrays(folder / ADAPTER_WEIGHTS, weights)
     (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_map, tree_unflatten
+from mlx.utils import tree_map
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine.passes import Update, UpdateStats
 from ictcli.engine.sampling import join
+from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
@@ -47,10 +47,8 @@ class DataParallelEngine(MlxEngine):
         if self.optimizer is None:
             return
         # sorted: arrays are exchanged one by one, and a file's order is not a model's
-        trees = [dict(sorted(x.items())) for x in (self._own(), self.optimizer.state())]
-        own, state = self.processes.spread(trees)
-        self.model.update(tree_unflatten(list(own.items())))
-        self.optimizer.load(state)
+        trees = [dict(sorted(x.items())) for x in (self.trained_weights(), self.optimizer.state())]
+        self.load(*self.processes.spread(trees))
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "processes": self.processes.size}
@@ -137,13 +135,14 @@ class DataParallelEngine(MlxEngine):
             arrays.get("kl_old"),
         )
 
-    def _gradient(self, batch: Update) -> tuple[Any, UpdateStats]:
+    def gradient(self, update: Update) -> UpdateStats:
         """The whole batch's gradient and figures: each rank passes over its rows."""
-        order = np.argsort(-batch.rollouts.lengths, kind="stable")  # every rank gets as many tokens
-        own = np.isin(np.arange(len(order)), order[self.processes.rank :: self.processes.size])
-        part = replace(batch, weights=np.where(own[:, None], batch.weights, 0))
-        own = super()._gradient
-        gradient, stats = self._agreed(lambda: own(part))
+        order = np.argsort(-update.rollouts.lengths, kind="stable")  # as many tokens a rank
+        rows = np.isin(np.arange(len(order)), order[self.processes.rank :: self.processes.size])
+        share = replace(update, weights=np.where(rows[:, None], update.weights, 0))
+        gradient_of = super().gradient
+        stats = self._agreed(lambda: gradient_of(share))
+        gradient = self.optimizer.gradient
         if gradient is None:
             gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
         figures = {name: mx.array(getattr(stats, name)) for name in SUMMED}
@@ -152,7 +151,8 @@ class DataParallelEngine(MlxEngine):
             UpdateStats(np.array(logp), gap=self.processes.max(stats.gap)),
             **{name: value.item() for name, value in figures.items()},
         )
-        return (gradient if stats.count else None), stats
+        self.optimizer.gradient = gradient if stats.count else None
+        return stats
 
     def _budgeted(self) -> dict[str, Any]:
         """What a verb brings with it: rank 0's budget, which a recipe, a checkpoint or work of its

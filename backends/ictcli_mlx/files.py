@@ -24,14 +24,10 @@ def write_arrays(path: Path, arrays: dict[str, mx.array], **about: str) -> None:
     mx.save_safetensors(str(path), dict(sorted(arrays.items())), {"format": "mlx", **about})
 
 
-def read_about(path: Path, name: str) -> str:
-    """What `write_arrays` was told under this name; empty where it was not."""
-    with cast(Any, safe_open)(path, "np") as opened:
-        return (opened.metadata() or {}).get(name, "")
-
-
 def read_arrays(path: Path) -> dict[str, mx.array]:
-    """The arrays, to be evaluated. Raises SafetensorError where the file is cut short."""
+    """The arrays of a safetensors file. Raises SafetensorError where it is cut short."""
     with cast(Any, safe_open)(path, "np"):
         pass  # the header is read, and the file's length held against it
-    return cast(dict[str, mx.array], mx.load(str(path)))
+    arrays = cast(dict[str, mx.array], mx.load(str(path)))
+    mx.eval(arrays)  # the file may be written again
+    return arrays

@@ -17,8 +17,7 @@ class Memory:
     def __init__(self, limit_gib: float) -> None:
         recommended = mx.device_info().get("max_recommended_working_set_size", 0)
         self.limit = int(limit_gib * 2**30) or int(recommended)
-        self.peak = 0
-        mx.reset_peak_memory()  # it counts from the start of the process
+        self.forget_peak()  # MLX counts from the start of the process
         mx.set_cache_limit(self.limit // CACHE_SHARE if self.limit else UNLIMITED_CACHE)
         mx.set_memory_limit(self.limit or DEFAULT_LIMIT)  # near it MLX finishes before it begins
         maybe_set_recommended_wired_limit()  # or the weights may be paged out
@@ -27,9 +26,8 @@ class Memory:
         """Call at a boundary of evaluation. Raises OverLimitError over the limit, while the machine
         still has the rest to live on."""
         took = mx.get_peak_memory()
-        self.peak = max(self.peak, took)
         if self.limit and took > self.limit:
-            mx.reset_peak_memory()
+            self._reset()
             raise OverLimitError(
                 f"{what} took {_size(took)} of memory, over the limit of {_size(self.limit)}.",
                 f"{hint}, or raise engine.memory_limit (a run that had begun: in its recipe.toml, "
@@ -38,9 +36,23 @@ class Memory:
 
     def free(self) -> None:
         """Give freed buffers back to the system: the next phase needs others."""
-        self.peak = max(self.peak, mx.get_peak_memory())
         mx.clear_cache()
-        mx.reset_peak_memory()  # or this phase would be blamed for the next one's
+        self._reset()  # or this phase would be blamed for the next one's
+
+    end_phase = free
+
+    def _reset(self) -> None:
+        self._peak = self.peak()
+        mx.reset_peak_memory()
+
+    def peak(self) -> int:
+        """Highest use in bytes since this was made."""
+        return max(self._peak, mx.get_peak_memory())
+
+    def forget_peak(self) -> None:
+        """Have `peak` begin anew."""
+        self._peak = 0
+        mx.reset_peak_memory()
 
 
 def ran_out(error: Exception) -> bool:

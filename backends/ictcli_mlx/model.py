@@ -167,7 +167,6 @@ def restore_layout(folder: Path, like: Path) -> None:
             if (axes := _axes(tuple(value.shape), shapes.get(name))) is not None
         }
         if turned:
-            mx.eval(arrays, turned)  # all is read before the file is written again
             write_arrays(file, arrays | turned)
 
 

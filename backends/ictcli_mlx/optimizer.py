@@ -7,10 +7,10 @@ import mlx.nn as nn
 import mlx.optimizers as optim
 from mlx.utils import tree_map, tree_map_with_path, tree_unflatten
 
-from ictcli.errors import UserError
 from ictcli.recipe.tables import OptimizerSettings
 
-from .files import flat
+from .files import flat, number
+from .memory import Memory
 
 
 class Optimizer:
@@ -21,9 +21,15 @@ class Optimizer:
     steps, and the model's own are these, rounded. Float32 weights are their own masters.
     """
 
-    def __init__(self, model: nn.Module, settings: OptimizerSettings, *, compiled: bool) -> None:
-        self.model = model
+    kinds = ("adamw", "master")
+
+    def __init__(
+        self, model: nn.Module, settings: OptimizerSettings, memory: Memory, *, compiled: bool
+    ) -> None:
+        self.model, self.memory = model, memory
         self.clip_norm = settings.clip_norm
+        self.gradient: Any = None
+        """Float32, by the names of the trained weights; None before a pass."""
         self.masters: Any = _float32(model.trainable_parameters())
         self.adamw = optim.AdamW(
             learning_rate=0.0,
@@ -35,6 +41,26 @@ class Optimizer:
         self.adamw.init(self.masters)
         self._apply = mx.compile(self._pure) if compiled else self._pure
 
+    def add(self, gradient: Any) -> None:
+        """Add the float32 gradient of a pass."""
+        self.gradient = (
+            gradient if self.gradient is None else tree_map(mx.add, self.gradient, gradient)
+        )
+
+    def clip(self) -> float:
+        """Scale the summed gradient to a norm of at most `clip_norm`; its norm before."""
+        if self.gradient is None:
+            return 0.0
+        squares = (g.square().sum() for g in flat(self.gradient).values())
+        norm = number(mx.sqrt(sum(squares, mx.array(0.0))))
+        scale = min(1.0, self.clip_norm / (norm + 1e-6))
+        if scale < 1:
+            self.gradient = tree_map(lambda g: g * scale, self.gradient)
+        return norm
+
+    def drop_gradient(self) -> None:
+        self.gradient = None
+
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
         """Nothing is read or kept but what is passed: so it can be compiled, and not go stale."""
         kept, self.adamw.state = self.adamw.state, state
@@ -43,13 +69,9 @@ class Optimizer:
         finally:
             self.adamw.state = kept
 
-    def step(self, held: list[Any], grad_norm: float, lr: float) -> None:
-        """Clip the gradient of this norm to `clip_norm`, and step. It is taken out of `held`, so
-        that its memory can be used while the step is made."""
-        gradient = held.pop()
-        scale = min(1.0, self.clip_norm / (grad_norm + 1e-6))
-        if scale < 1:
-            gradient = tree_map(lambda g: g * scale, gradient)
+    def step(self, lr: float) -> None:
+        """Step, and drop the gradient: its memory is used while the step is made."""
+        gradient, self.gradient = self.gradient, None
         self.adamw.learning_rate = lr
         state = tree_map(lambda x: x, self.adamw.state)  # apply_gradients writes into it
         self.masters, state = self._apply(self.masters, gradient, state)
@@ -58,6 +80,7 @@ class Optimizer:
         self._round()
         # ends the step: gradient and old weights can be dropped
         mx.eval(self.model.trainable_parameters(), self.masters, self.adamw.state)
+        self.memory.watch("The optimiser's step", "train adapters: adapter.kind=lora")
 
     def _round(self) -> None:
         own = self.model.trainable_parameters()
@@ -72,29 +95,21 @@ class Optimizer:
                 arrays[f"master/{name}"] = master
         return arrays
 
-    def load(self, state: dict[str, mx.array]) -> None:
-        """Take back what `state` gave, of a model with the same weights."""
-        kinds: dict[str, dict[str, mx.array]] = {"adamw": {}, "master": {}}
+    def load(self, state: dict[str, mx.array], weights: dict[str, mx.array]) -> None:
+        """Take back what `state` gave, of a model with these `weights`, whatever type they were
+        trained in."""
+        parts: dict[str, dict[str, mx.array]] = {"adamw": {}, "master": {}}
         for entry, value in state.items():
             kind, name = entry.split("/", 1)
-            if kind not in kinds:
-                raise UserError(
-                    f"The optimiser's state ({kind}) is of another engine.",
-                    "resume with the engine the run began with",
-                )
-            kinds[kind][name] = value
-        self.adamw.state = tree_unflatten(list(kinds["adamw"].items()))
+            parts[kind][name] = value
+        self.adamw.state = tree_unflatten(list(parts["adamw"].items()))
+        masters = weights | parts["master"]
         self.masters = tree_map_with_path(
-            lambda name, own: kinds["master"].get(name, own),
-            _float32(self.model.trainable_parameters()),
+            lambda name, _: masters[name].astype(mx.float32), self.model.trainable_parameters()
         )
         self._round()
-        mx.eval(self.masters, self.adamw.state)  # the old ones can be dropped
-
-
-def norm(gradient: Any) -> mx.array:
-    """Global L2 norm of a tree."""
-    return mx.sqrt(sum((g.square().sum() for g in flat(gradient).values()), mx.array(0.0)))
+        # the old ones can be dropped
+        mx.eval(self.model.trainable_parameters(), self.masters, self.adamw.state)
 
 
 def _float32(tree: Any) -> Any:

@@ -113,7 +113,7 @@ def _prefill(
     return logits[rows], caches
 
 
-def takes_mixed_lengths(model: Any, vocabulary: int, memory: Memory) -> bool:
+def mixes_lengths(model: Any, vocabulary: int, memory: Memory) -> bool:
     """Whether the model decodes prompts of several lengths side by side as it does each alone.
 
     Some of mlx-lm's models do not look at the padding of their batched caches: they raise, or give

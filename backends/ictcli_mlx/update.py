@@ -1,7 +1,6 @@
-"""The forward and backward pass of one micro-batch (`ictcli.engine.passes` loops over them)."""
+"""The forward and backward pass of one micro-batch (`ictcli.engine.core` loops over them)."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -9,14 +8,14 @@ import numpy as np
 from mlx.utils import tree_map
 
 from ictcli.algorithm.objective import Objective, policy_loss, token_logp
-from ictcli.engine.budget import Budget
 from ictcli.engine.packing import MicroBatch, bucket
-from ictcli.engine.passes import Update, UpdateStats, accumulate
+from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
 from .files import number
 from .memory import Memory
-from .model import Head, head_logits, model_dtype, recomputing
+from .model import find_heads, head_logits, model_dtype, recomputing
+from .optimizer import Optimizer
 
 HINT = "lower engine.micro_tokens, or set engine.gradient_checkpointing=true"
 
@@ -24,19 +23,8 @@ HINT = "lower engine.micro_tokens, or set engine.gradient_checkpointing=true"
 class Passes:
     """Forward and backward passes of one model."""
 
-    def __init__(
-        self,
-        model: Any,
-        heads: Sequence[Head],
-        vocabulary: int,
-        budget: Budget,
-        memory: Memory,
-        *,
-        recompute: bool,
-        compiled: bool,
-    ) -> None:
-        self.model, self.heads, self.vocabulary = model, heads, vocabulary
-        self.budget, self.memory = budget, memory
+    def __init__(self, model: Any, memory: Memory, *, recompute: bool, compiled: bool) -> None:
+        self.model, self.heads, self.memory = model, find_heads(model), memory
         self.recompute, self.compiled = recompute, compiled
         self._gradients: dict[Any, Callable[..., Any]] = {}
 
@@ -53,35 +41,20 @@ class Passes:
         self.memory.watch("Evaluating log-probabilities", HINT)
         return logp
 
-    def gradient(
-        self, update: Update, reference: Callable[[], AbstractContextManager[None]]
-    ) -> tuple[Any, UpdateStats]:
-        """The gradient of the whole batch, float32, by the names of the trained weights (None
-        where nothing has a signal), and its figures. Within `reference()` the model is the
-        reference policy."""
-        objective, scale = update.objective, self._loss_scale(update.weights)
-        total: Any = None
-
-        def one_pass(
-            batch: MicroBatch, terms: dict[str, FloatArray]
-        ) -> tuple[float, FloatArray, float]:
-            nonlocal total
-            terms["weights"] = terms["weights"] * scale
-            (loss, logp, kl), gradient = self._pass(batch, terms, objective)
-            gradient = tree_map(lambda g: g.astype(mx.float32) / scale, gradient)
-            total = gradient if total is None else tree_map(mx.add, total, gradient)
-            # ends the pass: its activations can be dropped, the sum of gradients stays
-            mx.eval(total, loss, logp, kl)
-            self.memory.watch(f"A pass over {batch.ids.size} tokens", HINT)
-            N = len(batch.targets)
-            return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())
-
-        def reference_logp(batch: MicroBatch) -> FloatArray:
-            with reference():
-                return self.logprobs(batch, objective.temperature)
-
-        stats = accumulate(update, self.budget, self.vocabulary, one_pass, reference_logp)
-        return total, stats
+    def backward(
+        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update, optimizer: Optimizer
+    ) -> tuple[float, FloatArray, float]:
+        """Add the gradient of one pass over the `whole` to the optimiser's; returns the pass's
+        loss, log pi (N,) and summed KL."""
+        scale = self._loss_scale(whole.weights)
+        terms["weights"] = terms["weights"] * scale
+        (loss, logp, kl), gradient = self._pass(batch, terms, whole.objective)
+        optimizer.add(tree_map(lambda g: g.astype(mx.float32) / scale, gradient))
+        # ends the pass: its activations can be dropped, the sum of gradients stays
+        mx.eval(optimizer.gradient, loss, logp, kl)
+        self.memory.watch(f"A pass over {batch.ids.size} tokens", HINT)
+        N = len(batch.targets)
+        return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())
 
     def _loss_scale(self, weights: FloatArray) -> float:
         """A power of two that brings the largest weight to about 1 where the model computes in

@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import gc
 import sys
-from collections.abc import Generator
 
 import torch
 
@@ -36,16 +35,12 @@ class Memory:
             with contextlib.suppress(AttributeError, OSError):
                 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)
 
-    @contextlib.contextmanager
-    def phase(self) -> Generator[None]:
-        """Around sampling or an update. On a CPU, what it freed goes back to the system behind it:
-        glibc keeps blocks of less than 32 MiB for later, and the next phase wants other sizes, so
-        that a process would come to hold what both take."""
-        try:
-            yield
-        finally:
-            if self.device.type == "cpu":
-                self.free()
+    def end_phase(self) -> None:
+        """After sampling or an update. On a CPU, give what it freed back to the system: glibc keeps
+        blocks of less than 32 MiB for later, and the next phase wants other sizes, so that a
+        process would come to hold what both take."""
+        if self.device.type == "cpu":
+            self.free()
 
     def free(self) -> None:
         """Give freed memory back to the system."""

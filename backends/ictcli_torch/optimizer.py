@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ictcli.errors import UserError
 from ictcli.recipe.tables import OptimizerSettings
 
 MOMENTS = {
@@ -38,6 +37,7 @@ class Optimizer:
                 weight.register_post_accumulate_grad_hook(partial(_hand_over, self.masters[name]))
         self.adamw = _adamw(list(self.masters.values()), settings)
         self.moments = MOMENTS[settings.kind]
+        self.kinds = ("master", *self.moments)
 
     def clip(self) -> float:
         """Scale the accumulated gradient to a norm of at most `clip_norm`; its norm before."""
@@ -73,20 +73,10 @@ class Optimizer:
                     tensors[f"{kind}/{name}"] = torch.as_tensor(value)
         return tensors
 
-    def check(self, state: dict[str, Tensor]) -> None:
-        """Refuse what `load` cannot take."""
-        if foreign := {entry.split("/")[0] for entry in state} - {"master", *self.moments}:
-            raise UserError(
-                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine, or "
-                "another optimizer.kind.",
-                "resume with those the run began with",
-            )
-
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
         """Take back what `state` gave, of a model with these `weights`, whatever type they were
         trained in: of float32 they are the masters themselves."""
-        self.check(state)
         self.adamw.state.clear()
         for name, master in self.masters.items():
             master.copy_(state.get(f"master/{name}", weights[name]))

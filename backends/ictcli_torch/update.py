@@ -1,4 +1,4 @@
-"""The forward and backward pass of one micro-batch (`ictcli.engine.passes` loops over them)."""
+"""The forward and backward pass of one micro-batch (`ictcli.engine.core` loops over them)."""
 
 from collections.abc import Mapping
 from typing import Any

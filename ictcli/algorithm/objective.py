@@ -63,7 +63,7 @@ def policy_loss(
 ) -> tuple[Any, Any, Any]:
     """-sum w * Psi of N tokens, their log pi (N,), and the k3 estimates of KL (N,).
 
-    `logits` (N, V) float32; `terms` as `ictcli.engine.passes.Update.terms` names them, (N,) each.
+    `logits` (N, V) float32; `terms` as `ictcli.engine.update.Update.terms` names them, (N,) each.
     """
     logp = token_logp(xp, logits, targets, objective.temperature)
     old = terms["old_logp"] if "old_logp" in terms else xp.stop_gradient(logp)

@@ -187,13 +187,17 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def base_of(folder: Path) -> str:
-    """The fingerprint of the weights that adapters were trained on; empty where it is not told."""
+    """The fingerprint of the weights that adapters were trained on; "" where it is not known."""
     config = read_config(folder)
     if layout_of(config) == "mlx":
         return str(config.get("base", ""))
-    with cast(Any, safe_open)(folder / PEFT_WEIGHTS, "np") as opened:
-        about = cast(dict[str, str], opened.metadata() or {})
-    return about.get("base", "")
+    return stored_base(folder / PEFT_WEIGHTS)
+
+
+def stored_base(file: Path) -> str:
+    """The fingerprint in the header of a safetensors file; "" where there is none."""
+    with cast(Any, safe_open)(file, "np") as opened:
+        return cast(dict[str, str], opened.metadata() or {}).get("base", "")
 
 
 def _from_mlx(folder: Path, config: dict[str, Any]) -> Adapters:

@@ -168,6 +168,7 @@ from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
+from ictcli.engine.budget import Budget
 from ictcli_mlx import distributed, sample, update
 
 model, folder = sys.argv[1:]
@@ -185,7 +186,7 @@ def fails_once(call, at):
     return counted
 
 
-passes = update.Budget.micro_batches
+passes = Budget.micro_batches
 
 
 def told(budget, rollouts, *arguments):
@@ -194,7 +195,7 @@ def told(budget, rollouts, *arguments):
     return passes(budget, rollouts, *arguments)
 
 
-update.Budget.micro_batches = told
+Budget.micro_batches = told
 if distributed.communicator().rank > 0:
     update.head_logits = fails_once(update.head_logits, 2)
     sample.draw = fails_once(sample.draw, 4 + 2)  # behind the 4 of build_engine's check

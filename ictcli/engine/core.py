@@ -1,0 +1,257 @@
+"""What every engine does alike; a backend adds what its device does in one pass."""
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ictcli.algorithm.objective import Objective
+from ictcli.engine.adapters import stored_base
+from ictcli.engine.budget import Budget
+from ictcli.engine.checksums import weights_fingerprint
+from ictcli.engine.models import locate, snapshot
+from ictcli.engine.packing import MicroBatch
+from ictcli.engine.sampling import in_passes
+from ictcli.engine.update import Update, UpdateStats
+from ictcli.errors import UserError
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.seeds import uniforms
+from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+
+WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
+
+
+class EngineCore(ABC):
+    """The verbs of `ictcli.engine.Engine` that need no device.
+
+    A backend's `__init__` sets `model`, `tokenizer`, `context`, `vocabulary`, `stop_ids` and, to
+    train, `optimizer`.
+    """
+
+    model: Any
+    tokenizer: Any
+    context: int
+    vocabulary: int
+    """V, the width of the logits."""
+    stop_ids: tuple[int, ...]
+    optimizer: Any = None
+    """Has `kinds`, `clip`, `step`, `drop_gradient` and `state`."""
+    reference: Any = None
+    """What `keep_reference` kept."""
+    adapted: Any = None
+    """What the backend's adapter library knows of the model's adapters; None without any."""
+    base: str = ""
+    """The fingerprint of the weights below the adapters."""
+    mixes_lengths = True
+    """Whether prompts of several lengths may be decoded side by side."""
+
+    write_arrays: Any
+    """Write (path, arrays by name, **header) as safetensors; equal arrays make equal bytes."""
+    read_arrays: Any
+    """Read (path); raises SafetensorError where the file is cut short."""
+
+    def __init__(
+        self,
+        model: str,
+        settings: EngineSettings,
+        optimizer: OptimizerSettings | None,
+        memory: Any,
+        ran_out: Callable[[Exception], bool],
+    ) -> None:
+        self.settings, self.memory = settings, memory
+        self.budget = Budget(settings, ran_out, memory.free)
+        self.source = locate(model, trains=optimizer is not None)
+
+    def adapt(self, settings: AdapterSettings | None) -> None:
+        """Put on the adapters of the model's folder or, with `settings`, new ones to train."""
+        if self.source.adapter is None and settings is None:
+            return
+        folder = snapshot(self.source.path)
+        self.base = weights_fingerprint(folder) if folder else ""
+        if self.source.adapter is not None:
+            self.adapted = self.adapters().read(self.model, self.source.adapter, self.base)
+        else:
+            self.adapted = self.adapters().put_on(self.model, settings, self.source.path)
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seed: int,
+        wanted: Sequence[str] = (),
+    ) -> Rollouts:
+        numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
+        return self.sample(prompts, group, sampling, numbers, wanted)
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        numbers: FloatArray,
+        wanted: Sequence[str],
+    ) -> Rollouts:
+        """`generate` with the numbers (B, T) that decide its draws."""
+
+        def decode(some: Sequence[Sequence[int]], part: FloatArray) -> Rollouts:
+            return self.decode(some, group, sampling, part, wanted)
+
+        def work() -> Rollouts:
+            with self.for_sampling():
+                return in_passes(
+                    prompts, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
+                )
+
+        with self._phase():
+            return self.budget.decoding(group, len(numbers), work)
+
+    def logprobs(
+        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
+    ) -> FloatArray:
+        def work() -> FloatArray:
+            values = np.zeros(rollouts.tokens.shape, dtype=np.float32)
+            for batch in self._micro_batches(rollouts, rollouts.valid):
+                values[batch.rows, batch.positions] = self.pass_logprobs(batch, temperature)
+            return values
+
+        with self.as_reference() if reference else contextlib.nullcontext():
+            return self.budget.passing(work)
+
+    def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
+        order = np.cumsum(where).reshape(where.shape) - 1
+
+        def work() -> FloatArray:
+            values = np.zeros((int(where.sum()), self.vocabulary), dtype=np.float32)
+            for batch in self._micro_batches(rollouts, where):
+                values[order[batch.rows, batch.positions]] = self.pass_logits(batch)
+            return values
+
+        return self.budget.passing(work)
+
+    def update(
+        self,
+        rollouts: Rollouts,
+        weights: FloatArray,
+        advantage: FloatArray,
+        objective: Objective,
+        lr: float,
+        old_logp: FloatArray | None = None,
+        kl_old: FloatArray | None = None,
+    ) -> UpdateReport:
+        assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
+        assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
+        with self._phase():
+            batch = Update(rollouts, weights, advantage, objective, old_logp, kl_old)
+            report = self.gradient(batch).report(self.optimizer.clip())
+            if report.stepped:
+                self.optimizer.step(lr)
+            self.optimizer.drop_gradient()
+        return report
+
+    def gradient(self, update: Update) -> UpdateStats:
+        """Leave the gradient of the whole batch with the optimiser; its figures."""
+        objective = update.objective
+
+        def work() -> UpdateStats:
+            self.optimizer.drop_gradient()  # of a pass that was broken off
+            stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
+            for batch in self._micro_batches(update.rollouts, update.trained):
+                terms = update.terms(batch)
+                if objective.kl > 0:  # before the policy's logits: both would be held at once
+                    with self.as_reference():
+                        terms["reference"] = self.pass_logprobs(batch, objective.temperature)
+                stats.add(batch, terms, objective, self.backward(batch, terms, update))
+            return stats
+
+        return self.budget.passing(work)
+
+    def save(self, folder: Path) -> None:
+        about = {"base": self.base} if self.base else {}  # one entry: their order is not fixed
+        self.write_arrays(folder / WEIGHTS, self.trained_weights(), **about)
+        self.write_arrays(folder / OPTIMIZER, self.optimizer.state())
+
+    def restore(self, folder: Path) -> None:
+        weights: dict[str, Any] = self.read_arrays(folder / WEIGHTS)
+        state: dict[str, Any] = self.read_arrays(folder / OPTIMIZER)
+        other = stored_base(folder / WEIGHTS) not in ("", self.base)
+        if other or _shapes(weights) != _shapes(self.trained_weights()):
+            raise UserError(
+                f"{folder} holds the weights of another model.",
+                "resume with the model it began with",
+            )
+        if foreign := {entry.split("/")[0] for entry in state} - {*self.optimizer.kinds}:
+            raise UserError(
+                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine, or "
+                "another optimizer.kind.",
+                "resume with those the run began with",
+            )
+        self.load(weights, state)
+
+    def peak_memory(self) -> int:
+        return self.memory.peak()
+
+    def _micro_batches(self, rollouts: Rollouts, wanted: BoolArray) -> Iterator[MicroBatch]:
+        return self.budget.micro_batches(rollouts, wanted, self.vocabulary)
+
+    @contextlib.contextmanager
+    def _phase(self) -> Generator[None]:
+        """Around sampling or an update, which need memory in other sizes than each other."""
+        try:
+            yield
+        finally:
+            self.memory.end_phase()
+
+    @abstractmethod
+    def adapters(self) -> Any:
+        """The backend's module with `put_on` and `read`."""
+
+    @abstractmethod
+    def decode(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        numbers: FloatArray,
+        wanted: Sequence[str],
+    ) -> Rollouts:
+        """Decode all rows of some prompts in lock-step."""
+
+    @abstractmethod
+    def for_sampling(self) -> AbstractContextManager[Any]:
+        """Within, the model decodes as fast as it can."""
+
+    @abstractmethod
+    def as_reference(self) -> AbstractContextManager[None]:
+        """Within, the model is the reference policy."""
+
+    @abstractmethod
+    def pass_logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
+        """(N,) float32 log-probabilities of the wanted tokens."""
+
+    @abstractmethod
+    def pass_logits(self, batch: MicroBatch) -> FloatArray:
+        """(N, V) float32 at the wanted places."""
+
+    @abstractmethod
+    def backward(
+        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
+    ) -> tuple[float, FloatArray, float]:
+        """Add the gradient of one pass over the `whole` to the optimiser's; its loss, log pi (N,)
+        and summed KL."""
+
+    @abstractmethod
+    def trained_weights(self) -> dict[str, Any]:
+        """The weights that a run changes, each stored array once."""
+
+    @abstractmethod
+    def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
+        """Take back `trained_weights` and the optimiser's `state`."""
+
+
+def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(array.shape) for name, array in weights.items()}

@@ -1,0 +1,96 @@
+"""The batch of one optimiser update, and its figures summed over passes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ictcli.algorithm.objective import Objective, was_clipped
+from ictcli.engine.packing import MicroBatch
+from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
+
+
+@dataclass(frozen=True)
+class Update:
+    """The batch of one optimiser update: the arguments of `Engine.update`."""
+
+    rollouts: Rollouts
+    weights: FloatArray
+    """(B, T)."""
+    advantage: FloatArray
+    """(B,)."""
+    objective: Objective
+    old_logp: FloatArray | None = None
+    kl_old: FloatArray | None = None
+
+    @property
+    def trained(self) -> BoolArray:
+        """(B, T): the weighted tokens that can add to the gradient at all."""
+        weighted = np.asarray(self.weights != 0)
+        if not self.objective.skips_without_signal:
+            return weighted
+        signal = (self.advantage != 0)[:, None]
+        return weighted & (signal if self.kl_old is None else signal | (self.kl_old != 0))
+
+    def terms(self, batch: MicroBatch) -> dict[str, FloatArray]:
+        """(N,) float32 of what the loss takes of each token of a pass, by name."""
+        arrays = {
+            "advantage": np.broadcast_to(self.advantage[:, None], self.weights.shape),
+            "weights": self.weights,
+            "old_logp": self.old_logp,
+            "kl_old": self.kl_old,
+        }
+        return {name: batch.take(values) for name, values in arrays.items() if values is not None}
+
+
+@dataclass
+class UpdateStats:
+    """Figures of one update, summed over its passes."""
+
+    logp: FloatArray
+    """(B, T) float32 log pi, where evaluated."""
+    loss: float = 0.0
+    clipped: float = 0.0
+    """Tokens whose ratio was clipped away."""
+    kl: float = 0.0
+    count: float = 0.0
+    """Tokens that were evaluated."""
+    gap: float = 0.0
+    """Largest |log pi - log pi_old|."""
+    passed: float = 0.0
+    """Prompt and response tokens that went through the model."""
+
+    def add(
+        self,
+        batch: MicroBatch,
+        terms: Mapping[str, FloatArray],
+        objective: Objective,
+        figures: tuple[float, FloatArray, float],
+    ) -> None:
+        """A pass: its loss, log pi (N,) and summed KL."""
+        loss, logp, kl = figures
+        old = terms.get("old_logp", logp)
+        self.logp[batch.rows, batch.positions] = logp
+        self.loss += loss
+        self.kl += kl
+        self.clipped += float(was_clipped(np, logp, old, terms["advantage"], objective).sum())
+        self.gap = max(self.gap, float(np.abs(logp - old).max()))
+        self.count += len(logp)
+        self.passed += batch.ids.size
+
+    def report(self, grad_norm: float) -> UpdateReport:
+        """The optimiser steps unless nothing was evaluated, or the loss or the gradient's norm is
+        not finite."""
+        finite = bool(np.isfinite([grad_norm, self.loss]).all())
+        count = max(self.count, 1)
+        return UpdateReport(
+            stepped=finite and self.count > 0,
+            finite=finite,
+            loss=self.loss,
+            grad_norm=grad_norm,
+            clip_fraction=self.clipped / count,
+            kl=self.kl / count,
+            ratio_gap=self.gap,
+            logp=self.logp,
+            tokens=int(self.passed),
+        )
