@@ -123,9 +123,7 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, Trained] = {}) -> list[Cl
             rival = _counterpart(variant, method, variants)
             if rival is None or method in (SUBJECT, BEFORE):
                 continue
-            note, comparable = "", True
-            if method == CONTROL and variant in kept and rival in kept:
-                note, comparable = _shares_note(kept[variant], kept[rival])
+            note, comparable = _shares_note(kept if method == CONTROL else {}, variant, rival)
             family = main if method in ("grpo", CONTROL) else second
             family += _better(scores, variant, rival, note, comparable=comparable)
         for rival in (_counterpart(variant, "grpo", variants), BEFORE):
@@ -145,6 +143,7 @@ def fork_claims(
     recall: of the true forks while training, by variant a value per seed, NaN without a run.
     kept: shares of tokens trained in those steps. At an equal share: `ictcli.compare.forks`."""
     values = {label: np.array(seeds, dtype=np.float64)[:, None] for label, seeds in recall.items()}
+    shares = {label: Trained(share, share) for label, share in kept.items()}
     tests: list[_Test] = []
     for variant in [label for label in recall if method_of(label) == SUBJECT]:
         for method in (CONTROL, "entropy20"):
@@ -152,10 +151,8 @@ def fork_claims(
             if rival is None or not paired(values[variant], values[rival]):
                 continue
             tokens = "unique tokens" if variant == SUBJECT else f"the unique tokens of {variant}"
-            note, comparable = "", True
-            if variant in kept and rival in kept:
-                shares = [Trained(kept[label], kept[label]) for label in (variant, rival)]
-                note, comparable = _shares_note(*shares, must_match=method == CONTROL)
+            must_match = method == CONTROL
+            note, comparable = _shares_note(shares, variant, rival, must_match=must_match)
             mean = percent(float(np.nanmean(values[variant])))
             tests.append(
                 _Test(
@@ -170,9 +167,14 @@ def fork_claims(
     return _judged(tests, "fork")
 
 
-def _shares_note(first: Trained, second: Trained, *, must_match: bool = True) -> tuple[str, bool]:
+def _shares_note(
+    kept: Mapping[str, Trained], variant: str, rival: str, *, must_match: bool = True
+) -> tuple[str, bool]:
     """A sentence on the shares of tokens that two variants trained, and whether the two can be
     compared: whether they chose the same number wherever they chose, if that `must_match`."""
+    if variant not in kept or rival not in kept:
+        return "", True
+    first, second = kept[variant], kept[rival]
     note = f" They trained {percent(first.whole)} % and {percent(second.whole)} % of the tokens"
     if first.behind is None and second.behind is None:
         return note + ": the dense warm-up takes every step, so the two are one method.", True

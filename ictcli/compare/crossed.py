@@ -1,13 +1,13 @@
 """The mean of crossed data, seeds by problems: interval, p and detectable difference.
 
-`values` (S, N) hold one figure a run and problem. Seeds and problems are CROSSED: every seed meets
-the same problems, so a problem's luck is shared by all seeds and a seed's luck by all problems:
+`values` (S, N) hold one figure a run and problem. Every seed meets the same problems, so seeds and
+problems are CROSSED:
 
     values[s, i] = mean + seed[s] + problem[i] + rest[s, i]
 
-Drawing problems anew within each seed (nested resampling) would average the problems' luck away
-over the seeds and call intervals of few problems too narrow. A claim about a method must hold for
-other seeds AND other problems, so all three variances count.
+Nested resampling, which draws problems anew within each seed, would average their luck away and
+give too narrow intervals. A claim must hold for other seeds AND other problems, so all three
+variances count.
 
 The interval and p are those of a fiducial generalised pivot (Weerahandi 1993; Hannig, Iyer and
 Patterson 2006). With mean squares A over seeds, B over problems, E of the rest, each known up to a
@@ -15,9 +15,8 @@ chi-square of its degrees of freedom, the truth is
 
     mean + Z sqrt(V / (S N)),  V = e + max(a - e, 0) + max(b - e, 0),  e = E df_E / chi2_E, ...
 
-integrated over Z and the chi-squares by quadrature: nothing is drawn, and the numbers are the same
-every time. With one problem or one seed it is Student's t, as scipy has it. It takes the luck of
-runs to be about normal, as whatever calls five seeds significant must.
+integrated over Z and the chi-squares by quadrature, so the numbers are the same every time. With
+one problem or one seed it is Student's t. All of it takes the luck of runs to be about normal.
 """
 
 from collections.abc import Callable
@@ -42,16 +41,16 @@ class Inference:
     that are all equal, show no luck (for shares that are all 0 or all 1, see `at_bound`)."""
 
     mean: float
-    half: float | None
+    half: float | None = None
     """Half the width of the 95 % interval."""
-    p: float | None
+    p: float | None = None
     """Two-sided, against a mean of 0."""
-    detectable: float | None
+    detectable: float | None = None
     """The true mean that POWER of such data, with this luck, would call other than 0 at LEVEL."""
-    seed_sd: float | None
+    seed_sd: float | None = None
     """Standard deviation of seed[s], cut at 0 where the rest explains as much; None with one seed
     or problem, where it is not apart."""
-    problem_sd: float | None
+    problem_sd: float | None = None
 
 
 def infer(values: FloatArray) -> Inference:
@@ -59,14 +58,13 @@ def infer(values: FloatArray) -> Inference:
     S, N = values.shape
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
-        return Inference(mean, None, None, None, None, None)
+        return Inference(mean)
     if min(S, N) == 1:
         test = _stats.ttest_1samp(values.ravel(), 0.0)
         low, high = test.confidence_interval(1 - LEVEL)
         half, error = float(high - low) / 2, float(_stats.sem(values.ravel()))
-        return Inference(
-            mean, half, float(test.pvalue), _detectable(half, error, values.size - 1), None, None
-        )
+        detectable = _detectable(half, error, values.size - 1)
+        return Inference(mean, half, float(test.pvalue), detectable)
     _, squares = mean_squares(values)
     A, B, E = (float(square) for square in squares)
     over_e = max(A - E, 0.0), max(B - E, 0.0)

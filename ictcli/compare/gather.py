@@ -33,7 +33,7 @@ from ictcli.types import IntArray
 
 def gather(
     design: Design,
-    runs: Sequence[RunSpec],
+    specs: Sequence[RunSpec],
     done: Sequence[FinishedRun],
     engine: Engine,
     *,
@@ -43,23 +43,23 @@ def gather(
     tuning: Grid | None = None,
     failed: Sequence[str] = (),
 ) -> Comparison:
-    """The comparison from the runs that are `done`, one at least, of the planned `runs`. `tuned`
+    """The comparison from the runs that are `done`, at least one, of those planned. `tuned`
     holds what each override of the grid `tuning` reached. A variant without a finished run is left
     out, with a note."""
     by_label = {
-        variant.label: finished
+        variant.label: runs
         for variant in design.variants
-        if (finished := [run for run in done if run.label == variant.label])
+        if (runs := [run for run in done if run.label == variant.label])
     }
     first = done[0].spec.recipe
-    seeds = list(dict.fromkeys(spec.seed for spec in runs))
+    seeds = list(dict.fromkeys(spec.seed for spec in specs))
     n, correct = done[0].after.n, _counts(by_label, seeds)
     scores = scores_of(correct, n, first.eval.k)
     labelled = (label for label in by_label if baseline in (label, method_of(label)))
     base = next(labelled, next(iter(by_label)))
     recipes = {
-        label: finished[0].spec.recipe.model_copy(update={"seed": first.seed})
-        for label, finished in by_label.items()
+        label: runs[0].spec.recipe.model_copy(update={"seed": first.seed})
+        for label, runs in by_label.items()
     }
     shared = shared_rollouts.sample_shared(recipes, engine)
     about = environment(engine, first)
@@ -87,8 +87,8 @@ def gather(
         swept=design.swept,
         tuned_key=tuning.key if tuning else None,
         variants=[
-            _variant([spec for spec in runs if spec.variant.label == label], mine, tuned, tuning)
-            for label, mine in by_label.items()
+            _variant([spec for spec in specs if spec.variant.label == label], runs, tuned, tuning)
+            for label, runs in by_label.items()
         ],
         estimates={
             metric: {label: estimate(values) for label, values in by_variant.items()}
@@ -98,17 +98,17 @@ def gather(
         claims=_claims(by_label, seeds, scores),
         passk={label: _pass_curve(counts, n) for label, counts in correct.items()},
         curves={
-            name: {label: _curve(mine, name) for label, mine in by_label.items()} for name in CURVES
+            name: {label: _curve(runs, name) for label, runs in by_label.items()} for name in CURVES
         },
         probe={
-            label: probe_of(mine) for label, mine in by_label.items() if any(map(_probes, mine))
+            label: probe_of(runs) for label, runs in by_label.items() if any(map(_probes, runs))
         },
         places=shared_rollouts.places(shared),
-        training={label: _trained(mine) for label, mine in by_label.items()},
+        training={label: _trained(runs) for label, runs in by_label.items()},
         overlap=shared_rollouts.overlap(shared),
         forks=compare_forks(shared),
         uniqueness=shared_rollouts.uniqueness(shared),
-        cost={label: _cost(mine) for label, mine in by_label.items()},
+        cost={label: _cost(runs) for label, runs in by_label.items()},
         paper=paper_table(first),
         failed=failed,
         notes=notes_of(design, done, scores, base, baseline, tuned),
@@ -137,11 +137,11 @@ def _claims(
     the first variant that probed."""
     done = [run for runs in by_label.values() for run in runs]
     shares = {label: trained_shares(done, label) for label in by_label}
-    entropy = {label: [run.series("entropy") for run in mine] for label, mine in by_label.items()}
+    entropy = {label: [run.series("entropy") for run in runs] for label, runs in by_label.items()}
     probes = {
-        label: [_mean_probe(run) for run in mine if _probes(run)]
-        for label, mine in by_label.items()
-        if any(map(_probes, mine))
+        label: [_mean_probe(run) for run in runs if _probes(run)]
+        for label, runs in by_label.items()
+        if any(map(_probes, runs))
     }
     subject = {label: pairs for label, pairs in probes.items() if method_of(label) == SUBJECT}
     return [

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -28,6 +27,9 @@ Summaries = dict[Path, Summary]
 """Of finished runs, by folder."""
 Outcome = Summary | str
 """The summary of a run, or the sentence that says why there is none."""
+Process = subprocess.Popen[bytes]
+Running = dict[Process, tuple[str, RunSpec, float]]
+"""By process: what is said of its run, the run, and when it started."""
 OpenObserver = Callable[[Recipe, Path], AbstractContextManager[RunObserver]]
 
 
@@ -144,50 +146,38 @@ def _in_turn(
         yield place, spec, outcome
 
 
-@dataclass(frozen=True)
-class _Child:
-    """A run in a process of its own."""
-
-    place: str
-    spec: RunSpec
-    process: subprocess.Popen[bytes]
-    started: float
-
-
 def _side_by_side(
     todo: Sequence[tuple[str, RunSpec]], say: Callable[[str], None], jobs: int, threads: int | None
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
     """Each run in a process of its own, `jobs` of them at a time."""
     waiting = list(todo)
-    running: list[_Child] = []
+    running: Running = {}
     with finish_step_on_interrupt(say) as interrupted:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs and not interrupted():
                     place, spec = waiting.pop(0)
                     say(place)
-                    running.append(_start(place, spec, threads))
+                    running[_start(spec, threads)] = place, spec, time.monotonic()
                 if interrupted():
                     _stop(running)
                     raise InterruptedRunError(
                         "Interrupted: every run finished and saved the step in flight.", GOES_ON
                     )
                 time.sleep(0.2)
-                for child in [child for child in running if child.process.poll() is not None]:
-                    running.remove(child)
-                    _close(child)
-                    outcome = read_summary(child.spec.folder) or why_it_ended(
-                        child.spec.folder, child.process.returncode
-                    )
+                for process in [each for each in running if each.poll() is not None]:
+                    place, spec, started = running.pop(process)
+                    _close(process)
+                    why = why_it_ended(spec.folder, process.returncode)
+                    outcome = read_summary(spec.folder) or why
                     if not isinstance(outcome, str):
-                        took = duration(time.monotonic() - child.started)
-                        say(f"{child.place}: finished in {took}")
-                    yield child.place, child.spec, outcome
+                        say(f"{place}: finished in {duration(time.monotonic() - started)}")
+                    yield place, spec, outcome
         finally:
             _stop(running)
 
 
-def _start(place: str, spec: RunSpec, threads: int | None) -> _Child:
+def _start(spec: RunSpec, threads: int | None) -> Process:
     """`ictcli resume` in a session of its own: Ctrl-C reaches it through this process alone. Its
     stdin is a pipe that nobody writes to; the pipe closes when this process ends, however it ends,
     and the child then saves its step and ends too."""
@@ -195,30 +185,29 @@ def _start(place: str, spec: RunSpec, threads: int | None) -> _Child:
     command += ["--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
     (spec.folder / "failure.json").unlink(missing_ok=True)  # of an earlier sitting
     with (spec.folder / "log.txt").open("ab") as log:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=log,
             start_new_session=True,
         )
-    return _Child(place, spec, process, time.monotonic())
 
 
-def _stop(running: list[_Child]) -> None:
+def _stop(running: Running) -> None:
     """Have every process save its step and end."""
-    for child in running:
-        if child.process.poll() is None:
-            child.process.terminate()  # a shell's background jobs ignore SIGINT
-    for child in running:
-        child.process.wait()
-        _close(child)
+    for process in running:
+        if process.poll() is None:
+            process.terminate()  # a shell's background jobs ignore SIGINT
+    for process in running:
+        process.wait()
+        _close(process)
     running.clear()
 
 
-def _close(child: _Child) -> None:
-    if child.process.stdin:
-        child.process.stdin.close()
+def _close(process: Process) -> None:
+    if process.stdin:
+        process.stdin.close()
 
 
 def why_it_ended(folder: Path, code: int) -> str:

@@ -37,7 +37,7 @@ def document(comparison: Comparison) -> Document:
 
 
 def _lead(comparison: Comparison) -> str:
-    """What was found, in a sentence or two, whatever it is."""
+    """The verdicts and what training reached, in a sentence or two."""
     claims = comparison.claims
     if not claims:
         return "No claim of the paper could be judged from these runs."
@@ -51,7 +51,7 @@ def _lead(comparison: Comparison) -> str:
 
 
 def _reached(comparison: Comparison) -> str:
-    """What training brought, where it fits a sentence."""
+    """pass@1 before and after training, where it fits a sentence."""
     estimates = comparison.estimates.get("pass@1", {})
     values = [
         f"{visible(label)} {percent(each.value)}"

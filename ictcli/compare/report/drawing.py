@@ -96,8 +96,8 @@ def _inline(svg: str, name: str, title: str) -> str:
 def _tag(tag: str, name: str, used: set[str]) -> str:
     """A tag with short numbers, the page's colours and font, and ids of this drawing alone."""
 
-    def identified(found: re.Match[str]) -> str:
-        return f' id="{name}-{found[1]}"' if found[1] in used else ""
+    def identified(match: re.Match[str]) -> str:
+        return f' id="{name}-{match[1]}"' if match[1] in used else ""
 
     tag = re.sub(r' id="([^"]*)"', identified, tag)
     tag = tag.replace('xlink:href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
@@ -106,9 +106,9 @@ def _tag(tag: str, name: str, used: set[str]) -> str:
     tag = re.sub(r'style="[^"]*"|-?\d+\.\d{2,}', _shortened, tag)
     for stand_in, colour in PAGE.items():
         tag = tag.replace(stand_in, colour)
-    return re.sub(r"#fe(\w\w)01", lambda found: f"var(--v{int(found[1], 16)})", tag)
+    return re.sub(r"#fe(\w\w)01", lambda match: f"var(--v{int(match[1], 16)})", tag)
 
 
-def _shortened(found: re.Match[str]) -> str:
+def _shortened(match: re.Match[str]) -> str:
     """A tenth of a unit is enough for a place; what a style says stays."""
-    return found[0] if found[0].startswith("style") else f"{float(found[0]):.1f}".removesuffix(".0")
+    return match[0] if match[0].startswith("style") else f"{float(match[0]):.1f}".removesuffix(".0")

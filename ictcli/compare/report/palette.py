@@ -81,7 +81,7 @@ def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, 
     free = [hue for hue in range(HUES) if hue not in hues.values()]
     for place, name in enumerate([name for name in methods if name not in hues]):
         hues[name] = free[place % len(free)] if free else place % HUES
-    found: Looks = {}
+    looks: Looks = {}
     css: list[tuple[str, str]] = []
     seen: dict[str, int] = {}
     marks = list(MARKS)
@@ -90,10 +90,10 @@ def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, 
         rank = seen[method] = seen.get(method, -1) + 1
         mark = marks[(hues[method] + 3 * rank) % len(marks)]
         look = Look(visible(variant.label), slot, mark, DASHES[rank % len(DASHES)])
-        found[variant.label] = look
+        looks[variant.label] = look
         hue, depth = f"var(--m{hues[method]})", DEPTHS[rank % len(DEPTHS)]
         mixed = f"color-mix(in oklab, {hue} {depth}%, var(--ink))"
         css.append((f"--v{slot}", hue if depth == 100 else mixed))
-    found[BEFORE] = Look("before training", len(variants), "o", (1.5, 1.5))
+    looks[BEFORE] = Look("before training", len(variants), "o", (1.5, 1.5))
     css.append((f"--v{len(variants)}", "var(--soft)"))
-    return found, css
+    return looks, css

@@ -71,8 +71,8 @@ def _places(comparison: Comparison, looks: Looks) -> list[doc.Block]:
     places = {label: each for label, each in comparison.places.items() if each.tokens}
     if not places:
         return [doc.Text("No method kept a token of the shared rollouts.", "absent")]
-    one = next(iter(places.values()))
-    bins = len(one.position)
+    first = next(iter(places.values()))
+    bins = len(first.position)
     caption = (
         f"Where the kept tokens lie: in {bins} equal parts of the response, in {bins} equal parts "
         "of all tokens ordered by entropy, and in the two regimes. R_H, a token likelier than the "
@@ -90,7 +90,7 @@ def _places(comparison: Comparison, looks: Looks) -> list[doc.Block]:
     ]
     note = (
         "p > 0.99: kept tokens to which the model gave more than that; "
-        f"of all tokens {percent(one.sure_all)} % are. "
+        f"of all tokens {percent(first.sure_all)} % are. "
         "High : low entropy is of training, not of this batch: kept tokens above the median H1 "
         "of their step for each kept one that is not, the mean over runs and below it the "
         "smallest to the largest run. The paper gives 1.03 and 0.99, by a threshold that it "
