@@ -53,16 +53,13 @@ def prediction_claims(probes: Mapping[str, Sequence[tuple[float, float]]]) -> li
     for variant, seeds in probes.items():
         pairs = np.asarray(seeds, dtype=np.float64).reshape(-1, 2)
         (r, r_low, r_high), (error, low, high) = (_over_seeds(column) for column in pairs.T)
-        r_span = error_span = ""
+        r_span, error_span, outside = "", "", False
         if r_low is not None and r_high is not None:
             r_low, r_high = max(-1.0, r_low), min(1.0, r_high)
-            r_span = f" ({r_low:.3f} to {r_high:.3f})"
+            r_span, outside = f" ({r_low:.3f} to {r_high:.3f})", r_high <= PEARSON_ABOVE
         if low is not None and high is not None:
             low = max(0.0, low)
-            error_span = f" ({low:.2g} to {high:.2g})"
-        outside = (r_high is not None and r_high <= PEARSON_ABOVE) or (
-            low is not None and low >= ERROR_BELOW
-        )
+            error_span, outside = f" ({low:.2g} to {high:.2g})", outside or low >= ERROR_BELOW
         within = (pairs[:, 0] > PEARSON_ABOVE).all() and (pairs[:, 1] < ERROR_BELOW).all()
         verdict: Verdict = "undecided"
         if len(pairs) > 1 and (outside or within):

@@ -2,10 +2,10 @@
 
 | path | is |
 |---|---|
-| LABEL-sSEED/ | a run (see `ictcli.runs`); with --jobs log.txt is what it said |
+| LABEL-sSEED/ | a run (see `ictcli.runs`); with --jobs, log.txt holds its messages |
 | tune/LABEL-KEYVALUE/ | a tuning run |
-| comparison.json | what was found; see `ictcli.compare.gather` |
-| report.html, .md, .json | the same to read; see `ictcli.compare.report` |
+| comparison.json | a `Comparison` |
+| report.html, report.md | the same to read; see `ictcli.compare.report` |
 """
 
 import contextlib

@@ -57,7 +57,7 @@ class RunCosts:
 
 
 def warmup_of(recipe: Recipe) -> int:
-    """Dense steps at first."""
+    """Dense steps at the start."""
     return recipe.warmup if recipe.rule.dense_warmup else 0
 
 

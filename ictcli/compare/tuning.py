@@ -25,8 +25,7 @@ def tuning_scores(tries: Sequence[RunSpec], summaries: Summaries) -> Tuned:
 
 def best_overrides(tuned: Tuned, variants: Sequence[Variant]) -> dict[str, str]:
     """By variant the override of the highest pass@1 (the first k, if 1 is not evaluated), the
-    earlier of equals. Variants without a finished run are left out; RunFailedError if none has
-    one."""
+    earlier of equals. Variants without a finished run are left out; RunFailedError without any."""
     best: dict[str, str] = {}
     for variant in variants:
         if scores := tuned.get(variant.label):

@@ -108,6 +108,7 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
                     f"lr={lr}": {"pass@1": reach[label] - off, "pass@4": reach[label] + 0.2 - off}
                     for lr, off in (("1e-4", 0.0213), ("2e-4", 0.0), ("4e-4", 0.0471))
                 },
+                "chosen": "lr=2e-4",
                 "runs": seeds,
                 "failed": int(label == "stapo"),
             }

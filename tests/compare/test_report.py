@@ -133,7 +133,7 @@ def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, A
         assert read.values("cost")[label] == list(found["cost"][label].values())
         tuned = next(v["tuned"] for v in found["variants"] if v["label"] == label)
         reached = [value for tries in tuned.values() for value in tries.values()]
-        assert read.values("tuning")[label] == [*reached, 2e-4]
+        assert read.values("tuning")[label] == [*reached, "lr=2e-4"]
         place = found["places"][label]
         ratio = [1.21, 1.1, 1.3] if label == "ict" else [None] * 3
         cells = read.values("places")[label]

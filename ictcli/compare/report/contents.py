@@ -1,18 +1,33 @@
-"""The report as a document: its title, its lead, and its sections in order."""
+"""The report as a document: its title, its lead, the verdicts, and the other sections in order."""
 
+from collections.abc import Sequence
+
+from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.numbers import counted, listed, percent
-from ictcli.compare.report import accuracy, provenance, tokens, training, verdicts
-from ictcli.compare.report.document import Document
+from ictcli.compare.crossed import LEVEL
+from ictcli.compare.numbers import counted, listed, p_value, percent, sentence
+from ictcli.compare.report import accuracy, provenance, tokens, training
+from ictcli.compare.report import document as doc
 from ictcli.compare.report.palette import looks_of
 from ictcli.compare.statistics import BEFORE
 from ictcli.text import visible
 
+VERDICTS = ("supported", "contradicted", "undecided")
+FAMILIES = {
+    "main": "Main family: ict against grpo and random tokens, and what it gains",
+    "second": "Second family: ict against the other methods and larger shares",
+    "fork": "Fork family: unique tokens and forks, while training, each method at its own share",
+    None: "Judged seed by seed against bounds, without a p",
+}
+"""The families of `ictcli.compare.claims`, and the claims without a test."""
+MARK = " \u2020"
+"""After the name of a verdict that the permutation test alone could not support."""
 
-def document(comparison: Comparison) -> Document:
+
+def document(comparison: Comparison) -> doc.Document:
     looks, colours = looks_of(comparison.variants)
     sections = [
-        verdicts.verdicts(comparison),
+        verdicts(comparison),
         accuracy.accuracy(comparison, looks),
         accuracy.differences(comparison, looks),
         accuracy.pass_at_k(comparison, looks),
@@ -27,7 +42,7 @@ def document(comparison: Comparison) -> Document:
         provenance.made(comparison),
     ]
     methods = list(dict.fromkeys(visible(variant.method) for variant in comparison.variants))
-    return Document(
+    return doc.Document(
         f"Does it matter which tokens are trained? {listed(methods)} on {visible(comparison.task)}",
         _lead(comparison),
         _facts(comparison),
@@ -42,7 +57,7 @@ def _lead(comparison: Comparison) -> str:
     if not claims:
         return "No claim of the paper could be judged from these runs."
     judged = [claim.verdict for claim in claims]
-    counts = listed([f"{judged.count(v) or 'none'} {v}" for v in verdicts.VERDICTS])
+    counts = listed([f"{judged.count(v) or 'none'} {v}" for v in VERDICTS])
     return (
         f"Of {counted(len(claims), 'claim')} of the paper, {counts} at "
         f"{counted(len(comparison.seeds), 'seed')} and {counted(comparison.problems, 'problem')}."
@@ -80,3 +95,52 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("device", str(where) if where else ""),
     ]
     return [(name, visible(text)) for name, text in facts if text]
+
+
+def verdicts(comparison: Comparison) -> doc.Section:
+    blocks: list[doc.Block] = [doc.Text(visible(note), "absent") for note in comparison.notes]
+    claims = comparison.claims
+    if not claims:
+        none = "No claim is judged: none of the methods it takes was run to its end."
+        return doc.Section("verdicts", "Verdicts", [*blocks, doc.Text(none, "absent")])
+    meaning = (
+        "Supported: the difference has the sign that the paper gives it and is told from 0 at 5 % "
+        "after Holm's correction, or every seed is within the bounds named. Contradicted: it is "
+        "told, and is the other way. Undecided: neither; that is no evidence that there is no "
+        "difference."
+    )
+    for family, title in FAMILIES.items():
+        members = [each for each in claims if family == (each.test and each.test.family)]
+        if members:
+            shown = [(claim.verdict, _name(claim), sentence(claim.sentence)) for claim in members]
+            blocks += [doc.Text(_with_tests(title, members), "family"), doc.Claims(shown)]
+    blocks.append(doc.Text(meaning, "note"))
+    if floors := sorted({floor for claim in claims if (floor := _rests_on_normality(claim))}):
+        least = listed([p_value(floor) for floor in floors])
+        marked = (
+            f"{MARK.strip()} marks a verdict that rests on the luck of runs being about normal: "
+            f"the exact permutation test, which does not, cannot go below p = {least} with so few "
+            "seeds, so it alone could support none of those."
+        )
+        blocks.append(doc.Text(marked, "note"))
+    return doc.Section("verdicts", "Verdicts", blocks)
+
+
+def _name(claim: Claim) -> str:
+    return visible(claim.name) + MARK * bool(_rests_on_normality(claim))
+
+
+def _rests_on_normality(claim: Claim) -> float | None:
+    """The least p of the permutation test, where a verdict was reached that this test of so many
+    seeds never could."""
+    if claim.verdict == "undecided" or claim.test is None:
+        return None
+    return claim.test.p_swap_least if claim.test.p_swap_least > LEVEL else None
+
+
+def _with_tests(title: str, claims: Sequence[Claim]) -> str:
+    """The title of a family, with how many tests it is corrected over."""
+    test = claims[0].test
+    if test is None or not test.tests:
+        return title
+    return f"{title} ({counted(test.tests, 'test')}, corrected together)"

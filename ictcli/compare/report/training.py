@@ -118,10 +118,7 @@ def _tuning_table(tuned: Mapping[str, VariantRecord], looks: Looks) -> doc.Repor
     settings = list(dict.fromkeys(override for override, _ in tried))
     metrics = list(dict.fromkeys(metric for _, scores in tried for metric in scores))
     columns = [_tried_column(override, metric) for override in settings for metric in metrics]
-    if any(variant.chosen for variant in tuned.values()):
-        columns.append(doc.text_column("chosen", lambda row: row.chosen or ABSENT))
-    else:
-        columns.append(doc.column("lr of the runs", lambda row: row.lr, setting, "lr"))
+    columns.append(doc.text_column("chosen", lambda row: row.chosen or ABSENT))
     grid = listed([visible(override) for override in settings])
     caption = (
         f"What each method reached at each setting of the same grid ({grid}): one run each, "
