@@ -44,14 +44,13 @@ def held(work: Workload) -> Parts:
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
     """Reading the prompts of a pass, and its last decoding step."""
     s, recipe, width = _shape(work), work.recipe, work.width
-    at_once = min(prompts, max(1, recipe.engine.rows // group))
+    at_once = work.groups_at_once(prompts, group)
     rows = at_once * group
     adapted = 4 * sum(a * b for a, b in work.adapted.values())
     fused = work.blocks * adapted if width == 4 and not s.bits else 0
 
     def caches(rows: int, positions: int) -> float:
-        capacity = -(-positions // CACHE_STEP) * CACHE_STEP
-        return 2.0 * rows * capacity * s.layers * s.keys * width
+        return work.cache(rows, -(-positions // CACHE_STEP) * CACHE_STEP)
 
     read = min(at_once * work.prompt, max(PREFILL_TOKENS, at_once))
     numbers = 6 * s.hidden + 5 * s.queries + 2.2 * s.intermediate + 1.1 * s.heads * work.prompt

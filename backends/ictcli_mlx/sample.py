@@ -1,6 +1,7 @@
 """Sampling: one prefill a prompt, then its G rollouts decode in lock-step."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -10,7 +11,6 @@ from ictcli.engine.sampling import Written, draw
 from ictcli.errors import RunFailedError
 from ictcli.types import FloatArray, Rollouts, Sampling
 
-from . import namespace
 from .cache import arrays, new_cache, pad, settle, take
 from .files import number
 from .memory import Memory
@@ -21,10 +21,18 @@ PREFILL_TOKENS = 8192
 GONE = 8
 """Ended rows are decoded along, unread, until they are one in so many: taking rows out copies the
 whole cache."""
-
-
 MIXED_TOLERANCE = 0.05
 """Of the logits' range: beyond what 16 bits round, well below what a wrong mask does."""
+
+
+def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
+    """(R, 1) insertion points of target (R, 1), to the right of equals, in rows of cdf (R, V)."""
+    assert right
+    return (cdf <= target).sum(axis=-1, keepdims=True)
+
+
+NAMESPACE = SimpleNamespace(**vars(mx) | {"searchsorted": _searchsorted})
+"""mlx.core as the array namespace of `draw`; its own searchsorted takes one row."""
 
 
 def lockstep(
@@ -49,7 +57,7 @@ def lockstep(
 
     def begin(logits: mx.array, numbers: FloatArray) -> tuple[mx.array, ...]:
         """Tokens, their log p and, where statistics are wanted, p, while Python goes on."""
-        drawn = draw(namespace, logits, mx.array(numbers), sampling, parallel=parallel)
+        drawn = draw(NAMESPACE, logits, mx.array(numbers), sampling, parallel=parallel)
         drawn = (*drawn, mx.softmax(logits, axis=-1)) if wanted else drawn
         mx.async_eval(drawn)
         return drawn

@@ -50,19 +50,16 @@ def held(work: Workload) -> Parts:
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
     """Reading the prompts of a pass, its last decoding step, and that step's statistics."""
     s, recipe, width = work.shape, work.recipe, work.width
-    at_once = min(prompts, max(1, recipe.engine.rows // group))
+    at_once = work.groups_at_once(prompts, group)
     rows = at_once * group
     adapted = work.blocks * sum(a * b for a, b in work.adapted.values())
     merged = width * adapted if recipe.adapter.kind == "dora" and width == 4 else 0
-
-    def caches(rows: int, positions: int) -> float:
-        return 2.0 * rows * positions * s.layers * s.keys * width
 
     read = at_once * work.prompt
     numbers = 3 * s.intermediate + 6 * s.hidden + 2 * s.queries
     yield {
         "merged adapters": merged,
-        "KV cache": caches(at_once, work.prompt),
+        "KV cache": work.cache(at_once, work.prompt),
         "activations": read * numbers * width,
     }
     filled = capacity = work.prompt + CHUNK
@@ -70,7 +67,8 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
         capacity *= 2
     if work.device == "cpu":  # unwritten storage is not resident
         filled = capacity = work.length
-    cache = caches(rows, capacity) + caches(rows, filled) / s.layers  # a layer grows by copying
+    growth = work.cache(rows, filled) / s.layers  # a layer grows by copying
+    cache = work.cache(rows, capacity) + growth
     probabilities = rows * s.vocabulary
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
     taken = min(probabilities, max(pooled, group * s.vocabulary))

@@ -38,34 +38,18 @@ TO_MLX = {there: here for here, there in TO_PEFT.items()}
 PLACE = re.compile(r"(?:.*\.)?layers\.(\d+)\.(.+)")
 """The name of a layer within a block."""
 
-READ = frozenset(
-    (
-        "peft_type",
-        "base_model_name_or_path",
-        "target_modules",
-        "r",
-        "lora_alpha",
-        "use_rslora",
-        "use_dora",
-    )
-)
+READ = frozenset((
+    "peft_type", "base_model_name_or_path", "target_modules", "r", "lora_alpha", "use_rslora",
+    "use_dora",
+))  # fmt: skip
 """Settings of peft's that are read here, or that the names of the weights say as well."""
 
-WITHOUT_EFFECT = frozenset(
-    (
-        "task_type",
-        "auto_mapping",
-        "peft_version",
-        "revision",
-        "inference_mode",
-        "lora_dropout",  # nothing is dropped but in training
-        "exclude_modules",  # these three choose layers, and the weights name the chosen ones
-        "layers_to_transform",
-        "layers_pattern",
-        "megatron_core",
-        "qalora_group_size",  # of use_qalora
-    )
-)
+WITHOUT_EFFECT = frozenset((
+    "task_type", "auto_mapping", "peft_version", "revision", "inference_mode", "megatron_core",
+    "lora_dropout",  # nothing is dropped but in training
+    "exclude_modules", "layers_to_transform", "layers_pattern",  # the weights name the layers
+    "qalora_group_size",  # of use_qalora
+))  # fmt: skip
 PLAIN: dict[str, tuple[Any, ...]] = {
     "bias": ("none",),
     "init_lora_weights": (True, False, "gaussian", "orthogonal", "eva"),

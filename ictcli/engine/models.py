@@ -17,24 +17,11 @@ ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS, PEFT_WEIGHTS = "adapters.safetensors", "adapter_model.safetensors"
 """Adapters in mlx-lm's layout, and in peft's (`ictcli.engine.adapters`)."""
 
-END_TOKENS = frozenset(
-    (
-        "<|im_end|>",
-        "<|endoftext|>",
-        "<|eot_id|>",
-        "<|eom_id|>",
-        "<|eot|>",
-        "<|end_of_text|>",
-        "<|end_of_turn|>",
-        "<|END_OF_TURN_TOKEN|>",
-        "<end_of_turn>",
-        "<eos>",
-        "<|end|>",
-        "<|return|>",
-        "<|eos|>",
-        "</s>",
-    )
-)
+END_TOKENS = frozenset((
+    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|end_of_text|>",
+    "<|end_of_turn|>", "<|END_OF_TURN_TOKEN|>", "<end_of_turn>", "<eos>", "<|end|>", "<|return|>",
+    "<|eos|>", "</s>",
+))  # fmt: skip
 """Special tokens at which a turn or a text ends, of the chat models there are."""
 
 

@@ -46,6 +46,14 @@ class Workload:
         """Tokens of a row: prompt and full response."""
         return self.prompt + self.recipe.max_tokens
 
+    def groups_at_once(self, prompts: int, group: int) -> int:
+        """Prompts whose rows are decoded side by side."""
+        return min(prompts, max(1, self.recipe.engine.rows // group))
+
+    def cache(self, rows: int, positions: int) -> float:
+        """Bytes of the keys and values of `rows`."""
+        return 2.0 * rows * positions * self.shape.layers * self.shape.keys * self.width
+
     @property
     def adapted(self) -> dict[str, tuple[int, int]]:
         """(in, out) of the linear layers of a block that get adapters."""
