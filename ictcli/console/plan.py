@@ -1,8 +1,7 @@
 """What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
 
-import json
-
 from ictcli.console.plain import narrate
+from ictcli.console.table import print_json
 from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
 from ictcli.planning.estimate import MemoryEstimate
@@ -22,7 +21,7 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
             "updates_per_step": updates,
             "memory": memory.json(),
         }
-        print(json.dumps(fields, indent=2))
+        print_json(fields)
         return
     narrate(
         f"\nplan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "

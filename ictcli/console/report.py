@@ -1,10 +1,9 @@
 """What a finished run reached, and what to do next."""
 
-import json
 from pathlib import Path
 
 from ictcli.console.plain import narrate
-from ictcli.console.table import table
+from ictcli.console.table import print_json, table
 from ictcli.evaluation.report import interval
 from ictcli.runs.records import Summary
 from ictcli.tasks import BENCHMARKS
@@ -14,7 +13,7 @@ from ictcli.tasks.custom import is_custom
 def report(summary: Summary, folder: Path, *, as_json: bool) -> None:
     """Print the figures before and after training, where the model is, and the next command."""
     if as_json:
-        print(json.dumps(summary.to_json(), indent=2))
+        print_json(summary.to_json())
         return
     body: list[list[str]] = []
     for metric, after in summary.after.items():

@@ -1,12 +1,11 @@
 """What `ictcli grade` shows."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from ictcli.console.plain import narrate
-from ictcli.console.table import table
+from ictcli.console.table import print_json, table
 from ictcli.rewards.files import Response
 from ictcli.rewards.verifiers import STATUSES, Verdict
 
@@ -33,7 +32,7 @@ def graded(
             {"line": response.number, **asdict(verdict)}
             for response, verdict in zip(responses, verdicts, strict=True)
         ]
-        print(json.dumps(shown, indent=2, ensure_ascii=False))
+        print_json(shown)
         return
     counts = Counter(verdict.status for verdict in verdicts)
     table(

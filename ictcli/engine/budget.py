@@ -5,8 +5,8 @@ done again from its beginning, so it ends, to the bit, as if it had begun with t
 """
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypedDict, TypeVar
 
 from ictcli.engine import packing
 from ictcli.errors import RunFailedError, UserError
@@ -20,6 +20,15 @@ LEAST = "which is as little as can be done at once"
 
 class OverLimitError(RunFailedError):
     """More memory was taken than the recipe or the device allows."""
+
+
+class BudgetState(TypedDict, total=False):
+    """The smaller sizes after memory ran out, for a checkpoint; empty = it never did."""
+
+    micro_tokens: int
+    rows: int
+    of: list[int | str | None]
+    """The sizes of the recipe."""
 
 
 class Budget:
@@ -46,7 +55,7 @@ class Budget:
         self._ran_out, self._free = ran_out, free
         self._pass = (0, 0)
         self._limited = False
-        self._shrunk: dict[str, int] = {}
+        self._shrunk = BudgetState()
 
     def micro_batches(
         self, rollouts: Rollouts, wanted: BoolArray, vocabulary: int
@@ -134,21 +143,20 @@ class Budget:
             self.rows = self._shrunk["rows"] = rows
         return before != (self.tokens, self.rows)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> BudgetState:
         """What shrank, for a checkpoint; empty where nothing did."""
-        return {**self._shrunk, "of": self._configured()} if self._shrunk else {}
+        if self._shrunk:
+            self._shrunk["of"] = self._configured()
+        return self._shrunk.copy()
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Begin where `state` ended, unless the recipe's own budget was changed since."""
-        if not state or list(state["of"]) != self._configured():
-            return
-        self._shrunk = {
-            name: int(state[name]) for name in ("micro_tokens", "rows") if name in state
-        }
-        self.tokens = self._shrunk.get("micro_tokens", self.tokens)
-        self.rows = self._shrunk.get("rows", self.rows)
+    def restore(self, state: BudgetState) -> None:
+        """Begin where `state` ended, unless the recipe's sizes were changed since."""
+        if state.get("of") == self._configured():
+            self._shrunk = state.copy()
+            self.tokens = state.get("micro_tokens", self.tokens)
+            self.rows = state.get("rows", self.rows)
 
-    def _configured(self) -> list[Any]:
+    def _configured(self) -> list[int | str | None]:
         return [self._settings.micro_tokens, self._settings.micro_batch, self._settings.rows]
 
 

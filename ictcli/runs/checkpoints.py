@@ -17,24 +17,24 @@ import os
 import tomllib
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
 
 from safetensors import SafetensorError
 
 from ictcli.engine import Engine, build_engine
+from ictcli.engine.budget import BudgetState
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.recipe.metrics import direction
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
-from ictcli.runs.read import read_environment
-from ictcli.runs.records import StepMetrics
+from ictcli.runs.read import read_environment, read_record
+from ictcli.runs.records import BestCheckpoint, FileRecord, Format, Manifest, StepMetrics
 from ictcli.types import BoolArray, Rollouts
 
 FORMAT = 2
 MANIFEST, STATE, BEST = "manifest.json", "state.json", "best.json"
 DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
-"""What reading a damaged checkpoint raises; memory that runs out or a failing disk is not that."""
+"""What reading a damaged checkpoint raises; a full memory or a failing disk raises others."""
 
 
 @dataclass
@@ -59,8 +59,7 @@ class State:
     best_step: int = 0
     """The step of the best checkpoint so far; 0 = none."""
     best_value: float | None = None
-    budget: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The engine's smaller passes after memory ran out (`ictcli.engine.budget`)."""
+    budget: BudgetState = field(default_factory=BudgetState)
 
     def add(
         self, metrics: StepMetrics, rollouts: Rollouts, kept: BoolArray, seconds: float
@@ -106,7 +105,8 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
         with new_folder(path) as folder:
             engine.save(folder)
             _write(folder / STATE, {"recipe": recipe, **asdict(state)})
-            _write(folder / MANIFEST, {"format": FORMAT, "files": _checksums(folder)})
+            manifest = Manifest(format=FORMAT, files=_checksums(folder))
+            _write(folder / MANIFEST, manifest.to_json())
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "No space is left on the disk" if full else error.strerror or str(error)
@@ -119,39 +119,40 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
     return path
 
 
-def _write(path: Path, data: Any) -> None:
+def _write(path: Path, data: object) -> None:
     """Write JSON in a folder that is synced and renamed as a whole."""
     path.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _checksums(folder: Path) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of every file below a folder, by its path there."""
+def _checksums(folder: Path) -> dict[str, FileRecord]:
+    """Every file below a folder, by its path there."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): _checksum(path) for path in files}
 
 
-def _checksum(path: Path) -> dict[str, Any]:
+def _checksum(path: Path) -> FileRecord:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        return {"bytes": size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+        return FileRecord(bytes=size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def check(path: Path) -> None:
     """Compare a checkpoint with its manifest. DamagedError where a file is missing, cut short or
     altered; UserError where another version of ictcli wrote it."""
-    if not (path / MANIFEST).is_file():
-        if "format" in _object(path / STATE):  # the first format had no manifest
-            raise _other_version(path)
+    file = path / MANIFEST
+    has_manifest = file.is_file()  # the first format had none
+    written = read_record(file if has_manifest else path / STATE, Format, strict=False)
+    if written and written.format != FORMAT:
+        raise UserError(
+            f"{path} was written by another version of ictcli.",
+            "resume with that version, or train again",
+        )
+    if not has_manifest:
         raise DamagedError(f"{MANIFEST} is missing")
-    manifest = _object(path / MANIFEST)
-    if "format" not in manifest:
+    manifest = read_record(file, Manifest, strict=False)
+    if manifest is None or STATE not in manifest.files:
         raise DamagedError(f"{MANIFEST} is not what was saved")
-    if manifest["format"] != FORMAT:
-        raise _other_version(path)
-    listed = manifest.get("files")
-    if not isinstance(listed, dict) or STATE not in listed:
-        raise DamagedError(f"{MANIFEST} does not list {STATE}")
-    for name, checksum in cast(dict[str, Any], listed).items():
+    for name, checksum in manifest.files.items():
         file = path / name
         if not file.is_file():
             raise DamagedError(f"{name} is missing")
@@ -159,31 +160,14 @@ def check(path: Path) -> None:
             raise DamagedError(f"{name} is not what was saved")
 
 
-def _object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty where it cannot be read."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, FileNotFoundError):
-        return {}
-    return cast(dict[str, Any], data) if isinstance(data, dict) else {}
-
-
-def _other_version(path: Path) -> UserError:
-    return UserError(
-        f"{path} was written by another version of ictcli.",
-        "resume with that version, or train again",
-    )
-
-
 def read(path: Path, engine: Engine, recipe: str) -> State:
     """Restore an engine to a checkpoint; returns its state. Raises one of DAMAGE where a file is
     damaged, before the engine is touched; UserError where another version or recipe made it."""
     check(path)
-    data = _object(path / STATE)
+    data = json.loads((path / STATE).read_text(encoding="utf-8"))
     check_recipe(path.parent.parent, data["recipe"], recipe, f"{path} was saved")
     engine.restore(path)
-    known = {field.name for field in fields(State)}
-    return State(**{name: value for name, value in data.items() if name in known})
+    return State(**{field.name: data[field.name] for field in fields(State) if field.name in data})
 
 
 # The best
@@ -226,15 +210,15 @@ def write_best(run: Path, state: State) -> Path | None:
     if not state.best_step or path not in complete(run):
         file.unlink(missing_ok=True)
         return None
-    best = {
-        "format": 1,
-        "checkpoint": path.name,
-        "step": state.best_step,
-        "metric": state.best_metric,
-        "value": state.best_value,
-    }
-    if _object(file) != best:
-        write_json(file, best)
+    best = BestCheckpoint(
+        format=1,
+        checkpoint=path.name,
+        step=state.best_step,
+        metric=state.best_metric,
+        value=state.best_value,
+    )
+    if read_record(file, BestCheckpoint, strict=False) != best:
+        write_json(file, best.to_json())
     return path
 
 
@@ -249,17 +233,17 @@ def pick(run: Path, which: str) -> Path:
     """The checkpoint `best`, or that of a step, checked. UserError where it does not exist."""
     steps = ", ".join(str(_step(path)) for path in complete(run)) or "none"
     if which == "best":
-        name = _object(folder_of(run) / BEST).get("checkpoint")
-        if name is None:
+        best = read_record(folder_of(run) / BEST, BestCheckpoint, strict=False)
+        if best is None:
             raise UserError(
                 f"No checkpoint of {run} is marked as the best.",
                 f"checkpoint.best=eval/pass@1 in a recipe marks one; steps that are there: {steps}",
             )
+        path = folder_of(run) / best.checkpoint
     elif which.isdecimal():
-        name = path_of(run, int(which)).name
+        path = path_of(run, int(which))
     else:
         raise UserError(f"{which!r} is no checkpoint.", "best, or a step's number")
-    path = folder_of(run) / str(name)
     if path not in complete(run):
         raise UserError(f"There is no checkpoint {path}.", f"steps that are there: {steps}")
     try:
@@ -273,8 +257,8 @@ def pick(run: Path, which: str) -> Path:
 
 def weights_of(path: Path) -> str:
     """A checksum of a checkpoint's files without state.json, which holds seconds."""
-    files = _object(path / MANIFEST)["files"]
-    saved = {name: file["sha256"] for name, file in files.items() if name != STATE}
+    files = Manifest.model_validate_json((path / MANIFEST).read_bytes()).files
+    saved = {name: file.sha256 for name, file in files.items() if name != STATE}
     return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
 
 

@@ -22,7 +22,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -190,11 +190,9 @@ class Run:
         path = self.folder / "rollouts" / f"step-{step:06d}.safetensors"
         write_rollouts(path, step, batch, kept, weights)
 
-    def write(self, name: str, data: Record | dict[str, Any]) -> None:
-        """Write a JSON file of the folder."""
-        if isinstance(data, Record):
-            data = data.model_dump(exclude_unset=True)
-        write_json(self.folder / name, data)
+    def write(self, name: str, record: Record) -> None:
+        """Write a JSON file of the folder: the fields that are set."""
+        write_json(self.folder / name, record.model_dump(exclude_unset=True))
 
     def read(self, name: str, kind: type[R]) -> R | None:
         """A JSON file of the folder, or None where it is not there yet. UserError where it is

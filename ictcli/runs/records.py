@@ -47,6 +47,33 @@ class Stamp(RunRecord):
     format: int = FORMAT
 
 
+class Format(RunRecord):
+    """The version of ictcli that wrote a checkpoint."""
+
+    format: int
+
+
+class FileRecord(RunRecord):
+    bytes: int
+    sha256: str
+
+
+class Manifest(Format):
+    """manifest.json of a checkpoint: its other files, by their paths there."""
+
+    files: dict[str, FileRecord]
+
+
+class BestCheckpoint(Format):
+    """best.json: the best checkpoint of a run by `checkpoint.best`."""
+
+    checkpoint: str
+    """The name of its folder."""
+    step: int
+    metric: str
+    value: float | None
+
+
 class StepMetrics(RunRecord):
     """A line of metrics.jsonl. None: the figure does not exist for this step."""
 

@@ -8,27 +8,43 @@ and the environment, never a text of a model or a data set, nor a path of this m
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ictcli.evaluation.record import Evaluation
+from ictcli.evaluation.record import Evaluation, Record
 from ictcli.runs.records import StepMetrics, StepTimings
 
 PROJECT = "ictcli"
 
 
-@dataclass(frozen=True)
-class About:
+class About(Record):
     """The run, as a tracker gets it."""
 
     folder: Path
-    id: str
+    id: str = ""
     """Eight characters, kept when the run is resumed."""
     done: int
     """The last finished step when the run is resumed; what was logged after it is void."""
+    steps: int
     recipe: dict[str, Any]
     environment: dict[str, Any]
+
+
+class Entry(Record):
+    """Figures of a run."""
+
+    place: int
+    """0 = before training, n = step n, the number of steps + 1 = the end."""
+    step: int
+    values: dict[str, float]
+
+
+class Outcome(Record):
+    """How a tracker ended."""
+
+    done: bool = False
+    failed: str = "its process ended"
+    """Why it failed."""
 
 
 class Tracker(Protocol):

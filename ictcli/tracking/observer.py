@@ -10,7 +10,7 @@ from ictcli.runs import Run
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.public import public_environment, public_recipe
 from ictcli.runs.records import Environment
-from ictcli.tracking import evaluation_figures, figures
+from ictcli.tracking import About, Entry, evaluation_figures, figures
 from ictcli.tracking.sender import CLOSE_TIMEOUT, Sender
 
 
@@ -58,17 +58,17 @@ class TrackingObserver:
     def _send(self, place: int, step: int, values: dict[str, float]) -> None:
         if self._senders is None:
             environment = self.run.read("environment.json", Environment) or Environment()
-            about = {
-                "folder": str(self.run.folder.resolve()),
-                "done": len(self.run.metrics()),  # steps of earlier processes
-                "steps": self.recipe.steps,
-                "recipe": public_recipe(self.recipe.model_dump(mode="json", exclude_none=True)),
-                "environment": public_environment(environment),
-            }
+            about = About(
+                folder=self.run.folder.resolve(),
+                done=len(self.run.metrics()),  # steps of earlier processes
+                steps=self.recipe.steps,
+                recipe=public_recipe(self.recipe.model_dump(mode="json", exclude_none=True)),
+                environment=public_environment(environment),
+            )
             names = dict.fromkeys(self.recipe.log)
             self._senders = [Sender(name, self.run.folder, about) for name in names]
         for sender in self._senders:
-            sender.put({"place": place, "step": step, "values": values})
+            sender.put(Entry(place=place, step=step, values=values))
         self._warn()
 
     def _warn(self) -> None:

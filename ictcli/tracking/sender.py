@@ -1,7 +1,6 @@
 """The run's end of a tracker's pipe. No step waits for it; the end of a run waits some seconds."""
 
 import contextlib
-import json
 import os
 import queue
 import signal
@@ -10,7 +9,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+
+from ictcli.tracking import About, Entry, Outcome
 
 QUEUE = 1000
 """Lines queued for a slow tracker; more are dropped and counted."""
@@ -21,7 +21,7 @@ CLOSE_TIMEOUT = 15.0
 class Sender:
     """One tracker's process. `troubles` are sentences that were not yet shown."""
 
-    def __init__(self, name: str, folder: Path, run: dict[str, Any]) -> None:
+    def __init__(self, name: str, folder: Path, run: About) -> None:
         self.name = name
         self.folder = folder
         self.troubles: list[str] = []
@@ -35,7 +35,7 @@ class Sender:
         except Exception as error:
             self._fail(str(error))
 
-    def _start(self, run: dict[str, Any]) -> None:
+    def _start(self, run: About) -> None:
         log = self.folder / "tracking" / f"{self.name}.log"
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as output:
@@ -48,17 +48,17 @@ class Sender:
                 encoding="utf-8",
                 start_new_session=True,  # no Ctrl-C; can be killed with its children
             )
-        self._lines.put(json.dumps(run))
+        self._lines.put(run.model_dump_json())
         for work in (self._write, self._read):
             self._threads.append(threading.Thread(target=work, daemon=True))
             self._threads[-1].start()
 
-    def put(self, entry: dict[str, Any]) -> None:
+    def put(self, entry: Entry) -> None:
         """Queue an entry, or drop it where `QUEUE` entries wait."""
         if self._process is None or self._failed:
             return
         try:
-            self._lines.put_nowait(json.dumps(entry))
+            self._lines.put_nowait(entry.model_dump_json())
         except queue.Full:
             self._dropped += 1
 
@@ -97,11 +97,11 @@ class Sender:
     def _read(self) -> None:
         """Read the process's result; runs in a thread."""
         assert self._process is not None and self._process.stdout is not None
-        result: dict[str, Any] = {}
+        outcome = Outcome()
         with contextlib.suppress(OSError, ValueError):
-            result = json.loads(self._process.stdout.readline())
-        if "done" not in result:
-            self._fail(result.get("failed", "its process ended"))
+            outcome = Outcome.model_validate_json(self._process.stdout.readline())
+        if not outcome.done:
+            self._fail(outcome.failed)
 
     def _fail(self, reason: str) -> None:
         """Report the first failure only; later ones follow from it."""

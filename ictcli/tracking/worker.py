@@ -1,15 +1,12 @@
 """The process that holds one tracker: `python -m ictcli.tracking.worker NAME`, JSON lines on stdin.
 
-The first line is the run, every other one an entry `{"place", "step", "values"}`: place 0 is before
-training, n is step n, and the number of steps + 1 is the end. Places that the tracker has are
-skipped; when it is first opened, the steps up to `done` are read from metrics.jsonl. The process
-ends when stdin does, so also when the run is killed, and then has `LAST_SECONDS` to finish. Its
-output goes to RUN/tracking/NAME.log; the run gets one line, `{"failed": sentence}` or
-`{"done": true}`.
+The first line is an `About`, every other one an `Entry`. Places that the tracker has are skipped;
+when it is first opened, the steps up to `done` are read from metrics.jsonl. The process ends when
+stdin does, so also when the run is killed, and then has `LAST_SECONDS` to finish. Its output goes
+to RUN/tracking/NAME.log; the run gets one line, an `Outcome`.
 """
 
 import contextlib
-import json
 import os
 import queue
 import secrets
@@ -18,15 +15,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from filelock import FileLock
 
 from ictcli.files import write_json
-from ictcli.runs.read import read_lines
-from ictcli.runs.records import StepMetrics, StepTimings
-from ictcli.tracking import About, figures, open_tracker
+from ictcli.runs.read import read_lines, read_record
+from ictcli.runs.records import RunRecord, StepMetrics, StepTimings
+from ictcli.tracking import About, Entry, Outcome, figures, open_tracker
 
 LAST_SECONDS = 60
 """Time to finish when the run has ended."""
@@ -40,18 +36,19 @@ def main() -> None:
     to_run = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints goes to the log
     try:
-        run = json.loads(sys.stdin.readline())
+        about = About.model_validate_json(sys.stdin.readline())
         lines = _read_ahead(sys.stdin)
-        folder = Path(run["folder"])
-        with FileLock(folder / "tracking" / f".{name}.lock", timeout=LAST_SECONDS + 30):
-            _track(name, folder, run, lines)
-        result: dict[str, Any] = {"done": True}
+        lock = about.folder / "tracking" / f".{name}.lock"
+        with FileLock(lock, timeout=LAST_SECONDS + 30):
+            _track(name, about, lines)
+        outcome = Outcome(done=True)
     except ImportError as error:
-        result = {"failed": f'{error}; pip install "ictcli[{name}]"'}
+        outcome = Outcome(failed=f'{error}; pip install "ictcli[{name}]"')
     except BaseException as error:
-        result = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        outcome = Outcome(failed=reason)
     with contextlib.suppress(OSError):  # the run may have ended
-        to_run.write(json.dumps(result) + "\n")
+        to_run.write(outcome.model_dump_json() + "\n")
         to_run.flush()
     os._exit(0)  # skips the libraries' exit handlers
 
@@ -93,43 +90,50 @@ def _end_in_time() -> None:
     os._exit(0)
 
 
-def _track(name: str, folder: Path, run: dict[str, Any], lines: Iterator[str]) -> None:
-    path = folder / "tracking" / f"{name}.json"
-    state: dict[str, Any] = {"id": secrets.token_hex(4), "place": -1}
-    with contextlib.suppress(OSError, ValueError):
-        state |= json.loads(path.read_text(encoding="utf-8"))
-    about = About(folder, str(state["id"]), run["done"], run["recipe"], run["environment"])
-    tracker = open_tracker(name, about)
-    if tracker.rewinds and run["done"] < run["steps"]:
-        state["place"] = min(state["place"], run["done"])
-    write_json(path, state)
+class Progress(RunRecord):
+    """RUN/tracking/NAME.json."""
+
+    id: str
+    place: int
+    """Of the last entry that was logged."""
+
+
+def _track(name: str, about: About, lines: Iterator[str]) -> None:
+    path = about.folder / "tracking" / f"{name}.json"
+    progress = read_record(path, Progress, strict=False)
+    progress = progress or Progress(id=secrets.token_hex(4), place=-1)
+    tracker = open_tracker(name, about.model_copy(update={"id": progress.id}))
+    place = progress.place
+    if tracker.rewinds and about.done < about.steps:
+        place = min(place, about.done)
+    write_json(path, {"id": progress.id, "place": place})
 
     if hasattr(signal, "alarm"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a library may have changed it
-    for entry in _entries(folder, run["done"], lines):
-        if entry["place"] > state["place"]:
-            tracker.log(entry["step"], entry["values"])
-            state["place"] = entry["place"]
-            write_json(path, state)
+    for entry in _entries(about, lines):
+        if entry.place > place:
+            tracker.log(entry.step, entry.values)
+            place = entry.place
+            write_json(path, {"id": progress.id, "place": place})
     tracker.close()
 
 
-def _entries(folder: Path, done: int, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+def _entries(about: About, lines: Iterator[str]) -> Iterator[Entry]:
     """The entries to log, in order: before training, steps from before a resume, the run's own."""
-    earlier = _earlier(folder, done)
+    earlier = _earlier(about)
     for text in lines:
-        entry = json.loads(text)
-        if entry["place"] > 0:
+        entry = Entry.model_validate_json(text)
+        if entry.place > 0:
             yield from earlier
         yield entry
 
 
-def _earlier(folder: Path, done: int) -> Iterator[dict[str, Any]]:
-    timings = {line.step: line for line in read_lines(folder / "timings.jsonl", StepTimings)}
-    for line in read_lines(folder / "metrics.jsonl", StepMetrics):
-        if (step := line.step) <= done:
+def _earlier(about: About) -> Iterator[Entry]:
+    timings = {line.step: line for line in read_lines(about.folder / "timings.jsonl", StepTimings)}
+    for line in read_lines(about.folder / "metrics.jsonl", StepMetrics):
+        if (step := line.step) <= about.done:
             values = figures(line, timings.get(step, StepTimings(step=step)))
-            yield {"place": step, "step": step, "values": values}
+            yield Entry(place=step, step=step, values=values)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import pytest
 from deaths import PIECE, SYNC, changes, deaths
 
 from ictcli.errors import RunFailedError, UserError
+from ictcli.files import write_json
 from ictcli.recipe.metrics import direction
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State, update_best
@@ -259,11 +260,11 @@ def test_a_file_of_another_format_is_refused(
     tmp_path: Path, name: str, kind: type[Summary | Environment]
 ) -> None:
     run = begun(tmp_path / "run")
-    run.write("environment.json", {"format": 1, "seed": 3, "later": [4]})
+    write_json(run.folder / "environment.json", {"format": 1, "seed": 3, "later": [4]})
     assert run.read("environment.json", Environment) == Environment.model_validate(
         {"format": 1, "seed": 3, "later": [4]}
     )
-    run.write(name, {"format": 2})
+    write_json(run.folder / name, {"format": 2})
     with pytest.raises(UserError, match="written by another version"):
         run.read(name, kind)
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ictcli.evaluation import suite
+from ictcli.files import write_json
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
 from ictcli.runs.model import trained_on
@@ -27,7 +28,7 @@ def begun(tmp_path: Path, task: str) -> Path:
     recipe, made = prepare(load_recipe("quickstart", [f"task={task}", "eval.problems=4"]))
     with Run.create(tmp_path / "run", recipe) as run:
         data = described(recipe, made, heldout(recipe, made))
-        run.write("environment.json", {"format": 1, "data": data})
+        write_json(run.folder / "environment.json", {"format": 1, "data": data})
     return tmp_path / "run"
 
 

@@ -19,13 +19,14 @@ from filelock import FileLock
 
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation, SampleSettings
+from ictcli.files import write_json
 from ictcli.recipe import load_recipe
 from ictcli.recipe.tables import Example
 from ictcli.runs import Run
 from ictcli.runs.observer import Step
 from ictcli.runs.read import cut_lines
 from ictcli.runs.records import StepMetrics, StepTimings
-from ictcli.tracking import figures, sender
+from ictcli.tracking import About, Entry, figures, sender
 from ictcli.tracking.observer import TrackingObserver
 
 FAKE = """
@@ -217,14 +218,14 @@ def test_a_tracker_that_hangs_never_blocks_a_step(tmp_path: Path, fake: pytest.M
     """Not when pipe and queue are full either; what it misses is counted."""
     fake.setenv("FAKE_WANDB", "hang")
     (tmp_path / "run").mkdir()
-    run = {"folder": str(tmp_path / "run"), "done": 0, "steps": 9, "recipe": {}, "environment": {}}
-    one = sender.Sender("wandb", tmp_path / "run", run)
+    about = About(folder=tmp_path / "run", done=0, steps=9, recipe={}, environment={})
+    one = sender.Sender("wandb", tmp_path / "run", about)
     entries = sender.QUEUE + 500
     values = {f"train/figure-{number}": 0.0 for number in range(100)}
     slowest = 0.0
     for place in range(entries):
         began = time.perf_counter()
-        one.put({"place": place, "step": place, "values": values})
+        one.put(Entry(place=place, step=place, values=values))
         slowest = max(slowest, time.perf_counter() - began)
     assert slowest < 0.5
     one.finish()
@@ -301,7 +302,7 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither examples nor places on this machine nor the command, of the whole that is sent."""
-    sent: list[Any] = []
+    sent: list[About] = []
     monkeypatch.setattr(
         "ictcli.tracking.observer.Sender",
         lambda name, folder, about: sent.append(about) or SimpleNamespace(troubles=[], put=print),
@@ -314,14 +315,14 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
         data = {"file": "rows.csv", "examples": [example.model_dump()], "left_out": {"held_out": 1}}
         model = {"name": f"{tmp_path}/SECRET/base", "sha256": "ab"}
         about = {"command": ["SECRET"], "data": data, "model": model, "python": "3.13"}
-        run.write("environment.json", about)
+        write_json(run.folder / "environment.json", about)
         TrackingObserver(run, recipe, cast(Any, Warnings())).evaluated("before", EVALUATION)
     (told,) = sent
-    assert "SECRET" not in json.dumps(told)
-    assert told["recipe"]["model"] == "base" and told["recipe"]["data"] == "rows.csv"
-    assert told["recipe"]["prompt"]["examples"]["count"] == 2
-    assert told["recipe"]["lr"] == recipe.lr
-    assert told["environment"] == {
+    assert "SECRET" not in told.model_dump_json()
+    assert told.recipe["model"] == "base" and told.recipe["data"] == "rows.csv"
+    assert told.recipe["prompt"]["examples"]["count"] == 2
+    assert told.recipe["lr"] == recipe.lr
+    assert told.environment == {
         "data": {"file": "rows.csv", "left_out.held_out": 1},
         "model": {"name": "base", "sha256": "ab"},
         "python": "3.13",
