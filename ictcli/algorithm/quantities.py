@@ -51,18 +51,13 @@ def wasserstein(xp: Any, p: Any, q: Any) -> Any:
     return xp.sum(xp.abs(xp.cumsum(p - q, axis=-1)), axis=-1)
 
 
-def kl_to(xp: Any, p: Any, q: Any) -> Any:
-    """KL(q || p): `kl` the other way round."""
-    return kl(xp, q, p)
-
-
 ROW_QUANTITY: dict[str, Callable[[Any, Any], Any]] = {"entropy": entropy, "purity": purity}
 """Each is of a row's distribution alone, by the name in `TokenStats`."""
 
 GROUP_QUANTITY: dict[str, Callable[[Any, Any, Any], Any]] = {
     "uniqueness": js,
     "kl_from_mean": kl,
-    "kl_to_mean": kl_to,
+    "kl_to_mean": lambda xp, p, q: kl(xp, q, p),
     "wasserstein": wasserstein,
 }
 """Each compares a row's distribution p with its group's mean q, by the name in `TokenStats`."""

@@ -1,4 +1,4 @@
-"""settings.json: everything that decides an evaluation's samples, and how two of them differ."""
+"""settings.json: all settings that determine an evaluation's samples, and how two files differ."""
 
 import hashlib
 import json

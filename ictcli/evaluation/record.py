@@ -1,6 +1,6 @@
-"""The record of an evaluation: `eval/*.json` of a run, and an entry of `results.json`.
+"""The record of an evaluation, in a run's `eval/*.json` and in `results.json`.
 
-In JSON the scores `pass@K` and `maj@N` stand beside the other keys. Both files are of format 1.
+In JSON the scores `pass@K` and `maj@N` are keys on the same level as the others.
 """
 
 import re
@@ -22,24 +22,24 @@ METRIC = re.compile(r"(pass|maj)@[1-9][0-9]{0,8}")
 
 
 class Record(BaseModel):
-    """Frozen; keys that it does not know are left out."""
+    """A frozen model that ignores unknown keys."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class Scored(Record):
-    """A record with a field `scores`, which in JSON stands on the level of the other keys."""
+    """A record whose field `scores` is flattened in JSON."""
 
     @model_validator(mode="before")
     @classmethod
-    def _gather(cls, data: object) -> object:
+    def _nest_scores(cls, data: object) -> object:
         table = cast(dict[str, Any], data)
         if not isinstance(data, dict) or "scores" in data:
             return table
         return {**table, "scores": {key: table[key] for key in table if METRIC.fullmatch(key)}}
 
     @model_serializer(mode="wrap")
-    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _flatten_scores(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = {}
         for key, value in handler(self).items():
             data |= value if key == "scores" else {key: value}
@@ -47,7 +47,7 @@ class Scored(Record):
 
 
 class SampleSettings(Record):
-    """How samples were taken in training."""
+    """How samples were drawn."""
 
     max_tokens: int
     temperature: float
@@ -55,19 +55,20 @@ class SampleSettings(Record):
     top_k: int
     stop_ids: tuple[int, ...]
     prompt: dict[str, JsonValue]
-    """A `PromptSettings`; `shots` and the examples that it drew stand side by side."""
+    """A `PromptSettings`, with the examples that `shots` drew."""
     seed: int
 
 
 class Evaluation(Scored):
-    """pass@k and maj@n of a model on a benchmark. Shares are of all samples."""
+    """pass@k and maj@n of a model on a benchmark. accuracy, truncated, unparsed and timed_out are
+    shares of all samples."""
 
     benchmark: str
     problems: int
     n: int
-    """Samples a problem."""
+    """Samples per problem."""
     scores: dict[str, Interval | None]
-    """pass@K of each k, and maj@N: None where the verifier extracts no answers."""
+    """pass@K for each k, and maj@N, which is None if the verifier extracts no answers."""
     accuracy: float
     truncated: float
     unparsed: float
@@ -78,13 +79,13 @@ class Evaluation(Scored):
     tokens_per_second: float | None
     settings: SampleSettings
     correct: tuple[int, ...]
-    """Correct samples of n, a problem."""
+    """Number of correct samples, per problem."""
     majority: tuple[float, ...] | None
-    """Share of the largest groups of answers that is right, a problem."""
+    """Per problem: 1/m if correct is one of the m most frequent answers, else 0."""
 
     @property
     def passes(self) -> dict[str, Interval]:
-        """The scores pass@K."""
+        """The scores whose name begins with pass@."""
         return {
             name: score
             for name, score in self.scores.items()

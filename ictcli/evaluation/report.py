@@ -9,7 +9,7 @@ from ictcli.evaluation.results import FEW, Result, metrics_of
 GAP = 2
 Results = Sequence[Result]
 Columns = Mapping[str, Callable[[Result], str]]
-"""Titles, and what each column shows of a result."""
+"""By title of the column: the text of its cell for a result."""
 
 LABELS: Columns = {
     "model": lambda result: result.name,
@@ -27,7 +27,7 @@ SPEED: Columns = {"tokens/s": lambda result: f"{result.tokens_per_second or 0:,.
 
 @dataclass(frozen=True)
 class TextTable:
-    """Titles of columns, and rows of cells; a cell may have two lines."""
+    """Column titles, and rows of cells; a cell may have two lines."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -112,7 +112,7 @@ def differences(results: Results) -> TextTable | None:
 
 
 def caption(results: Results) -> str:
-    """How the figures were made, in a sentence or two."""
+    """Sample sizes, temperature and intervals, in a sentence or two."""
     sizes = {result.benchmark: result.problems for result in results}
     counts = ", ".join(
         f"{size} problems" if len(sizes) == 1 else f"{size} of {name}"
@@ -131,7 +131,7 @@ def caption(results: Results) -> str:
 
 
 def markdown(results: Results) -> str:
-    """The tables, and how they were made."""
+    """results.md: the tables, then the settings of each result."""
     parts = ["# Evaluation", _table(whole(results))]
     if (table := differences(results)) is not None:
         parts += ["## Differences", _table(table)]

@@ -18,7 +18,7 @@ FEW = 20
 
 
 class ResultSettings(SampleSettings):
-    """Everything that decides a result."""
+    """All settings that determine a result."""
 
     stop: dict[str, str]
     template: str
@@ -45,7 +45,7 @@ class Differences(Scored):
 
 
 class Head(Record):
-    """The first keys of an entry."""
+    """The keys that an entry begins with."""
 
     format: int
     model: str

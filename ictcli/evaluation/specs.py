@@ -6,8 +6,6 @@ from itertools import chain, count
 from pathlib import Path
 
 from ictcli.engine import Engine
-from ictcli.engine.checksums import fingerprint
-from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe.tables import ColumnSettings, HubSettings, PromptSettings, RewardSettings
@@ -62,12 +60,6 @@ class ModelSpec:
 
     def sampling(self, max_tokens: int, stop_ids: tuple[int, ...]) -> Sampling:
         return Sampling(max_tokens, self.temperature, self.top_p, self.top_k, stop_ids)
-
-
-def fingerprint_of(model: str) -> Callable[[], str | None]:
-    """A function that gives the fingerprint of a model folder or hub id. Checks its files now."""
-    source = locate(model)
-    return lambda: fingerprint(source)
 
 
 def short_names(models: Sequence[str]) -> list[str]:

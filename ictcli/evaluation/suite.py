@@ -20,8 +20,7 @@ from ictcli.files import write_json, write_text
 from ictcli.tasks import prompts
 from ictcli.tasks.split import key_of
 
-Progress = Callable[[int, int], None]
-Bar = Callable[[str, int], Progress]
+Bar = Callable[[str, int], Callable[[int, int], None]]
 """(name, problems) of an evaluation to what shows its progress."""
 
 

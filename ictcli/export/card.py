@@ -37,6 +37,7 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     if record is None:
         raise UserError(f"{run / 'recipe.toml'} cannot be read.", "put it back")
     recipe, method = record.to_json(), record.method or "?"
+    task = code(public_name(record.task))
     environment = read_environment(run)
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and step == summary.steps:
@@ -47,17 +48,17 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     parts = [
         _header(base, license_name, environment, method, adapter=adapter, layout=layout),
         f"# {code(run.name)}",
-        _opening(base, recipe, method, adapter=adapter, step=step),
+        _opening(base, task, method, adapter=adapter, step=step),
         "## Results",
         _results(run, recipe, summary, step),
         "## Training",
         _training(recipe, None if step else summary, method),
         "## Data",
-        _data(recipe, environment.data),
+        _data(task, environment.data),
         "## Use",
         _use(base, name, adapter=adapter, layout=layout),
         "## Limitations",
-        _limitations(recipe),
+        _limitations(task),
         "## Versions",
         _versions(environment),
         "## Citation",
@@ -118,14 +119,11 @@ def license_of(base: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _opening(
-    base: str, recipe: Mapping[str, Any], method: str, *, adapter: bool, step: int | None
-) -> str:
+def _opening(base: str, task: str, method: str, *, adapter: bool, step: int | None) -> str:
     what = "Low-rank adapters for" if adapter else "A model trained from"
-    task = public_name(str(recipe.get("task", "")))
     text = (
         f"{what} {code(base)}, trained by reinforcement learning with verifiable "
-        f"rewards on {code(task)} with ictcli, method {code(method)}."
+        f"rewards on {task} with ictcli, method {code(method)}."
     )
     if step is None:
         return text
@@ -182,16 +180,12 @@ def _training(recipe: Mapping[str, Any], summary: Summary | None, method: str) -
     return markdown_table(rows) + kept
 
 
-def _data(recipe: Mapping[str, Any], data: DataRecord) -> str:
+def _data(task: str, data: DataRecord) -> str:
     """The problems' source, counts and checksums; never their text."""
     sources = public_data(data)
-    task = code(public_name(str(recipe.get("task", ""))))
     parts: list[str] = []
-    if (
-        "train" in data.model_fields_set
-        and data.train is None
-        and not {"path", "file"} & {*sources}
-    ):
+    generated = "train" in data.model_fields_set and data.train is None
+    if generated and not {"path", "file"} & {*sources}:
         parts.append(f"The task {task}, whose problems are made by ictcli from the seed.")
     if sources:
         rows = [["source", "value"], *([key, code(value)] for key, value in sources.items())]
@@ -222,10 +216,9 @@ def _use(base: str, name: str, *, adapter: bool, layout: str) -> str:
     return "```python\n" + "\n".join(lines) + "\n```"
 
 
-def _limitations(recipe: Mapping[str, Any]) -> str:
-    task = public_name(str(recipe.get("task", "")))
+def _limitations(task: str) -> str:
     return (
-        f"- Trained to be judged right on {code(task)} alone, from one seed; other abilities of "
+        f"- Trained to be judged right on {task} alone, from one seed; other abilities of "
         "the model below were not measured afterwards and may have suffered.\n"
         "- The reward is an automatic verdict on the final answer: the reasoning before it was "
         "never judged, and may be wrong where the answer is right.\n"

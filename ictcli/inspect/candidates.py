@@ -123,13 +123,12 @@ class CandidateModel:
 
     def _build(self, state: ModelState) -> Engine:
         recipe = self.recorded.recipe
-        settings = recipe.engine
         if self._backend:
-            settings = settings.model_copy(update={"backend": self._backend})
+            recipe = recipe.with_engine(backend=self._backend)
         if state.kind != "checkpoint":
-            return build_engine(state.path, settings)
+            return build_engine(state.path, recipe.engine)
         check(Path(state.path))
-        engine = build_engine(recipe.model, settings, recipe.optimizer, recipe.adapters)
+        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         engine.restore(Path(state.path))
         return engine
 

@@ -1,9 +1,7 @@
 """The tables of a recipe, like `[clip]`: one frozen model each, with defaults and bounds."""
 
-from __future__ import annotations
-
 import math
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -98,7 +96,7 @@ class OptimizerSettings(Table):
     counted from the end of the warmup; none = constant."""
 
     @model_validator(mode="after")
-    def _inverse_needs_hold(self) -> OptimizerSettings:
+    def _inverse_needs_hold(self) -> Self:
         if self.decay == "inverse" and self.lr_hold == 0:
             raise ValueError("an inverse decay needs lr_hold, the steps before it falls")
         return self
@@ -207,7 +205,7 @@ class PromptSettings(Table):
         return value
 
     @model_validator(mode="after")
-    def _shots_or_examples(self) -> PromptSettings:
+    def _shots_or_examples(self) -> Self:
         if self.shots and self.examples:
             raise ValueError("prompt.shots draws the examples that prompt.examples gives: take one")
         return self
@@ -262,7 +260,7 @@ class EvalSettings(Table):
     """Number of held-out problems to skip at the front."""
 
     @model_validator(mode="after")
-    def _enough_samples(self) -> EvalSettings:
+    def _enough_samples(self) -> Self:
         if not self.k or max(self.k) > self.n or min(self.k) < 1:
             raise ValueError(f"every k must lie in 1..n = {self.n}")
         return self

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ictcli.engine import LIBRARIES, build_engine, choose_backend
+from ictcli.engine import LIBRARIES, build_engine, checksums, choose_backend
+from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
-from ictcli.evaluation.specs import ModelSpec, fingerprint_of, short_names
+from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.recipe import load_recipe, plugins
 from ictcli.recipe.tables import EngineSettings, Example, PromptSettings, SamplingSettings
 from ictcli.runs.checkpoints import engine_at, pick, weights_of
@@ -78,7 +79,7 @@ def _model_spec(
     else:
         load = partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
-        fingerprint = fingerprint_of(model) if known else lambda: None
+        fingerprint = partial(checksums.fingerprint, locate(model)) if known else lambda: None
     return ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,

@@ -8,6 +8,7 @@ and the environment, never a text of a model or a data set, nor a path of this m
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -61,6 +62,20 @@ class Tracker(Protocol):
     def close(self) -> None:
         """Write what is not yet written, and close."""
         ...
+
+
+@dataclass
+class LibraryRun:
+    """The tracker around a run object of wandb or trackio, which have the same methods."""
+
+    run: Any
+    rewinds: bool = False
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self.run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self.run.finish()
 
 
 def open_tracker(name: str, about: About) -> Tracker:

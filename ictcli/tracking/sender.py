@@ -75,7 +75,10 @@ class Sender:
             process.wait(0.5 if self._failed else max(until - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
             self._fail(f"it did not finish within {CLOSE_TIMEOUT:g} s and was ended")
-            self._end(process)
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
         for thread in self._threads:
             thread.join(1.0)
         if self._dropped:
@@ -111,13 +114,3 @@ class Sender:
                 f"{self.name} does not log this run ({reason.rstrip('.')}); training goes on, and "
                 "metrics.jsonl has all figures."
             )
-
-    @staticmethod
-    def _end(process: subprocess.Popen[str]) -> None:
-        with contextlib.suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)

@@ -7,12 +7,11 @@ sends it later. Neither the console, code, git nor the machine's name is taken.
 import importlib
 import netrc
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from ictcli.tracking import PROJECT, About
+from ictcli.tracking import PROJECT, About, LibraryRun
 
 ANSWER = 10.0
 """Seconds the server has for its first answer: fewer than a run waits at its end."""
@@ -33,52 +32,39 @@ def has_key() -> bool:
     return False
 
 
-class Wandb:
-    rewinds = False
-
-    def __init__(self, about: About) -> None:
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-        self._about = about
-        self._library: Any = importlib.import_module("wandb")
-        mode = os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
-        try:
-            self._run: Any = self._init(mode)
-        except Exception as error:
-            if mode != "online":
-                raise
-            print(f"offline, since the server does not answer: {error}", flush=True)
-            self._library.teardown()  # which holds the run's id
-            self._run = self._init("offline")
-
-    def _init(self, mode: str) -> Any:
-        library, about = self._library, self._about
-        settings = library.Settings(
-            console="off",
-            silent=True,
-            disable_git=True,
-            disable_code=True,
-            save_code=False,
-            init_timeout=ANSWER,
-            x_disable_meta=True,
-            x_disable_stats=True,
-            x_save_requirements=False,
-        )
-        return library.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT),
-            id=about.id,
-            name=about.folder.name,
-            dir=str(about.folder),
-            config={**about.recipe, "environment": about.environment},
-            resume="allow",
-            mode=mode,
-            settings=settings,
-        )
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        self._run.log(dict(values), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
+def open_tracker(about: About) -> LibraryRun:
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+    library: Any = importlib.import_module("wandb")
+    mode = os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
+    try:
+        return LibraryRun(_init(library, about, mode))
+    except Exception as error:
+        if mode != "online":
+            raise
+        print(f"offline, since the server does not answer: {error}", flush=True)
+        library.teardown()  # which holds the run's id
+        return LibraryRun(_init(library, about, "offline"))
 
 
-open_tracker = Wandb
+def _init(library: Any, about: About, mode: str) -> Any:
+    settings = library.Settings(
+        console="off",
+        silent=True,
+        disable_git=True,
+        disable_code=True,
+        save_code=False,
+        init_timeout=ANSWER,
+        x_disable_meta=True,
+        x_disable_stats=True,
+        x_save_requirements=False,
+    )
+    return library.init(
+        project=os.environ.get("WANDB_PROJECT", PROJECT),
+        id=about.id,
+        name=about.folder.name,
+        dir=str(about.folder),
+        config={**about.recipe, "environment": about.environment},
+        resume="allow",
+        mode=mode,
+        settings=settings,
+    )

@@ -83,9 +83,8 @@ def _read_ahead(file: TextIO) -> Iterator[str]:
 
 def _end_in_time() -> None:
     """End this process after `LAST_SECONDS`: by an alarm, which needs no lock of Python's, or after
-    a sleep where there is no alarm or a library catches it."""
-    if hasattr(signal, "alarm"):
-        signal.alarm(LAST_SECONDS)
+    a sleep if a library catches the alarm."""
+    signal.alarm(LAST_SECONDS)
     time.sleep(LAST_SECONDS + 1)
     os._exit(0)
 
@@ -108,8 +107,7 @@ def _track(name: str, about: About, lines: Iterator[str]) -> None:
         place = min(place, about.done)
     write_json(path, {"id": progress.id, "place": place})
 
-    if hasattr(signal, "alarm"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a library may have changed it
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a library may have changed it
     for entry in _entries(about, lines):
         if entry.place > place:
             tracker.log(entry.step, entry.values)

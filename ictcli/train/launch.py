@@ -137,7 +137,7 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
         with contextlib.suppress(OSError):  # the terminal may be gone: that may be why
             say("Finishing the step in flight; Ctrl-C again stops at once.")
 
-    numbers = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup
     before = {number: signal.signal(number, receive) for number in heard}
     try:

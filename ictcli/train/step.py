@@ -114,7 +114,7 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> M
     kl_old = choice.kl_old.astype(np.float32) if choice.kl_old is not None else None
     if kl_old is not None and not kl_old.any():
         kl_old = None
-    return MiniBatch(rollouts, advantage, kept, weights.astype(np.float32), kl_old)
+    return MiniBatch(rollouts, advantage, kept, weights, kl_old)
 
 
 @dataclass(frozen=True)
