@@ -19,7 +19,6 @@ import platform
 import random
 import shutil
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,10 +30,12 @@ import torch
 import transformers
 from torch import Tensor
 from torch.nn import functional
-from transformers import GenerationConfig, PreTrainedTokenizerBase, Qwen2Config, Qwen2ForCausalLM
+from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
+from ictcli.engine import build_engine
 from ictcli.engine.models import BUILTIN
 from ictcli.evaluation.passk import pass_at_k
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.rewards.builtin import chain
 from ictcli.tasks.chain.problem import (
     CHAIN,
@@ -47,6 +48,8 @@ from ictcli.tasks.chain.problem import (
     value,
 )
 from ictcli.tasks.chain.tokenizer import EOS_ID, PAD_ID, VOCABULARY, make_tokenizer
+from ictcli.tasks.prompts import decode
+from ictcli.types import Sampling
 
 HELDOUT_PROBLEMS = 512
 HELDOUT_SEED = 1
@@ -158,75 +161,34 @@ def heldout_expressions(count: int, operands: tuple[int, int], seed: int) -> lis
     return found
 
 
-@torch.no_grad()
-def sample_responses(
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    expressions: list[str],
-    samples: int,
-    seed: int,
-) -> list[list[str]]:
-    """Sample responses at temperature 1, `samples` to each expression.
-
-    Problems of one length share a batch, so that there is no padding. A response is cut a
-    few tokens after the length that a sound one has.
-    """
-    torch.manual_seed(seed)
-    rows_of_length: defaultdict[int, list[int]] = defaultdict(list)
-    for row, expression in enumerate(expressions):
-        rows_of_length[len(expression)].append(row)
-    responses: list[list[str]] = [[] for _ in expressions]
-    for length, rows in sorted(rows_of_length.items()):
-        prompts = tokenizer([expressions[row] + "=" for row in rows], return_tensors="pt")
-        operands = (length + 1) // 2
-        output = model.generate(
-            input_ids=prompts["input_ids"],
-            attention_mask=prompts["attention_mask"],
-            do_sample=True,
-            temperature=1.0,
-            top_k=0,
-            top_p=1.0,
-            num_return_sequences=samples,
-            max_new_tokens=operands * (operands - 1) + 4,
-        )
-        texts = tokenizer.batch_decode(output[:, length + 1 :], skip_special_tokens=True)
-        for i, row in enumerate(rows):
-            responses[row] = texts[i * samples : (i + 1) * samples]
-    return responses
-
-
-def measure(
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    expressions: list[str],
-    samples: int,
-    seed: int,
-) -> Measurement:
-    """Sample and verify; `samples` must be 4 or more."""
-    responses = sample_responses(model, tokenizer, expressions, samples, seed)
-    rows = list(zip(expressions, responses, strict=True))
-    correct = np.array(
-        [sum(chain(r, str(value(e))).status == "correct" for r in rs) for e, rs in rows]
-    )
-    pairs = [(e + "=", r) for e, rs in rows for r in rs]
-    tokens = sum(len(r) for _, r in pairs)
+def measure(folder: Path, problems: int, samples: int, operands: tuple[int, int]) -> Measurement:
+    """Sample at temperature 1 with the torch engine, and verify; `samples` must be 4 or more."""
+    settings = EngineSettings(backend="torch", device="cpu", threads=1)
+    engine = build_engine(str(folder), settings, OptimizerSettings())
+    expressions = heldout_expressions(problems, operands, HELDOUT_SEED)
+    prompts = [engine.tokenizer(f"{expression}=")["input_ids"] for expression in expressions]
+    longest = operands[1] * (operands[1] - 1) + 4  # a few tokens more than a sound one
+    sampling = Sampling(longest, stop_ids=engine.stop_ids)
+    texts = decode(engine.tokenizer, engine.generate(prompts, samples, sampling, seed=0))
+    pairs = [(f"{expressions[row // samples]}=", text) for row, text in enumerate(texts)]
+    right = [chain(text, str(value(prompt[:-1]))).status == "correct" for prompt, text in pairs]
+    correct = np.array(right).reshape(problems, samples).sum(axis=1)
+    tokens = sum(len(text) for text in texts)
     return Measurement(
-        problems=len(expressions),
+        problems=problems,
         samples=samples,
         pass_at_1=float(pass_at_k(samples, correct, 1).mean()),
         pass_at_4=float(pass_at_k(samples, correct, 4).mean()),
-        slips=sum(not is_sound(p, r) for p, r in pairs) / len(pairs),
+        slips=sum(not is_sound(*pair) for pair in pairs) / len(pairs),
         response_tokens=tokens / len(pairs),
-        fork_share=sum(len(forks(p, r)) for p, r in pairs) / tokens,
+        fork_share=sum(len(forks(*pair)) for pair in pairs) / tokens,
     )
 
 
 def pretrain(recipe: Recipe, every: int = 1000) -> Qwen2ForCausalLM:
-    """Train from random weights; print loss and a small measurement every `every` steps."""
+    """Train from random weights; print the mean loss of every `every` steps."""
     torch.manual_seed(recipe.seed)
     model = make_model()
-    tokenizer = make_tokenizer()
-    probes = heldout_expressions(128, CHAIN, HELDOUT_SEED)
     optimizer = torch.optim.AdamW(
         model.parameters(), betas=(0.9, 0.98), weight_decay=recipe.weight_decay, fused=True
     )
@@ -242,13 +204,8 @@ def pretrain(recipe: Recipe, every: int = 1000) -> Qwen2ForCausalLM:
         optimizer.zero_grad()
         losses.append(loss.item())
         if (step + 1) % every == 0:
-            m = measure(model, tokenizer, probes, samples=4, seed=0)
-            print(
-                f"step {step + 1}/{recipe.steps}  {time.monotonic() - start:.0f} s  "
-                f"loss {sum(losses) / len(losses):.4f}  pass@1 {m.pass_at_1:.3f}  "
-                f"slips {m.slips:.4f}",
-                flush=True,
-            )
+            took, loss = time.monotonic() - start, sum(losses) / len(losses)
+            print(f"step {step + 1}/{recipe.steps}  {took:.0f} s  loss {loss:.4f}", flush=True)
             losses.clear()
     return model.eval()
 
@@ -270,11 +227,10 @@ def save(model: Qwen2ForCausalLM, folder: Path) -> None:
 
 def report(model: Qwen2ForCausalLM, recipe: Recipe, folder: Path, seconds: float) -> dict[str, Any]:
     """What build.json says: the recipe, the versions, the weights and the measurements."""
-    tokenizer = make_tokenizer()
-    measured: dict[str, Measurement] = {}
-    for name, operands in (("chain", CHAIN), ("chain_long", CHAIN_LONG)):
-        problems = heldout_expressions(HELDOUT_PROBLEMS, operands, HELDOUT_SEED)
-        measured[name] = measure(model, tokenizer, problems, SAMPLES, seed=0)
+    measured = {
+        name: asdict(measure(folder, HELDOUT_PROBLEMS, SAMPLES, operands))
+        for name, operands in (("chain", CHAIN), ("chain_long", CHAIN_LONG))
+    }
     weights = (folder / "model.safetensors").read_bytes()
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -287,7 +243,8 @@ def report(model: Qwen2ForCausalLM, recipe: Recipe, folder: Path, seconds: float
             "tokenizers": tokenizers.__version__,
         },
         "heldout_at_temperature_1": {
-            name: {k: round(v, 4) for k, v in asdict(m).items()} for name, m in measured.items()
+            name: {key: round(value, 4) for key, value in figures.items()}
+            for name, figures in measured.items()
         },
         "sha256": hashlib.sha256(weights).hexdigest(),
     }

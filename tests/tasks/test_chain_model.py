@@ -93,11 +93,9 @@ def test_stated_base_leaves_room_and_slips_little(stated: dict[str, Any]) -> Non
     assert chain["slips"] <= 0.05
 
 
-def test_shipped_model_samples_as_stated(shipped: tuple[Any, Any], stated: dict[str, Any]) -> None:
+def test_shipped_model_samples_as_stated(stated: dict[str, Any]) -> None:
     measuring = pytest.importorskip("chain_model")
-    model, tokenizer = shipped
-    problems = measuring.heldout_expressions(64, CHAIN, 1)
-    measured = measuring.measure(model, tokenizer, problems, 4, 0)
+    measured = measuring.measure(BUILTIN["chain"], 64, 4, CHAIN)
     chain = stated["heldout_at_temperature_1"]["chain"]
     assert abs(measured.pass_at_1 - chain["pass_at_1"]) < 0.12
     assert measured.slips < chain["slips"] + 0.05
