@@ -4,8 +4,6 @@ Letters in shapes: P prompts, G rollouts a prompt, B = P * G rows in group-major
 of a prompt are neighbours), T the longest response, V the vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -86,7 +84,7 @@ class Rollouts:
     def prompt_of(self, row: int) -> tuple[int, ...]:
         return self.prompts[row // self.group]
 
-    def groups(self, first: int, last: int) -> Rollouts:
+    def groups(self, first: int, last: int) -> "Rollouts":
         """The rows of prompts first..last-1, cut to their own longest response."""
         rows = slice(first * self.group, last * self.group)
         T = int(self.lengths[rows].max(initial=1))

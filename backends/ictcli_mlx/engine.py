@@ -2,8 +2,9 @@
 
 import contextlib
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import AbstractContextManager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,13 @@ import mlx.core as mx
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.packing import MicroBatch
-from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import FloatArray, Rollouts, Sampling
 
 from . import adapter, merged, sample
-from .device import choose_device
 from .files import flat, read_arrays, write_arrays
 from .launch import launched
-from .memory import Memory, ran_out
+from .memory import Memory, choose_device, ran_out
 from .model import is_quantised, load, model_dtype, restore_layout
 from .optimizer import Optimizer
 from .update import Passes
@@ -67,11 +64,12 @@ class MlxEngine(EngineCore):
         self.mixes_lengths = sample.mixes_lengths(self.model, self.vocabulary, self.memory)
         if optimizer:
             self.optimizer = Optimizer(self.model, optimizer, self.memory, compiled=self.compiled)
+        self.lockstep = partial(
+            sample.lockstep, self.model, memory=self.memory, compiled=self.compiled
+        )
+        recompute = settings.gradient_checkpointing
         self.passes = Passes(
-            self.model,
-            self.memory,
-            recompute=settings.gradient_checkpointing,
-            compiled=self.compiled,
+            self.model, self.optimizer, self.memory, recompute=recompute, compiled=self.compiled
         )
 
     def describe(self) -> dict[str, Any]:
@@ -93,27 +91,6 @@ class MlxEngine(EngineCore):
     def adapters(self) -> Any:
         return adapter
 
-    def decode(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        numbers: FloatArray,
-        wanted: Sequence[str],
-    ) -> Rollouts:
-        rollouts = sample.lockstep(
-            self.model,
-            prompts,
-            group,
-            sampling,
-            numbers,
-            wanted,
-            self.memory,
-            compiled=self.compiled,
-        )
-        self.memory.free()  # the next pass has caches of other sizes
-        return rollouts
-
     def for_sampling(self) -> AbstractContextManager[Any]:
         """Adapters of a float32 model are fused: an adapted layer is five kernels, a plain one is
         one. In 16 bits the sum would be rounded, and an adapter's first steps lost."""
@@ -121,17 +98,6 @@ class MlxEngine(EngineCore):
         if self.adapted is None or not exact:
             return contextlib.nullcontext()
         return merged.fused(self.model, packed=True)
-
-    def pass_logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
-        return self.passes.logprobs(batch, temperature)
-
-    def pass_logits(self, batch: MicroBatch) -> FloatArray:
-        return self.passes.logits(batch)
-
-    def backward(
-        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
-    ) -> tuple[float, FloatArray, float]:
-        return self.passes.backward(batch, terms, whole, self.optimizer)
 
     def keep_reference(self) -> None:
         """Arrays never change: an update makes new ones, and these stay."""

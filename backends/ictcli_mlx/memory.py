@@ -1,9 +1,10 @@
-"""Device memory: watched at every boundary of evaluation, limited, its cache bounded."""
+"""The device, and its memory: watched at every boundary of evaluation and limited."""
 
 import mlx.core as mx
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from ictcli.engine.budget import OverLimitError
+from ictcli.errors import EngineMissingError
 
 CACHE_SHARE = 8
 """Of the limit, one part in so many may be kept as freed buffers."""
@@ -66,3 +67,22 @@ def ran_out(error: Exception) -> bool:
 
 def _size(n: float) -> str:
     return f"{n / 2**30:.2f} GiB" if n >= 2**29 else f"{n / 2**20:.2f} MiB"
+
+
+def choose_device(name: str) -> mx.Device:
+    """Make the device MLX's default. `auto`: the GPU (Metal), else the CPU."""
+    has_gpu = mx.is_available(mx.Device(mx.gpu))
+    if name == "auto":
+        kind = mx.gpu if has_gpu else mx.cpu
+    elif name == "cpu":
+        kind = mx.cpu
+    elif name in ("gpu", "mps") and has_gpu:
+        kind = mx.gpu
+    else:
+        reason = "this machine has none" if name in ("gpu", "mps") else "MLX has cpu and gpu"
+        raise EngineMissingError(
+            f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
+        )
+    device = mx.Device(kind)
+    mx.set_default_device(device)
+    return device

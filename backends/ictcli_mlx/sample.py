@@ -86,7 +86,10 @@ def lockstep(
             drawn = tuple(x[stay] for x in drawn)
             take(caches, stay)
             lanes, alive = lanes[alive], alive[alive]
-    return written.rollouts(prompts, group, recorder.arrays())
+    rollouts = written.rollouts(prompts, group, recorder.arrays())
+    del caches, logits, drawn
+    memory.free()  # the next rows have caches of other sizes
+    return rollouts
 
 
 def _prefill(

@@ -23,8 +23,17 @@ HINT = "lower engine.micro_tokens, or set engine.gradient_checkpointing=true"
 class Passes:
     """Forward and backward passes of one model."""
 
-    def __init__(self, model: Any, memory: Memory, *, recompute: bool, compiled: bool) -> None:
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Optimizer | None,
+        memory: Memory,
+        *,
+        recompute: bool,
+        compiled: bool,
+    ) -> None:
         self.model, self.heads, self.memory = model, find_heads(model), memory
+        self.optimizer = optimizer
         self.recompute, self.compiled = recompute, compiled
         self._gradients: dict[Any, Callable[..., Any]] = {}
 
@@ -42,16 +51,17 @@ class Passes:
         return logp
 
     def backward(
-        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update, optimizer: Optimizer
+        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
     ) -> tuple[float, FloatArray, float]:
         """Add the gradient of one pass over the `whole` to the optimiser's; returns the pass's
         loss, log pi (N,) and summed KL."""
+        assert self.optimizer is not None
         scale = self._loss_scale(whole.weights)
         terms["weights"] = terms["weights"] * scale
         (loss, logp, kl), gradient = self._pass(batch, terms, whole.objective)
-        optimizer.add(tree_map(lambda g: g.astype(mx.float32) / scale, gradient))
+        self.optimizer.add(tree_map(lambda g: g.astype(mx.float32) / scale, gradient))
         # ends the pass: its activations can be dropped, the sum of gradients stays
-        mx.eval(optimizer.gradient, loss, logp, kl)
+        mx.eval(self.optimizer.gradient, loss, logp, kl)
         self.memory.watch(f"A pass over {batch.ids.size} tokens", HINT)
         N = len(batch.targets)
         return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())

@@ -3,8 +3,9 @@
 import contextlib
 import copy
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,13 @@ from safetensors.torch import load_file, save_file
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.models import rope_settings
-from ictcli.engine.packing import MicroBatch
-from ictcli.engine.update import Update
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import FloatArray, Rollouts, Sampling
 
-from . import sample, update
-from .device import check_device, choose_device, limit_memory
-from .memory import Memory, ran_out
-from .model import load, recomputing, stop_ids, text_config
+from . import sample
+from .device import Memory, check_device, choose_device, limit_memory, ran_out
+from .model import load, stop_ids, text_config
 from .optimizer import Optimizer
+from .update import Passes
 
 SMALL_PARAMETERS = 5_000_000
 """Below, several CPU threads wait for each other longer than they compute: one is the default."""
@@ -57,6 +55,8 @@ class TorchEngine(EngineCore):
         self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.adapt(adapters)
         self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
+        self.lockstep = partial(sample.lockstep, self.model)
+        self.passes = Passes(self.model, recompute=settings.gradient_checkpointing)
 
     def describe(self) -> dict[str, Any]:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
@@ -79,34 +79,12 @@ class TorchEngine(EngineCore):
 
         return adapter
 
-    def decode(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        numbers: FloatArray,
-        wanted: Sequence[str],
-    ) -> Rollouts:
-        return sample.lockstep(self.model, prompts, group, sampling, numbers, wanted)
-
     def for_sampling(self) -> AbstractContextManager[Any]:
         if self.adapted is None:
             return contextlib.nullcontext()
         from . import merged
 
         return merged.sampling(self.model)
-
-    def pass_logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
-        return update.logprobs(self.model, batch, temperature)
-
-    def pass_logits(self, batch: MicroBatch) -> FloatArray:
-        return update.logits(self.model, batch)
-
-    def backward(
-        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
-    ) -> tuple[float, FloatArray, float]:
-        with recomputing(self.model, self.settings.gradient_checkpointing):
-            return update.backward(self.model, batch, terms, whole.objective)
 
     def keep_reference(self) -> None:
         """With adapters it is the model without them: no second copy."""
@@ -122,11 +100,11 @@ class TorchEngine(EngineCore):
             with self.adapters().taken_off(self.model):
                 yield
             return
-        policy, self.model = self.model, self.reference
+        self.passes.model = self.reference
         try:
             yield
         finally:
-            self.model = policy
+            self.passes.model = self.model
 
     def trained_weights(self) -> dict[str, torch.Tensor]:
         if self.adapted is not None:

@@ -1,54 +1,55 @@
 """The forward and backward pass of one micro-batch (`ictcli.engine.core` loops over them)."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ictcli.algorithm.objective import Objective, policy_loss, token_logp
+from ictcli.algorithm.objective import policy_loss, token_logp
 from ictcli.engine.packing import MicroBatch
+from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
 from . import namespace
-from .model import head_only_at
+from .model import head_only_at, recomputing
 
 
-def head_logits(model: Any, batch: MicroBatch) -> Tensor:
-    """(N, V) float32 logits at the wanted places."""
-    ids, head = (torch.from_numpy(x).to(model.device) for x in (batch.ids, batch.head))
-    with head_only_at(model, head):
-        return model(input_ids=ids, use_cache=False).logits.float()
+class Passes:
+    """Forward and backward passes of one model."""
 
+    def __init__(self, model: Any, *, recompute: bool) -> None:
+        self.model, self.recompute = model, recompute
 
-@torch.inference_mode()
-def logits(model: Any, batch: MicroBatch) -> FloatArray:
-    """(N, V) float32 at the wanted places."""
-    return head_logits(model, batch).cpu().numpy()
+    def head_logits(self, batch: MicroBatch) -> Tensor:
+        """(N, V) float32 logits at the wanted places."""
+        with head_only_at(self.model, self._on_device(batch.head)):
+            ids = self._on_device(batch.ids)
+            return self.model(input_ids=ids, use_cache=False).logits.float()
 
+    @torch.inference_mode()
+    def logits(self, batch: MicroBatch) -> FloatArray:
+        """(N, V) float32 at the wanted places."""
+        return self.head_logits(batch).cpu().numpy()
 
-@torch.inference_mode()
-def logprobs(model: Any, batch: MicroBatch, temperature: float) -> FloatArray:
-    """(N,) float32 log-probabilities of the wanted tokens."""
-    return (
-        token_logp(namespace, head_logits(model, batch), _targets(model, batch), temperature)
-        .cpu()
-        .numpy()
-    )
+    @torch.inference_mode()
+    def logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
+        """(N,) float32 log-probabilities of the wanted tokens."""
+        targets = self._on_device(batch.targets).long()
+        return token_logp(namespace, self.head_logits(batch), targets, temperature).cpu().numpy()
 
+    def backward(
+        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
+    ) -> tuple[float, FloatArray, float]:
+        """Add the gradient of one pass over the `whole` to the parameters' `.grad`; returns the
+        pass's loss, log pi (N,) and summed KL."""
+        arrays = {name: self._on_device(values) for name, values in terms.items()}
+        targets = self._on_device(batch.targets).long()
+        with recomputing(self.model, self.recompute):
+            logits = self.head_logits(batch)
+            loss, logp, kl = policy_loss(namespace, logits, targets, arrays, whole.objective)
+            loss.backward()
+        return float(loss.detach()), logp.detach().cpu().numpy(), float(kl.detach().sum())
 
-def backward(
-    model: Any, batch: MicroBatch, terms: Mapping[str, FloatArray], objective: Objective
-) -> tuple[float, FloatArray, float]:
-    """Add the gradient of a pass to the parameters' `.grad`: its loss, log pi (N,), summed KL."""
-    on_device = {name: torch.from_numpy(x).to(model.device) for name, x in terms.items()}
-    loss, logp, kl = policy_loss(
-        namespace, head_logits(model, batch), _targets(model, batch), on_device, objective
-    )
-    loss.backward()
-    return float(loss.detach()), logp.detach().cpu().numpy(), float(kl.detach().sum())
-
-
-def _targets(model: Any, batch: MicroBatch) -> Tensor:
-    return torch.from_numpy(batch.targets.astype(np.int64)).to(model.device)
+    def _on_device(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.model.device)

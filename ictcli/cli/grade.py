@@ -35,7 +35,7 @@ def command(
     ictcli grade answers.jsonl
     ictcli grade answers.jsonl --kind integer --pattern '^A: (.*)$' --out verdicts.jsonl
     """
-    from ictcli.console.verdicts import graded
+    from ictcli.console.results import graded
     from ictcli.errors import UserError
     from ictcli.recipe import plugins
     from ictcli.rewards import Limits, find_verifier, grade

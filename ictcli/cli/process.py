@@ -65,14 +65,6 @@ THREAD_VARIABLES = (
 """Read by array and tokenizer libraries when they are loaded."""
 
 
-def be_nice(by: int, say: Callable[[str], None]) -> None:
-    """Lower this process's priority by 1 to 19."""
-    if hasattr(os, "nice"):
-        os.nice(by)
-    else:
-        say("This system has no nice levels; --nice does nothing here.")
-
-
 def limit_threads(threads: int) -> None:
     """Limit the CPU threads of libraries that are not loaded yet."""
     for name in THREAD_VARIABLES:
@@ -123,6 +115,6 @@ def process_settings(
     if threads:
         limit_threads(threads)
     if nice:
-        be_nice(nice, say)
+        os.nice(nice)
     with awake(say) if keep_awake else contextlib.nullcontext():
         yield

@@ -6,8 +6,7 @@ step.
 
 from ictcli.console.live import observer
 from ictcli.console.plain import narrate
-from ictcli.console.report import benchmark_of, report
-from ictcli.console.results import EvalProgress, evaluations
+from ictcli.console.results import EvalProgress, benchmark_of, evaluations, report
 from ictcli.console.table import print_records
 
 __all__ = [

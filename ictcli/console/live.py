@@ -1,10 +1,9 @@
 """The live view of a run on a terminal: progress, four curves, and the newest rollout."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -63,7 +62,7 @@ class LiveObserver(RunObserver):
         self._left = "-"
         self._rollout: RenderableType = Text("")
 
-    def __enter__(self) -> LiveObserver:
+    def __enter__(self) -> Self:
         self._live.start()
         self._draw()
         return self

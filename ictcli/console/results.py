@@ -1,18 +1,24 @@
-"""Evaluations on the screen: a bar while they run, tables at the end."""
-
-from __future__ import annotations
+"""What commands print at their end, of a run, evaluations or judged answers; a bar before that."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json, stdout_width, table
-from ictcli.evaluation import report
+from ictcli.evaluation.report import caption, differences, fitting, interval, markdown
 from ictcli.evaluation.results import Result
+from ictcli.rewards.files import Response
+from ictcli.rewards.verifiers import STATUSES, Verdict
+from ictcli.runs.records import Summary
+from ictcli.tasks import BENCHMARKS
+from ictcli.tasks.custom import is_custom
 from ictcli.text import duration
 
 EVERY = 30.0
@@ -35,7 +41,7 @@ class EvalProgress:
             transient=True,
         )
 
-    def __enter__(self) -> EvalProgress:
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
@@ -72,14 +78,101 @@ def evaluations(
         print_json([result.model_dump(mode="json") for result in results])
         return
     if as_markdown:
-        print(report.markdown(results), end="")
+        print(markdown(results), end="")
         return
-    parts = report.fitting(results, stdout_width())
-    if (differences := report.differences(results)) is not None:
-        parts.append(differences)
+    parts = fitting(results, stdout_width())
+    if (paired := differences(results)) is not None:
+        parts.append(paired)
     for number, part in enumerate(parts):
         if number:
             print(flush=True)
         table(part.columns, part.rows, least=part.width)
-    narrate_paragraph(report.caption(results))
+    narrate_paragraph(caption(results))
     narrate(f"samples: {folder}")
+
+
+def report(summary: Summary, folder: Path, *, as_json: bool) -> None:
+    """Print the figures before and after training, where the model is, and the next command."""
+    if as_json:
+        print_json(summary.to_json())
+        return
+    body: list[list[str]] = []
+    for metric, after in summary.after.items():
+        before = summary.before[metric]
+        gain = after.value - before.value
+        body.append([metric, interval(before.json()), interval(after.json()), f"{gain:+.3f}"])
+    table(["", "before", "after", "change"], body)
+    narrate(
+        f"\n{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
+        f"95 % intervals over problems. {summary.steps} steps in {summary.wall_s:.0f} s; "
+        f"{summary.tokens_sampled:,} tokens sampled, {summary.tokens_kept_share:.1%} of them kept."
+    )
+    narrate(kept_line(summary.kept_tokens))
+    model = Path(summary.model)
+    narrate(f"{model.name}: {model}")
+    if model.name == "adapter":
+        narrate(f"whole: ictcli export {folder} --merge")
+    if (best := summary.best) and best.step:
+        reached = f"step {best.step} by {best.metric} ({best.value:.3f})"
+        narrate(f"best:  {reached}: ictcli export {folder} --checkpoint best")
+    if bench := benchmark_of(summary.task):
+        narrate(f"next:  ictcli eval {folder} --bench {bench}")
+
+
+def benchmark_of(task: str) -> str | None:
+    """The benchmarks for a model trained on `task`; None for a custom task."""
+    if is_custom(task):
+        return None  # its held-out part was evaluated; the rest was trained on
+    return ",".join([task, *(name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-"))])
+
+
+def kept_line(kept: dict[str, float]) -> str:
+    """A sentence on which tokens were trained, with the figures there are."""
+    parts: list[str] = []
+    if "share_kept" in kept:
+        parts.append(f"{kept['share_kept']:.1%} of all")
+    if "kept_prob" in kept:
+        parts.append(f"mean probability {kept['kept_prob']:.2f}")
+    if "regime_high" in kept:
+        parts.append(f"{kept['regime_high']:.0%} where raising them lowers H2")
+    if "fork_recall" in kept and "fork_precision" in kept:
+        parts.append(
+            f"{kept['fork_recall']:.0%} of the forks, {kept['fork_precision']:.0%} of them forks "
+            f"(of all tokens {kept['fork_share']:.0%} are)"
+        )
+    return "tokens trained (a dense warm-up aside): " + "; ".join(parts)
+
+
+SHOWN = 5
+
+
+def graded(
+    responses: Sequence[Response],
+    verdicts: Sequence[Verdict],
+    unread: Sequence[int],
+    *,
+    as_json: bool,
+) -> None:
+    """Counts by status and the most frequent reasons; or every verdict as JSON. `unread` are the
+    lines whose gold cannot be read."""
+    if unread:
+        lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
+        narrate(
+            f"note: {len(unread)} gold{'s' * (len(unread) > 1)} cannot be read (line {lines}): "
+            "only an answer that is the same letter by letter is correct there"
+        )
+    if as_json:
+        shown = [
+            {"line": response.number, **asdict(verdict)}
+            for response, verdict in zip(responses, verdicts, strict=True)
+        ]
+        print_json(shown)
+        return
+    counts = Counter(verdict.status for verdict in verdicts)
+    table(
+        ["", "responses", "share"],
+        [[s, f"{counts[s]:,}", f"{counts[s] / len(verdicts):.1%}"] for s in STATUSES],
+    )
+    reasons = Counter(verdict.reason for verdict in verdicts if verdict.reason)
+    for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]:
+        narrate(f"{n:,} x {reason}")

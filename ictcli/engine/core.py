@@ -28,8 +28,8 @@ WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 class EngineCore(ABC):
     """The verbs of `ictcli.engine.Engine` that need no device.
 
-    A backend's `__init__` sets `model`, `tokenizer`, `context`, `vocabulary`, `stop_ids` and, to
-    train, `optimizer`.
+    A backend's `__init__` sets `model`, `tokenizer`, `context`, `vocabulary`, `stop_ids`,
+    `lockstep`, `passes` and, to train, `optimizer`.
     """
 
     model: Any
@@ -40,6 +40,12 @@ class EngineCore(ABC):
     stop_ids: tuple[int, ...]
     optimizer: Any = None
     """Has `kinds`, `clip`, `step`, `drop_gradient` and `state`."""
+    lockstep: Callable[..., Rollouts]
+    """Decode all rows of some prompts side by side: (prompts, group, sampling, the numbers (B, T)
+    that decide every draw, wanted statistics)."""
+    passes: Any
+    """Passes over a micro-batch: `logits` (N, V) and `logprobs` (N,) at the wanted places, and
+    `backward`, which adds a gradient to the optimiser's."""
     reference: Any = None
     """What `keep_reference` kept."""
     adapted: Any = None
@@ -99,7 +105,7 @@ class EngineCore(ABC):
         """`generate` with the numbers (B, T) that decide its draws."""
 
         def decode(some: Sequence[Sequence[int]], part: FloatArray) -> Rollouts:
-            return self.decode(some, group, sampling, part, wanted)
+            return self.lockstep(some, group, sampling, part, wanted)
 
         def work() -> Rollouts:
             with self.for_sampling():
@@ -116,7 +122,7 @@ class EngineCore(ABC):
         def work() -> FloatArray:
             values = np.zeros(rollouts.tokens.shape, dtype=np.float32)
             for batch in self._micro_batches(rollouts, rollouts.valid):
-                values[batch.rows, batch.positions] = self.pass_logprobs(batch, temperature)
+                values[batch.rows, batch.positions] = self.passes.logprobs(batch, temperature)
             return values
 
         with self.as_reference() if reference else contextlib.nullcontext():
@@ -128,7 +134,7 @@ class EngineCore(ABC):
         def work() -> FloatArray:
             values = np.zeros((int(where.sum()), self.vocabulary), dtype=np.float32)
             for batch in self._micro_batches(rollouts, where):
-                values[order[batch.rows, batch.positions]] = self.pass_logits(batch)
+                values[order[batch.rows, batch.positions]] = self.passes.logits(batch)
             return values
 
         return self.budget.passing(work)
@@ -164,8 +170,8 @@ class EngineCore(ABC):
                 terms = update.terms(batch)
                 if objective.kl > 0:  # before the policy's logits: both would be held at once
                     with self.as_reference():
-                        terms["reference"] = self.pass_logprobs(batch, objective.temperature)
-                stats.add(batch, terms, objective, self.backward(batch, terms, update))
+                        terms["reference"] = self.passes.logprobs(batch, objective.temperature)
+                stats.add(batch, terms, objective, self.passes.backward(batch, terms, update))
             return stats
 
         return self.budget.passing(work)
@@ -211,38 +217,12 @@ class EngineCore(ABC):
         """The backend's module with `put_on` and `read`."""
 
     @abstractmethod
-    def decode(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        numbers: FloatArray,
-        wanted: Sequence[str],
-    ) -> Rollouts:
-        """Decode all rows of some prompts in lock-step."""
-
-    @abstractmethod
     def for_sampling(self) -> AbstractContextManager[Any]:
         """Within, the model decodes as fast as it can."""
 
     @abstractmethod
     def as_reference(self) -> AbstractContextManager[None]:
         """Within, the model is the reference policy."""
-
-    @abstractmethod
-    def pass_logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
-        """(N,) float32 log-probabilities of the wanted tokens."""
-
-    @abstractmethod
-    def pass_logits(self, batch: MicroBatch) -> FloatArray:
-        """(N, V) float32 at the wanted places."""
-
-    @abstractmethod
-    def backward(
-        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
-    ) -> tuple[float, FloatArray, float]:
-        """Add the gradient of one pass over the `whole` to the optimiser's; its loss, log pi (N,)
-        and summed KL."""
 
     @abstractmethod
     def trained_weights(self) -> dict[str, Any]:

@@ -4,8 +4,6 @@ The formulas are those of a decoder like Qwen2. Most others have the same keys a
 matrices; for them the result is an estimate.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, replace
@@ -103,7 +101,7 @@ class ModelShape:
         scales = 2 * matrices // self.group_size
         return matrices * self.bits // 8 + (scales + self.vectors) * width
 
-    def packed(self, bits: int) -> ModelShape:
+    def packed(self, bits: int) -> "ModelShape":
         """The same model, quantised."""
         return replace(self, bits=bits, group_size=64, stored=None)
 
@@ -143,7 +141,7 @@ def _from_hub(model: str) -> Path:
     return Path(path).parent
 
 
-def _shape(config: dict[str, Any]) -> ModelShape:
+def _shape(config: dict[str, Any]) -> "ModelShape":
     heads = int(config["num_attention_heads"])
     packed: dict[str, Any] = config.get("quantization") or config.get("quantization_config") or {}
     return ModelShape(

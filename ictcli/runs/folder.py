@@ -15,14 +15,12 @@
 | tracking/, tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -59,7 +57,7 @@ class Run:
         self._created = False
 
     @staticmethod
-    def create(folder: Path, recipe: Recipe) -> Run:
+    def create(folder: Path, recipe: Recipe) -> "Run":
         """A new run folder. Raises UserError where the path is taken."""
         if folder.exists() and (not folder.is_dir() or _holds_anything(folder)):
             ways = "--run OTHER takes another folder"
@@ -74,7 +72,7 @@ class Run:
         return run
 
     @staticmethod
-    def open(folder: Path) -> tuple[Run, Recipe]:
+    def open(folder: Path) -> tuple["Run", Recipe]:
         """An existing run folder and its recipe."""
         if not is_run(folder):
             raise UserError(
@@ -94,7 +92,7 @@ class Run:
                 "wait for it, stop it with Ctrl-C, or choose another folder with --run",
             ) from None
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

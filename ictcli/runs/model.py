@@ -50,16 +50,17 @@ def find_models(
     `checkpoint` is that of every run among them: best, or a step."""
     if checkpoint is not None and not any(is_run(Path(model)) for model in models):
         raise UserError("--checkpoint is of a run, and none is named.", "ictcli eval RUN ...")
-    names = short_names(models)
-    runs = [Path(model) if is_run(Path(model)) else None for model in models]
-    saved = [pick(run, checkpoint) if run and checkpoint is not None else None for run in runs]
-    trained = [settings_of(run) if run else RunSettings() for run in runs]
-    for note in dict.fromkeys(note for each in trained for note in each.missing):
+    specs: list[ModelSpec] = []
+    notes: dict[str, None] = {}
+    for model, name in zip(models, short_names(models), strict=True):
+        run = Path(model) if is_run(Path(model)) else None
+        trained = settings_of(run) if run else RunSettings()
+        notes |= dict.fromkeys(trained.missing)
+        saved = pick(run, checkpoint) if run and checkpoint is not None else None
+        specs.append(_model_spec(model, name, run, saved, trained, settings))
+    for note in notes:
         say(f"note: {note}")
-    return [
-        _model_spec(*parts, settings)
-        for parts in zip(models, names, runs, saved, trained, strict=True)
-    ]
+    return specs
 
 
 def _model_spec(

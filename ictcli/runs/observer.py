@@ -1,11 +1,9 @@
 """Observers of a run: the console, trackers, or nobody."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
@@ -49,7 +47,7 @@ class RunObserver:
         self.engine: Engine | None = None
         self._first: tuple[int, float] | None = None
 
-    def __enter__(self) -> RunObserver:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -101,12 +101,3 @@ def test_macos_s_own_keeper_watches_this_process(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(process.sys, "platform", "darwin")
     monkeypatch.setattr(process.shutil, "which", lambda name: f"/usr/bin/{name}")
     assert process.keeper() == ["caffeinate", "-i", "-w", str(os.getpid())]
-
-
-def test_windows_is_told_that_it_has_no_nice(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ictcli.cli import process
-
-    said: list[str] = []
-    monkeypatch.delattr(process.os, "nice")
-    process.be_nice(5, said.append)
-    assert "no nice levels" in said[0]

@@ -266,7 +266,7 @@ def test_what_pytorch_says_where_memory_is_full(
 ) -> None:
     """As its sources word it; the command line then has a sentence for it, no traceback."""
     require("torch")
-    from ictcli_torch.memory import ran_out
+    from ictcli_torch.device import ran_out
 
     assert ran_out(RuntimeError(text)) == full
 
@@ -287,7 +287,7 @@ def test_the_peak_is_this_engine_s() -> None:
     require("torch")
     code = """
 import numpy as np, torch
-from ictcli_torch.memory import Memory
+from ictcli_torch.device import Memory
 first = Memory(torch.device("cpu"))
 held = np.ones(64 << 20, dtype=np.uint8)
 large = first.peak()
