@@ -21,22 +21,20 @@ class Passes:
     def __init__(self, model: Any, *, recompute: bool) -> None:
         self.model, self.recompute = model, recompute
 
-    def head_logits(self, batch: MicroBatch) -> Tensor:
-        """(N, V) float32 logits at the wanted places."""
-        with head_only_at(self.model, self._on_device(batch.head)):
-            ids = self._on_device(batch.ids)
-            return self.model(input_ids=ids, use_cache=False).logits.float()
-
     @torch.inference_mode()
     def logits(self, batch: MicroBatch) -> FloatArray:
         """(N, V) float32 at the wanted places."""
-        return self.head_logits(batch).cpu().numpy()
+        return head_logits(self.model, batch).cpu().numpy()
 
     @torch.inference_mode()
     def logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
         """(N,) float32 log-probabilities of the wanted tokens."""
         targets = self._on_device(batch.targets).long()
-        return token_logp(namespace, self.head_logits(batch), targets, temperature).cpu().numpy()
+        return (
+            token_logp(namespace, head_logits(self.model, batch), targets, temperature)
+            .cpu()
+            .numpy()
+        )
 
     def backward(
         self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
@@ -46,10 +44,17 @@ class Passes:
         arrays = {name: self._on_device(values) for name, values in terms.items()}
         targets = self._on_device(batch.targets).long()
         with recomputing(self.model, self.recompute):
-            logits = self.head_logits(batch)
+            logits = head_logits(self.model, batch)
             loss, logp, kl = policy_loss(namespace, logits, targets, arrays, whole.objective)
             loss.backward()
         return float(loss.detach()), logp.detach().cpu().numpy(), float(kl.detach().sum())
 
     def _on_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.model.device)
+
+
+def head_logits(model: Any, batch: MicroBatch) -> Tensor:
+    """(N, V) float32 logits at the wanted places."""
+    ids, head = (torch.from_numpy(x).to(model.device) for x in (batch.ids, batch.head))
+    with head_only_at(model, head):
+        return model(input_ids=ids, use_cache=False).logits.float()
