@@ -17,9 +17,9 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from . import adapter, merged, sample
+from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
 from .launch import launched
-from .memory import Memory, choose_device, ran_out
 from .model import is_quantised, load, model_dtype, restore_layout
 from .optimizer import Optimizer
 from .update import Passes

@@ -9,8 +9,8 @@ from mlx.utils import tree_map, tree_map_with_path, tree_unflatten
 
 from ictcli.recipe.tables import OptimizerSettings
 
+from .device import Memory
 from .files import flat, number
-from .memory import Memory
 
 
 class Optimizer:

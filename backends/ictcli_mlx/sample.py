@@ -12,8 +12,8 @@ from ictcli.errors import RunFailedError
 from ictcli.types import FloatArray, Rollouts, Sampling
 
 from .cache import arrays, new_cache, pad, settle, take
+from .device import Memory
 from .files import number
-from .memory import Memory
 from .stats import StatsRecorder
 
 PREFILL_TOKENS = 8192

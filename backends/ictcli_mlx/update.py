@@ -12,8 +12,8 @@ from ictcli.engine.packing import MicroBatch, bucket
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
+from .device import Memory
 from .files import number
-from .memory import Memory
 from .model import find_heads, head_logits, model_dtype, recomputing
 from .optimizer import Optimizer
 
@@ -57,8 +57,8 @@ class Passes:
         loss, log pi (N,) and summed KL."""
         assert self.optimizer is not None
         scale = self._loss_scale(whole.weights)
-        terms["weights"] = terms["weights"] * scale
-        (loss, logp, kl), gradient = self._pass(batch, terms, whole.objective)
+        scaled = terms | {"weights": terms["weights"] * scale}
+        (loss, logp, kl), gradient = self._pass(batch, scaled, whole.objective)
         self.optimizer.add(tree_map(lambda g: g.astype(mx.float32) / scale, gradient))
         # ends the pass: its activations can be dropped, the sum of gradients stays
         mx.eval(self.optimizer.gradient, loss, logp, kl)

@@ -1,4 +1,4 @@
-"""Every normalisation of the policy loss is a weight per token.
+"""Advantages of rollouts, and weights of tokens: every normalisation of the policy loss is one.
 
 With L = -sum w * Psi and w normalised over the whole batch of one optimiser update, gradients of
 micro-batches simply add up, whatever their size.
@@ -37,3 +37,18 @@ def normalise(
         counted = kept if normalisation == "kept" else valid
         weights = mask / max(int(counted.sum()), 1)
     return weights.astype(np.float32)
+
+
+def group_advantage(rewards: FloatArray, group: int, *, scale: bool = True) -> FloatArray:
+    """(B,) rewards, group-major, to (B,) advantages.
+
+    A_i = (r_i - mean r) / (std r + 1e-6) over the group (GRPO, arXiv 2402.03300, with the
+    population standard deviation); without `scale` only the mean is taken off (Dr. GRPO, arXiv
+    2503.20783). Exactly 0 where all rewards of a group are equal.
+    """
+    r = np.asarray(rewards, dtype=np.float64).reshape(-1, group)
+    centred = r - r.mean(axis=1, keepdims=True)
+    centred[(r == r[:, :1]).all(axis=1)] = 0.0
+    if scale:
+        centred = centred / (r.std(axis=1, keepdims=True) + 1e-6)
+    return centred.reshape(-1)

@@ -174,6 +174,7 @@ def _compare(
         failed=failed,
     )
     write_json(design.folder / "comparison.json", result.model_dump(mode="json"))
+    (design.folder / "report.json").unlink(missing_ok=True)  # an older version's
     write_report(result, design.folder)
     comparison(result, design.folder, as_json=as_json)
     return 1 if failed else 0

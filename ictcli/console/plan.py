@@ -13,7 +13,7 @@ from ictcli.train.step import mini_batches
 def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
     """Print what a run will do and the memory it takes by part: on stderr, or as JSON on stdout."""
     rollouts = recipe.prompts * recipe.group
-    updates = len(list(mini_batches(recipe))) * recipe.update.epochs
+    updates = len(mini_batches(recipe.prompts, recipe.update.minibatch)) * recipe.update.epochs
     if as_json:
         fields = {
             "recipe": recipe.model_dump(mode="json", exclude_none=True),

@@ -50,7 +50,7 @@ class Budget:
         self.tokens = settings.micro_tokens
         self.rows = settings.rows
         self.say: Callable[[str], None] = lambda text: None
-        """Is told, in one line, when the budget shrinks."""
+        """Called with a line when the budget shrinks."""
         self._settings = settings
         self._ran_out, self._free = ran_out, free
         self._pass = (0, 0)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from ictcli.errors import RunFailedError, UserError
+from ictcli.evaluation.record import Record
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import Status
 from ictcli.types import Problem, Rollouts
@@ -19,10 +20,10 @@ BEGINNING = b'{"id": "'
 """Starts every line. A last line without a newline that starts otherwise was not cut by a kill."""
 
 
-class Sample(BaseModel):
+class Sample(Record):
     """What is counted of one response, and all that is written of one to private data."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
+    model_config = ConfigDict(strict=True)
 
     id: str
     status: Status

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ictcli.algorithm.advantages import group_advantage
 from ictcli.algorithm.methods import Method, find_method
 from ictcli.algorithm.shares import beside
+from ictcli.algorithm.weights import group_advantage
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.train.step import StepSelection, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray

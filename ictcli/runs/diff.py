@@ -14,9 +14,10 @@ from pydantic import Field
 
 from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
 from ictcli.evaluation.record import Evaluation, Scored
+from ictcli.evaluation.samples import Sample
 from ictcli.runs.list import Entry, entry
 from ictcli.runs.read import Table, read_environment, read_lines, read_record
-from ictcli.runs.records import RecipeRecord, RunRecord, SampleRecord, Summary, passes_by_k
+from ictcli.runs.records import RecipeRecord, RunRecord, Summary, passes_by_k
 from ictcli.runs.show import flat
 
 TOTALS = ("wall_s", "train_s", "tokens_sampled", "tokens_kept_share", "steps_skipped", "peak_bytes")
@@ -130,7 +131,7 @@ def _by_problem(run: Path) -> tuple[Evaluation, list[str]] | None:
     """The evaluation after training and the ids of its problems; None where they cannot be read or
     do not fit each other."""
     evaluation = _evaluation(run)
-    samples = read_lines(run / "eval" / "after.jsonl", SampleRecord)
+    samples = read_lines(run / "eval" / "after.jsonl", Sample)
     problems = list(dict.fromkeys(sample.id for sample in samples))
     if evaluation is None or not problems:
         return None

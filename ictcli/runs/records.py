@@ -136,12 +136,6 @@ class StepTimings(RunRecord):
         return self.sample_s + self.update_s
 
 
-class SampleRecord(RunRecord):
-    """A line of eval/LABEL.jsonl; the evaluation's own type is `ictcli.evaluation.samples`."""
-
-    id: str
-
-
 def passes_by_k(passes: Mapping[str, Interval]) -> dict[int, Interval]:
     """pass@K by k."""
     return {int(name.removeprefix("pass@")): interval for name, interval in passes.items()}

@@ -109,7 +109,7 @@ class Health:
             return
         steps = "A step" if reaction == "stop" else f"{NONFINITE_LIMIT} steps in a row"
         silent = state.skipped - state.nonfinite if reaction == "off" else 0
-        more = f"; {silent} before had too, and were left out untold" if silent else ""
+        more = f"; {silent} before had too, and were left out without a warning" if silent else ""
         saved = self.run.checkpoints()
         last = (
             f"The last good checkpoint is {saved[-1]}" if saved else "No checkpoint was saved yet"

@@ -80,8 +80,8 @@ def launch(
         else:
             check_unchanged(began.data.to_json(), data, str(run.folder))
         check_model(run.folder, began, model)
-        with tracked(run, recipe, observer) as told:
-            return train(run, recipe, task, engine, told, interrupted)
+        with tracked(run, recipe, observer) as tracking:
+            return train(run, recipe, task, engine, tracking, interrupted)
 
 
 def environment(engine: Engine, recipe: Recipe) -> Environment:

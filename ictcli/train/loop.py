@@ -6,7 +6,7 @@ parts of a step, `ictcli.train.health` the alarms.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ictcli.engine import Engine
@@ -62,7 +62,7 @@ def train(
         state.train_s += time.perf_counter() - started
 
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
-            metrics = with_passes(metrics, recipe, evaluate(f"step-{number:06d}"))
+            metrics = with_passes(metrics, recipe.eval.k, evaluate(f"step-{number:06d}"))
         timings = StepTimings(
             step=number,
             sample_s=round(sampled - started, 4),
@@ -94,13 +94,13 @@ def train(
 
     after = evaluate("after")
     if state.nonfinite == 0:  # the last step's weights are judged by it too
-        metrics = with_passes(StepMetrics(step=state.step), recipe, after)
+        metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, after)
         if health.update_best(state, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
     return finish(run, recipe, engine, state, before, after)
 
 
-def with_passes(metrics: StepMetrics, recipe: Recipe, evaluation: Evaluation) -> StepMetrics:
+def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:
     """Metrics with the values of an evaluation, as eval/pass@k."""
-    passes = {f"eval/pass@{k}": evaluation.passes[f"pass@{k}"].value for k in recipe.eval.k}
+    passes = {f"eval/pass@{k}": evaluation.passes[f"pass@{k}"].value for k in ks}
     return metrics.model_copy(update=passes)

@@ -1,14 +1,12 @@
 """The parts of a training step: sample a batch, select tokens, optimise."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from ictcli.algorithm.advantages import group_advantage
 from ictcli.algorithm.dynamics import validate
 from ictcli.algorithm.methods import Choice, Scored
-from ictcli.algorithm.weights import normalise
+from ictcli.algorithm.weights import group_advantage, normalise
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.rewards.shaping import shaped
@@ -71,11 +69,11 @@ class StepSelection:
     mini_batches: tuple[MiniBatch, ...]
 
 
-def mini_batches(recipe: Recipe) -> Iterator[tuple[int, int]]:
-    """(first, last) prompts of each optimiser update of an epoch."""
-    size = recipe.update.minibatch or recipe.prompts
-    for first in range(0, recipe.prompts, size):
-        yield first, min(first + size, recipe.prompts)
+def mini_batches(prompts: int, size: int) -> list[tuple[int, int]]:
+    """(first, last) prompts of each optimiser update of an epoch; size 0: all in one."""
+    return (
+        [(n, min(n + size, prompts)) for n in range(0, prompts, size)] if size else [(0, prompts)]
+    )
 
 
 def select(recipe: Recipe, batch: Batch, step: int) -> StepSelection:
@@ -83,7 +81,7 @@ def select(recipe: Recipe, batch: Batch, step: int) -> StepSelection:
     kept = np.zeros(batch.rollouts.tokens.shape, dtype=bool)
     weights = np.zeros(batch.rollouts.tokens.shape, dtype=np.float32)
     parts: list[MiniBatch] = []
-    for first, last in mini_batches(recipe):
+    for first, last in mini_batches(recipe.prompts, recipe.update.minibatch):
         part = _select(recipe, batch, step, first, last)
         rows, T = slice(first * recipe.group, last * recipe.group), part.kept.shape[1]
         kept[rows, :T], weights[rows, :T] = part.kept, part.weights

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ictcli.algorithm.advantages import group_advantage
+from ictcli.algorithm.weights import group_advantage
 
 rewards = st.floats(-10, 10, allow_subnormal=False)
 grouped = st.integers(2, 8).flatmap(
