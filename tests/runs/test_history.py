@@ -16,6 +16,7 @@ from ictcli.runs.show import detail
 
 COUNTS = ([4, 0, 1, 2, 3, 3], [1, 1, 1, 1, 3, 0])
 N = 4
+SAMPLE = {"status": "wrong", "extracted": "", "tokens": 3, "finished": True}
 
 
 def interval(value: float) -> dict[str, float]:
@@ -63,7 +64,7 @@ def make_run(folder: Path, counts: list[int], *, finished: bool = True, first: i
         (folder / "eval" / f"{label}.json").write_text(json.dumps(found))
         ids = [f"p{first + number // N}" for number in range(N * len(counts))]
         (folder / "eval" / f"{label}.jsonl").write_text(
-            "".join(json.dumps({"id": one}) + "\n" for one in ids)
+            "".join(json.dumps({**SAMPLE, "id": one}) + "\n" for one in ids)
         )
     if finished:
         summary = {
