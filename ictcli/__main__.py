@@ -1,6 +1,39 @@
-"""`python -m ictcli` is the `ictcli` command."""
+"""The `ictcli` command, and `python -m ictcli`.
 
-from ictcli.cli import main
+Ctrl-C ends it with 130 and without a traceback from here on, while click is imported too.
+"""
+
+import os
+import signal
+import sys
+
+
+def main() -> None:
+    """Run the command line; exits with a code of `ictcli.errors`."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as by nohup
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        from ictcli.cli import run
+
+        code = run()
+    except KeyboardInterrupt:
+        code = 130
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to stop
+    exec("")  # CPython ends by SIGINT, not with `code`, if one came in the last string it executed
+    sys.exit(code)
+
+
+def interrupt(number: int, frame: object) -> None:
+    """The first Ctrl-C raises KeyboardInterrupt, so that what is open is closed; one that comes
+    meanwhile ends the process."""
+    signal.signal(signal.SIGINT, leave)
+    raise KeyboardInterrupt
+
+
+def leave(number: int, frame: object) -> None:
+    """End the process at once."""
+    os._exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,7 @@
 """Fixtures every test may use: tiny models of this project's own making, and no network."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ settings.load_profile("no_deadline")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
+    prefix="ictcli-state-"
+)  # code that ran, `runs.trust`
 
 
 def make_qwen2(folder: Path, *, tied: bool, seed: int = 0) -> Path:

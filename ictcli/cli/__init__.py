@@ -67,14 +67,19 @@ def help_without_command(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line; exits with a code of `ictcli.errors`."""
+    """Run the command line; exits with its code."""
+    sys.exit(run())
+
+
+def run() -> int:
+    """Run the command line; returns an exit code of `ictcli.errors`."""
     try:
         code = _run()
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads the output closed it: no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    sys.exit(code)
+    return code
 
 
 def _run() -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ictcli.cli.process import process_options
+from ictcli.cli.process import TRUST, process_options
 from ictcli.cli.train import BACKENDS
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print the comparison, or with --dry-run the plan, as JSON.",
 )
+@TRUST
 @process_options
 def command(
     recipe: str,

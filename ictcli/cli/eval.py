@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli.process import process_options
+from ictcli.cli.process import TRUST, process_options
 from ictcli.cli.train import BACKENDS
 
 
@@ -38,6 +38,7 @@ def _is_override(argument: str) -> bool:
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
+@TRUST
 @process_options
 def command(
     arguments: tuple[str, ...],
@@ -70,11 +71,12 @@ def command(
     ictcli eval MODEL --bench gpqa_diamond data=gpqa_diamond.jsonl --resume
     ictcli eval MODEL --bench mine.csv columns.prompt=frage columns.gold=antwort
     """
-    from ictcli.console import EvalProgress, evaluations, narrate
+    from ictcli.console import EvalProgress, evaluations, narrate, warn_altered
     from ictcli.errors import UserError
     from ictcli.evaluation.settings import read_settings
     from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
+    from ictcli.runs import is_run
     from ictcli.runs.model import find_models
 
     if as_json and as_markdown:
@@ -86,6 +88,8 @@ def command(
     if not models:
         raise click.UsageError("Missing argument 'MODEL|RUN...'.")
     settings = read_settings(overrides, n=n, k=k, limit=limit, show_private=show_private or None)
+    for run in filter(is_run, map(Path, models)):
+        warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)
     benchmarks = benchmark_specs(names, settings)
     with EvalProgress() as progress:

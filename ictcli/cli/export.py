@@ -6,6 +6,7 @@ from typing import Literal
 
 import click
 
+from ictcli.cli.process import TRUST
 from ictcli.cli.train import BACKENDS
 
 
@@ -19,6 +20,7 @@ from ictcli.cli.train import BACKENDS
 @click.option("--public", is_flag=True, help="Let everybody see what --push uploads.")
 @click.option("--checkpoint", metavar="best|STEP", help="Of a checkpoint, not the last weights.")
 @click.option("--backend", type=BACKENDS, help="Which engine fuses.")
+@TRUST
 def command(
     run: Path,
     merge: bool,
@@ -44,19 +46,20 @@ def command(
     ictcli export runs/mine --merge --push me/mine
     ictcli export runs/mine --checkpoint best
     """
-    from ictcli.console import benchmark_of, narrate
+    from ictcli.console import benchmark_of, narrate, warn_altered
     from ictcli.errors import UserError
     from ictcli.export import make
     from ictcli.export.push import open_repository, push
-    from ictcli.recipe import load_recipe
     from ictcli.runs import is_run
     from ictcli.runs.checkpoints import pick
+    from ictcli.runs.trust import recipe_of
 
     if not is_run(run):
         raise UserError(f"{run} is not a run folder: it has no recipe.toml.", "ictcli export RUN")
     if public and repo is None:
         raise UserError("--public says who sees what --push uploads.", "--push OWNER/NAME --public")
-    recipe = load_recipe(run / "recipe.toml")
+    warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
+    recipe = recipe_of(run)
     saved = pick(run, checkpoint) if checkpoint else None
     adapter = None if saved else make.adapters_of(run, recipe)
     merge = merge or packed

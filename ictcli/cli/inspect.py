@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli.process import TRUST
 from ictcli.cli.train import BACKENDS
 from ictcli.errors import UserError
 
@@ -29,6 +30,7 @@ from ictcli.errors import UserError
 @click.option("--plain", is_flag=True, help="Print the group even on a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page.")
+@TRUST
 def command(
     source: Path,
     step: int | None,

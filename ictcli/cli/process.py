@@ -34,6 +34,23 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
     return value
 
 
+def _trust(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        from ictcli.runs import trust
+
+        trust.trust_all()
+
+
+TRUST = click.option(
+    "--trust",
+    is_flag=True,
+    expose_value=False,
+    callback=_trust,
+    help="Run code that the run's recipe names: its plugins, verifier, model.",
+)
+"""`ictcli.runs.trust` lets the code of every run of this command run."""
+
+
 def process_options(command: Command) -> Command:
     """Give a command the three; it is called with `threads` alone, the others are in force."""
 

@@ -3,27 +3,33 @@
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import click
 
-from ictcli.cli.process import process_options
+from ictcli.cli.process import TRUST, process_options
+
+GRACE_S = 4.0
+"""Seconds that a run may take to save its step when the comparison that started it is gone."""
 
 
 @click.command("resume")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs
+@TRUST
 @process_options
 def command(folder: Path, as_json: bool, end_with_stdin: bool, threads: int | None) -> None:
     """Continue RUN from its last checkpoint, exactly as if it had never stopped."""
     if end_with_stdin:
         end_with(0)
-    from ictcli.console import narrate, observer, report
+    from ictcli.console import narrate, observer, report, warn_altered
     from ictcli.runs import Run
     from ictcli.train.finish import finished
     from ictcli.train.launch import launch
 
+    warn_altered(folder, "recipe.toml", "environment.json", "summary.json", "eval/before.json*")
     run, recipe = Run.open(folder)
     with run:
         summary = finished(run, recipe, narrate)
@@ -37,12 +43,15 @@ def command(folder: Path, as_json: bool, end_with_stdin: bool, threads: int | No
 
 
 def end_with(descriptor: int) -> None:
-    """End this process by SIGTERM when the other end of a pipe is closed."""
+    """End this process when the other end of a pipe is closed: by SIGTERM, so that it finishes and
+    saves its step, or without it after `GRACE_S`."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent may have ignored it
 
     def wait_for_end() -> None:
         while os.read(descriptor, 4096):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE_S)
+        os._exit(130)
 
     threading.Thread(target=wait_for_end, daemon=True).start()

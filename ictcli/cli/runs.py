@@ -81,6 +81,23 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
         print_diff(found)
 
 
+@command.command("check")
+@click.argument("run", type=click.Path(path_type=Path))
+@JSON
+def check(run: Path, as_json: bool) -> int:
+    """Hold every file that RUN wrote once, and its checkpoints, against their checksums.
+
+    Ends with 1 where one is damaged, altered or missing.
+    """
+    from ictcli.console.runs import print_check
+    from ictcli.runs.check import check_run
+
+    _check(run)
+    result = check_run(run)
+    print_check(result, as_json=as_json)
+    return 1 if result.faults else 0
+
+
 def _check(run: Path) -> None:
     from ictcli.runs.list import find_runs
 

@@ -13,6 +13,7 @@ from ictcli.algorithm.shares import beside
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, toml_value
 from ictcli.runs import is_run
+from ictcli.runs.trust import recipe_of
 
 TUNING_SEED = 100_000
 """Added to the recipe's seed while tuning, so that no final run repeats what tuning saw."""
@@ -227,7 +228,7 @@ def _final_spec(
         return _checked(RunSpec(variant, seed, folder, recipe, chosen=chosen))
     if is_unused(folder):
         return RunSpec(variant, seed, folder, design.recipe(variant, seed), untuned=grid.key)
-    trained = load_recipe(folder / "recipe.toml")
+    trained = recipe_of(folder)
     for override in grid.overrides:
         if design.recipe(variant, seed, override) == trained:
             return RunSpec(variant, seed, folder, trained, chosen=override)
@@ -236,7 +237,7 @@ def _final_spec(
 
 def _checked(spec: RunSpec) -> RunSpec:
     """The run; UserError if its folder holds one of another recipe."""
-    if not is_unused(spec.folder) and load_recipe(spec.folder / "recipe.toml") != spec.recipe:
+    if not is_unused(spec.folder) and recipe_of(spec.folder) != spec.recipe:
         raise _trained_with(spec.folder, "another recipe")
     return spec
 
@@ -250,8 +251,12 @@ def _trained_with(folder: Path, what: str) -> UserError:
 
 def is_unused(folder: Path) -> bool:
     """Whether a folder holds no run, or one that failed before its first evaluation."""
-    names = {"recipe.toml", "environment.json", ".lock", "log.txt", "failure.json"}
-    return not is_run(folder) or {path.name for path in folder.iterdir()} <= names
+    written = {"recipe.toml", "environment.json", "manifest.json", "failure.json"}
+    return not is_run(folder) or {path.name for path in folder.iterdir()} <= {
+        *written,
+        ".lock",
+        "log.txt",
+    }
 
 
 def slug(label: str) -> str:

@@ -10,6 +10,7 @@ from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries
 from ictcli.compare.time_estimate import warmup_of
 from ictcli.evaluation.record import Record
+from ictcli.runs import manifest
 from ictcli.runs.read import read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.types import FloatArray
@@ -99,6 +100,8 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
     }
     for path in [folder / name for name, whole in is_whole.items() if not whole]:
         raise ValueError(f"{path} is {'damaged' if path.exists() else 'missing'}")
+    for name, why in manifest.altered(folder, *is_whole).items():
+        raise ValueError(f"{folder / name} {why}")
     return FinishedRun(spec, summary, before, after, metrics, timings)
 
 

@@ -14,9 +14,8 @@ from filelock import FileLock, Timeout
 from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.errors import InterruptedRunError, UserError
-from ictcli.files import write_text
-from ictcli.recipe import Recipe, to_toml
-from ictcli.runs import Run, is_run
+from ictcli.recipe import Recipe
+from ictcli.runs import Run, is_run, manifest
 from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
@@ -93,7 +92,8 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
     try:
         if is_unused(spec.folder):  # the command may have been mended since
             (spec.folder / "environment.json").unlink(missing_ok=True)
-            write_text(spec.folder / "recipe.toml", to_toml(spec.recipe))
+            manifest.leave(spec.folder, "environment.json")
+            Run(spec.folder).write_recipe(spec.recipe)
             return False, None
         return True, read_summary(spec.folder) or _damage(spec.folder)
     finally:
@@ -182,7 +182,7 @@ def _start(spec: RunSpec, threads: int | None) -> Process:
     stdin is a pipe that nobody writes to; the pipe closes when this process ends, however it ends,
     and the child then saves its step and ends too."""
     command = [sys.executable, "-m", "ictcli", "resume", str(spec.folder), "--json"]
-    command += ["--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
+    command += ["--trust", "--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
     (spec.folder / "failure.json").unlink(missing_ok=True)  # of an earlier sitting
     with (spec.folder / "log.txt").open("ab") as log:
         return subprocess.Popen(

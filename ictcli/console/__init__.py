@@ -5,7 +5,7 @@ step.
 """
 
 from ictcli.console.live import observer
-from ictcli.console.plain import narrate
+from ictcli.console.plain import narrate, warn_altered
 from ictcli.console.results import EvalProgress, benchmark_of, evaluations, report
 from ictcli.console.table import print_records
 
@@ -17,4 +17,5 @@ __all__ = [
     "observer",
     "print_records",
     "report",
+    "warn_altered",
 ]

@@ -3,11 +3,13 @@
 import contextlib
 import sys
 import textwrap
+from pathlib import Path
 
 from rich.console import Console
 
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
+from ictcli.runs import manifest
 from ictcli.runs.observer import RunObserver, Step
 from ictcli.text import figure
 
@@ -17,6 +19,12 @@ def narrate(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+def warn_altered(run: Path, *names: str) -> None:
+    """Warn of the files of these names that are not what the run wrote."""
+    for name, why in manifest.altered(run, *names).items():
+        narrate(f"warning: {run / name} {why}.")
 
 
 def narrate_paragraph(text: str) -> None:

@@ -11,9 +11,10 @@ from rich.text import Text
 
 from ictcli.console.live import sparkline
 from ictcli.console.plain import narrate, narrate_paragraph
-from ictcli.console.table import print_fitting, stdout_width, table
+from ictcli.console.table import print_fitting, print_json, stdout_width, table
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.report import TextTable, interval
+from ictcli.runs.check import RunCheck
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
 from ictcli.runs.list import Entry
 from ictcli.runs.records import Environment
@@ -231,6 +232,8 @@ def print_diff(diff: RunDiff) -> None:
     heads = [chr(ord("A") + i) if i < 26 else str(i) for i in range(len(diff.runs))]
     for head, run in zip(heads, diff.runs, strict=True):
         print(f"{head}: {visible(run.run)} ({run.state}, step {run.step})")
+        if run.note:
+            print(f"   {visible(run.note)}")
     parts = {"recipe": diff.recipe, "data": diff.data, "environment": diff.environment}
     for part, differing in parts.items():
         print()
@@ -283,3 +286,15 @@ def _differences_from_first(paired: Mapping[str, Paired], first: str) -> None:
     for head, pair in paired.items():
         if pair.why_not:
             narrate(f"{head} and {first}: {pair.why_not}.")
+
+
+def print_check(check: RunCheck, *, as_json: bool) -> None:
+    """What is wrong with a run's files, a line each, and how many were read."""
+    if as_json:
+        print_json(check.to_json())
+        return
+    for name, why in check.faults.items():
+        print(f"{visible(name)} {visible(why)}")
+    narrate(
+        f"{visible(check.run)}: {check.files} files with a checksum, {len(check.faults)} faults"
+    )

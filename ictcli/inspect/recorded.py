@@ -9,10 +9,11 @@ from safetensors import SafetensorError
 from ictcli.errors import UserError
 from ictcli.files import numbered
 from ictcli.recipe import Recipe, check, plugins
-from ictcli.runs import is_run, read_rollouts
+from ictcli.runs import is_run, manifest, read_rollouts
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RecipeRecord
 from ictcli.runs.rollouts import Batch, Description, batch_of
+from ictcli.runs.trust import check_code
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 NAME = r"step-(\d+)\.safetensors"
@@ -122,6 +123,9 @@ def _recipe(
     notes: list[str] = []
     model = ""
     if run is not None:
+        check_code(run)
+        wrong = manifest.altered(run, "recipe.toml", f"rollouts/step-{step:06d}.safetensors")
+        notes += [f"{name} {why}." for name, why in wrong.items()]
         record = read_record(run / "recipe.toml", RecipeRecord) or RecipeRecord()
         data, model = record.to_json(), record.model
         for name in data.pop("plugins", []):

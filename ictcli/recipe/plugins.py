@@ -16,14 +16,19 @@ _PREFIX = "ictcli_plugin_"
 _loaded: dict[Path, str] = {}
 
 
+def find(name: str, base: Path | None = None) -> Path | None:
+    """The absolute path of a plugin file, if there is one. A relative path is relative to the
+    working directory or else to `base`, the recipe's folder."""
+    places = (Path(name), (base or Path()) / name)
+    return next((place.resolve() for place in places if place.is_file()), None)
+
+
 def load(name: str, base: Path | None = None) -> Path:
-    """Run a plugin file, unless it already ran, and return its absolute path. A relative path is
-    relative to the working directory or else to `base`, the recipe's folder. UserError if there is
-    no such file, or it fails."""
-    path = next((p for p in (Path(name), (base or Path()) / name) if p.is_file()), None)
+    """Run a plugin file (see `find`), unless it already ran, and return its absolute path.
+    UserError if there is no such file, or it fails."""
+    path = find(name, base)
     if path is None:
         raise UserError(f"There is no plugin file {name}.", "plugins are paths of .py files")
-    path = path.resolve()
     if path in _loaded:
         return path
     module_name = f"{_PREFIX}{path.stem}_{zlib.crc32(str(path).encode()):08x}"

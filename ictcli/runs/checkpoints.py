@@ -13,7 +13,6 @@ best.json is written from the newest one, so a kill cannot leave the two in disa
 import errno
 import hashlib
 import json
-import os
 import tomllib
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -26,13 +25,14 @@ from ictcli.errors import RunFailedError, UserError
 from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.recipe.metrics import direction
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.runs.manifest import MANIFEST, checksum, checksums
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
 from ictcli.runs.read import read_environment, read_record
-from ictcli.runs.records import BestCheckpoint, FileRecord, Format, Manifest, StepMetrics
+from ictcli.runs.records import BestCheckpoint, Format, Manifest, StepMetrics
 from ictcli.types import BoolArray, Rollouts
 
 FORMAT = 2
-MANIFEST, STATE, BEST = "manifest.json", "state.json", "best.json"
+STATE, BEST = "state.json", "best.json"
 DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
 """What reading a damaged checkpoint raises; a full memory or a failing disk raises others."""
 
@@ -105,7 +105,7 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
         with new_folder(path) as folder:
             engine.save(folder)
             _write(folder / STATE, {"recipe": recipe, **asdict(state)})
-            manifest = Manifest(format=FORMAT, files=_checksums(folder))
+            manifest = Manifest(format=FORMAT, files=checksums(folder, [folder]))
             _write(folder / MANIFEST, manifest.to_json())
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -124,18 +124,6 @@ def _write(path: Path, data: object) -> None:
     path.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _checksums(folder: Path) -> dict[str, FileRecord]:
-    """Every file below a folder, by its path there."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): _checksum(path) for path in files}
-
-
-def _checksum(path: Path) -> FileRecord:
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        return FileRecord(bytes=size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
-
-
 def check(path: Path) -> None:
     """Compare a checkpoint with its manifest. DamagedError where a file is missing, cut short or
     altered; UserError where another version of ictcli wrote it."""
@@ -152,11 +140,11 @@ def check(path: Path) -> None:
     manifest = read_record(file, Manifest, strict=False)
     if manifest is None or STATE not in manifest.files:
         raise DamagedError(f"{MANIFEST} is not what was saved")
-    for name, checksum in manifest.files.items():
+    for name, record in manifest.files.items():
         file = path / name
         if not file.is_file():
             raise DamagedError(f"{name} is missing")
-        if checksum != _checksum(file):
+        if record != checksum(file):
             raise DamagedError(f"{name} is not what was saved")
 
 

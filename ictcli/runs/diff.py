@@ -72,7 +72,7 @@ def difference(runs: Sequence[Path]) -> RunDiff:
     environments = [read_environment(run) for run in runs]
     places = [e.model_dump(exclude={"command", "data"}, exclude_unset=True) for e in environments]
     return RunDiff(
-        runs=[entry(run) for run in runs],
+        runs=[entry(run, "eval/after.jsonl") for run in runs],
         recipe=differing([recipe.to_json() if recipe else {} for recipe in recipes]),
         environment=differing(places),
         data=differing([environment.data.to_json() for environment in environments]),

@@ -11,6 +11,7 @@
 | checkpoints/ | what it resumes from: `ictcli.runs.checkpoints` |
 | model/ | the final model in Hugging Face layout |
 | summary.json | before, after, and the totals |
+| manifest.json | checksums of what is written once: `ictcli.runs.manifest` |
 | failure.json | why the last process failed, if it did |
 | tracking/, tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
 """
@@ -36,16 +37,18 @@ from ictcli.files import (
     write_json,
     write_text,
 )
-from ictcli.recipe import Recipe, load_recipe, to_toml
-from ictcli.runs import checkpoints
+from ictcli.recipe import Recipe, to_toml
+from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
 from ictcli.runs.provenance import recipe_hash
 from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
+from ictcli.runs.trust import recipe_of, remember
 from ictcli.types import BoolArray, FloatArray
 
 R = TypeVar("R", bound=Record)
+STEPS = ("metrics.jsonl", "timings.jsonl")
 
 
 class Run:
@@ -68,7 +71,7 @@ class Run:
         run = Run(folder)
         run.lock()
         run._created = True
-        write_text(folder / "recipe.toml", to_toml(recipe))
+        run.write_recipe(recipe)
         return run
 
     @staticmethod
@@ -81,7 +84,7 @@ class Run:
             )
         run = Run(folder)
         run.lock()
-        return run, load_recipe(folder / "recipe.toml")
+        return run, recipe_of(folder)
 
     def lock(self) -> None:
         try:
@@ -109,7 +112,7 @@ class Run:
     def _discard_if_unused(self, *, started: bool) -> None:
         """Remove a folder in which nothing was done, so that the corrected command can use its
         name. A run that started keeps failure.json."""
-        ours = {"recipe.toml", "environment.json", ".lock"}
+        ours = {"recipe.toml", "environment.json", manifest.MANIFEST, ".lock"}
         if not started:
             ours.add("failure.json")
         if {path.name for path in self.folder.iterdir()} <= ours:
@@ -143,10 +146,12 @@ class Run:
                 "lines were taken out.",
                 "put the file back, or train again",
             )
-        for name in ("metrics.jsonl", "timings.jsonl"):
+        manifest.leave(self.folder, *STEPS)
+        for name in STEPS:
             cut_lines(self.folder / name, state.step)
         for step, path in numbered(self.folder / "rollouts", r"step-(\d+)\.safetensors"):
             if step > state.step:
+                manifest.leave(self.folder, f"rollouts/{path.name}")
                 path.unlink()
         return state
 
@@ -185,12 +190,20 @@ class Run:
         self, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
     ) -> None:
         """One batch with everything its training was decided on (see `read_rollouts`)."""
-        path = self.folder / "rollouts" / f"step-{step:06d}.safetensors"
-        write_rollouts(path, step, batch, kept, weights)
+        name = f"rollouts/step-{step:06d}.safetensors"
+        with manifest.rewriting(self.folder, name):
+            write_rollouts(self.folder / name, step, batch, kept, weights)
+
+    def write_recipe(self, recipe: Recipe) -> None:
+        """Write recipe.toml, whose code may run from now on."""
+        with manifest.rewriting(self.folder, "recipe.toml"):
+            write_text(self.folder / "recipe.toml", to_toml(recipe))
+        remember(self.folder)
 
     def write(self, name: str, record: Record) -> None:
         """Write a JSON file of the folder: the fields that are set."""
-        write_json(self.folder / name, record.model_dump(exclude_unset=True))
+        with manifest.rewriting(self.folder, name):
+            write_json(self.folder / name, record.model_dump(exclude_unset=True))
 
     def read(self, name: str, kind: type[R]) -> R | None:
         """A JSON file of the folder, or None where it is not there yet. UserError where it is

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
+from ictcli.runs import manifest
 from ictcli.runs.read import changed, in_use, last_record, read_environment, read_lines, read_record
 from ictcli.runs.records import (
     Environment,
@@ -78,12 +79,17 @@ def list_runs(folder: Path) -> list[Entry]:
     return sorted((entry(run) for run in find_runs(folder)), key=lambda run: (run.when, run.run))
 
 
-def entry(run: Path) -> Entry:
-    """One run, from what its folder holds."""
+def entry(run: Path, *more: str) -> Entry:
+    """One run, from what its folder holds. Its results, and files of the names `more`, are held
+    against its manifest."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False)
     summary = read_record(run / "summary.json", Summary, strict=False)
     last = last_record(run / "metrics.jsonl", StepMetrics)
     state, note = _state(run, recipe, summary)
+    if state != "running":  # it writes them
+        altered = manifest.altered(run, *manifest.RESULTS, "eval/*.json", *more)
+        wrong = [f"{name} {why}" for name, why in altered.items()]
+        note = "; ".join([*([note] if note else []), *wrong])
     before, after = _scores(run, summary)
     at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")), run)
     return Entry(
@@ -120,7 +126,7 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
 
 FLAGS = {
     "train": ("--awake", "--dry-run", "--json"),
-    "compare": ("--awake", "--dry-run", "--json"),
+    "compare": ("--awake", "--dry-run", "--json", "--trust"),
 }
 """The options of a command that take no value."""
 

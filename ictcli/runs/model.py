@@ -15,10 +15,11 @@ from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
-from ictcli.recipe import load_recipe, plugins
+from ictcli.recipe import plugins
 from ictcli.recipe.tables import EngineSettings, Example, PromptSettings, SamplingSettings
 from ictcli.runs.checkpoints import engine_at, pick, weights_of
 from ictcli.runs.folder import is_run
+from ictcli.runs.trust import check_code, recipe_of
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
@@ -107,6 +108,7 @@ def settings_of(run: Path) -> RunSettings:
     """Read a run's recipe, and load its plugins where they still are. UserError where it is none,
     or only a part of one."""
     try:
+        check_code(run)
         return _read(run / "recipe.toml")
     except (KeyError, ValueError, TypeError, AttributeError) as error:  # TOML's and pydantic's too
         if isinstance(error, ValidationError):
@@ -127,7 +129,7 @@ def trained_on(run: Path) -> Collection[str]:
     of one's own; none where that can no longer be read, or has changed since. Those that only
     `prompt.max_tokens` left out, which takes a tokenizer to know, are among them."""
     try:
-        recipe = load_recipe(run / "recipe.toml")
+        recipe = recipe_of(run)
         if not is_custom(recipe.task) and recipe.data is None:
             return ()
         train = task_of(recipe).train

@@ -48,7 +48,7 @@ class Stamp(RunRecord):
 
 
 class Format(RunRecord):
-    """The version of ictcli that wrote a checkpoint."""
+    """The version of ictcli that wrote a file."""
 
     format: int
 
@@ -59,7 +59,7 @@ class FileRecord(RunRecord):
 
 
 class Manifest(Format):
-    """manifest.json of a checkpoint: its other files, by their paths there."""
+    """manifest.json of a checkpoint or a run: files by their paths there."""
 
     files: dict[str, FileRecord]
 

@@ -84,7 +84,7 @@ class Detail(Entry):
 
 def detail(run: Path) -> Detail:
     """Read a run in full; what is damaged is left out."""
-    shown, environment = entry(run), read_environment(run)
+    shown, environment = entry(run, "eval/*"), read_environment(run)
     timings = read_lines(run / "timings.jsonl", StepTimings)
     seconds = sorted(line.seconds for line in timings if line.seconds is not None)
     return Detail(

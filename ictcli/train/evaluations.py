@@ -7,7 +7,7 @@ from ictcli.errors import InterruptedRunError
 from ictcli.evaluation.evaluate import evaluate
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
-from ictcli.runs import Run
+from ictcli.runs import Run, manifest
 from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_record
 from ictcli.seeds import seed_of
@@ -49,6 +49,7 @@ def evaluate_heldout(
                 f"ictcli resume {run.folder}",
             )
 
+    manifest.leave(run.folder, f"eval/{label}.jsonl")  # it is written as it comes
     name, domain = task.examined or (task.name, task.domain)
     evaluation = evaluate(
         engine,
@@ -64,5 +65,6 @@ def evaluate_heldout(
         progress=progress,
     )
     run.write(f"eval/{label}.json", evaluation)
+    manifest.enter(run.folder, f"eval/{label}.jsonl")
     observer.evaluated(label, evaluation)
     return evaluation

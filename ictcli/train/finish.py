@@ -9,7 +9,7 @@ from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
-from ictcli.runs import FORMAT, Run, checkpoints
+from ictcli.runs import FORMAT, Run, checkpoints, manifest
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import Best, Summary
 
@@ -45,7 +45,7 @@ def export_folder(run: Path, recipe: Recipe) -> Path:
 def export(run: Path, recipe: Recipe, engine: Engine) -> Path:
     """Write the model or the adapters; returns their folder."""
     path = export_folder(run, recipe)
-    with new_folder(path) as folder:
+    with manifest.rewriting(run, path.name), new_folder(path) as folder:
         if recipe.adapters:
             engine.export_adapter(folder)
         else:
@@ -100,5 +100,6 @@ def finish(
     if recipe.checkpoint.best:
         best = Best(metric=state.best_metric, step=state.best_step, value=state.best_value)
         summary = summary.model_copy(update={"best": best})
+    manifest.enter(run.folder, "metrics.jsonl", "timings.jsonl")
     run.write("summary.json", summary)
     return summary

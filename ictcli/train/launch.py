@@ -10,12 +10,12 @@ from collections.abc import Callable, Generator, Iterable
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
 from ictcli.errors import InterruptedRunError, UserError
-from ictcli.files import encodable
+from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.recipe import Recipe
-from ictcli.runs import FORMAT, Run
+from ictcli.runs import FORMAT, Run, manifest
 from ictcli.runs.observer import Observer
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of, recipe_hash
 from ictcli.runs.records import (
@@ -55,6 +55,7 @@ def launch(
         recorded = run.read("environment.json", Environment)
         began, hashed = recorded or Environment(), recipe_hash(run.folder)
         check_recipe(run.folder, began.recipe_sha256 or hashed, hashed, "the run began")
+        manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
 
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
@@ -171,5 +172,6 @@ def record_failure(run: Run) -> Generator[None]:
         raise
     except Exception as error:
         with contextlib.suppress(OSError):
-            run.write("failure.json", Failure(error=encodable(failure_message(error))[:1000]))
+            failure = Failure(error=encodable(failure_message(error))[:1000])
+            write_json(run.folder / "failure.json", failure.to_json())
         raise

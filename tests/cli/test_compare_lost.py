@@ -38,7 +38,7 @@ def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> Non
     running.send(signal.SIGKILL)
     assert running.wait().code == -signal.SIGKILL
     run = whole.folder / "orphans" / "grpo-s0"
-    with FileLock(run / ".lock", timeout=60):
+    with FileLock(run / ".lock", timeout=5):
         done = whole.steps("orphans")
         saved = [path.name for path in (run / "checkpoints").iterdir()]
         assert saved == [f"step-{done:06d}"] and done < 5000

@@ -206,5 +206,5 @@ def test_an_edited_plugin_of_the_run_is_noticed(ictcli: Processes, tmp_path: Pat
     assert ictcli.run(*asked, "--out", "out", folder=tmp_path).code == 0
     assert ictcli.run(*asked, "--out", "out", "--resume", folder=tmp_path).code == 0
     plugin.write_text("A = 2\n")
-    told = refusal(ictcli.run(*asked, "--out", "out", "--resume", folder=tmp_path), 2)
+    told = refusal(ictcli.run(*asked, "--out", "out", "--resume", "--trust", folder=tmp_path), 2)
     assert "has plugins.extra.py = " in told

@@ -9,6 +9,7 @@ from ictcli.evaluation.provenance import provenance_of
 from ictcli.evaluation.settings import read_settings
 from ictcli.evaluation.specs import benchmark_specs
 from ictcli.runs.model import find_models, settings_of
+from ictcli.runs.trust import remember
 
 SETTINGS = read_settings(())
 
@@ -72,6 +73,7 @@ def test_the_files_of_verifiers_and_plugins_are_part_of_the_settings(tmp_path: P
         "                     BENCHMARKS['chain']().problems, max_tokens=8)\n"
     )
     (tmp_path / "recipe.toml").write_text(f"temperature = 1.0\nplugins = ['{tmp_path}/graded.py']")
+    remember(tmp_path)
     loaded = settings_of(tmp_path).plugins
     assert [path.name for path in loaded] == ["graded.py"]
     specs = benchmark_specs("by-a-file", SETTINGS)

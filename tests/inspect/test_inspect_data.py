@@ -143,7 +143,8 @@ def test_a_run_whose_plugin_is_gone_can_still_be_read(run: Path, tmp_path: Path)
         recipe.replace("plugins = []", 'plugins = ["/gone.py"]').replace('"ict"', '"mine"')
     )
     data = data_of(folder)
-    assert "gone.py" in data["notes"][0] and data["methods"][0]["name"] == "trained"
+    assert "recipe.toml is not what" in data["notes"][0]
+    assert "gone.py" in data["notes"][1] and data["methods"][0]["name"] == "trained"
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(1e-6, 1))

@@ -182,7 +182,7 @@ def test_a_model_that_is_not_there_is_told_and_the_view_goes_on(run: Path) -> No
     recipe = (run / "recipe.toml").read_text()
     (run / "recipe.toml").write_text(re.sub("(?m)^model = .*", 'model = "/gone/model"', recipe))
     terminal = Terminal(run)
-    terminal.see("q quit")
+    terminal.see("recipe.toml is not what the run wrote")
     terminal.press("c", "No model is there to ask")
     terminal.press(RIGHT, "q quit")
     os.write(terminal.ours, b"q")

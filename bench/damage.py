@@ -1,0 +1,392 @@
+"""Damage one file of a run folder, run a command on the folder, and look at what it says.
+
+    python bench/damage.py --cases 20000 --jobs 2
+
+Every case takes a fresh copy of a small run (finished, stopped, or a comparison), damages one of
+its files and runs one command in a process of its own, forked from one that has everything loaded.
+A case is bad where the command ends in a traceback, by a signal or with an undocumented exit code,
+where it hangs, or where what it prints as JSON differs from that of the whole run without naming
+the file. Prints each bad case and a table; exits with 1 where there is one.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import tomli_w
+
+SMALL = (
+    *("steps=6", "warmup=2", "prompts=2", "group=2", "max_tokens=40", "eval.problems=4"),
+    *("eval.n=2", "eval.k=[1,2]", "checkpoint.every=2", "record.rollouts_every=2"),
+)
+CODES = {0, 1, 2, 3, 130}
+"""The documented exit codes."""
+CLOCKED = {"bytes", "when"}
+EXACT = {"show", "diff", "inspect"}
+"""Commands whose JSON is the whole run's unless they name the damaged file."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, on which of the folders it runs, and how often it is drawn."""
+
+    name: str
+    arguments: tuple[str, ...]
+    on: str = "finished"
+    share: int = 4
+    files: str = "**/*"
+
+
+EVAL = ("eval", "run", "--bench", "chain", "--limit", "2", "--n", "1", "-k", "1")
+COMMANDS = (
+    Command("ls", ("runs", "ls", ".")),
+    Command("show", ("runs", "show", "run", "--json")),
+    Command("show", ("runs", "show", "run")),
+    Command("diff", ("runs", "diff", "run", "other", "--json")),
+    Command("diff", ("runs", "diff", "run", "other")),
+    Command("inspect", ("inspect", "run", "--json")),
+    Command("inspect", ("inspect", "run", "--plain", "--step", "4"), files="[!c]*/*"),
+    Command("inspect", ("inspect", "run/rollouts/step-000004.safetensors"), files="r*/*"),
+    Command("inspect", ("inspect", "run", "--html", "page.html"), share=2),
+    Command("resume", ("resume", "run", "--json"), "stopped"),
+    Command("resume", ("resume", "run"), share=1),
+    Command("eval", EVAL, share=2),
+    Command("eval", EVAL, files="model/*"),
+    Command("export", ("export", "run", "--merge", "--out", "out"), share=2),
+    Command("export", ("export", "run", "--checkpoint", "4", "--out", "out")),
+    Command("gather", ("compare", "quickstart", *SMALL, "--methods", "ict,random", "--seeds", "1",
+                       "--baseline", "ict", "--out", "run", "--json"), "comparison"),
+)  # fmt: skip
+
+
+# Damage
+
+
+def flipped(data: bytes, chance: random.Random) -> bytes:
+    """A few bits the other way, half of the time near the beginning."""
+    if not data:
+        return b"\0"
+    changed = bytearray(data)
+    for _ in range(chance.choice([1, 1, 4])):
+        limit = min(len(data), 512) if chance.random() < 0.5 else len(data)
+        changed[chance.randrange(limit)] ^= 1 << chance.randrange(8)
+    return bytes(changed)
+
+
+def truncated(data: bytes, chance: random.Random) -> bytes:
+    return data[: chance.randrange(len(data) + 1)]
+
+
+def emptied(data: bytes, chance: random.Random) -> bytes:
+    return b""
+
+
+def overwritten(data: bytes, chance: random.Random) -> bytes:
+    """A block of noise or of zeros, as a failing disk leaves."""
+    start = chance.randrange(len(data) + 1)
+    size = chance.choice([1, 16, 512])
+    block = bytes(size) if chance.random() < 0.5 else chance.randbytes(size)
+    return data[:start] + block + data[start + size :]
+
+
+def retyped(data: bytes, chance: random.Random) -> bytes:
+    """Of JSON, TOML or a safetensors header, a value of another type or a key less."""
+    with contextlib.suppress(ValueError):
+        return json.dumps(_changed(json.loads(data), chance)).encode()
+    with contextlib.suppress(ValueError, TypeError):  # TOML has no null
+        return tomli_w.dumps(_changed(tomllib.loads(data.decode()), chance)).encode()
+    lines = data.splitlines(keepends=True)
+    with contextlib.suppress(ValueError, IndexError):
+        number = chance.randrange(len(lines))
+        line = json.dumps(_changed(json.loads(lines[number]), chance)).encode() + b"\n"
+        return b"".join([*lines[:number], line, *lines[number + 1 :]])
+    length = int.from_bytes(data[:8], "little")
+    with contextlib.suppress(ValueError):
+        header = json.dumps(_changed(json.loads(data[8 : 8 + length]), chance)).encode()
+        return len(header).to_bytes(8, "little") + header + data[8 + length :]
+    return flipped(data, chance)
+
+
+OTHERS: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 7, 10**30, 0.5, -1.5, 1e308, "", "x", "a\x1b[31m", "../..", "é\n"),
+    *([], [[]], [1], {}, {"a": 1}, {"": [None]}, float("nan")),
+)
+
+
+def _changed(data: Any, chance: random.Random) -> Any:
+    """The data with one value, anywhere in it, of another kind, or one key or item less."""
+    places = list(_places(data))
+    if not places:
+        return chance.choice(OTHERS)
+    container, key = chance.choice(places)
+    if chance.random() < 0.2:
+        del container[key]
+    else:
+        container[key] = chance.choice(OTHERS)
+    return data
+
+
+def _places(data: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(data, dict | list):
+        container = cast(Any, data)
+        keys = list(container) if isinstance(data, dict) else range(len(container))
+        for key in keys:
+            yield container, key
+            yield from _places(container[key])
+
+
+DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "flipped": flipped,
+    "truncated": truncated,
+    "emptied": emptied,
+    "overwritten": overwritten,
+    "retyped": retyped,
+}
+
+
+# Cases
+
+
+def make_folders(base: Path) -> None:
+    """One finished run and another beside it, one stopped run, and a comparison."""
+
+    def ictcli(*arguments: str, cwd: Path) -> None:
+        cwd.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "ictcli", *arguments]
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(done.stderr)
+
+    for name, more in (("run", ()), ("other", ("method=grpo", "seed=1"))):
+        ictcli("train", "quickstart", *SMALL, *more, "--run", name, cwd=base / "finished")
+    stopped = base / "stopped" / "run"
+    shutil.copytree(base / "finished" / "run", stopped)
+    for leftover in ("summary.json", "model", "checkpoints/step-000006", "eval/after.json"):
+        path = stopped / leftover
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    gather = next(command for command in COMMANDS if command.name == "gather")
+    ictcli(*gather.arguments, cwd=base / "comparison")
+
+
+def copy(source: Path, target: Path) -> None:
+    """Links to what commands replace, copies of what they may change in place."""
+
+    def link(path: str, to: str) -> None:
+        if path.endswith((".safetensors", ".html")):
+            os.link(path, to)
+        else:
+            shutil.copyfile(path, to)
+
+    shutil.copytree(source, target, copy_function=link)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, the file that is damaged, and how."""
+
+    number: int
+    command: Command
+    file: str
+    damage: str
+
+    def __str__(self) -> str:
+        return f"{' '.join(self.command.arguments[:2])} on {self.file} {self.damage}"
+
+
+def draw(base: Path, seed: int, number: int) -> tuple[Case, random.Random]:
+    """Case `number` of a seed."""
+    chance = random.Random(f"{seed} {number}")
+    command = chance.choices(COMMANDS, [command.share for command in COMMANDS])[0]
+    folder = base / command.on / "run"
+    files = sorted(
+        path for path in folder.glob(command.files) if path.is_file() and path.name != ".lock"
+    )
+    kinds = sorted({path.suffix for path in files})  # as many cases of each kind of file
+    suffix = chance.choice(kinds)
+    path = chance.choice([path for path in files if path.suffix == suffix])
+    return Case(number, command, str(path.relative_to(folder)), chance.choice(list(DAMAGE))), chance
+
+
+def run_forked(
+    arguments: tuple[str, ...], folder: Path, timeout: float
+) -> tuple[int | None, str, str]:
+    """The exit code (None: it hung), stdout and stderr of a command in a forked process."""
+    out, err = folder / ".out", folder / ".err"
+    child = os.fork()
+    if not child:
+        code = 70
+        try:
+            os.setsid()
+            os.chdir(folder)
+            for path, descriptor in ((out, 1), (err, 2)):
+                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            sys.argv = ["ictcli", *arguments]
+            from ictcli.cli import main
+
+            main()
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            os._exit(code)
+    status = _wait(child, timeout)
+    return status, out.read_text(errors="replace"), err.read_text(errors="replace")
+
+
+def _wait(child: int, timeout: float) -> int | None:
+    limit = time.monotonic() + timeout
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > limit:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(0.002)
+
+
+def verdict(case: Case, whole: Any, code: int | None, out: str, err: str) -> str:
+    """What is wrong with how a command took a damaged file; empty where nothing is."""
+    if code is None:
+        return "hung"
+    if "Traceback (most recent call last)" in out + err:
+        return "traceback"
+    if code not in CODES:
+        return f"exit code {code}"
+    if code and not err.strip():
+        return "failed without a word"
+    exact = case.command.name in EXACT and "--json" in case.command.arguments and not code
+    named = any(part in out + err for part in Path(case.file).parts[-2:])
+    if exact and not named and without_sizes(out) != whole:
+        return "another result without a word"
+    return ""
+
+
+def without_sizes(out: str) -> Any:
+    """What a command printed as JSON, without sizes and times of files."""
+
+    def strip(data: Any) -> Any:
+        if isinstance(data, dict):
+            entries = cast(dict[str, Any], data).items()
+            return {key: strip(value) for key, value in entries if key not in CLOCKED}
+        return [strip(each) for each in cast(list[Any], data)] if isinstance(data, list) else data
+
+    return strip(json.loads(out))
+
+
+def warm(base: Path, work: Path) -> None:
+    """Run every command once in this process: the forks then find all modules loaded."""
+    import gc
+
+    import torch
+
+    from ictcli.cli import main
+
+    torch.set_num_threads(1)
+    place, streams = Path.cwd(), (sys.stdout, sys.stderr)
+    for number, command in enumerate(COMMANDS):
+        folder = work / f"warm-{number}"
+        copy(base / command.on, folder)
+        os.chdir(folder)
+        sys.argv = ["ictcli", *command.arguments]
+        with (folder / ".out").open("w") as sink, contextlib.suppress(SystemExit):
+            sys.stdout = sys.stderr = sink
+            main()
+        sys.stdout, sys.stderr = streams
+        os.chdir(place)
+        shutil.rmtree(folder)
+    gc.collect()
+    gc.freeze()  # so that the forks share its pages
+
+
+def soak(
+    base: Path, work: Path, seed: int, numbers: range, timeout: float = 60
+) -> list[tuple[Case, str, str]]:
+    """The bad cases among these: each with what is wrong and the end of what was printed."""
+    wholes: dict[Command, Any] = {}
+    bad: list[tuple[Case, str, str]] = []
+    for number in numbers:
+        case, chance = draw(base, seed, number)
+        folder = work / str(number)
+        if case.command not in wholes:
+            copy(base / case.command.on, folder)
+            code, out, err = run_forked(case.command.arguments, folder, timeout)
+            wholes[case.command] = without_sizes(out) if "--json" in case.command.arguments else out
+            if code:
+                raise RuntimeError(f"{case.command.arguments} fails on a whole run: {err}")
+            shutil.rmtree(folder)
+        copy(base / case.command.on, folder)
+        path = folder / "run" / case.file
+        data = path.read_bytes()
+        path.unlink()
+        path.write_bytes(DAMAGE[case.damage](data, chance))
+        code, out, err = run_forked(case.command.arguments, folder, timeout)
+        problem = verdict(case, wholes[case.command], code, out, err)
+        if problem:
+            bad.append((case, problem, (err or out)[-600:]))
+        shutil.rmtree(folder)
+    return bad
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--folders", type=Path, help="Where the runs are, or are made.")
+    options = parser.parse_args()
+    os.environ.update(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", COLUMNS="120")
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="damage-") as name:
+        base = options.folders or Path(name) / "base"
+        if not base.exists():
+            make_folders(base)
+        work = Path(name) / "work"
+        work.mkdir()
+        warm(base, work)
+        children: list[tuple[int, Path]] = []
+        for job in range(options.jobs):
+            log = Path(name) / f"job-{job}.json"
+            child = os.fork()
+            if not child:
+                numbers = range(job, options.cases, options.jobs)
+                bad = soak(base, work, options.seed, numbers)
+                log.write_text(json.dumps([(c.number, str(c), p, end) for c, p, end in bad]))
+                os._exit(0)
+            children.append((child, log))
+        for child, _ in children:
+            os.waitpid(child, 0)
+        bad = [entry for _, log in children for entry in json.loads(log.read_text())]
+    for number, case, problem, end in sorted(bad):
+        print(f"--- case {number}: {case}: {problem}\n{end}")
+    table = collections.Counter((problem, case) for _, case, problem, _ in bad)
+    for (problem, case), count in sorted(table.items()):
+        print(f"{count:4} {problem}: {case}")
+    print(f"{options.cases} cases, {len(bad)} bad, {time.monotonic() - begun:.0f} s")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

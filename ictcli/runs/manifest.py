@@ -1,0 +1,87 @@
+"""Manifests: size and SHA-256 of files that are written once, a checkpoint's and a run's.
+
+RUN/manifest.json has what a run wrote and does not change. A file leaves it before it is written
+again, so that a kill in between leaves a file without a checksum and none with a wrong one.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Generator, Iterable
+from fnmatch import fnmatch
+from pathlib import Path
+
+from ictcli.files import write_json
+from ictcli.runs.read import read_record
+from ictcli.runs.records import FORMAT, FileRecord, Manifest
+
+MANIFEST = "manifest.json"
+MISSING = "is missing"
+RESULTS = ("recipe.toml", "environment.json", "summary.json", "metrics.jsonl", "timings.jsonl")
+
+
+def checksum(path: Path) -> FileRecord:
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return FileRecord(bytes=size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, FileRecord]:
+    """Of files, and of every file below folders, by their paths in `folder`."""
+    files = {file for path in paths for file in (path, *path.rglob("*")) if file.is_file()}
+    return {file.relative_to(folder).as_posix(): checksum(file) for file in sorted(files)}
+
+
+def enter(run: Path, *names: str) -> None:
+    """Enter files, or all files of folders, as they are now."""
+    files = {**_files(run), **checksums(run, [run / name for name in names])}
+    _write(run, files)
+
+
+def leave(run: Path, *names: str) -> None:
+    """Take files, or all files of folders, out: they are about to be written or deleted."""
+    files = _files(run)
+    gone = [file for file in files for name in names if file == name or file.startswith(f"{name}/")]
+    if gone:
+        _write(run, {file: record for file, record in files.items() if file not in gone})
+
+
+@contextlib.contextmanager
+def rewriting(run: Path, *names: str) -> Generator[None]:
+    """Around the writing of files, or of all files of folders."""
+    leave(run, *names)
+    yield
+    enter(run, *names)
+
+
+def faults(run: Path, *patterns: str) -> dict[str, str]:
+    """What is wrong with the run's files of these names (all without any), by name. A file without
+    an entry is not looked at; runs of older versions have none."""
+    path, wrong = run / MANIFEST, dict[str, str]()
+    if path.exists() and read_record(path, Manifest, strict=False) is None:
+        return {MANIFEST: "cannot be read, so no checksum of the run is known"}
+    for name, record in _files(run).items():
+        if patterns and not any(fnmatch(name, pattern) for pattern in patterns):
+            continue
+        try:
+            if checksum(run / name) != record:
+                wrong[name] = "is not what the run wrote"
+        except FileNotFoundError:
+            wrong[name] = MISSING
+        except OSError as error:
+            wrong[name] = f"cannot be read ({error.strerror})"
+    return wrong
+
+
+def altered(run: Path, *patterns: str) -> dict[str, str]:
+    """`faults` without files that are missing."""
+    return {name: why for name, why in faults(run, *patterns).items() if why != MISSING}
+
+
+def _files(run: Path) -> dict[str, FileRecord]:
+    manifest = read_record(run / MANIFEST, Manifest, strict=False)
+    return manifest.files if manifest else {}
+
+
+def _write(run: Path, files: dict[str, FileRecord]) -> None:
+    write_json(run / MANIFEST, Manifest(format=FORMAT, files=files).to_json())

@@ -1,0 +1,72 @@
+"""One damaged file of a run folder: a sentence that names it, and no traceback.
+
+`python bench/damage.py --cases 20000` runs more of the same cases.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from processes import Ended, Processes, refusal
+
+
+def test_every_file_that_is_written_once_is_checked(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained[0], run)
+    whole = ictcli.run("runs", "check", "run", folder=tmp_path)
+    assert whole.code == 0 and whole.out == "", whole.out
+    files = [path for path in run.rglob("*") if path.is_file() and path.name != ".lock"]
+    unchecked: list[str] = []
+    for path in files:
+        before = path.read_bytes()
+        path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        ended = ictcli.run("runs", "check", "run", folder=tmp_path)
+        name = path.relative_to(run).as_posix()
+        said = name in ended.out or path.parent.relative_to(run).as_posix() in ended.out
+        if not (ended.code == 1 and said):
+            unchecked.append(name)
+        path.write_bytes(before)
+    assert unchecked == []
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        (("runs", "ls", "."), "summary.json"),
+        (("runs", "show", "run"), "environment.json"),
+        (("runs", "diff", "run", "run"), "eval/after.json"),
+        (("inspect", "run", "--plain"), "recipe.toml"),
+        (("eval", "run", "--bench", "chain", "--n", "1", "-k", "1", "--limit", "1"), "recipe.toml"),
+        (("export", "run", "--out", "out"), "environment.json"),
+        (("resume", "run"), "summary.json"),
+    ],
+)
+def test_what_still_reads_but_was_altered_is_named(
+    ictcli: Processes,
+    trained: tuple[Path, Ended],
+    tmp_path: Path,
+    command: tuple[str, ...],
+    file: str,
+) -> None:
+    shutil.copytree(trained[0], tmp_path / "run")
+    path = tmp_path / "run" / file
+    path.write_text(path.read_text().rstrip("\n") + "\n\n")
+    ended = ictcli.run(*command, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert f"{file} is not what the run wrote" in ended.out + ended.err
+
+
+@pytest.mark.parametrize("file", ["summary.json", "environment.json", "recipe.toml"])
+@pytest.mark.parametrize("command", ["resume", "export"])
+def test_what_cannot_be_read_is_refused_by_name(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path, command: str, file: str
+) -> None:
+    shutil.copytree(trained[0], tmp_path / "run")
+    (tmp_path / "run" / file).write_bytes(b"\x00\xff{[")
+    more = ("--out", "out") if command == "export" else ()
+    ended = ictcli.run(command, "run", *more, folder=tmp_path)
+    assert file in ended.err and "Traceback" not in ended.err
+    if ended.code:
+        refusal(ended, ended.code)

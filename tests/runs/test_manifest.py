@@ -1,0 +1,66 @@
+"""What a run writes once has a checksum, and every command says what is no longer as it was."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.runs import manifest
+from ictcli.runs.check import check_run
+
+NAMES = st.lists(st.sampled_from(["a", "b", "eval/a", "eval/b", "model/a"]), max_size=3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["write", "damage", "delete"]), NAMES), max_size=8))
+def test_a_file_is_as_written_until_it_is_changed(
+    folder: Path, deeds: list[tuple[str, list[str]]]
+) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    known: dict[str, str] = {}
+    for turn, (deed, names) in enumerate(deeds):
+        for name in names:
+            path = folder / name
+            if deed == "write":
+                with manifest.rewriting(folder, name):
+                    path.parent.mkdir(exist_ok=True)
+                    path.write_text(f"{turn}")
+                known[name] = ""
+            elif deed == "damage" and path.exists():
+                path.write_text(path.read_text() + "x")
+                known[name] = "is not what the run wrote"
+            elif deed == "delete" and path.exists():
+                path.unlink()
+                known[name] = "is missing"
+    assert manifest.faults(folder) == {name: why for name, why in known.items() if why}
+    assert "is missing" not in manifest.altered(folder).values()
+
+
+def test_a_kill_between_two_writes_leaves_no_wrong_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "summary.json"
+    with manifest.rewriting(tmp_path, "summary.json"):
+        path.write_text("1")
+    with pytest.raises(KeyboardInterrupt), manifest.rewriting(tmp_path, "summary.json"):
+        path.write_text("2")
+        raise KeyboardInterrupt
+    assert manifest.faults(tmp_path) == {}
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"format": 1, "files": {"a": 1}}', "\x00"])
+def test_a_damaged_manifest_is_said(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "manifest.json").write_text(damage)
+    assert list(manifest.faults(tmp_path)) == ["manifest.json"]
+    assert list(check_run(tmp_path).faults) == ["manifest.json"]
+
+
+def test_a_run_of_an_older_version_has_nothing_to_be_held_against(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text(json.dumps({"format": 1}))
+    assert manifest.faults(tmp_path) == {}
