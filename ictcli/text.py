@@ -1,7 +1,11 @@
 """Text of models and data made safe to show, and numbers as text."""
 
+import html
+import json
+import re
 import unicodedata
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TextIO
 
 SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 PART = "◌"
@@ -10,12 +14,93 @@ HIDDEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".join(map(chr, range(0xE0100, 0xE01F0)))
 )
 """Printable by Unicode, but invisible."""
+SPACES = "".join(map(chr, (0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
+"""Those of Unicode besides the space itself."""
+UNUSUAL = re.compile(r"[^ -~]")
+MARKUP = re.compile(r"([\\`*_\[\]|~])")
+OPENING = re.compile(r"^(\d*)([#+=.)-])(?=#*(?:\s|$)|[-= ]+$)")
+"""What opens a heading, a list or a rule where a paragraph may begin."""
+BREAKS = "\n\t"
+BAR = re.compile(r"\r|(?:\n|\x1b\[A)+\Z")
+"""How a progress bar of a library begins to write, or moves between lines."""
 
 
-def visible(text: str) -> str:
-    """Model text made safe for a terminal: control, format and invisible characters and lone
-    surrogates become signs."""
-    return "".join(c if c.isprintable() and c not in HIDDEN else SIGNS.get(c, "·") for c in text)
+def visible(text: str, keep: str = "") -> str:
+    """Text made safe for a terminal: control, format and invisible characters and lone surrogates
+    become signs, but for those in `keep`."""
+    return UNUSUAL.sub(lambda c: c[0] if _shows(c[0], keep) else SIGNS.get(c[0], "·"), text)
+
+
+def _shows(character: str, keep: str) -> bool:
+    return character in keep or (character.isprintable() and character not in HIDDEN)
+
+
+def one_line(text: object) -> str:
+    """A sentence, a path or a name as one line of a terminal."""
+    return visible(str(text), SPACES)
+
+
+def escaped(data: str, wide: str = "\\U{:08x}") -> str:
+    """TOML or YAML, in whose strings the characters that `visible` replaces become escapes. For
+    JSON `wide` is empty: above U+FFFF it takes pairs of surrogates."""
+
+    def escape(match: re.Match[str]) -> str:
+        c = match[0]
+        if _shows(c, SPACES + "\n"):
+            return c
+        return wide.format(ord(c)) if wide and ord(c) > 0xFFFF else json.dumps(c)[1:-1]
+
+    return UNUSUAL.sub(escape, data)
+
+
+def quoted(value: Any) -> str:
+    """A text, a number, or a list of them as TOML, which is YAML too."""
+    return escaped(json.dumps(value, ensure_ascii=False))
+
+
+def html_text(text: object, keep: str = "") -> str:
+    """Text for HTML and its attributes; line breaks stay where `keep` has them."""
+    return html.escape(visible(str(text), SPACES + keep))
+
+
+def markdown_text(text: object) -> str:
+    """Text that Markdown and the HTML in it leave alone, on one line."""
+    shown = html.escape(one_line(text).strip(), quote=False)
+    return OPENING.sub(r"\1\\\2", MARKUP.sub(r"\\\1", shown))
+
+
+def markdown_code(value: object) -> str:
+    """Any value as one line of inline code, `-` if it is empty."""
+    text = " ".join(visible(str(value), SPACES + BREAKS).split())
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    text = text.replace("|", "\\|")
+    return f"{fence}{pad}{text}{pad}{fence}" if text else "-"
+
+
+def markdown_block(text: str, kind: str = "") -> str:
+    """Lines of text as a fenced block of code."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{kind}\n{visible(text, SPACES + BREAKS)}\n{fence}"
+
+
+class VisibleStream:
+    """A stream in which no text acts on the terminal. What draws there takes `unfiltered`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unfiltered = stream
+
+    def write(self, text: str) -> int:
+        bar = BAR.match(text)
+        start = bar.end() if bar else 0
+        self.unfiltered.write(text[:start] + visible(text[start:], SPACES + BREAKS))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.write("".join(lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unfiltered, name)
 
 
 def sign(piece: str) -> str:

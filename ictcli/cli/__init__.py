@@ -14,6 +14,7 @@ import click
 
 from ictcli import __version__
 from ictcli.errors import UserError, nearest
+from ictcli.text import VisibleStream, one_line
 
 COMMANDS = (
     *("train", "resume", "eval", "grade", "compare", "inspect"),
@@ -73,6 +74,8 @@ def main() -> None:
 
 def run() -> int:
     """Run the command line; returns an exit code of `ictcli.errors`."""
+    for name in ("stdout", "stderr"):  # libraries write warnings and logs there too
+        setattr(sys, name, VisibleStream(getattr(sys, name)))
     try:
         code = _run()
         sys.stdout.flush()
@@ -126,7 +129,7 @@ def _command() -> Any:
 
 def fail(message: str, hint: str, code: int) -> int:
     """Print an error: a sentence, a blank line, the hint. Returns the exit code."""
-    text = f"error: {message}\n" + (f"\nhint: {hint}\n" if hint else "")
+    text = f"error: {one_line(message)}\n" + (f"\nhint: {one_line(hint)}\n" if hint else "")
     with contextlib.suppress(OSError):  # stderr may be closed; the exit code still tells
         sys.stderr.write(text)
         sys.stderr.flush()

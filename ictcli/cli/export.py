@@ -46,7 +46,7 @@ def command(
     ictcli export runs/mine --merge --push me/mine
     ictcli export runs/mine --checkpoint best
     """
-    from ictcli.console import benchmark_of, narrate, warn_altered
+    from ictcli.console import benchmark_of, narrate, output, warn_altered
     from ictcli.errors import UserError
     from ictcli.export import make
     from ictcli.export.push import open_repository, push
@@ -85,7 +85,7 @@ def command(
         loads = saved or adapter or packed
         build = (lambda: make.engine_of(run, adapter, saved, settings)) if loads else None
         make.export_model(run, made, build, layout, name, packed=packed, step=step)
-    click.echo(made)
+    output(made)
     if not whole:
         narrate(f"a whole model: ictcli export {run} --merge")
     if repo:

@@ -55,7 +55,7 @@ def command(
     ictcli inspect runs/mine --at 2:17 --json
     ictcli inspect runs/mine --html group.html
     """
-    from ictcli.console import narrate
+    from ictcli.console import narrate, output
     from ictcli.console.inspect import can_move, print_group
     from ictcli.inspect.page import check_target
     from ictcli.inspect.session import Session, parse_places
@@ -85,7 +85,7 @@ def command(
         groups = page_data(session, view, data)
         write_text(html, page(data, groups))
         narrate(" ".join(groups["summary"]))
-        click.echo(html)
+        output(html)
     else:
         print_group(data, as_json=as_json)
     return 0

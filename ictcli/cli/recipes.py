@@ -33,9 +33,10 @@ def ls(as_json: bool) -> None:
 @click.argument("name")
 def show(name: str) -> None:
     """Print a recipe."""
+    from ictcli.console import output
     from ictcli.recipe import find_recipe, recipe_text
 
-    click.echo(recipe_text(find_recipe(name)), nl=False)
+    output(*recipe_text(find_recipe(name)).removesuffix("\n").split("\n"))
 
 
 @command.command("cp")

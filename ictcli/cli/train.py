@@ -41,7 +41,7 @@ def command(
     ictcli train quickstart method=grpo seed=1 steps=200
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
-    from ictcli.console import narrate, observer, report
+    from ictcli.console import narrate, observer, output, report
     from ictcli.console.plan import examples, plan
     from ictcli.planning.advice import check_memory
     from ictcli.planning.machine import memory_limit
@@ -62,7 +62,7 @@ def command(
             narrate(f"note: {note}")
         estimated = check_memory(resolved, memory_limit(resolved.engine, memory or 0.0))
         if not as_json:
-            click.echo(to_toml(resolved), nl=False)
+            output(*to_toml(resolved).removesuffix("\n").split("\n"))
         plan(resolved, estimated, as_json=as_json)
         if not as_json:
             examples(resolved)

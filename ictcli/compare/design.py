@@ -1,6 +1,5 @@
 """Which runs a comparison is made of: methods, swept settings, seeds, and tuning before them."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, toml_value
 from ictcli.runs import is_run
 from ictcli.runs.trust import recipe_of
+from ictcli.text import quoted
 
 TUNING_SEED = 100_000
 """Added to the recipe's seed while tuning, so that no final run repeats what tuning saw."""
@@ -99,7 +99,7 @@ class Design:
         changes = [*self.overrides]
         if variant.method != options["name"]:
             table = beside(options, variant.method).items()
-            pairs = ", ".join(f"{key}={json.dumps(value)}" for key, value in table)
+            pairs = ", ".join(f"{key}={quoted(value)}" for key, value in table)
             changes.append(f"method={{{pairs}}}")
         if "temperature" in varied and base.eval.temperature is None:
             changes.append(f"eval.temperature={base.temperature}")

@@ -14,11 +14,6 @@ setting = "{:g}".format
 hundredths = "{:.2f}".format
 
 
-def several_lines(text: Any) -> str:
-    """Text of several lines, in which nothing can hide."""
-    return "\n".join(visible(line) for line in str(text).split("\n"))
-
-
 def percent(share: float) -> str:
     return f"{100 * share:.1f}".replace("-", MINUS)
 

@@ -5,7 +5,7 @@ step.
 """
 
 from ictcli.console.live import observer
-from ictcli.console.plain import narrate, warn_altered
+from ictcli.console.plain import narrate, output, warn_altered
 from ictcli.console.results import EvalProgress, benchmark_of, evaluations, report
 from ictcli.console.table import print_records
 
@@ -15,6 +15,7 @@ __all__ = [
     "evaluations",
     "narrate",
     "observer",
+    "output",
     "print_records",
     "report",
     "warn_altered",

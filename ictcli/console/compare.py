@@ -34,9 +34,10 @@ def planned(estimate: TimeEstimate, jobs: int, *, as_json: bool) -> None:
     kinds = len(estimate.measured)
     of_each = "one run" if kinds == 1 else f"{kinds} kinds of run"
     narrate(
-        f"\n{len(estimate.runs)} runs, {estimate.left} of them to do: about "
+        "",
+        f"{len(estimate.runs)} runs, {estimate.left} of them to do: about "
         f"{duration(estimate.seconds)}{at_once}, and {estimate.bytes / 2**20:,.0f} MiB of disk; "
-        f"from steps of {of_each}, timed now."
+        f"from steps of {of_each}, timed now.",
     )
 
 
@@ -69,20 +70,24 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     seeds = len(result.seeds)
     over = "seeds and problems" if seeds > 1 else "problems: one seed says nothing of others"
     narrate(
-        f"\nmean ± half of the 95 % interval over {over}; forks: recall and precision while "
-        "training, behind the dense warm-up.\n"
+        "",
+        f"mean ± half of the 95 % interval over {over}; forks: recall and precision while "
+        "training, behind the dense warm-up.",
+        "",
     )
     if result.forks:
         print_columns(result.forks, FORK_COLUMNS)
         narrate(
-            "\ntrue forks kept, on the same rollouts of the model before training; near 10 %: the "
-            "share that keep=0.1 comes to, by response or over the batch as the method takes it\n"
+            "",
+            "true forks kept, on the same rollouts of the model before training; near 10 %: the "
+            "share that keep=0.1 comes to, by response or over the batch as the method takes it",
+            "",
         )
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
         narrate(f"note: {line}")
-    narrate(f"runs: {folder}\nreport: {folder / 'report.html'}")
+    narrate(f"runs: {folder}", f"report: {folder / 'report.html'}")
 
 
 def _summary_columns(result: Comparison) -> dict[str, Callable[[str], str]]:

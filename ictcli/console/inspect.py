@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from ictcli.console.plain import narrate
+from ictcli.console.plain import narrate, output
 from ictcli.console.table import print_columns, table
 from ictcli.inspect.view import SYMBOLS
 from ictcli.text import figure, sign, visible
@@ -24,23 +24,23 @@ def can_move() -> bool:
 def print_group(data: dict[str, Any], *, as_json: bool) -> None:
     """The group on stdout, as JSON or as text with kept tokens marked [like this]."""
     if as_json:
-        print(json.dumps(data, indent=None, allow_nan=False))
+        output(json.dumps(data, allow_nan=False))
         return
     shown = data["shown"]
     about = next(m["about"] for m in data["methods"] if m["name"] == shown)
     problem = data["problem"]
     source = data["run"] or data["file"]
-    print(f"{source}: step {data['step']}, prompt {data['prompt']} of {data['prompts']}")
-    print(f"\n{visible(problem['prompt'])}\ngold: {visible(problem['gold'])}\n")
+    output(f"{source}: step {data['step']}, prompt {data['prompt']} of {data['prompts']}")
+    output("", visible(problem["prompt"]), f"gold: {problem['gold']}", "")
     dense = all(all(rollout["kept"][shown]) for rollout in data["rollouts"])
     for rollout in data["rollouts"]:
-        print(_heading(rollout, shown))
+        output(_heading(rollout, shown))
         text = "".join(map(visible, rollout["pieces"])) if dense else _marked(rollout, shown)
-        print(f"   {text}\n")
-    print(f"{'all tokens are' if dense else '[marked]:'} kept by {shown}, {about}\n")
+        output(f"   {text}", "")
+    output(f"{'all tokens are' if dense else '[marked]:'} kept by {shown}, {about}", "")
     for method in data["methods"]:
         if method["trained"] and method["name"] != shown:
-            print(f"{method['name']}: {method['about']}\n")
+            output(f"{method['name']}: {method['about']}", "")
     _methods(data)
     _deepest(data)
     if data["candidates"]:
@@ -53,7 +53,7 @@ def print_group(data: dict[str, Any], *, as_json: bool) -> None:
 
 def _heading(rollout: dict[str, Any], method: str) -> str:
     kept = sum(rollout["kept"][method])
-    read = f" ({visible(rollout['extracted'])})" if rollout["extracted"] else ""
+    read = f" ({rollout['extracted']})" if rollout["extracted"] else ""
     return (
         f"{rollout['row']}  {rollout['verdict']}{read}  reward {figure(rollout['reward'], 'g')}  "
         f"advantage {figure(rollout['advantage'], '+.2f')}  {len(rollout['tokens'])} tokens, "
@@ -103,7 +103,7 @@ def _deepest(data: dict[str, Any]) -> None:
             ]
         )
     if body:
-        print(f"\nhighest {by} of the group")
+        output("", f"highest {by} of the group")
         table(["at", "token", *(SYMBOLS[name] for name in recorded), "regime", "kept by"], body)
 
 
@@ -111,7 +111,7 @@ def _candidates(data: dict[str, Any]) -> None:
     positions = {p["position"]: p for p in data["candidates"]["positions"]}
     for row, t in data["at"]:
         piece = sign(data["rollouts"][row - 1]["pieces"][t - 1])
-        print(f"\ncandidates at {row}:{t}, where {piece} was sampled")
+        output("", f"candidates at {row}:{t}, where {piece} was sampled")
         candidates = positions[t]["rows"][str(row)]["candidates"]
         print_columns(
             list(zip(candidates, positions[t]["mean"], strict=True)),

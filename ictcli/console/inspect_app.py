@@ -8,7 +8,6 @@ from textwrap import wrap
 from typing import Any
 
 from rich.cells import set_cell_size
-from rich.console import Console
 from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
@@ -16,10 +15,11 @@ from rich.text import Text
 from ictcli.console.inspect_frame import Cursor, Frame, Palette
 from ictcli.console.inspect_keys import Keys, raw
 from ictcli.console.plain import narrate
+from ictcli.console.screen import Screen
 from ictcli.errors import UserError
 from ictcli.inspect.session import Session
 from ictcli.inspect.view import View
-from ictcli.text import sign
+from ictcli.text import one_line, sign
 
 BESIDE = 70
 """Cells that the two tables of candidates take side by side."""
@@ -29,7 +29,7 @@ QUICK = 0.3
 
 def move(session: Session, view: View, prompt: int, places: Sequence[tuple[int, int]]) -> int:
     """Draw and obey keys until q; returns the exit code. Restores the terminal."""
-    console = Console()
+    console = Screen()
     try:
         with raw() as keys:
             background = keys.background()
@@ -43,7 +43,7 @@ def move(session: Session, view: View, prompt: int, places: Sequence[tuple[int, 
 
 
 @contextlib.contextmanager
-def _unwrapped(console: Console) -> Generator[None]:
+def _unwrapped(console: Screen) -> Generator[None]:
     """Cut lines that the terminal counts as longer than rich does."""
     console.file.write("\x1b[?7l")
     try:
@@ -61,7 +61,7 @@ class App:
         view: View,
         prompt: int,
         places: Sequence[tuple[int, int]],
-        console: Console,
+        console: Screen,
         palette: Palette,
     ) -> None:
         self.session, self.view = session, view
@@ -245,7 +245,7 @@ class App:
         else:
             fewer = 1 + max(2, count // 2)
             lines = left[:fewer] + right[:fewer]
-        return [*lines, *(Text(line, "dim") for line in wrap(weights, width))]
+        return [*lines, *(Text(line, "dim") for line in wrap(one_line(weights), width))]
 
 
 def _table(

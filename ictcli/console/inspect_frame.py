@@ -9,9 +9,10 @@ from rich.style import Style
 from rich.text import Text
 
 from ictcli.console.live import BLOCKS
+from ictcli.console.table import cell_text
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.inspect.view import LEVELS, MARKS, SYMBOLS, View, level, regime
-from ictcli.text import sign, visible
+from ictcli.text import one_line, sign, visible
 
 WIDEST = 14
 """Most cells of a token in the grid; longer ones end in an ellipsis."""
@@ -81,7 +82,7 @@ class Frame:
         room = self.height - 1 - len(foot)
         body = body[:room] + [Text()] * (room - len(body))
         keys = KEYS if cell_len(KEYS) <= self.width else SHORT_KEYS
-        last = Text(status or keys, style="bold" if status else "dim")
+        last = Text(one_line(status) or keys, style="bold" if status else "dim")
         return [*body, *foot, last]
 
     def _head(self) -> list[Text]:
@@ -90,7 +91,7 @@ class Frame:
         first = Text.assemble(
             (f"prompt {self.cursor.prompt + 1}/{self.view.prompts}", "bold"),
             f"  step {recorded.step} (recorded: {_near(recorded)})  ",
-            (str(recorded.recordings.run or recorded.path), "dim"),
+            (one_line(recorded.recordings.run or recorded.path), "dim"),
         )
         gold = f"  gold {visible(problem.gold)}"
         question = visible(problem.prompt)
@@ -103,7 +104,7 @@ class Frame:
         settings = [
             Text.assemble(
                 "kept by ",
-                (self.selection.name, "bold underline"),
+                (one_line(self.selection.name), "bold underline"),
                 f" ({kept[self.rows].sum()} here, {share:.1%})",
             ),
             Text.assemble(f"shaded by {self.cursor.by} 0 ", *legend, f" {self.top:.3g}"),
@@ -182,7 +183,7 @@ class Frame:
 
         def strip(name: str, signs: Sequence[str], style: str) -> Text:
             marks = "".join(mark.ljust(w) for mark, w in zip(signs, widths, strict=False))
-            return Text.assemble((set_cell_size(name, LABEL), "dim"), (marks, style))
+            return Text.assemble((set_cell_size(one_line(name), LABEL), "dim"), (marks, style))
 
         values = [float(self.values[self.row, t]) for t in places]
         bars = [BLOCKS[min(7, int(8 * v / self.top))] if v > 0 else " " for v in values]
@@ -233,11 +234,11 @@ class Frame:
             facts.append(Text(REGIMES[regime(float(stats["prob"]), float(stats["purity"]))]))
         facts.append(Text(f"weight {self.selection.weights[row, t]:.2g}"))
         kept = [
-            Text(f"■ {s.name}", "bold") if s.kept[row, t] else Text(f"· {s.name}", "dim")
+            cell_text(f"■ {s.name}", "bold") if s.kept[row, t] else cell_text(f"· {s.name}", "dim")
             for s in self.view.selections
         ]
         kept[0] = Text.assemble("kept by ", kept[0])
-        missing = [Text(missing.sentence, "dim") for missing in self.view.missing[:2]]
+        missing = [cell_text(missing.sentence, "dim") for missing in self.view.missing[:2]]
         return [self._rule(), *packed(facts, self.width), *packed(kept, self.width), *missing]
 
 

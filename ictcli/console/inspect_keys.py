@@ -9,6 +9,8 @@ import sys
 from collections.abc import Generator
 from typing import Any
 
+from ictcli.console.screen import Screen
+
 ESCAPES = {
     "A": "up",
     "B": "down",
@@ -70,8 +72,9 @@ class Keys:
         """The background colour, if the terminal answers OSC 11."""
         if os.environ["TERM"].startswith("linux"):  # it would print the question
             return None
-        sys.stdout.write("\x1b]11;?\x1b\\")
-        sys.stdout.flush()
+        screen = Screen().file
+        screen.write("\x1b]11;?\x1b\\")
+        screen.flush()
         answer = ""
         while not re.search(r"\x07|\x1b\\", answer):
             if not self._ready(seconds):

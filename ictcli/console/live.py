@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ictcli.console.plain import PlainObserver, passes
+from ictcli.console.screen import Screen
+from ictcli.console.table import cell_text
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.runs.observer import RunObserver, Step
@@ -44,7 +46,7 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
 
 def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> RunObserver:
     """The live view if stderr is a terminal, else a plain line a step."""
-    err = Console(stderr=True)
+    err = Screen(stderr=True)
     if live and err.is_terminal and not err.is_dumb_terminal:
         return LiveObserver(recipe, folder)
     return PlainObserver(recipe, folder)
@@ -55,7 +57,7 @@ class LiveObserver(RunObserver):
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         super().__init__(recipe, folder)
-        self._console = Console(stderr=True)
+        self._console = Screen(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
         self._history: list[StepMetrics] = []
         self._status = "loading the model"
@@ -76,12 +78,12 @@ class LiveObserver(RunObserver):
         self._draw()
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
-        self._print(Text(f"{label}: {passes(evaluation)}"))
+        self._print(cell_text(f"{label}: {passes(evaluation)}"))
         self._status = "training"
         self._draw()
 
     def warned(self, message: str) -> None:
-        self._print(Text(f"warning: {message}", style="yellow"))
+        self._print(cell_text(f"warning: {message}", style="yellow"))
 
     def _print(self, text: Text) -> None:
         with contextlib.suppress(OSError):  # no run ends because its terminal was closed
@@ -121,9 +123,9 @@ class LiveObserver(RunObserver):
         number = self._history[-1].step if done else 0
         head = Table.grid(padding=(0, 1))
         head.add_row(
-            Text(f"{recipe.rule.name} on {recipe.task}", style="bold"),
+            cell_text(f"{recipe.rule.name} on {recipe.task}", style="bold"),
             ProgressBar(total=recipe.steps, completed=number, width=30),
-            Text(f"step {number}/{recipe.steps}  left {self._left}  {self._status}"),
+            cell_text(f"step {number}/{recipe.steps}  left {self._left}  {self._status}"),
         )
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))

@@ -5,20 +5,24 @@ import sys
 import textwrap
 from pathlib import Path
 
-from rich.console import Console
-
+from ictcli.console.screen import Screen
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
 from ictcli.runs import manifest
 from ictcli.runs.observer import RunObserver, Step
-from ictcli.text import figure
+from ictcli.text import figure, one_line
 
 
-def narrate(text: str) -> None:
-    """A line on stderr. A closed stderr ends no run."""
+def narrate(*lines: str) -> None:
+    """Lines on stderr, each of which stays one line. A closed stderr ends no run."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(text + "\n")
+        sys.stderr.write("".join(f"{one_line(line)}\n" for line in lines))
         sys.stderr.flush()
+
+
+def output(*lines: object) -> None:
+    """Lines on stdout, each of which stays one line."""
+    print("\n".join(map(one_line, lines)))
 
 
 def warn_altered(run: Path, *names: str) -> None:
@@ -29,8 +33,9 @@ def warn_altered(run: Path, *names: str) -> None:
 
 def narrate_paragraph(text: str) -> None:
     """An empty line, and a paragraph as wide as the terminal."""
-    err = Console(stderr=True)
-    narrate("\n" + (textwrap.fill(text, err.width) if err.is_terminal else text))
+    err = Screen(stderr=True)
+    text = one_line(text)
+    narrate("", *(textwrap.wrap(text, err.width) if err.is_terminal else [text]))
 
 
 def passes(evaluation: Evaluation) -> str:

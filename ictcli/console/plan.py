@@ -24,14 +24,15 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
         print_json(fields)
         return
     narrate(
-        f"\nplan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
+        "",
+        f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
         f"response tokens a step), "
-        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.rule.name}."
+        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.rule.name}.",
     )
     if memory.estimate:
         _print_estimate(memory.estimate)
-    narrate(f"\n{memory.sentence}")
+    narrate("", memory.sentence)
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:
@@ -39,10 +40,12 @@ def _print_estimate(estimate: MemoryEstimate) -> None:
     kind = estimate.shape.kind
     guess = "" if kind == "qwen2" else f" (an estimate: {kind})"
     narrate(
-        f"\nmemory: {estimate.shape.parameters:,} parameters{guess}, {estimate.trained:,} of them "
+        "",
+        f"memory: {estimate.shape.parameters:,} parameters{guess}, {estimate.trained:,} of them "
         f"trained, {estimate.tokens:,} tokens a step; prompts of {estimate.prompt} tokens and full "
-        "responses are assumed.\n\n"
-        f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in estimate.phases)
+        "responses are assumed.",
+        "",
+        f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in estimate.phases),
     )
     phases = estimate.phases.values()
     names = dict.fromkeys(name for parts in phases for name in parts)
@@ -61,7 +64,7 @@ def examples(recipe: Recipe) -> None:
     try:
         drawn = prepare(recipe)[0].prompt.examples
     except UserError as error:
-        narrate(f"\nexamples: they cannot be shown. {error.message} ({error.hint})")
+        narrate("", f"examples: they cannot be shown. {error.message} ({error.hint})")
         return
     for number, example in enumerate(drawn, 1):
-        narrate(f"\nexample {number}: {example.prompt}\n{example.response}")
+        narrate("", *f"example {number}: {example.prompt}\n{example.response}".split("\n"))

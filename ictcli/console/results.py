@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from ictcli.console.plain import narrate, narrate_paragraph
+from ictcli.console.plain import narrate, narrate_paragraph, output
+from ictcli.console.screen import Screen
 from ictcli.console.table import print_json, stdout_width, table
 from ictcli.evaluation.report import caption, differences, fitting, interval, markdown
 from ictcli.evaluation.results import Result
@@ -19,7 +19,7 @@ from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs.records import Summary
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.custom import is_custom
-from ictcli.text import duration
+from ictcli.text import duration, one_line
 
 EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""
@@ -30,10 +30,10 @@ class EvalProgress:
     then."""
 
     def __init__(self) -> None:
-        err = Console(stderr=True)
+        err = Screen(stderr=True)
         self._live = err.is_terminal
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed}/{task.total} problems, {task.fields[left]} left"),
             console=err,
@@ -51,7 +51,7 @@ class EvalProgress:
     def of(self, name: str, problems: int) -> Callable[[int, int], None]:
         """A callback for one benchmark, called with the problems done and all, first at the
         start."""
-        task = self._bar.add_task(name, total=problems, left="-")
+        task = self._bar.add_task(one_line(name), total=problems, left="-")
         start: tuple[int, float] | None = None
         last_line = time.perf_counter()
 
@@ -78,14 +78,14 @@ def evaluations(
         print_json([result.model_dump(mode="json") for result in results])
         return
     if as_markdown:
-        print(markdown(results), end="")
+        output(*markdown(results).rstrip("\n").split("\n"))
         return
     parts = fitting(results, stdout_width())
     if (paired := differences(results)) is not None:
         parts.append(paired)
     for number, part in enumerate(parts):
         if number:
-            print(flush=True)
+            output("")
         table(part.columns, part.rows, least=part.width)
     narrate_paragraph(caption(results))
     narrate(f"samples: {folder}")
@@ -103,9 +103,10 @@ def report(summary: Summary, folder: Path, *, as_json: bool) -> None:
         body.append([metric, interval(before.json()), interval(after.json()), f"{gain:+.3f}"])
     table(["", "before", "after", "change"], body)
     narrate(
-        f"\n{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
+        "",
+        f"{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
         f"95 % intervals over problems. {summary.steps} steps in {summary.wall_s:.0f} s; "
-        f"{summary.tokens_sampled:,} tokens sampled, {summary.tokens_kept_share:.1%} of them kept."
+        f"{summary.tokens_sampled:,} tokens sampled, {summary.tokens_kept_share:.1%} of them kept.",
     )
     narrate(kept_line(summary.kept_tokens))
     model = Path(summary.model)

@@ -7,11 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from rich.text import Text
-
 from ictcli.console.live import sparkline
-from ictcli.console.plain import narrate, narrate_paragraph
-from ictcli.console.table import print_fitting, print_json, stdout_width, table
+from ictcli.console.plain import narrate, narrate_paragraph, output
+from ictcli.console.table import cell_text, print_fitting, print_json, stdout_width, table
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.report import TextTable, interval
 from ictcli.runs.check import RunCheck
@@ -75,10 +73,10 @@ def print_list(runs: Sequence[Entry], folder: Path) -> None:
         return
     rows = [_cells(run, folder) for run in runs]
     lists = [TextTable(list(way), [[row[name] for name in way] for row in rows]) for way in LISTS]
-    print_fitting(lists, lambda cell: Text(cell, style=STYLES.get(cell, "")))
+    print_fitting(lists, lambda cell: cell_text(cell, STYLES.get(cell, "")))
     for run in runs:
         if run.note:
-            narrate(f"{visible(run.run)}: {visible(run.note)}")
+            narrate(f"{run.run}: {run.note}")
     states = [run.state for run in runs]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     number = f"{len(runs)} run{'s' * (len(runs) != 1)}"
@@ -110,9 +108,9 @@ def _cells(run: Entry, folder: Path) -> dict[str, str]:
 def print_run(run: Detail) -> None:
     """One run, section by section."""
     steps = "?" if run.steps is None else run.steps
-    print(f"{visible(run.run)}: {run.state}, step {run.step} of {steps}, {ago(run.when)}")
+    output(f"{run.run}: {run.state}, step {run.step} of {steps}, {ago(run.when)}")
     if run.note:
-        print(f"  {visible(run.note)}")
+        output(f"  {run.note}")
     keys = flat(run.keys.to_json())
     options = [
         f"{name.removeprefix('method.')}={value_text(value)}"
@@ -142,7 +140,7 @@ def print_run(run: Detail) -> None:
     }
     _section("checkpoints", checkpoints)
     if run.next:
-        narrate("\n" + "\n".join(f"next:  {command}" for command in run.next))
+        narrate("", *(f"next:  {command}" for command in run.next))
 
 
 def _section(title: str, values: Mapping[str, str]) -> None:
@@ -150,18 +148,18 @@ def _section(title: str, values: Mapping[str, str]) -> None:
     known = {name: visible(value) for name, value in values.items() if value not in ("", "-")}
     if not known:
         return
-    print(f"\n{title}")
+    output("", title)
     longest = max(map(len, known))
     width = stdout_width() or 0
     for name, value in known.items():
-        lines = textwrap.fill(
+        lines = textwrap.wrap(
             value,
             width if width > longest + 24 else len(value) + longest + 4,
             initial_indent=f"  {name:{longest}}  ",
             subsequent_indent=" " * (longest + 4),
             break_long_words=False,
         )
-        print(lines)
+        output(*lines)
 
 
 def _environment(environment: Environment) -> None:
@@ -202,7 +200,7 @@ def _curves(metrics: Mapping[str, Curve]) -> None:
         figures = (curve.first, curve.last_tenth, curve.least, curve.most)
         course = [sparkline(curve.values, 40)] * drawn
         rows.append([name, *(f"{value:.4g}" for value in figures), *course])
-    print()
+    output("")
     table(["metric", "first", "last tenth", "least", "most", *["course"] * drawn], rows)
 
 
@@ -220,7 +218,7 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
 
     columns = ["evaluation", "problems", *names]
     ways = (False, True)
-    print()
+    output("")
     print_fitting([TextTable(columns, [row(file, folded=way) for file in files]) for way in ways])
 
 
@@ -231,12 +229,12 @@ def print_diff(diff: RunDiff) -> None:
     """Tables of what differs, a column a run, and of what was reached."""
     heads = [chr(ord("A") + i) if i < 26 else str(i) for i in range(len(diff.runs))]
     for head, run in zip(heads, diff.runs, strict=True):
-        print(f"{head}: {visible(run.run)} ({run.state}, step {run.step})")
+        output(f"{head}: {run.run} ({run.state}, step {run.step})")
         if run.note:
-            print(f"   {visible(run.note)}")
+            output(f"   {run.note}")
     parts = {"recipe": diff.recipe, "data": diff.data, "environment": diff.environment}
     for part, differing in parts.items():
-        print()
+        output("")
         if differing:
             rows = [
                 [visible(key), *(short(value_text(value), 60) for value in values)]
@@ -244,11 +242,11 @@ def print_diff(diff: RunDiff) -> None:
             ]
             table([part, *heads], rows)
         else:
-            print(f"{part}: the same")
+            output(f"{part}: the same")
     names = ["problems", *dict.fromkeys(n for r in diff.results for n in r.scores), *TOTALS]
     names = [name for name in names if any(r.value(name) is not None for r in diff.results)]
     if names:
-        print()
+        output("")
         print_fitting(
             [
                 TextTable(
@@ -277,7 +275,7 @@ def _differences_from_first(paired: Mapping[str, Paired], first: str) -> None:
         for name, score in pair.scores.items()
     ]
     if rows:
-        print()
+        output("")
         table(["run", "metric", f"minus {first}"], rows)
         narrate_paragraph(
             "paired by problem, 95 % intervals by bootstrap over problems; * where 0 is outside. "
@@ -294,7 +292,5 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
         print_json(check.to_json())
         return
     for name, why in check.faults.items():
-        print(f"{visible(name)} {visible(why)}")
-    narrate(
-        f"{visible(check.run)}: {check.files} files with a checksum, {len(check.faults)} faults"
-    )
+        output(f"{name} {why}")
+    narrate(f"{check.run}: {check.files} files with a checksum, {len(check.faults)} faults")

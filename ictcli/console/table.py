@@ -4,39 +4,46 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ictcli.evaluation.report import TextTable, first_fitting
+from ictcli.console.plain import output
+from ictcli.console.screen import Screen
+from ictcli.evaluation.report import Folded, TextTable, first_fitting
+from ictcli.text import escaped, one_line
 
 Row = TypeVar("Row")
 
 
 def stdout_width() -> int | None:
     """Characters of a line; None if stdout is not a terminal."""
-    out = Console()
+    out = Screen()
     return out.width if out.is_terminal else None
 
 
 def print_json(data: Any) -> None:
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    output(*escaped(json.dumps(data, indent=2, ensure_ascii=False), wide="").split("\n"))
+
+
+def cell_text(cell: str, style: str = "") -> Text:
+    """A cell of a table; only a folded one has several lines."""
+    return Text(cell if isinstance(cell, Folded) else one_line(cell), style)
 
 
 def table(columns: Sequence[str], body: Sequence[Sequence[str | Text]], least: int = 120) -> None:
     """Print a table; if stdout is not a terminal, at least `least` characters wide."""
-    out = Console()
+    out = Screen()
     if not out.is_terminal:
-        out = Console(width=max(least, out.width))
+        out = Screen(width=max(least, out.width))
     grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
-        grid.add_column(Text(column), overflow="fold")
+        grid.add_column(cell_text(column), overflow="fold")
     for row in body:
-        grid.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        grid.add_row(*(cell_text(cell) if isinstance(cell, str) else cell for cell in row))
     out.print(grid)
 
 
-def print_fitting(tables: Sequence[TextTable], style: Callable[[str], Text] = Text) -> None:
+def print_fitting(tables: Sequence[TextTable], style: Callable[[str], Text] = cell_text) -> None:
     """Print the first table that fits the terminal, else the last."""
     fitting = first_fitting(tables, stdout_width())
     rows = [[style(cell) for cell in row] for row in fitting.rows]

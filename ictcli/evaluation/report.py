@@ -1,12 +1,16 @@
 """The report of an evaluation: tables as text that fits a width, and results.md."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.results import FEW, Result, metrics_of
+from ictcli.text import markdown_block, markdown_code, markdown_text
 
 GAP = 2
+FIGURES = re.compile(r"[-+*\d., %\[\]]*")
+"""A cell of numbers, which no markup is made of."""
 Results = Sequence[Result]
 Columns = Mapping[str, Callable[[Result], str]]
 """By title of the column: the text of its cell for a result."""
@@ -25,9 +29,13 @@ COSTS: Columns = {
 SPEED: Columns = {"tokens/s": lambda result: f"{result.tokens_per_second or 0:,.0f}"}
 
 
+class Folded(str):
+    """A cell of several lines."""
+
+
 @dataclass(frozen=True)
 class TextTable:
-    """Column titles, and rows of cells; a cell may have two lines."""
+    """Column titles, and rows of cells."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -54,7 +62,7 @@ def interval(
         return "-"
     parts = score if isinstance(score, dict) else score.json()
     value, low, high = (f"{parts[key]:{sign}.3f}" for key in ("value", "low", "high"))
-    return f"{value}\n{low}-{high}" if folded else f"{value} [{low}, {high}]"
+    return Folded(f"{value}\n{low}-{high}") if folded else f"{value} [{low}, {high}]"
 
 
 def scores(results: Results, *, folded: bool = False) -> Columns:
@@ -135,49 +143,45 @@ def markdown(results: Results) -> str:
     parts = ["# Evaluation", _table(whole(results))]
     if (table := differences(results)) is not None:
         parts += ["## Differences", _table(table)]
-    parts += [caption(results), "## How"]
+    parts += [markdown_text(caption(results)), "## How"]
     for result in results:
         how = result.settings
-        stops = ", ".join(f"`{_plain(token)}`" for token in how.stop.values())
-        template = (
-            f"`{_plain(str(how.prompt['template']))}`" if how.template == "own" else how.template
+        stops = ", ".join(map(markdown_code, how.stop.values()))
+        own = how.template == "own"
+        template = markdown_code(how.prompt["template"]) if own else markdown_text(how.template)
+        pattern = f", answer pattern {markdown_code(how.pattern)}" if how.pattern else ""
+        source = "".join(f", {key} {value}" for key, value in how.source.items())
+        engine = (
+            f"ictcli {how.ictcli}, {how.engine.get('engine', 'an engine')} on "
+            f"{how.engine.get('device', '-')}, {how.engine.get('dtype', '-')}; model "
+            f"{(how.fingerprint or '-')[:12]}"
         )
-        pattern = f", answer pattern `{_plain(how.pattern)}`" if how.pattern else ""
         lines = [
-            f"**{_plain(result.name)}, {_plain(result.benchmark)}**: {result.problems} problems"
-            + "".join(f", {key} {value}" for key, value in how.source.items()),
+            f"**{markdown_text(result.name)}, {markdown_text(result.benchmark)}**: "
+            f"{result.problems} problems{markdown_text(source)}",
             "",
             f"- n {result.n}, seed {how.seed}, temperature {how.temperature:g}, top-p "
             f"{how.top_p:g}, top-k {how.top_k}, at most {how.max_tokens} tokens",
             f"- template: {template}; stops at {stops or 'nothing'}",
-            f"- verifier {how.verifier}{pattern}, {how.timeout:g} s an answer",
-            f"- ictcli {how.ictcli}, {how.engine.get('engine', 'an engine')} on "
-            f"{how.engine.get('device', '-')}, {how.engine.get('dtype', '-')}; model "
-            f"{(how.fingerprint or '-')[:12]}",
-            *(f"- {note}" for note in result.notes),
+            f"- verifier {markdown_text(how.verifier)}{pattern}, {how.timeout:g} s an answer",
+            f"- {markdown_text(engine)}",
+            *(f"- {markdown_text(note)}" for note in result.notes),
         ]
         parts.append("\n".join(lines))
         if how.example_prompt is not None:
-            parts.append("The first prompt:\n\n" + _fenced(how.example_prompt))
+            parts.append("The first prompt:\n\n" + markdown_block(how.example_prompt, "text"))
     return "\n\n".join(parts) + "\n"
 
 
 def _table(table: TextTable) -> str:
-    return markdown_table([[_plain(cell) for cell in row] for row in (table.columns, *table.rows)])
+    return markdown_table([[_cell(cell) for cell in row] for row in (table.columns, *table.rows)])
+
+
+def _cell(cell: str) -> str:
+    return cell if FIGURES.fullmatch(cell) else markdown_text(cell)
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of Markdown cells as a table; the first row is its head."""
     head, *body = rows
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
-
-
-def _plain(text: str) -> str:
-    return text.replace("\n", " ").replace("|", "\\|").replace("`", "'")
-
-
-def _fenced(text: str) -> str:
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}text\n{text}\n{fence}"

@@ -18,6 +18,8 @@ from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import DataRecord, Environment, RecipeRecord, Summary
 from ictcli.runs.show import flat
+from ictcli.text import markdown_code as code
+from ictcli.text import markdown_text, quoted
 
 PAPER = "https://arxiv.org/abs/2606.19771"
 MAIN = (
@@ -69,15 +71,6 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def code(value: object) -> str:
-    """Any value as one line of inline code."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
-    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    text = text.replace("|", "\\|")
-    return f"{fence}{pad}{text}{pad}{fence}" if text else "-"
-
-
 def _header(
     base: str,
     license_name: str | None,
@@ -87,7 +80,7 @@ def _header(
     adapter: bool,
     layout: str,
 ) -> str:
-    """The YAML header. A JSON value is a YAML value."""
+    """The YAML header."""
     fields: dict[str, Any] = {}
     if is_public(base):
         fields["base_model"] = base
@@ -100,7 +93,7 @@ def _header(
     path = environment.data.path
     if path and is_public(path):
         fields["datasets"] = [path]
-    lines = [f"{key}: {json.dumps(value)}" for key, value in fields.items()]
+    lines = [f"{key}: {quoted(value)}" for key, value in fields.items()]
     return "\n".join(["---", *lines, "---"])
 
 
@@ -151,7 +144,7 @@ def _results(
         after, head, problems, samples = here.scores, f"step {step}", here.problems, here.n
     rows = [["metric", "before", head]]
     rows += [
-        [name, interval(before.get(name)), interval(score)]
+        [markdown_text(name), interval(before.get(name)), interval(score)]
         for name, score in after.items()
         if score is not None
     ]
@@ -169,7 +162,7 @@ def _training(recipe: Mapping[str, Any], summary: Summary | None, method: str) -
         keys = {key: value for key, value in keys.items() if not key.startswith("adapter.")}
     named = [key for key in (*MAIN, *options) if key in keys]
     rows = [["setting", "value"], ["method", code(method)]]
-    rows += [[key, code(keys[key])] for key in named]
+    rows += [[markdown_text(key), code(keys[key])] for key in named]
     kept = ""
     if summary is not None:
         share = summary.tokens_kept_share

@@ -6,15 +6,15 @@ step, prompt, method and shading, and shows the token pointed at, from the data 
 
 import json
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from ictcli.errors import UserError
-from ictcli.inspect.page_data import page_token, visible_lines
+from ictcli.inspect.page_data import page_token
 from ictcli.inspect.view import MARKS
 from ictcli.runs import is_run
-from ictcli.text import figure, visible
+from ictcli.text import BREAKS, figure
+from ictcli.text import html_text as escape
 
 MARK = '<meta name="generator" content="ictcli inspect">'
 """In the head of every page."""
@@ -67,7 +67,7 @@ def page(data: dict[str, Any], groups: dict[str, Any]) -> str:
     `page_data`) has those one can switch to."""
     here = Path(__file__)
     title = f"Step {data['step']}, prompt {data['prompt']} of {data['prompts']}"
-    source = visible(data["run"] or data["file"])
+    source = data["run"] or data["file"]
     parts = [
         "<!doctype html>",
         '<html lang="en">',
@@ -110,17 +110,16 @@ def _shadings(data: dict[str, Any]) -> list[str]:
 
 def _question(data: dict[str, Any]) -> str:
     problem = data["problem"]
-    prompt = visible_lines(problem["prompt"])
     notes = _notes(data["notes"])
     return (
-        f"<section class=question><pre id=question>{escape(prompt)}</pre>"
-        f"<p>gold <b id=gold>{escape(visible(problem['gold']))}</b></p>"
+        f"<section class=question><pre id=question>{escape(problem['prompt'], BREAKS)}</pre>"
+        f"<p>gold <b id=gold>{escape(problem['gold'])}</b></p>"
         f"<div id=notes>{notes}</div></section>"
     )
 
 
 def _notes(sentences: Sequence[str]) -> str:
-    return "".join(f"<p class=note>{escape(visible(sentence))}</p>" for sentence in sentences)
+    return "".join(f"<p class=note>{escape(sentence)}</p>" for sentence in sentences)
 
 
 def _controls(data: dict[str, Any]) -> str:
@@ -168,8 +167,8 @@ def _rollout(data: dict[str, Any], rollout: dict[str, Any]) -> str:
         _token(piece, (value or 0.0) / top, keep=keep, t=t)
         for t, (piece, value, keep) in enumerate(zip(rollout["pieces"], values, kept, strict=True))
     )
-    read = f" ({escape(visible(rollout['extracted']))})" if rollout["extracted"] else ""
-    reason = f"<p class=note>{escape(visible(rollout['reason']))}</p>" if rollout["reason"] else ""
+    read = f" ({escape(rollout['extracted'])})" if rollout["extracted"] else ""
+    reason = f"<p class=note>{escape(rollout['reason'])}</p>" if rollout["reason"] else ""
     status = rollout["verdict"]
     cut = "" if rollout["finished"] else ", cut off"
     return (

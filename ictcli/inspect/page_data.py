@@ -12,7 +12,7 @@ from typing import Any
 from ictcli.errors import UserError
 from ictcli.inspect.session import Session
 from ictcli.inspect.view import View, group_data
-from ictcli.text import sign, visible
+from ictcli.text import BREAKS, SPACES, one_line, sign, visible
 
 PAGE_BYTES = 8 << 20
 """About how much data a page holds. A step of 256 rollouts of 30 tokens takes about 0.45 MB."""
@@ -66,8 +66,8 @@ def _step(view: View, by: str, room: int, *, around: int) -> Data:
         about = about or data
         group = {
             "prompt": data["prompt"],
-            "question": visible_lines(data["problem"]["prompt"]),
-            "gold": visible(data["problem"]["gold"]),
+            "question": visible(data["problem"]["prompt"], SPACES + BREAKS),
+            "gold": one_line(data["problem"]["gold"]),
             "rollouts": [_rollout(rollout) for rollout in data["rollouts"]],
         }
         size += len(json.dumps(group, separators=(",", ":")))
@@ -79,8 +79,8 @@ def _step(view: View, by: str, room: int, *, around: int) -> Data:
         "methods": [
             {k: v for k, v in method.items() if k != "kept"} for method in about["methods"]
         ],
-        "missing": [missing["sentence"] for missing in about["missing"]],
-        "notes": [visible(note) for note in about["notes"]],
+        "missing": [one_line(missing["sentence"]) for missing in about["missing"]],
+        "notes": [one_line(note) for note in about["notes"]],
         "groups": [groups[prompt] for prompt in sorted(groups)],
         "bytes": size,
     }
@@ -88,11 +88,6 @@ def _step(view: View, by: str, room: int, *, around: int) -> Data:
 
 def _is_whole(step: Data) -> bool:
     return len(step["groups"]) == step["prompts"]
-
-
-def visible_lines(text: str) -> str:
-    """`visible`, but with the line breaks."""
-    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def page_token(piece: str) -> str:
@@ -105,8 +100,8 @@ def _rollout(rollout: Data) -> Data:
     unchanged = ("row", "verdict", "reward", "advantage", "finished", "tokens")
     return {
         **{key: rollout[key] for key in unchanged},
-        "extracted": visible(rollout["extracted"]),
-        "reason": visible(rollout["reason"]),
+        "extracted": one_line(rollout["extracted"]),
+        "reason": one_line(rollout["reason"]),
         "pieces": [page_token(piece) for piece in rollout["pieces"]],
         "stats": {name: _short(values) for name, values in rollout["stats"].items()},
         "regime": "".join({"R_H": "H", "R_L": "L", None: "-"}[r] for r in rollout["regime"]),
@@ -148,7 +143,7 @@ def _sentences(
         options = " and ".join(["--step"] * bool(too_large) + ["--prompt"] * bool(cut))
         sentences.append(f"{also}Another {options} writes a page of those.")
     return sentences + [
-        f"Step {number} is not in it: {visible(errors[number])}" for number in sorted(errors)
+        f"Step {number} is not in it: {one_line(errors[number])}" for number in sorted(errors)
     ]
 
 

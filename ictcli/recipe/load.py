@@ -19,6 +19,7 @@ from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.patterns import compiled
 from ictcli.recipe.recipe import Recipe
 from ictcli.recipe.tables import ColumnSettings, HubSettings, Table
+from ictcli.text import escaped
 
 T = TypeVar("T", bound=Table)
 
@@ -227,7 +228,7 @@ def to_toml(recipe: Recipe) -> str:
     """The resolved recipe as TOML that reads back equal."""
     import tomli_w
 
-    return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+    return escaped(tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True)))
 
 
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:

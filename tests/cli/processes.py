@@ -66,16 +66,22 @@ class Processes:
         return self._server.stdout.readline().strip()
 
     def start(
-        self, *args: str | Path, folder: Path, largest_file: int = 0, **environment: str
+        self,
+        *args: str | Path,
+        folder: Path,
+        largest_file: int = 0,
+        terminal: str = "",
+        **environment: str,
     ) -> Running:
-        """Start a command in `folder`; the one before must have ended."""
+        """Start a command in `folder`; the one before must have ended. `terminal` is the path of
+        one that it writes to."""
         number = next(self._numbers)
         out, err = (self._scratch / f"{number}.{name}" for name in ("out", "err"))
         request = {
             "args": [str(arg) for arg in args],
             "folder": str(folder),
-            "out": str(out),
-            "err": str(err),
+            "out": terminal or str(out),
+            "err": terminal or str(err),
             "environment": environment,
             "largest_file": largest_file,
         }

@@ -8,8 +8,9 @@ import pytest
 import tomli_w
 import yaml
 
-from ictcli.export.card import card, code, license_of
+from ictcli.export.card import card, license_of
 from ictcli.runs.public import is_public, public_name
+from ictcli.text import markdown_code as code
 
 HOSTILE = 'x" ]\n---\n# owned <script>alert(1)</script> | `a` ``b`` ![](http://e) {{7}}'
 

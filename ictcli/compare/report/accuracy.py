@@ -19,7 +19,6 @@ from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
 from ictcli.compare.report.palette import Looks, method_table
 from ictcli.compare.statistics import RESAMPLES, Estimate, PairedDifference
-from ictcli.text import visible
 
 NOT_TOLD = "not told from 0"
 AT_BOUNDS = (
@@ -180,7 +179,7 @@ def _judged_apart(comparison: Comparison) -> list[str]:
                 continue
             if test.differs != row.differs:
                 apart.append(
-                    f"{visible(label)}, {metric}: p {p_value(test.p_holm or 0)} over the "
+                    f"{label}, {metric}: p {p_value(test.p_holm or 0)} over the "
                     f"{test.tests} tests of its verdict's group, {p_value(row.p_holm or 0)} "
                     "over those of this section. The verdict is of the paper's claim; the table "
                     "asks which of all methods differ from the baseline."

@@ -10,7 +10,6 @@ from ictcli.compare.report import accuracy, provenance, tokens, training
 from ictcli.compare.report import document as doc
 from ictcli.compare.report.palette import looks_of
 from ictcli.compare.statistics import BEFORE
-from ictcli.text import visible
 
 VERDICTS = ("supported", "contradicted", "undecided")
 FAMILIES = {
@@ -41,9 +40,9 @@ def document(comparison: Comparison) -> doc.Document:
         accuracy.inference(),
         provenance.made(comparison),
     ]
-    methods = list(dict.fromkeys(visible(variant.method) for variant in comparison.variants))
+    methods = list(dict.fromkeys(variant.method for variant in comparison.variants))
     return doc.Document(
-        f"Does it matter which tokens are trained? {listed(methods)} on {visible(comparison.task)}",
+        f"Does it matter which tokens are trained? {listed(methods)} on {comparison.task}",
         _lead(comparison),
         _facts(comparison),
         sections,
@@ -69,9 +68,7 @@ def _reached(comparison: Comparison) -> str:
     """pass@1 before and after training, where it fits a sentence."""
     estimates = comparison.estimates.get("pass@1", {})
     values = [
-        f"{visible(label)} {percent(each.value)}"
-        for label, each in estimates.items()
-        if label != BEFORE
+        f"{label} {percent(each.value)}" for label, each in estimates.items() if label != BEFORE
     ]
     if not 0 < len(values) <= 6 or BEFORE not in estimates:
         return ""
@@ -94,11 +91,11 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("baseline", comparison.baseline),
         ("device", str(where) if where else ""),
     ]
-    return [(name, visible(text)) for name, text in facts if text]
+    return [fact for fact in facts if fact[1]]
 
 
 def verdicts(comparison: Comparison) -> doc.Section:
-    blocks: list[doc.Block] = [doc.Text(visible(note), "absent") for note in comparison.notes]
+    blocks: list[doc.Block] = [doc.Text(note, "absent") for note in comparison.notes]
     claims = comparison.claims
     if not claims:
         none = "No claim is judged: none of the methods it takes was run to its end."
@@ -127,7 +124,7 @@ def verdicts(comparison: Comparison) -> doc.Section:
 
 
 def _name(claim: Claim) -> str:
-    return visible(claim.name) + MARK * bool(_rests_on_normality(claim))
+    return claim.name + MARK * bool(_rests_on_normality(claim))
 
 
 def _rests_on_normality(claim: Claim) -> float | None:

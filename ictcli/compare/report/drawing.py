@@ -9,11 +9,12 @@ import logging
 import re
 import warnings
 from collections.abc import Callable
-from html import escape
 from typing import Any, cast
 
 import matplotlib
 from matplotlib.figure import Figure
+
+from ictcli.text import BREAKS, html_text, visible
 
 WIDTH, HEIGHT = 360, 232
 INK, SOFT, LINE, HEAT = "#fd0001", "#fd0101", "#fd0201", "#fd0301"
@@ -71,7 +72,7 @@ def draw(name: str, title: str, paint: Callable[[Axes], None], height: float = H
             drawn.savefig(file, format="svg", transparent=True, metadata={"Date": None})  # pyright: ignore[reportUnknownMemberType]
         finally:
             log.setLevel(level)
-    return _inline(file.getvalue(), name, title)
+    return _inline(visible(file.getvalue(), BREAKS), name, title)
 
 
 def short(label: str) -> str:
@@ -90,7 +91,7 @@ def _inline(svg: str, name: str, title: str) -> str:
     body = body.replace("<defs></defs>", "")
     while re.search(r"<g></g>", body):
         body = body.replace("<g></g>", "")
-    return f'<svg {box[0]} role="img" aria-label="{escape(title)}">{body.strip()}\n'
+    return f'<svg {box[0]} role="img" aria-label="{html_text(title)}">{body.strip()}\n'
 
 
 def _tag(tag: str, name: str, used: set[str]) -> str:

@@ -5,12 +5,13 @@
 
 import json
 from collections.abc import Iterator
-from html import escape
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ictcli.compare.report import document as doc
+from ictcli.text import BREAKS
+from ictcli.text import html_text as escape
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 SIGNS = {"supported": "✓", "contradicted": "✗", "undecided": "?"}
@@ -61,7 +62,8 @@ def _block(block: doc.Block, figures: Iterator[int], tables: Iterator[int]) -> s
         case doc.Items():
             return f"<ul>{''.join(f'<li>{escape(item)}' for item in block.items)}</ul>"
         case doc.Code():
-            return f"<h3>{escape(block.title)}</h3>\n<pre><code>{escape(block.text)}</code></pre>"
+            text = escape(block.text, BREAKS)
+            return f"<h3>{escape(block.title)}</h3>\n<pre><code>{text}</code></pre>"
         case doc.Claims():
             return f"<ul class=claims>{''.join(_claim(*claim) for claim in block.claims)}</ul>"
         case doc.Figure():

@@ -1,9 +1,10 @@
 """The report in Markdown: the same sections and tables, without figures."""
 
-import re
 from collections.abc import Sequence
 
 from ictcli.compare.report import document as doc
+from ictcli.text import markdown_block
+from ictcli.text import markdown_text as plain
 
 
 def markdown(document: doc.Document) -> str:
@@ -25,9 +26,7 @@ def _block(block: doc.Block) -> str:
         case doc.Claims():
             return "\n".join(f"- **{v}**: {plain(name)}. {plain(s)}" for v, name, s in block.claims)
         case doc.Code():
-            longest = max(map(len, re.findall("`+", block.text)), default=0)
-            fence = "`" * max(3, longest + 1)
-            return f"{plain(block.title)}:\n\n{fence}\n{block.text.rstrip()}\n{fence}"
+            return f"{plain(block.title)}:\n\n{markdown_block(block.text.rstrip())}"
         case doc.ReportTable():
             return _table(block)
         case doc.Figure():
@@ -48,9 +47,3 @@ def _table(table: doc.ReportTable) -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def plain(text: str) -> str:
-    """Text that Markdown and the HTML in it leave alone."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)

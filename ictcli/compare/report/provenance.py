@@ -10,12 +10,10 @@ from ictcli.compare.numbers import (
     p_value,
     percent,
     setting,
-    several_lines,
     whole,
 )
 from ictcli.compare.report import document as doc
 from ictcli.compare.report.training import tunes_rate
-from ictcli.text import visible
 
 METHOD_COLUMNS: list[doc.Column[VariantRecord]] = [
     doc.text_column("label", lambda row: row.label),
@@ -48,13 +46,12 @@ def paper(comparison: Comparison) -> doc.Section:
         "What the paper (arXiv 2606.19771) reports, beside what was measured here. It gives no "
         "variance."
     )
-    table = doc.report_table("paper", caption, columns, numbers.rows, visible(numbers.note))
+    table = doc.report_table("paper", caption, columns, numbers.rows, numbers.note)
     return doc.Section("paper", title, [table])
 
 
 def _paper_column(name: str) -> doc.Column[Mapping[str, str]]:
-    shown = visible(name)
-    return doc.Column(shown, lambda row: doc.text_cell(row.get(name, ABSENT)), (f"paper {shown}",))
+    return doc.Column(name, lambda row: doc.text_cell(row.get(name, ABSENT)), (f"paper {name}",))
 
 
 def _our_column(comparison: Comparison, metric: str) -> doc.Column[Mapping[str, str]]:
@@ -66,22 +63,23 @@ def _our_column(comparison: Comparison, metric: str) -> doc.Column[Mapping[str, 
 
 
 def failed(comparison: Comparison) -> doc.Section:
-    lines = [visible(line) for line in comparison.failed]
-    if not lines:
+    if not comparison.failed:
         return doc.Section("failed", "Failed runs", [doc.Text("No run failed.", "absent")])
-    heading = f"{counted(len(lines), 'run')} failed, in no figure or table:"
+    heading = f"{counted(len(comparison.failed), 'run')} failed, in no figure or table:"
     note = "Differences are over the seeds that both methods finished; failures may not be chance."
     return doc.Section(
-        "failed", "Failed runs", [doc.Text(heading), doc.Items(lines), doc.Text(note, "note")]
+        "failed",
+        "Failed runs",
+        [doc.Text(heading), doc.Items(comparison.failed), doc.Text(note, "note")],
     )
 
 
 def limits(comparison: Comparison) -> doc.Section:
     seeds, problems = len(comparison.seeds), comparison.problems
     size = comparison.device.get("parameters")
-    model = visible(comparison.model) + (f" ({size:,} parameters)" if size else "")
+    model = comparison.model + (f" ({size:,} parameters)" if size else "")
     items = [
-        f"One task ({visible(comparison.task)}), one model ({model}), "
+        f"One task ({comparison.task}), one model ({model}), "
         f"{counted(comparison.steps, 'step')}: nothing here says what other tasks, larger models "
         "or longer training would show."
     ]
@@ -120,17 +118,17 @@ def made(comparison: Comparison) -> doc.Section:
     about = {**comparison.versions, **device}
     blocks: list[doc.Block] = [
         doc.report_table("methods", "The methods.", METHOD_COLUMNS, comparison.variants),
-        doc.Code("The command", several_lines(comparison.command)),
+        doc.Code("The command", comparison.command),
         doc.report_table("versions", "Versions and device.", ABOUT_COLUMNS, about.items()),
         doc.Text(_seeds(comparison), "note"),
-        doc.Code("The recipe of the first method", several_lines(comparison.recipe_toml)),
+        doc.Code("The recipe of the first method", comparison.recipe_toml),
     ]
     return doc.Section("made", "How this was made", blocks)
 
 
 def _seeds(comparison: Comparison) -> str:
     incomplete = [
-        f"{visible(each.label)} finished {each.runs} of {each.runs + each.failed}"
+        f"{each.label} finished {each.runs} of {each.runs + each.failed}"
         for each in comparison.variants
         if each.failed
     ]

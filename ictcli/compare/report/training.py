@@ -119,14 +119,14 @@ def _tuning_table(tuned: Mapping[str, VariantRecord], looks: Looks) -> doc.Repor
     metrics = list(dict.fromkeys(metric for _, scores in tried for metric in scores))
     columns = [_tried_column(override, metric) for override in settings for metric in metrics]
     columns.append(doc.text_column("chosen", lambda row: row.chosen or ABSENT))
-    grid = listed([visible(override) for override in settings])
+    grid = listed(settings)
     caption = (
         f"What each method reached at each setting of the same grid ({grid}): one run each, "
         "on other problems and another seed than the final runs."
     )
     first = "pass@1" if "pass@1" in metrics else next(iter(metrics), "accuracy")
     note = (
-        f"The setting of the highest {visible(first)} is that of the final runs. One run each is a "
+        f"The setting of the highest {first} is that of the final runs. One run each is a "
         f"coarse guide. {ABSENT} stands for a tuning run that failed."
     )
     return method_table("tuning", caption, looks, columns, tuned, note)
@@ -151,8 +151,8 @@ def _at_edge(comparison: Comparison) -> str:
             continue
         for end, edge in (("largest", max(values)), ("smallest", min(values))):
             if tried[chosen] == edge and len(tried) > 1:
-                place = f"{visible(chosen)}, the {end} of {len(tried)}"
-                ends.setdefault(place, []).append(visible(variant.label))
+                place = f"{chosen}, the {end} of {len(tried)}"
+                ends.setdefault(place, []).append(variant.label)
     places = "; ".join(f"{listed(labels)} ({end})" for end, labels in ends.items())
     return places and (
         f"Chosen at the edge of the grid: {places}. A value beyond it may be better, and by more "
