@@ -54,7 +54,8 @@ def test_example_of_grading_prints_what_it_should(tmp_path: Path) -> None:
     (tmp_path / "graded.py").write_text(EXAMPLES["graded.py"])
     command = [sys.executable, "graded.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("correct\n['correct', 'unparsed']\nB\n", "")
+    lines = ["correct", "['correct', 'unparsed']", "B", "the number 1/2"]
+    assert (done.stdout.splitlines(), done.stderr) == (lines, "")
 
 
 def test_example_of_a_benchmark_evaluates(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import click
 )
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the rows with their verdicts.")
+@click.option("--explain", is_flag=True, help="Say how answer and gold were read, row by row.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 def command(
     file: Path,
@@ -26,6 +27,7 @@ def command(
     workers: int,
     plugin_files: tuple[str, ...],
     out: Path | None,
+    explain: bool,
     as_json: bool,
 ) -> None:
     """Judge each row of a JSONL, CSV or Parquet file: response, gold, and optionally choices, the
@@ -33,8 +35,11 @@ def command(
 
     \b
     ictcli grade answers.jsonl
+    ictcli grade answers.jsonl --explain
     ictcli grade answers.jsonl --kind integer --pattern '^A: (.*)$' --out verdicts.jsonl
     """
+    from functools import partial
+
     from ictcli.console.results import graded
     from ictcli.errors import UserError
     from ictcli.recipe import plugins
@@ -54,7 +59,8 @@ def command(
         what = "is a folder" if out.is_dir() else f"has no folder {out.parent} to lie in"
         raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
     responses = read_responses(file)
-    verdicts = grade(
+    judge = partial(
+        grade,
         [response.text for response in responses],
         [response.gold for response in responses],
         verifier,
@@ -62,10 +68,12 @@ def command(
         choices=[response.choices for response in responses],
         limits=limits,
     )
+    explanations = judge(explain=True) if explain else []
+    verdicts = [each.verdict for each in explanations] if explain else judge()
     unread = [response.number for response in responses if not verifier.readable(response.gold)]
-    graded(responses, verdicts, unread, as_json=as_json)
+    graded(responses, verdicts, unread, explanations, as_json=as_json)
     if out is not None:
         try:
-            write_verdicts(out, responses, verdicts)
+            write_verdicts(out, responses, verdicts, explanations)
         except OSError as error:
             raise UserError(f"--out {out} cannot be written: {error}.", "--out OTHER") from error

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +14,8 @@ from ictcli.console.screen import Screen
 from ictcli.console.table import print_json, stdout_width, table
 from ictcli.evaluation.report import caption, differences, fitting, interval, markdown
 from ictcli.evaluation.results import Result
-from ictcli.rewards.files import Response
+from ictcli.rewards.explanations import SOURCES, Explanation, Reading
+from ictcli.rewards.files import Response, as_columns
 from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs.records import Summary
 from ictcli.tasks import BENCHMARKS
@@ -145,17 +146,20 @@ def kept_line(kept: dict[str, float]) -> str:
 
 
 SHOWN = 5
+LONGEST = 200
+"""Characters of an answer that are shown."""
 
 
 def graded(
     responses: Sequence[Response],
     verdicts: Sequence[Verdict],
     unread: Sequence[int],
+    explanations: Sequence[Explanation] = (),
     *,
     as_json: bool,
 ) -> None:
-    """Counts by status and the most frequent reasons; or every verdict as JSON. `unread` are the
-    lines whose gold cannot be read."""
+    """Counts by status and the most frequent reasons, after the explanations of every verdict, if
+    there are any; or every verdict as JSON. `unread` are the lines whose gold cannot be read."""
     if unread:
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
         narrate(
@@ -164,11 +168,13 @@ def graded(
         )
     if as_json:
         shown = [
-            {"line": response.number, **asdict(verdict)}
-            for response, verdict in zip(responses, verdicts, strict=True)
+            {"line": response.number, **as_columns(verdict, explanation)}
+            for response, verdict, explanation in zip_longest(responses, verdicts, explanations)
         ]
         print_json(shown)
         return
+    for response, explanation in zip(responses, explanations, strict=False):
+        _explain(response.number, explanation)
     counts = Counter(verdict.status for verdict in verdicts)
     table(
         ["", "responses", "share"],
@@ -177,3 +183,18 @@ def graded(
     reasons = Counter(verdict.reason for verdict in verdicts if verdict.reason)
     for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]:
         narrate(f"{n:,} x {reason}")
+
+
+def _explain(line: int, explanation: Explanation) -> None:
+    """Three lines on a verdict: what was taken for the answer, and how both sides were read."""
+    output(
+        f"line {line}: {explanation.verdict.status}, {explanation.why}",
+        f"  answer  {_side(explanation.answer)} ({SOURCES[explanation.source]})",
+        f"  gold    {_side(explanation.gold)}",
+    )
+
+
+def _side(reading: Reading) -> str:
+    text = reading.text if len(reading.text) <= LONGEST else reading.text[:LONGEST] + "..."
+    meaning = f", read as {reading.meaning}" if reading.meaning else ""
+    return text + meaning if text else "none"

@@ -1,10 +1,12 @@
 """Verifiers: a response and its gold answer to a verdict.
 
-`grade` judges one response or many. Add a verifier with `register_verifier(name)` in a plugin file,
-or name a function, `my_rewards.py:grade`; README, "A verifier of your own".
+`grade` judges one response or many; with `explain=True` it says why. Add a verifier with
+`register_verifier(name)` in a plugin file, or name a function, `my_rewards.py:grade`; README, "A
+verifier of your own".
 """
 
 from ictcli.rewards import builtin as builtin  # registers the built-in verifiers
+from ictcli.rewards.explanations import Explanation, Reading
 from ictcli.rewards.grading import LIMITS, Limits, grade
 from ictcli.rewards.verifiers import (
     VERIFIERS,
@@ -22,8 +24,10 @@ __all__ = [
     "LIMITS",
     "VERIFIERS",
     "Answers",
+    "Explanation",
     "Judge",
     "Limits",
+    "Reading",
     "Status",
     "Verdict",
     "Verifier",

@@ -3,15 +3,13 @@
 import re
 
 from ictcli.rewards import choice as choices
-from ictcli.rewards.answers import extract
+from ictcli.rewards.answers import LONGEST_AT_ONCE, located
 from ictcli.rewards.maths import compare as maths
-from ictcli.rewards.maths.latex import OPEN, balanced, tidy
-from ictcli.rewards.maths.numbers import number
-from ictcli.rewards.maths.units import split_unit
+from ictcli.rewards.maths.describe import describe, listed
+from ictcli.rewards.maths.latex import balanced
 from ictcli.rewards.verifiers import Answers, Verdict, register_verifier
 
 _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
-_EQUATION = re.compile(rf"^(?:[^=<>\\{OPEN}]|\\[a-zA-Z]++)*+=(?=[^=]*$)")
 
 
 def as_integer(text: str) -> int | None:
@@ -20,15 +18,18 @@ def as_integer(text: str) -> int | None:
     bare = text.strip()
     if len(bare) <= 400 and _INTEGER.fullmatch(bare):
         return int(bare.replace("$", "").replace(",", "").partition(".")[0])
-    if len(text) > 400 or not balanced(text):
+    if len(text) > LONGEST_AT_ONCE or not balanced(text):
         return None
-    value, _ = split_unit(_EQUATION.sub("", tidy(text)).strip())
-    exact = number(value.removesuffix("%").strip())
+    exact = maths.value(text)
     return int(exact) if exact is not None and exact.denominator == 1 else None
 
 
 def math_at_once(answer: str, gold: str) -> Verdict | None:
-    """The verdict if text, structure and exact numbers decide it; None if it needs algebra."""
+    """The verdict if text, structure and exact numbers decide it; None if it needs algebra, or is
+    too long to be parsed outside the workers."""
+    longest = max(len(answer), len(gold))
+    if LONGEST_AT_ONCE < longest <= maths.LONGEST and answer.strip() != gold.strip():
+        return None
     try:
         return math_verdict(answer, gold, algebra=False)
     except maths.UndecidedError:
@@ -54,8 +55,19 @@ def integer_at_once(answer: str, gold: str) -> Verdict | None:
     return Verdict("correct" if value == as_integer(gold) else "wrong", answer)
 
 
-MATH = Answers(math_verdict, math_at_once, maths.readable)
-INTEGER = Answers(math_verdict, integer_at_once, lambda gold: as_integer(gold) is not None)
+def describe_integer(text: str) -> str:
+    """How the verifier integer reads a text, in words."""
+    value = as_integer(text)
+    return describe(text) if value is None else f"the integer {value}"
+
+
+MATH = Answers(math_verdict, math_at_once, maths.readable, listed, describe)
+INTEGER = Answers(
+    math_verdict,
+    integer_at_once,
+    lambda gold: as_integer(gold) is not None,
+    describe=describe_integer,
+)
 
 
 @register_verifier("math", MATH)
@@ -71,9 +83,9 @@ def integer(response: str, gold: str) -> Verdict:
 
 
 def _judged(answers: Answers, response: str, gold: str) -> Verdict:
-    answer = extract(response)
+    answer, _, missing = located(response, gold, answers.listed)
     if not answer:
-        return Verdict("unparsed", "", "no answer in a box")
+        return Verdict("unparsed", "", missing)
     return answers.quick(answer, gold) or answers.compare(answer, gold)
 
 

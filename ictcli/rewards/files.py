@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.files import encodable, write_text
+from ictcli.rewards.explanations import Explanation
 from ictcli.rewards.verifiers import Verdict
 from ictcli.rows import read_file, text
 
@@ -42,10 +44,26 @@ def read_responses(path: Path) -> list[Response]:
     return responses
 
 
-def write_verdicts(path: Path, responses: Sequence[Response], verdicts: Sequence[Verdict]) -> None:
-    """The rows as JSONL, each with the status, extracted, reason and score of its verdict."""
+def as_columns(verdict: Verdict, explanation: Explanation | None) -> dict[str, Any]:
+    """A verdict as columns: status, extracted, reason, score; and its explanation, if there is
+    one."""
+    columns = asdict(verdict)
+    if explanation is not None:
+        parts = {name: part for name, part in asdict(explanation).items() if name != "verdict"}
+        columns["explanation"] = {**parts, "why": explanation.why}
+    return columns
+
+
+def write_verdicts(
+    path: Path,
+    responses: Sequence[Response],
+    verdicts: Sequence[Verdict],
+    explanations: Sequence[Explanation] = (),
+) -> None:
+    """The rows as JSONL, each with the columns of its verdict."""
     lines = (
-        json.dumps({**response.columns, **asdict(verdict)}, ensure_ascii=False) + "\n"
-        for response, verdict in zip(responses, verdicts, strict=True)
+        json.dumps({**response.columns, **as_columns(verdict, explanation)}, ensure_ascii=False)
+        + "\n"
+        for response, verdict, explanation in zip_longest(responses, verdicts, explanations)
     )
     write_text(path, encodable("".join(lines)))

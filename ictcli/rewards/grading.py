@@ -1,16 +1,16 @@
 """Judging one response or many, each answer within limits of time and memory."""
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from ictcli.recipe import plugins
 from ictcli.rewards import answers, choice
+from ictcli.rewards.answers import Located
+from ictcli.rewards.explanations import Explanation, explained
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
 from ictcli.rewards.workers import Fault, Limits, isolated
 
 LIMITS = Limits()
-NO_ANSWER = "no answer in a box"
-NO_MATCH = "the answer pattern matches nothing"
 
 
 @overload
@@ -22,7 +22,19 @@ def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a sequence 
     pattern: str | None = ...,
     choices: Sequence[str] = ...,
     limits: Limits = ...,
+    explain: Literal[False] = ...,
 ) -> Verdict: ...
+@overload
+def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a sequence of them
+    responses: str,
+    golds: str,
+    kind: str | Verifier | Judge = ...,
+    *,
+    pattern: str | None = ...,
+    choices: Sequence[str] = ...,
+    limits: Limits = ...,
+    explain: Literal[True],
+) -> Explanation: ...
 @overload
 def grade(
     responses: Sequence[str],
@@ -32,7 +44,19 @@ def grade(
     pattern: str | None = ...,
     choices: Sequence[Sequence[str]] = ...,
     limits: Limits = ...,
+    explain: Literal[False] = ...,
 ) -> list[Verdict]: ...
+@overload
+def grade(
+    responses: Sequence[str],
+    golds: Sequence[str],
+    kind: str | Verifier | Judge = ...,
+    *,
+    pattern: str | None = ...,
+    choices: Sequence[Sequence[str]] = ...,
+    limits: Limits = ...,
+    explain: Literal[True],
+) -> list[Explanation]: ...
 def grade(
     responses: str | Sequence[str],
     golds: str | Sequence[str],
@@ -41,7 +65,8 @@ def grade(
     pattern: str | None = None,
     choices: Sequence[Any] = (),
     limits: Limits = LIMITS,
-) -> Verdict | list[Verdict]:
+    explain: bool = False,
+) -> Verdict | Explanation | list[Verdict] | list[Explanation]:
     """The verdict on a response, or a list of verdicts on many. One that fails, hangs or explodes
     does not affect the others.
 
@@ -49,14 +74,17 @@ def grade(
     `file.py:function`), a verifier, or a function of response and gold, which runs in this process.
     `pattern` is a regular expression whose first group is the answer, in place of the last box.
     `choices` are the texts of (A), (B), ... for kind choice, one sequence per response. What cannot
-    be decided at once is judged in worker processes within `limits`. UserError for an unknown kind
-    or an invalid pattern; ValueError if the numbers of responses, golds and choices differ.
+    be decided at once is judged in worker processes within `limits`. With `explain`, each verdict
+    comes in an Explanation: where the answer stands, how it and the gold were read, what decided.
+    UserError for an unknown kind or an invalid pattern; ValueError if the numbers of responses,
+    golds and choices differ.
     """
+    single = isinstance(responses, str)
+    if single != isinstance(golds, str):
+        raise ValueError("one response has one gold, many have as many")
     if isinstance(responses, str) or isinstance(golds, str):
-        if not isinstance(responses, str) or not isinstance(golds, str):
-            raise ValueError("one response has one gold, many have as many")
-        single = [choices] if choices else ()
-        return grade([responses], [golds], kind, pattern=pattern, choices=single, limits=limits)[0]
+        responses, golds = [str(responses)], [str(golds)]
+        choices = [choices] if choices else ()
     if choices and len(choices) != len(responses):
         raise ValueError(f"{len(responses)} responses, but choices for {len(choices)}")
     if len(responses) != len(golds):
@@ -64,46 +92,82 @@ def grade(
     verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
+    rows = [
+        Row(
+            response,
+            gold,
+            choices[row] if choices else (),
+            _located(verifier, response, gold, pattern, limits),
+        )
+        for row, (response, gold) in enumerate(zip(responses, golds, strict=True))
+    ]
+    verdicts = _verdicts(verifier, rows, pattern is not None, limits)
+    if explain:
+        reasons = [explained(verifier, v, *row) for v, row in zip(verdicts, rows, strict=True)]
+        return reasons[0] if single else reasons
+    return verdicts[0] if single else verdicts
+
+
+class Row(NamedTuple):
+    """What is judged."""
+
+    response: str
+    gold: str
+    choices: Sequence[str]
+    found: Located
+
+
+def _located(
+    verifier: Verifier, response: str, gold: str, pattern: str | None, limits: Limits
+) -> Located:
+    if pattern is not None:
+        return answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
+    if verifier.answers is not None:
+        return answers.located(response, gold, verifier.answers.listed)
+    if verifier.name == "choice":
+        return answers.located(response)
+    return Located(response, "response")
+
+
+def _verdicts(
+    verifier: Verifier, rows: Sequence[Row], required: bool, limits: Limits
+) -> list[Verdict]:
+    """A verdict per row. `required`: without an answer there is nothing to judge."""
     verdicts: dict[int, Verdict] = {}
     left: dict[tuple[str, str], list[int]] = {}  # what a worker must judge: the rows it is for
-    for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
-        verdict = _at_once(verifier, response, gold, pattern, choices[row] if choices else ())
+    for place, row in enumerate(rows):
+        if not row.found.answer and (required or verifier.answers is not None):
+            verdicts[place] = Verdict("unparsed", "", row.found.missing)
+            continue
+        verdict = _at_once(verifier, row)
         if isinstance(verdict, tuple):
-            left.setdefault(verdict, []).append(row)
+            left.setdefault(verdict, []).append(place)
         else:
-            verdicts[row] = verdict
+            verdicts[place] = verdict
     calls = [(verifier.name, verifier.source, *pair) for pair in left]
     results = isolated(_judged, calls, limits, prepare=_load)
-    for (pair, rows), result in zip(left.items(), results, strict=True):
+    for (pair, places), result in zip(left.items(), results, strict=True):
         if isinstance(result, Fault):
             failed = result.kind == "error"
             reason = FAILED + result.message if failed else result.message
             extracted = pair[0][:200] if verifier.answers else ""
             result = Verdict("unparsed" if failed else "timeout", extracted, reason)
-        verdicts |= dict.fromkeys(rows, result)
-    return [verdicts[row] for row in range(len(responses))]
+        verdicts |= dict.fromkeys(places, result)
+    return [verdicts[place] for place in range(len(rows))]
 
 
-def _at_once(
-    verifier: Verifier, response: str, gold: str, pattern: str | None, choices: Sequence[str]
-) -> Verdict | tuple[str, str]:
+def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, str]:
     """The verdict, or else what a worker must judge: (answer or response, gold)."""
+    answer = row.found.answer or ""
     if verifier.answers is not None:
-        answer = answers.extract(response, pattern)
-        if not answer:
-            return Verdict("unparsed", "", NO_ANSWER if pattern is None else NO_MATCH)
-        return verifier.answers.quick(answer, gold) or (answer, gold)
-    if pattern is not None:
-        answer = answers.matched(response, pattern)
-        if not answer:
-            return Verdict("unparsed", "", NO_MATCH)
-        response = f"\\boxed{{{answer}}}" if verifier.name == "choice" else answer
+        return verifier.answers.quick(answer, row.gold) or (answer, row.gold)
     if verifier.name == "choice":
-        return choice.judge(response, gold, choices)
+        decision = choice.decision(row.response, row.found, row.choices)
+        return choice.verdict(decision, row.gold, row.choices)
     if verifier.source is not None:
-        return response, gold
+        return answer, row.gold
     try:
-        return verifier.judge(response, gold)
+        return verifier.judge(answer, row.gold)
     except Exception as error:
         return Verdict("unparsed", "", f"{FAILED}{type(error).__name__}: {error}")
 

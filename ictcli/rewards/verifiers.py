@@ -57,6 +57,11 @@ class Answers:
     """(answer, gold) to the verdict if it can be decided at once, without a worker; else None."""
     readable: Callable[[str], bool]
     """Whether answers can be compared with a gold."""
+    listed: Callable[[str], int] | None = None
+    """Number of answers that a text lists, so that one answer may stand in several boxes; None:
+    the last box alone is the answer."""
+    describe: Callable[[str], str] | None = None
+    """How an answer or a gold is read, in words, for explanations; empty if it cannot be read."""
 
 
 @dataclass(frozen=True)

@@ -88,3 +88,47 @@ def test_bad_input_is_one_sentence(
     if content is not None:
         (tmp_path / "rows.jsonl").write_text(content)
     assert words in refusal(ictcli.run("grade", "rows.jsonl", *arguments, folder=tmp_path), 2)
+
+
+def test_explain_says_how_each_side_was_read(ictcli: Processes, tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", ROWS[:4])
+    ended = ictcli.run("grade", "rows.jsonl", "--explain", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert lines[:3] == [
+        "line 1: correct, exact numbers were compared",
+        r"  answer  \frac{1}{2}, read as the number 1/2 (the last box)",
+        "  gold    0.5, read as the number 1/2",
+    ]
+    assert lines[9:11] == [
+        "line 4: unparsed, there is no answer to compare: no answer in a box",
+        "  answer  none (none)",
+    ]
+    counts = {line.split()[0]: line.split()[1:] for line in lines[13:]}
+    assert counts["correct"] == ["2", "50.0%"]
+
+
+def test_explain_goes_into_json_and_the_file_of_verdicts(ictcli: Processes, tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", ROWS[:4])
+    ended = ictcli.run(
+        "grade", "rows.jsonl", "--explain", "--json", "--out", "v.jsonl", folder=tmp_path
+    )
+    found = json.loads(ended.out)
+    assert found[0]["explanation"] == {
+        "source": "box",
+        "answer": {"text": r"\frac{1}{2}", "meaning": "the number 1/2"},
+        "gold": {"text": "0.5", "meaning": "the number 1/2"},
+        "rule": "numbers",
+        "why": "exact numbers were compared",
+    }
+    written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
+    assert [row["explanation"] for row in written] == [row["explanation"] for row in found]
+    assert [row["gold"] for row in written] == ["0.5", "(x-1)(x+1)", 4, "5"]  # the file's own
+
+
+def test_model_text_does_not_reach_the_terminal_as_it_is(ictcli: Processes, tmp_path: Path) -> None:
+    hostile = "\x1b[31m\x1b]0;title\x07\r\u202e"
+    rows = [{"response": f"\\boxed{{5{hostile}}}", "gold": f"5{hostile}"}]
+    write(tmp_path / "rows.jsonl", rows)
+    ended = ictcli.run("grade", "rows.jsonl", "--explain", folder=tmp_path)
+    assert ended.code == 0 and not set(hostile[:1] + "\x07\r\u202e") & set(ended.out + ended.err)

@@ -125,6 +125,7 @@ def test_what_reads_a_run_shows_no_control_character(ictcli: Processes, world: W
     show(ictcli, world, "recipes", "show", run / "recipe.toml")
     show(ictcli, world, "methods", "--plugin", world.plugin)
     show(ictcli, world, "grade", world.data)
+    show(ictcli, world, "grade", world.data, "--explain")
     plan = show(ictcli, world, "train", "quickstart", *world.keys, "--dry-run")
     (world.folder / "again.toml").write_text(plan.out, "utf-8")
     again = show(ictcli, world, "train", "again.toml", "--dry-run", "--json")

@@ -7,79 +7,36 @@ binomials, factorials and finite sums, and refuses what has two readings.
 """
 
 import re
-from collections.abc import Callable
 from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.latex import GREEK, OPAQUE
+from ictcli.rewards.maths.latex import GREEK, OPAQUE, is_word
+from ictcli.rewards.maths.operations import (
+    FUNCTIONS,
+    LARGEST_COUNT,
+    SEVERAL,
+    UnknownError,
+    UnreadableError,
+    countable,
+    power,
+    quotient,
+    root,
+)
+
+__all__ = ["UnknownError", "UnreadableError", "read"]
 
 sympy = cast(Any, _sympy)
 
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec,
-    "csc": sympy.csc, "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan,
-    "arccot": sympy.acot, "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh,
-    "ln": sympy.log, "exp": sympy.exp, "log": lambda x: sympy.log(x, 10),
-    "lg": lambda x: sympy.log(x, 10),
-}  # fmt: skip
-SEVERAL = {"max": sympy.Max, "min": sympy.Min, "gcd": sympy.gcd, "lcm": sympy.lcm}
-
-LARGEST_COUNT = 2000
-"""Largest argument of a factorial or binomial, and longest finite sum."""
-LARGEST_POWER = 20_000
-"""Most digits of a power of a number, and largest exponent of anything else."""
 DEEPEST = 60
 """Deepest nesting of brackets; more could exhaust Python's stack."""
 
 _TOKEN = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|\\.|\S")
+_LONG_RUN = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{4,}")
 _MIXED = re.compile(r"\\frac\{(\d+)\}\{(\d+)\}")
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil", "|": "|"}
 _ENDS = {*_CLOSING.values(), "\\cdot", "", *",+-/*^_!=&:'"}
 """Tokens that start no factor."""
-
-
-class UnreadableError(ValueError):
-    """The text is not an expression with exactly one reading."""
-
-
-class UnknownError(UnreadableError):
-    """The text holds a command that this parser does not know."""
-
-
-def quotient(above: Any, below: Any) -> Any:
-    """above / below. Raises UnreadableError for 0."""
-    if below == 0:
-        raise UnreadableError("divided by zero")
-    return above / below
-
-
-def countable(value: Any) -> Any:
-    """The value. Raises UnreadableError for a number above LARGEST_COUNT."""
-    if value.is_number and abs(value) > LARGEST_COUNT:
-        raise UnreadableError("too large a factorial, binomial or sum")
-    return value
-
-
-def root(inside: Any, index: Any) -> Any:
-    """The index-th root; odd roots of negative numbers are real."""
-    if index.is_Integer and index % 2 == 1:
-        return sympy.sign(inside) * sympy.root(sympy.Abs(inside), index)
-    return sympy.root(inside, index)
-
-
-def power(base: Any, exponent: Any) -> Any:
-    """base ** exponent. Raises UnreadableError if the result would be very large."""
-    if exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1 and base.is_real:
-        return power(root(base, sympy.Integer(exponent.q)), sympy.Integer(exponent.p))
-    if exponent.is_number and exponent.is_real:
-        digits = abs(exponent) * (1 if base.free_symbols else sympy.log(abs(base) + 2, 10))
-        if sympy.N(digits, 5) > LARGEST_POWER:
-            raise UnreadableError("too large a power")
-    result = base**exponent
-    if result.is_Pow and result.exp.is_number and abs(result.exp) > LARGEST_POWER:
-        raise UnreadableError("too large a power")
-    return result
 
 
 def read(text: str) -> Any:
@@ -87,6 +44,8 @@ def read(text: str) -> Any:
     text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
     if re.search(r"\\frac\{d[^{}]*\}\{d", text):
         raise UnknownError("a derivative")
+    if any(map(is_word, _LONG_RUN.findall(text))):
+        raise UnreadableError("words")
     reader = _Reader(_TOKEN.findall(text))
     expression = reader.sum()
     if reader.peek():
@@ -103,6 +62,7 @@ class _Reader:
         self.depth = 0
         self.bars = 0
         self.bound: set[str] = set()
+        self.infinite = False
 
     def peek(self) -> str:
         """The next token; empty at the end."""
@@ -125,6 +85,8 @@ class _Reader:
             raise UnreadableError("too deep")
         total = self.term()
         while sign := self.accept("+", "-"):
+            if self.peek() in ("+", "-"):
+                raise UnreadableError("two signs in a row")
             term = self.term()
             total = total + term if sign == "+" else total - term
         self.depth -= 1
@@ -132,9 +94,9 @@ class _Reader:
 
     def term(self) -> Any:
         """Factors side by side or with a sign between them."""
-        negative = False
-        while sign := self.accept("+", "-"):
-            negative ^= sign == "-"
+        negative = self.accept("+", "-") == "-"
+        if self.peek() in ("+", "-"):
+            raise UnreadableError("two signs in a row")
         start = self.place
         product = self.power()
         slash = False
@@ -255,7 +217,7 @@ class _Reader:
             index = self.within("[") if self.peek() == "[" else sympy.Integer(2)
             return root(self.within("{"), index)
         if name in ("pi", "infty"):
-            return sympy.pi if name == "pi" else sympy.oo
+            return sympy.pi if name == "pi" else self.infinity()
         if name in OPAQUE:
             return self.opaque(name)
         if name in SEVERAL and self.peek() == "(":
@@ -265,6 +227,12 @@ class _Reader:
         if name in ("sum", "prod"):
             return self.series(name)
         raise UnknownError(f"\\{name}")
+
+    def infinity(self) -> Any:
+        """Infinity as the end of a sum; it has no place in other expressions."""
+        if not self.infinite:
+            raise UnreadableError("infinity in an expression")
+        return sympy.oo
 
     def opaque(self, name: str) -> Any:
         """A decorated letter or figure as one symbol."""
@@ -296,8 +264,8 @@ class _Reader:
     def argument_of(self, name: str) -> Any:
         """A bracket, or the factors up to the next sign or function: \\sin 2x \\cos x."""
         if self.peek() in ("(", "{", "[", "|"):
-            argument = self.within(self.peek())
-            if self.peek() == "^" and self.tokens[self.place - 1] in (")", "]"):
+            argument = self.atom()
+            if self.peek() == "^" and self.tokens[self.place - 1] in (")", "]", "|"):
                 raise UnreadableError(f"\\{name}(x)^n has two readings")
             return argument
         minus = self.accept("-")
@@ -323,11 +291,13 @@ class _Reader:
         first = self.sum()
         self.take("}")
         self.take("^")
+        self.infinite = True
         last = self.atom()
+        self.infinite = False
         outer, self.bound = self.bound, self.bound | {index}
         term = self.term()
         self.bound = outer
-        if (last - first).is_number and last - first > LARGEST_COUNT:
+        if last.is_finite and (last - first).is_number and last - first > LARGEST_COUNT:
             raise UnreadableError("too long a sum")
         counter = sympy.Symbol(index, integer=True)
         return (sympy.Sum if name == "sum" else sympy.Product)(term, (counter, first, last))

@@ -18,11 +18,21 @@ UNICODE = {
     "−": "-", "–": "-", "—": "-", "×": "\\cdot ", "⋅": "\\cdot ", "·": "\\cdot ", "∗": "*",
     "÷": "/", "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "∪": "\\cup ",
     "∩": "\\cap ", "∈": "\\in ", "∞": "\\infty ", "π": "\\pi ", "√": "\\sqrt ", "±": "\\pm ",
-    "∓": "\\mp ", "°": "^\\circ ", "²": "^2", "³": "^3", "½": "\\frac{1}{2}",
-    "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}", "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}",
-    "∅": "\\emptyset ", "ℝ": "\\mathbb{R}", "θ": "\\theta ", "α": "\\alpha ", "β": "\\beta ",
+    "∓": "\\mp ", "°": "^\\circ ", "∅": "\\emptyset ", "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}",
     "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200b": "", "′": "'", "’": "'", "，": ",",
+    "≡": "\\equiv ", "→": "\\to ", "⇒": "\\Rightarrow ", "⇔": "\\Leftrightarrow ", "∠": "\\angle ",
+    "△": "\\triangle ", "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ",
+    "⟨": "\\langle ", "⟩": "\\rangle ", "∖": "\\setminus ", "…": "\\dots ",
+    "θ": "\\theta ", "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ",
+    "λ": "\\lambda ", "σ": "\\sigma ", "φ": "\\phi ", "ω": "\\omega ",
+    "Δ": "\\Delta ", "Σ": "\\Sigma ", "Ω": "\\Omega ",
+} | {
+    sign: f"\\frac{{{above}}}{{{below}}}"
+    for sign, above, below in ("½12", "⅓13", "⅔23", "¼14", "¾34", "⅕15", "⅖25", "⅗35", "⅘45", "⅙16",
+                               "⅚56", "⅛18", "⅜38", "⅝58", "⅞78")
 }  # fmt: skip
+_RAISED, _LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "₀₁₂₃₄₅₆₇₈₉₊₋"
+_DIGITS = str.maketrans(_RAISED + _LOWERED, "0123456789+-" * 2)
 
 _DROPPED = word_list(
     "bf rm displaystyle textstyle scriptstyle limits nolimits big Big bigg Bigg bigl bigr Bigl "
@@ -41,7 +51,9 @@ SYNONYMS = {
     "ldots": "dots", "cdots": "dots", "dotsc": "dots", "degree": "^\\circ", "percent": "%",
     "quad": " ", "qquad": " ", "enspace": " ", "thinspace": " ", "newline": " ", "bm": "mathbf",
     "boldsymbol": "mathbf", "bold": "mathbf", "Bbb": "mathbb", "cdotp": "cdot", "lnot": "neg",
-    "implies": "Rightarrow", "pounds": "£", "euro": "€", "cents": "¢", "sfrac": "frac",
+    "implies": "Rightarrow", "Longrightarrow": "Rightarrow", "iff": "Leftrightarrow",
+    "Longleftrightarrow": "Leftrightarrow", "rightarrow": "to", "pounds": "£",
+    "euro": "€", "cents": "¢", "sfrac": "frac",
     "nicefrac": "frac", "varepsilon": "epsilon", "varphi": "phi", "vartheta": "theta",
     "operatorname*": "operatorname", **dict.fromkeys(_DROPPED, ""),
 }  # fmt: skip
@@ -69,12 +81,12 @@ OPAQUE = word_list(
 )
 """Commands that turn what they decorate into one symbol."""
 
-SHORT_WORDS = word_list(
+SHORT_WORDS = frozenset(word_list(
     "leo ann and red pm dna blue fri wed aug her tue or man mar eva one odd two sep oct none "
     "win nov neither gas bob sum six ten mon jul rna joe both thu yes ben sea kim amy dan may "
     "sat apr cat new ice all jun tie his dog feb am sun old sam day sky tom max jan even no "
     "dec"
-)
+))  # fmt: skip
 """Words and names of two or three letters that occur as answers; any other short run of letters is
 a product of symbols."""
 
@@ -83,8 +95,19 @@ _BARE = re.compile(
     r"(?<![\\a-zA-Z])(arcsin|arccos|arctan|sinh|cosh|tanh|sqrt|frac|dfrac|infty|infinity|sin|cos|"
     r"tan|cot|sec|csc|ln|log|exp|pi|theta|alpha|cup|binom)(?![a-zA-Z])"
 )
+_UPRIGHT_FUNCTION = re.compile(
+    rf"\\(?:text|mathrm|textrm)\{{({'|'.join(FUNCTIONS)})\}}(?=\s*(?:\\left\s*)?\()"
+)
+_FORMULA = re.compile(
+    r"[\d.,:+\-*/=()\[\] ]+"  # numbers and signs
+    r"|(?=[^+\-*=(!<>,]*[+\-*=(!<>,])(?:[A-Za-z](?![A-Za-z])|[\d.,:+\-*/=()\[\] !^<>])+"
+)
+"""Text that is mathematics: numbers and signs, or single letters beside a sign."""
 _COMMAND = re.compile(r"\\(operatorname\*|[a-zA-Z]+)[ ]?")
-_TRAILING = re.compile(rf"[\s.,;:~{ROW}]+$")
+_UNIT_QUOTIENT = re.compile(
+    rf"\\frac\{{{OPEN}([^{CLOSE}]*){CLOSE}\}}\{{{OPEN}([^{CLOSE}]*){CLOSE}(\^\{{?\d\}}?)?\}}$"
+)
+_TRAILING = re.compile(rf"(?:(?<!\.)\.|[\s,;:~{ROW}])+$")
 
 
 def balanced(text: str) -> bool:
@@ -113,6 +136,8 @@ def argument(text: str, start: int) -> tuple[str, int] | None:
 
 def replaced(text: str, command: str, make: Callable[[str], str]) -> str:
     """`text` with every `\\command{argument}` replaced by `make(argument)`."""
+    if f"\\{command}" not in text:
+        return text
     pattern = re.compile(rf"\\{re.escape(command)}(?![a-zA-Z])\*? ?(?={{)")
     place = 0
     while match := pattern.search(text, place):
@@ -126,13 +151,15 @@ def replaced(text: str, command: str, make: Callable[[str], str]) -> str:
 def _wordy(content: str, command: str) -> str:
     """`\\text{...}` as words between marks; numbers and an upright e, i or d as themselves."""
     inner = content.strip()
+    if command.startswith(("math", "text")):
+        inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)
     if inner in FUNCTIONS and command in ("operatorname", "mathop"):
         return f"\\{inner} "
     if inner in ("e", "i", "d") and command.startswith(("math", "operatorname")):
         return f" {inner} "
-    if quantity := re.fullmatch(r"([-+]?\d[\d.,]*) +([A-Za-z][^\d]*)", inner):
+    if quantity := re.fullmatch(r"([-+]?\d[\d.,]*) *([A-Za-z][^\d=+*]*)", inner):
         return f" {quantity[1]}{OPEN}{quantity[2]}{CLOSE}"
-    if not inner or re.fullmatch(r"[\d.,+\-*/=()\[\] ]+", inner):
+    if not inner or _FORMULA.fullmatch(inner):
         return inner and f" {inner} "
     if "\\" in inner or OPEN in inner or "$" in inner:
         return f" {inner} "
@@ -175,17 +202,23 @@ def _arguments(text: str) -> str:
 
 def tidy(text: str) -> str:
     """LaTeX (or plain text) in the canonical layout that every other module here expects."""
+    if re.search(r"\\\\[a-zA-Z]", text) and not re.search(r"(?<!\\)(?:\\\\)*\\(?!\\)", text):
+        text = text.replace("\\\\", "\\")  # escaped twice
     text = re.sub(r"√\s*(\d+(?:\.\d+)?|[a-zA-Z])", r"\\sqrt{\1}", text)
+    if not text.isascii():
+        text = re.sub(f"[{_RAISED}]+", lambda digits: f"^{{{digits[0].translate(_DIGITS)}}}", text)
+        text = re.sub(f"[{_LOWERED}]+", lambda digits: f"_{{{digits[0].translate(_DIGITS)}}}", text)
     text = text.translate(_UNICODE_TABLE).replace("**", "^" if "**" in text.strip("* ") else "")
     text = re.sub(r"\\\\(?:\[[\d.]+[a-z]{2}\])?", ROW, text)
     text = re.sub(r"\\[hv]space\*?\{[^{}]*\}", " ", text)
     text = re.sub(r"\\(?:left|right)\s*\.(?!\d)", "", text)
+    text = re.sub(r"\bUS ?(?=\\\$)", "", text)
     text = text.replace("\\$", f"{OPEN}dollars{CLOSE}").replace("\\%", "%").replace("\\&", "&")
     if text.count("$") == 1:
         text = re.sub(r"\$(?=\s*[\d.])", f"{OPEN}dollars{CLOSE}", text)
     text = text.replace("$", " ")
     text = re.sub(r"\\[()]|\\\[|(?<!\\)\\\](?!\[)", " ", text)
-    text = re.sub(r"(?<=\d)(?:,?\\!|\\,|\{,\})(?=\d{3}(?!\d))", "", text)  # of thousands
+    text = re.sub(r"(?<=\d)(?:,\\!\s*|\\!|\\,|\{,\})(?=\d{3}(?!\d))", "", text)  # of thousands
     text = re.sub(
         r"(?<![\d.,] )(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d.,/]| [\d/]| ?\\frac)",
         lambda match: match[0].replace(" ", ""),
@@ -196,10 +229,12 @@ def tidy(text: str) -> str:
         text = replaced(text, name, lambda _: "")
     text = re.sub(r"\\textcolor\{[^{}]*\}", "", text)
     text = re.sub(r"(\d)\s*\^\{?\s*\\text\{(?:st|nd|rd|th)\}\s*\}?", r"\1", text)
+    text = re.sub(r"([<>])=", lambda sign: "\\le " if sign[1] == "<" else "\\ge ", text)
     text = re.sub(r"\\not\s*(?:=|\{=\})|(?<=[a-zA-Z\s])!=", r"\\ne ", text)
     text = re.sub(
         r"(?<![A-Za-z_{\\\d.])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\d._])", r"\1\\cdot 10^{\2}", text
     )
+    text = _UPRIGHT_FUNCTION.sub(r"\\\1", text)
     for _ in range(3):  # text within text
         for name in WORDY:
             text = replaced(text, name, partial(_wordy, command=name))
@@ -218,13 +253,15 @@ def tidy(text: str) -> str:
     text = re.sub(rf"{OPEN}degrees{CLOSE}\s*([CF])(?![a-zA-Z])", f"{OPEN}degrees \\1{CLOSE}", text)
     text = re.sub(r"\{([^{}]*)\\(over|choose)(?![a-z])([^{}]*)\}", _infix, text)
     text = re.sub(r"^([^{}]*)\\(over|choose)(?![a-z])([^{}]*)$", _infix, text)
-    text = _arguments(text)
+    text = _UNIT_QUOTIENT.sub(rf"{OPEN}\1{CLOSE}/{OPEN}\2{CLOSE}\3", _arguments(text))
     text = re.sub(r"([_^])\s*(\w)", r"\1{\2}", text)
     text = re.sub(
-        rf"\(?\s*(?:\\[bp]?mod|{OPEN}mod{CLOSE})\s*\{{?\s*(\w+)\s*\}}?\s*\)?", r"\\pmod{\1}", text
+        rf"\(?\s*(?:\\[bp]?mod|{OPEN}mod{CLOSE}|(?<=\()mod(?=\s))\s*\{{?\s*(\w+)\s*\}}?\s*\)?",
+        r"\\pmod{\1}",
+        text,
     )
     text = re.sub(r"\{\s*([a-zA-Z0-9])\s*\}", r"{\1}", text)
-    text = re.sub(r"\s+", " ", text).strip()
+    text = re.sub(r"\s+", " ", text).strip().removeprefix("\\therefore").lstrip()
     previous = ""
     while previous != text:
         previous = text
@@ -232,6 +269,11 @@ def tidy(text: str) -> str:
         if text[:1] == "{" and group_end(text, 0) == len(text):
             text = text[1:-1].strip()
     return text
+
+
+def is_word(run: str) -> bool:
+    """Whether a run of letters is a word rather than a product of symbols."""
+    return run.lower() in SHORT_WORDS or (len(run) > 3 and bool(set(run.lower()) & set("eiou")))
 
 
 def letters(text: str) -> set[str]:

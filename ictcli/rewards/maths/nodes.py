@@ -38,7 +38,7 @@ class Numeral:
 @dataclass(frozen=True)
 class Items:
     """Several answers. `brackets` is `()`, `(]`, `[)` or `[]` for a tuple or an interval, `{}` for
-    a set, empty for a bare list."""
+    a set, empty for a bare list, `=` for values of different names (Named, sorted)."""
 
     brackets: str
     items: tuple[Node, ...]
@@ -59,10 +59,12 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Named:
-    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`."""
+    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`. `optional`: whether the value alone
+    says the same."""
 
     name: str
     value: Node
+    optional: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,16 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class Residue:
+    """A class of integers: `1 \\pmod{3}`, with the residue reduced."""
+
+    residue: int
+    modulus: int
+
+
+@dataclass(frozen=True)
 class Nearly:
-    """Sides joined by `\\approx`."""
+    """Sides joined by `\\approx`; the first is exact, the others should be roundings of it."""
 
     sides: tuple[Node, ...]
 
@@ -90,11 +100,25 @@ class Inequality:
 
 @dataclass(frozen=True)
 class Ratio:
+    """`a : b`, or `a to b`, which is never a time (`colon` is false)."""
+
     terms: tuple[str, ...]
+    colon: bool = True
 
 
 Node = (
-    Scalar | Words | Numeral | Items | Union | Matrix | Named | Chain | Nearly | Inequality | Ratio
+    Scalar
+    | Words
+    | Numeral
+    | Items
+    | Union
+    | Matrix
+    | Named
+    | Chain
+    | Nearly
+    | Inequality
+    | Ratio
+    | Residue
 )
 
 REALS = Items("()", (Scalar("-\\infty"), Scalar("\\infty")))
@@ -107,7 +131,7 @@ OPENING, CLOSING = {"(", "[", "\\{", "{", "\\langle"}, {")", "]", "\\}", "}", "\
 _TOKEN = re.compile(
     rf"\\(?:begin|end)\{{[a-z]*\*?\}}|\\[a-zA-Z]+|\\.|{OPEN}[^{CLOSE}]*{CLOSE}|.", re.S
 )
-_JOINT = re.compile(r"^(?:,?\s*(?:and|or|oder|und)\s*)$")
+_JOINTS = {"and": "and", "or": "or", "und": "and", "oder": "or"}
 
 
 def tokens(text: str) -> list[tuple[str, int]]:
@@ -135,12 +159,12 @@ def tokens(text: str) -> list[tuple[str, int]]:
 
 def split(text: str, at: set[str]) -> tuple[list[str], list[str]]:
     """(parts, separators) of a tidy text, cut at the signs `at` outside all brackets. Marked text
-    that says `and` or `or` counts as the sign `or`."""
+    that says `and` or `or` counts as that sign."""
     parts = [""]
     separators: list[str] = []
     for sign, depth in tokens(text):
-        is_or = sign[0] == OPEN and _JOINT.match(sign[1:-1].strip().lower())
-        name = "or" if is_or else sign
+        joint = sign[0] == OPEN and _JOINTS.get(sign[1:-1].strip(" ,").lower())
+        name = joint or sign
         if depth == 0 and name in at:
             parts.append("")
             separators.append(name)

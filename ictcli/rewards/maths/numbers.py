@@ -6,6 +6,9 @@ from fractions import Fraction
 DIGITS = 400
 """Characters of the longest number that is read; a longer one is compared as text."""
 
+LONG = 12
+"""Significant digits from which a decimal may stand for a fraction without an end."""
+
 _PLAIN = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _NUMBER = re.compile(_PLAIN)
 _SIGN = re.compile(r"^\s*([+-]?)\s*")
@@ -59,3 +62,36 @@ def _unsigned(text: str) -> Fraction | None:
         if base is not None and abs(exponent) <= 400:
             return base * Fraction(10) ** exponent
     return None
+
+
+def decimal_places(text: str, least: int) -> int | None:
+    """Digits after the point of a decimal or integer with at least `least` significant digits;
+    None for any other text."""
+    match = re.fullmatch(r"\s*[+-]?\s*([\d,]+)?(?:\.(\d+))?", text)
+    if not match or len(text) > DIGITS:
+        return None
+    digits = ((match[1] or "") + (match[2] or "")).replace(",", "").lstrip("0")
+    return len(match[2] or "") if len(digits) >= least else None
+
+
+def long_decimal(text: str, value: Fraction) -> bool:
+    """Whether a decimal of LONG or more significant digits is a fraction without an end, rounded or
+    cut at its last digit."""
+    places = decimal_places(text, LONG)
+    rest = value.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if places is None or rest == 1:
+        return False
+    decimal = number(text)
+    scaled = abs(value) * 10**places
+    return (
+        decimal is not None
+        and (decimal < 0) == (value < 0)
+        and abs(decimal) * 10**places
+        in (
+            int(scaled),
+            int(scaled + Fraction(1, 2)),
+        )
+    )

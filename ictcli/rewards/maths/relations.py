@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, flat
+from ictcli.rewards.maths.latex import CLOSE, GREEK, OPAQUE, OPEN, flat
 from ictcli.rewards.maths.nodes import (
     REALS,
     Chain,
@@ -19,19 +19,23 @@ from ictcli.rewards.maths.nodes import (
     Nearly,
     Node,
     Ratio,
+    Residue,
     Scalar,
     Union,
     split,
 )
 from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.words import is_name_phrase
 
 _SUBSCRIPT = r"(?:_(?:\{[^{}]*\}|\w|\\[a-zA-Z]+))?"
-_NOT_A_NAME = "|".join(("frac", "sqrt", r"pi\b", "infty", "pm", "mp", *FUNCTIONS))
-_SYMBOL = rf"(?:[A-Za-z]|\\(?!{_NOT_A_NAME})[a-zA-Z]++(?:\{{[^{{}}]*\}})?){_SUBSCRIPT}'*"
+_SYMBOL = (
+    rf"(?:[A-Za-z]|\\(?:{'|'.join(GREEK)})(?![A-Za-z])"
+    rf"|\\(?:{'|'.join(OPAQUE)})(?:\{{[^{{}}]*\}}|\s[A-Za-z])){_SUBSCRIPT}'*"
+)
 _NAME = re.compile(
     rf"""{_SYMBOL}(?:\^\{{-1\}})?\s*(?:\([A-Za-z0-9,\s\\]*\))?       # x_1, f(x), f^{{-1}}(x)
     | \\(?:angle|triangle|overline|arc)\s*\{{?[A-Z\ ]+\}}?         # \angle ABC
-    | m\s*\\angle\s*[A-Z]+ | [A-Z]{{2,4}} | \|[A-Za-z\ ]+\|
+    | m\s*\\angle\s*[A-Z]+ | [A-Z]{{2,4}} | \|[A-Za-z\ ]+\| | P\s*\([^()=]*\)
     | (?:{OPEN}[^{CLOSE}]*{CLOSE}|[A-Za-z]{{3,}}+|\s)++(?:{_SYMBOL})?  # Area, the radius r
     | \(\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})+\s*\)                      # (x, y)
     """,
@@ -40,9 +44,29 @@ _NAME = re.compile(
 _SIGNS = {"<": "<", ">": ">", "\\le": "<=", "\\ge": ">=", "\\ne": "!="}
 
 
+_RESIDUE = re.compile(r"(-?\d+)\s*,?\s*\\pmod\{\s*(\d+)\s*\}")
+_TERM = re.compile(rf"(?:[A-Z]{{2,4}}|{_SYMBOL}|\|[A-Z]+\|)")
+_QUOTIENT = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}|([^/:]+)[/:]([^/:]+)(?::([^/:]+))?")
+_OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
+
+
+class StatementError(Exception):
+    """The text relates its sides in a way that only its own text equals."""
+
+
 def relation(text: str, node: Callable[[str], Node]) -> Node | None:
-    """An equation, inequality or membership whose sides `node` parses; None for other text."""
-    parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", "\\Rightarrow"})
+    """An equation, inequality, congruence or membership whose sides `node` parses; None for other
+    text. A statement of another kind is a scalar that no algebra reads."""
+    try:
+        return _relation(text, node)
+    except StatementError:
+        return Scalar(text)
+
+
+def _relation(text: str, node: Callable[[str], Node]) -> Node | None:
+    parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", *_OPAQUE})
+    if signs in ([], ["\\equiv"]) and "\\pmod" in text:
+        return _congruence(parts)
     if not signs:
         return None
     if "" in parts:
@@ -50,24 +74,71 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
             raise MalformedError("a relation without a side")
         if signs[0] not in ("=", "\\approx"):
             return None
-        return node(text.lstrip("=").removeprefix("\\approx").strip())
-    if "\\Rightarrow" in signs:
-        return node(split(text, {"\\Rightarrow"})[0][-1])
+        return node(text.removeprefix("=").removeprefix("\\approx").strip())
+    if _OPAQUE & set(signs):
+        raise StatementError
     if signs == ["\\in"]:
-        return Named(name_of(parts[0]), node(parts[1])) if is_name(parts[0]) else None
-    if "\\approx" in signs and set(signs) <= {"=", "\\approx"}:
-        at = signs.index("\\approx")
-        exact = " = ".join(parts[: at + 1])
-        return Nearly((node(exact), *(node(part) for part in parts[at + 1 :])))
-    if set(signs) == {"="}:
+        values = node(parts[1])
+        if not is_name(parts[0]) or not isinstance(values, Items | Union):
+            raise StatementError
+        return Named(name_of(parts[0]), values)
+    if set(signs) <= {"=", "\\approx"}:
+        if signs[0] == "\\approx" and is_name(parts[0]):
+            return named(parts[0], node(text.partition("\\approx")[2].strip()))
+        if "\\approx" in signs:
+            return _approximation(parts, signs, node)
+        if is_name(parts[0]) and len(parts) > 2 and is_name(parts[1]):
+            raise StatementError
         if is_name(parts[0]):
-            return Named(name_of(parts[0]), node(" = ".join(parts[1:])))
+            return named(parts[0], node(" = ".join(parts[1:])))
         if len(parts) == 2 and is_name(parts[1]):
-            return Named(name_of(parts[1]), node(parts[0]))
+            return named(parts[1], node(parts[0]))
         return Chain(tuple(parts))
     if not set(signs) <= set(_SIGNS):
         return None
     return _inequality(parts, [_SIGNS[sign] for sign in signs], node)
+
+
+def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node:
+    """Exact sides, then roundings of them; a name before them holds for all."""
+    at = signs.index("\\approx")
+    if "=" in signs[at:]:
+        raise StatementError
+    exact = node(" = ".join(parts[: at + 1]))
+    if isinstance(exact, Named):
+        roundings = [Named(exact.name, node(part), exact.optional) for part in parts[at + 1 :]]
+    else:
+        roundings = [node(part) for part in parts[at + 1 :]]
+    return Nearly((exact, *roundings))
+
+
+def _congruence(parts: list[str]) -> Node | None:
+    """`x \\equiv 4 \\pmod 3` as x in the class of 1."""
+    match = _RESIDUE.fullmatch(parts[-1])
+    if not match or not int(match[2]) or (len(parts) == 2 and not is_name(parts[0])):
+        raise StatementError
+    residue = Residue(int(match[1]) % int(match[2]), int(match[2]))
+    return Named(name_of(parts[0]), residue) if len(parts) == 2 else residue
+
+
+def named(name: str, value: Node) -> Node:
+    """A value with its name, which may be left out unless it holds words that are in no list."""
+    if isinstance(value, Named):
+        raise StatementError
+    runs = re.sub(r"\b[a-zA-Z](?:_\S+)?$", "", name.replace(OPEN, " ").replace(CLOSE, " "))
+    wordy = OPEN in name or re.search(r"(?<![\\A-Za-z])(?![A-Z]+\b)[A-Za-z]{3,}", name)
+    return Named(name_of(name), value, not wordy or is_name_phrase(runs))
+
+
+def ratio_equation(node: Node) -> bool:
+    """Whether a node is an equation whose left side is a fraction or ratio of names only,
+    `\\frac{NO}{BO}` or `V_1:V_2`."""
+    if not isinstance(node, Chain) or len(node.sides) != 2:
+        return False
+    match = _QUOTIENT.fullmatch(node.sides[0])
+    terms = [term.strip() for term in match.groups() if term] if match else []
+    as_many = len(terms) == 2 or node.sides[1].count(":") == len(terms) - 1
+    return bool(terms) and as_many and all(map(_TERM.fullmatch, terms))
 
 
 def is_name(text: str) -> bool:
@@ -118,9 +189,41 @@ def difference(node: Node) -> str | None:
     """Left side minus right side of an equation with two sides."""
     if isinstance(node, Chain) and len(node.sides) == 2:
         return f"({node.sides[0]})-({node.sides[1]})"
-    if isinstance(node, Named) and isinstance(node.value, Scalar):
+    if isinstance(node, Named) and isinstance(node.value, Scalar) and not node.value.unit:
         return f"({node.name})-({node.value.text})"
     return None
+
+
+def as_inequality(node: Node, letter: str) -> Inequality | None:
+    """`x < 1`, or its interval for the unknown `letter`, as an inequality; None for any other
+    node."""
+    if isinstance(node, Named) and re.fullmatch(_SYMBOL, node.name):
+        letter, node = node.name, node.value
+    if isinstance(node, Inequality):
+        return node
+    if (
+        not isinstance(node, Items)
+        or len(node.items) != 2
+        or "" in (node.brackets, node.brackets.strip("{}="))
+    ):
+        return None
+    low, high = node.items
+    if not isinstance(low, Scalar) or not isinstance(high, Scalar):
+        return None
+    if low == REALS.items[0]:
+        return Inequality(letter, "<" if node.brackets[1] == ")" else "<=", high.text)
+    if flat(high.text).lstrip("+") == "\\infty":
+        return Inequality(low.text, "<" if node.brackets[0] == "(" else "<=", letter)
+    return None
+
+
+def between(rays: list[Items]) -> Items | None:
+    """The interval of the values in two rays, one upward and one downward; else None."""
+    up = [ray for ray in rays if ray.items[1] == REALS.items[1]]
+    down = [ray for ray in rays if ray.items[0] == REALS.items[0]]
+    if len(rays) != 2 or len(up) != 1 or len(down) != 1 or up == down:
+        return None
+    return Items(up[0].brackets[0] + down[0].brackets[1], (up[0].items[0], down[0].items[1]))
 
 
 def ranges(node: Node) -> list[tuple[Any, ...]] | None:
@@ -165,3 +268,14 @@ def ratio_terms(node: Node) -> list[str] | None:
     if isinstance(node, Scalar) and not node.unit and (value := number(node.text)) is not None:
         return [str(value.numerator), str(value.denominator)]
     return None
+
+
+def is_time(ratio: Ratio) -> bool:
+    """Whether a ratio can be a time of day or a duration, `H:MM` or `H:MM:SS`."""
+    first, *others = ratio.terms
+    return (
+        ratio.colon
+        and bool(re.fullmatch(r"[01]?\d|2[0-4]", first))
+        and len(others) in (1, 2)
+        and all(re.fullmatch(r"[0-5]\d", term) for term in others)
+    )

@@ -4,7 +4,7 @@ import re
 from functools import partial
 from itertools import pairwise
 
-from ictcli.rewards.maths.latex import CLOSE, OPEN, ROW, SHORT_WORDS
+from ictcli.rewards.maths.latex import CLOSE, OPEN, ROW
 from ictcli.rewards.maths.nodes import (
     CLOSING,
     EMPTY,
@@ -24,22 +24,23 @@ from ictcli.rewards.maths.nodes import (
     tokens,
 )
 from ictcli.rewards.maths.numbers import number
-from ictcli.rewards.maths.relations import is_name, relation
-from ictcli.rewards.maths.units import split_unit
+from ictcli.rewards.maths.relations import between, relation
+from ictcli.rewards.maths.units import split_unit, unknown_words
+from ictcli.rewards.maths.words import simple, unmarked_letters, without_lead, worded
 
-_PLAIN_JOINT = re.compile(rf"(?<![A-Za-z\\{OPEN}])(?:,\s*)?(?:and|or)(?![A-Za-z])")
+_PLAIN_JOINT = re.compile(rf"(?<![A-Za-z\\{OPEN}])(?:,\s*)?(and|or)(?![A-Za-z])")
 _THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _CONDITION = re.compile(rf"(?i){OPEN}\s*(?:if|when|for|where)\s*{CLOSE}|^(?:if|when|for)(?![a-z])")
-_PREAMBLE = re.compile(rf"(?is)^{OPEN}[^{CLOSE}]*(?:\b(?:is|are|equals|at)|:)\s*{CLOSE}\s*(?=\S)")
-_TWISTS = re.compile(
-    r"(?i)\b(?:not|half|twice|less|more|negative|square|double|opposite|than|third)\b|n't"
-)
 _DOMAIN = re.compile(r"(?<=\S)\s*(?:,\s*|\()\s*[a-zA-Z]\s*\\in\s*\\mathbb\{[RZNQ]\}\s*\)?$")
 _EMPTY_SET = {"nosolution", "nosolutions", "norealsolution", "norealsolutions", "\\emptyset"}
 _ALL_REALS = {
     *("allrealnumbers", "allreals", "allrealnumber", "realnumbers", "everyrealnumber"),
     "\\mathbb{r}",
 }
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}|\\(?:mid|to)\b")
+_HOUR = re.compile(
+    rf"(?i){OPEN}?([01]?\d|2[0-4])(?:\s*:\s*([0-5]\d))?\s*{OPEN}?\s*([ap])\.?m\.?\s*{CLOSE}?"
+)
 _BASED = re.compile(
     rf"""^[({{]?\s*([0-9A-Z]+(?:\.[0-9A-Z]+)?)\s*[)}}]?
     _\s*(?:\{{\s*([^{{}}]+?)\s*\}}|(\d)|({OPEN}[^{CLOSE}]*{CLOSE}))$""",
@@ -53,38 +54,51 @@ _DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN
 _MINUTES = re.compile(rf"(\d+)\s*({OPEN}degrees{CLOSE})\s*(\d+)\s*'(?:\s*(\d+)\s*'')?")
 
 
-def read(text: str) -> list[Node]:
-    """The readings of a tidy text, likelier first: `1,234` is a number, or else a list. Raises
-    MalformedError."""
+def read(text: str) -> Node:
+    """The reading of a tidy text; `1,234` is a number. Raises MalformedError."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
         raise MalformedError("\\not")
-    preamble = _PREAMBLE.match(text)
-    if preamble and not _TWISTS.search(preamble[0]):
-        text = text[preamble.end() :]
-    text = _DOMAIN.sub("", text)
-    readings = [_node(text)]
-    if _THOUSANDS.search(text) and (items := _list(text)) is not None:
-        readings.append(items)
-    return readings
+    return _node(_DOMAIN.sub("", without_lead(text)))
 
 
 def _joined(text: str) -> str:
     """`text` with plain `and` and `or` as marked text; `1, and 2` has one separator."""
-    text = _PLAIN_JOINT.sub(f"{OPEN}or{CLOSE}", text)
+    text = _PLAIN_JOINT.sub(rf"{OPEN}\1{CLOSE}", text)
     return re.sub(rf",\s*(?={OPEN}\s*(?:and|or)\s*{CLOSE})", "", text)
 
 
 def _list(text: str) -> Node | None:
-    parts, separators = split(_joined(text), {",", ";", "or"})
+    parts, separators = split(_joined(text), {",", ";", "and", "or"})
     if not separators:
         return None
     if "" in parts:
         raise MalformedError("an empty part")
     items = tuple(_node(part) for part in parts)
-    names = {item.name if isinstance(item, Named) else "" for item in items}
-    if "or" in separators and all(map(_is_range, items)) and len(names) == 1:
-        return Union(items)
-    return Items("", _pluses(items))
+    named = [item for item in items if isinstance(item, Named)]
+    names = {item.name for item in named}
+    if all(map(_is_range, items)) and len(names) <= 1 and len(named) in (0, len(items)):
+        if "or" in separators:
+            return Union(items) if set(separators) <= {"or", ","} else Scalar(text)
+        if "and" in separators:
+            return _both(items) or Scalar(text)
+    if not named:
+        return Items("", _pluses(items))
+    if len(names) == 1 and items[0] in named and len(named) in (1, len(items)):
+        values = [item.value if isinstance(item, Named) else item for item in items]
+        return Named(named[0].name, Items("", _pluses(tuple(values))), named[0].optional)
+    if len(names) == len(items) and "or" not in separators:
+        by_name = {item.name: item for item in named}
+        return Items("=", tuple(by_name[name] for name in sorted(by_name)))
+    return Scalar(text)
+
+
+def _both(items: tuple[Node, ...]) -> Node | None:
+    """What satisfies both of two inequalities of one name."""
+    rays = [item.value if isinstance(item, Named) else item for item in items]
+    overlap = between([ray for ray in rays if isinstance(ray, Items)])
+    if overlap is None or not isinstance(items[0], Named):
+        return None
+    return Named(items[0].name, overlap)
 
 
 def _is_range(node: Node) -> bool:
@@ -98,6 +112,9 @@ def _node(text: str) -> Node:
     text = text.strip()
     if not text:
         raise MalformedError("an empty part")
+    text = unmarked_letters(text)
+    if hour := _HOUR.fullmatch(text):
+        return Words(f"{int(hour[1])}:{hour[2] or '00'} {hour[3].lower()}m")
     bare = re.sub(rf"[\s{OPEN}{CLOSE}]", "", text.lower())
     if bare in _EMPTY_SET:
         return EMPTY
@@ -116,6 +133,8 @@ def _node(text: str) -> Node:
 
 
 def _union(text: str) -> Node | None:
+    text = re.sub(r"(?<=\\mathbb\{R\})\s*-\s*(?=\\\{)", r"\\setminus ", text)
+    text = re.sub(r"(\\setminus|\\cup)\s*\{([^{}]*)\}", r"\1\\{\2\\}", text)
     parts, signs = split(text, {"\\cup", "\\setminus"})
     if not signs or "" in parts:
         return None
@@ -157,10 +176,14 @@ def _bracketed(text: str) -> Node | None:
         builder, bars = split(inside, {"|", ":"})
         if bars:
             condition = _node(builder[1]) if len(builder) == 2 else None
-            if isinstance(condition, Named) and condition.name == builder[0]:
-                return condition.value
-            return None
-        parts, _ = split(_joined(inside), {",", ";", "or"})
+            unknown = re.sub(r"\s*\\in\s*\\mathbb\{R\}$", "", builder[0])
+            if not isinstance(condition, Named) or condition.name != unknown:
+                return None
+            values = condition.value
+            if isinstance(values, Items):
+                return Items(values.brackets or "{}", values.items)
+            return values if isinstance(values, Union) else Items("{}", (values,))
+        parts, _ = split(_joined(inside), {",", ";", "and", "or"})
         return Items("{}", _pluses(tuple(_node(part) for part in parts)))
     kind = "()" if first == "\\langle" else first + last
     parts, separators = split(inside, {",", ";"})
@@ -168,7 +191,8 @@ def _bracketed(text: str) -> Node | None:
         raise MalformedError("an empty part")
     if not separators:
         node = _node(inside)
-        return node if kind == "()" or isinstance(node, Matrix) else None
+        alone = (first, last) == ("(", ")") or isinstance(node, Matrix)
+        return node if alone else Items(kind, (node,))
     return Items(kind, tuple(_node(part) for part in parts))
 
 
@@ -213,7 +237,7 @@ def based(text: str) -> Numeral | None:
     """Digits with an explicit base, like `52_8`."""
     if not (match := _BASED.match(text)):
         return None
-    base = (match[2] or match[3] or match[4]).strip(OPEN + CLOSE + " ").lower()
+    base = re.sub(rf"[\s{OPEN}{CLOSE}]", "", match[2] or match[3] or match[4]).lower()
     base = base.removeprefix("base").strip()
     value = _BASE_WORDS.get(base) or (int(base) if base.isdigit() and len(base) < 3 else 0)
     digits = match[1].lstrip("0") or "0"
@@ -222,41 +246,15 @@ def based(text: str) -> Numeral | None:
     return Numeral(digits, value)
 
 
-def worded(text: str) -> Words | None:
-    """Marked text, or letters that hold at least one word."""
-    if OPEN in text:
-        marked = re.sub(rf"{OPEN}[^{CLOSE}]*{CLOSE}", "", text)
-        return Words(simple(text)) if re.fullmatch(r"[\sA-Za-z.\-()']*", marked) else None
-    if not re.fullmatch(r"[A-Za-z]+(?:[ \-'.]+[A-Za-z]+)*[.']?", text.strip()):
-        return None
-    runs = re.findall(r"[A-Za-z]+", text)
-    signed = any(  # a hyphen or prime next to letters that are not a word: mathematics
-        not (is_word(left) and is_word(right))
-        for left, right in re.findall(r"([A-Za-z]*)[-'](?=([A-Za-z]*))", text)
-    )
-    return Words(simple(text)) if any(map(is_word, runs)) and not signed else None
-
-
-def is_word(run: str) -> bool:
-    """Whether a run of letters is a word rather than a product of symbols."""
-    return run.lower() in SHORT_WORDS or (len(run) > 3 and bool(set(run.lower()) & set("eiou")))
-
-
-def simple(words: str) -> str:
-    """Words for comparison: lower case, single spaces, no brackets or punctuation except next to
-    digits."""
-    words = words.replace(OPEN, " ").replace(CLOSE, " ").replace("p.m.", "pm").replace("a.m.", "am")
-    words = re.sub(r"[(){};!?\"]+|[.,:](?!\d)|-(?![\d.])", " ", words.lower())
-    return " ".join(words.split())
-
-
 def ratio(text: str) -> Ratio | None:
     """`a : b` or `a to b`."""
-    text = re.sub(rf"(?<=[\d\s]){OPEN}\s*to\s*{CLOSE}(?=[\s\d])", ":", text)
+    text, words = re.subn(
+        rf"(?<=[\d\s])(?:{OPEN}\s*to\s*{CLOSE}|(?<=\s)to(?=\s))(?=[\s\d])", ":", text
+    )
     parts, signs = split(text.replace("{:}", ":"), {":"})
-    if not signs or any(number(part) is None and not is_name(part) for part in parts):
+    if not signs or "" in parts or any(OPEN in part or _WORD.search(part) for part in parts):
         return None
-    return Ratio(tuple(parts))
+    return Ratio(tuple(parts), colon=not words)
 
 
 def scalar(text: str) -> Node:
@@ -268,14 +266,17 @@ def scalar(text: str) -> Node:
     if value != text:
         inner = _node(value)
         if isinstance(inner, Scalar):
-            return Scalar(inner.text, unit)
+            return Scalar(text) if inner.unit and unit else Scalar(inner.text, unit or inner.unit)
         if isinstance(inner, Items | Nearly | Numeral):
             return inner
-        if isinstance(inner, Ratio):  # a time of day
-            return Words(simple(text))
     percent = re.fullmatch(r"(.*[^\s])\s*%", value)
     if percent:
         return Scalar(percent[1], "%")
+    if unit is None and (unknown := unknown_words(text)) is not None:
+        value, words = unknown
+        if isinstance(_node(value), Ratio):  # a time of day
+            return Words(simple(text))
+        return Scalar(value, f"?{simple(words)}")
     return Scalar(value, unit)
 
 

@@ -8,6 +8,7 @@ much memory, so it runs in a worker.
 import logging
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.algebra import UnknownError, UnreadableError
-from ictcli.rewards.maths.latex import letters
+from ictcli.rewards.maths.latex import flat, letters
 
 sympy = cast(Any, _sympy)
 
@@ -23,33 +24,39 @@ DIGITS = 100
 CLOSE_ENOUGH = 1e-80
 _POINTS = (
     *("7/3", "-5/2", "11/13", "-3/7", "19/6", "29/10", "-13/4", "1/3", "37/5", "53/4"),
-    *("101/7", "-77/9"),
+    *("101/7", "-77/9", "4", "-2", "9"),
 )
 ENOUGH = 3
 """Number of points at which both must be defined and agree."""
 _WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9", "11", "10", "13", "12")
 _FAILURES = (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError)
 """What sympy raises for an expression that it cannot handle."""
+_GROUP = r"(?:\{[^{}]*\}|\w|\\infty)"
+_INTEGRAL = re.compile(rf"(\\int\s*_\s*{_GROUP}\s*\^\s*{_GROUP})(.*?)\s*d\s*([a-zA-Z])")
+_SUM = re.compile(r"([^_]*\\(?:sum|prod)_\{)([a-zA-Z])=.*")
+_FRESH = (*"uvwtszabckmnpqr", "\\xi")
 _COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
 
 
 def equal(left_text: str, right_text: str) -> bool:
-    """Whether two tidy expressions agree wherever both are defined. Raises UnreadableError."""
+    """Whether two tidy expressions agree at every point where both have a value, and have a real
+    value at the same points. Raises UnreadableError."""
     try:
         left, right = _read(left_text), _read(right_text)
     except UnknownError:
-        if believed(left_text, right_text):
+        left_text, right_text = with_same_bound(left_text, right_text)
+        if flat(left_text) == flat(right_text) or believed(left_text, right_text):
             return True
         raise
     if left == right:
         return True
     if not _symbols(left, right):
         return _constants(left, right)
-    agreed = 0
+    agreed, imaginary = 0, left.has(sympy.I) or right.has(sympy.I)
     for a, b in _samples(left, right):
-        if _real(a) != _real(b):
+        if not imaginary and not _real(a) and not _real(b):
             continue  # a root or logarithm of a negative number
-        if not close(a, b):
+        if _real(a) != _real(b) or not close(a, b):
             return False
         agreed += 1
     if agreed == 0:  # functions without a value, f(x)
@@ -71,12 +78,15 @@ def _constants(left: Any, right: Any) -> bool:
     return bool(size < sympy.Float("1e-1400"))
 
 
-def near(left_text: str, right_text: str) -> bool:
-    """Whether two constants agree to 5 %. Raises UnreadableError."""
-    left, right = value_at(_read(left_text), {}), value_at(_read(right_text), {})
-    if left is None or right is None or left.is_infinite or right.is_infinite:
+def rounds(text: str, decimal: Fraction, places: int) -> bool:
+    """Whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
+    UnreadableError."""
+    expression = _read(text)
+    value = None if expression.free_symbols else value_at(expression, {})
+    if value is None or value.is_infinite or not _real(value):
         return False
-    return bool(abs(left - right) <= max(abs(left), abs(right)) / 20)
+    difference = value - sympy.Rational(decimal.numerator, decimal.denominator)
+    return bool(abs(difference) <= sympy.Rational(1, 2 * 10**places))
 
 
 def proportional(left_text: str, right_text: str) -> int:
@@ -105,6 +115,8 @@ def _read(text: str) -> Any:
         raise UnreadableError(text) from error
     if expression.has(sympy.zoo, sympy.nan):
         raise UnreadableError(text)
+    if expression.has(sympy.oo):  # a sum without an end that has no closed form, or diverges
+        raise UnknownError(text)
     return expression
 
 
@@ -118,12 +130,14 @@ def _samples(left: Any, right: Any) -> Iterator[tuple[Any, Any]]:
     symbols = _symbols(left, right)
     counts = left.atoms(*_COUNTS) | right.atoms(*_COUNTS)
     counted = {symbol for count in counts for symbol in count.free_symbols}
-    for first in range(len(_POINTS)):
+    for first in range(len(_POINTS) + ENOUGH):
         point: dict[Any, Any] = {}
         for place, symbol in enumerate(symbols):
-            values = _WHOLE if symbol in counted else _POINTS
-            point[symbol] = sympy.Rational(values[(first + 5 * place) % len(values)])
+            values = _WHOLE if symbol in counted else _POINTS  # of 12 and 15, both coprime to 7
+            point[symbol] = sympy.Rational(values[(first + 7 * place) % len(values)])
             point[symbol] += place // len(values)
+            if first >= len(_POINTS):  # where roots and logarithms are real
+                point[symbol] = abs(point[symbol]) + 1
         a, b = value_at(left, point), value_at(right, point)
         if a is not None and b is not None:
             yield a, b
@@ -153,6 +167,24 @@ def _real(value: Any) -> bool:
     return bool(abs(value.as_real_imag()[1]) <= CLOSE_ENOUGH * max(1, abs(value)))
 
 
+def with_same_bound(left: str, right: str) -> tuple[str, str]:
+    """Two texts with one letter for the variable of their sum or definite integral."""
+    fresh = next(letter for letter in _FRESH if letter not in letters(left) | letters(right))
+    return _rebound(left, fresh), _rebound(right, fresh)
+
+
+def _rebound(text: str, letter: str) -> str:
+    if summed := _SUM.fullmatch(text):
+        return summed[1] + re.sub(
+            rf"(?<![\\a-zA-Z]){summed[2]}(?![a-zA-Z])", letter, summed[0][len(summed[1]) :]
+        )
+    match = _INTEGRAL.fullmatch(text)
+    if not match or match[2].count("\\int"):
+        return text
+    body = re.sub(rf"(?<![\\a-zA-Z]){match[3]}(?![a-zA-Z])|(?<=\d){match[3]}", letter, match[2])
+    return f"{match[1]}{body} d{letter}"
+
+
 @lru_cache(maxsize=1)
 def _library() -> Any:
     import math_verify  # pyright: ignore[reportMissingTypeStubs]
@@ -164,6 +196,8 @@ def _library() -> Any:
 def believed(gold: str, answer: str) -> bool:
     """Whether math-verify finds both equal and both parses depend on every number and letter."""
     if letters(gold) != letters(answer) or gold.count("\\") != answer.count("\\"):
+        return False
+    if not all(re.search(r"\\(?:int|lim|frac\{d)", text) for text in (gold, answer)):
         return False
     left, right = _parse(gold), _parse(answer)
     if not left or not right or not _attentive(gold, left) or not _attentive(answer, right):

@@ -1,170 +1,214 @@
 """Units of measurement in one spelling, and answers split into value and unit."""
 
 import re
+from functools import lru_cache
 
-from ictcli.rewards.maths.latex import CLOSE, OPEN, word_list
+from ictcli.rewards.maths.latex import CLOSE, OPEN
 from ictcli.rewards.maths.numbers import number
-
-_SPELLINGS = {
-    "mm": "millimeter millimetre", "cm": "centimeter centimetre", "dm": "decimeter",
-    "m": "meter metre", "km": "kilometer kilometre", "in": "inch inche", "ft": "foot feet",
-    "yd": "yard", "mi": "mile", "s": "second sec", "min": "minute", "h": "hour hr", "d": "day",
-    "week": "wk", "month": "mo", "year": "yr", "g": "gram gm", "kg": "kilogram kilo",
-    "mg": "milligram", "lb": "pound lbs", "oz": "ounce", "ton": "tonne", "l": "liter litre",
-    "ml": "milliliter millilitre", "gal": "gallon", "qt": "quart", "pt": "pint", "n": "newton",
-    "j": "joule", "w": "watt", "hz": "hertz", "v": "volt", "pa": "pascal", "k": "kelvin",
-    "kj": "kilojoule", "kw": "kilowatt", "mol": "mole", "nm": "nanometer", "rad": "radian",
-    "degree": "deg", "dollar": "usd buck", "cent": "", "euro": "eur", "rupee": "r rs inr",
-    "people": "person", "child": "children", "man": "men", "woman": "women", "mouse": "mice",
-    "half": "halves", "%": "percent percentage", "pound sterling": "gbp",
-}  # fmt: skip
-_COMPOUND = {
-    "mph": "mi/h", "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "cc": "cm^3", "sqft": "ft^2",
-}  # fmt: skip
-_NOTHING = word_list("unit of the a an total approximately about exactly only each left altogether")
-_SCALE = {
-    "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
-    "dozen": 12,
-}  # fmt: skip
-_NO_UNIT = word_list(
-    "or and not is are maybe no wrong times plus minus half halves third thirds quarter quarters "
-    "factorial more less to if than another but divided over by where when for with mod"
+from ictcli.rewards.maths.vocabulary import (
+    ADJECTIVES,
+    COLOURS,
+    COUNTED,
+    CURRENCIES,
+    FILLERS,
+    HEDGES,
+    IRREGULAR,
+    LENGTHS,
+    MASS,
+    PLAIN,
+    POWERS,
+    PREFIXED,
+    SCALES,
+    SHORT,
+    SPELLED,
+    SYMBOLS,
+    WORD_PREFIXES,
 )
-"""Words after a number that are not what it counts."""
-_POWER = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
-_SYMBOLS = {
-    "¢": "cent", "£": "pound sterling", "€": "euro", "¥": "yen", "$": "dollar", "₹": "rupee",
-}  # fmt: skip
-_CANONICAL = _SYMBOLS | {
-    word: unit for unit, words in _SPELLINGS.items() for word in [unit, *words.split()]
+
+_WORDS = {word: unit for unit, words in SPELLED.items() for word in words.split()}
+_SPELLINGS = _WORDS | {
+    prefix + word: sign + {"byte": "B", "tesla": "T"}.get(_WORDS[word], _WORDS[word])
+    for prefix, sign in WORD_PREFIXES.items()
+    for word in PREFIXED
 }
 
+_POWER_SIGN = r"\^\s*\{?\s*-?\d\s*\}?"
+_MARKED = rf"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}"
 _TEXT_TAIL = re.compile(
-    rf"^(.*?[^\s+\-*/^_=<>{{(\[,]|)\s*(?:\\cdot)?\s*"
-    rf"({OPEN}[^{OPEN}{CLOSE}]*{CLOSE}(?:\s*(?:\^\s*\{{?-?\d\}}?|/|\\cdot|{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}))*)$"
+    rf"^(.*?[^\s+\-*/^_=<>{{(\[,])\s*(?:\\cdot)?\s*"
+    rf"((?:/\s*)?{_MARKED}(?:\s*(?:{_POWER_SIGN}|/|\\cdot|{_MARKED}))*)$"
 )
 _PLAIN_TAIL = re.compile(
-    r"^(.*?[\d})\]])\s*((?:\s|(?<=[\d}]))[A-Za-z][A-Za-z.]+(?:[\s/^·-]+[A-Za-z0-9.]+)*\^?\{?\d?\}?)$"
+    rf"^(.*?[\d}})\]])(\s*)([A-Za-z][A-Za-z.]*(?:(?:[\s/·-]|{_POWER_SIGN})+[A-Za-z.]+)*(?:{_POWER_SIGN})?)$"
 )
 _HEAD = re.compile(rf"^(-?\s*){OPEN}([^{OPEN}{CLOSE}]*){CLOSE}\s*(?=[-\d.(\\])(.*)$")
-_MONEY = re.compile(r"^(-?\s*)([£€¥₹])\s*(.*)$")
-_CURRENCIES = set(_SYMBOLS.values())
+_MONEY = re.compile(r"^(-?\s*)([£€¥₹]|USD|EUR|GBP|INR|Rs\.?)\s*(?=[\d.])(.*)$")
+_SIGN = re.compile(r"\s*(?:\^\s*\{?\s*(-?\d)\s*\}?|(/)|\\cdot|[·*]|([^\s/·*^\\]+)|(.))", re.S)
 
 
-def canonical(words: str) -> str:
-    """A unit in one spelling: singular, abbreviated, powers as `^2`, `per` as `/`; empty if the
-    words name no unit."""
-    text = words.replace(OPEN, " ").replace(CLOSE, " ").lower().replace("per cent", "percent")
-    text = re.sub(r"\s*\^\s*\{?\s*-(\d)\s*\}?", r"^~\1 ", text)
-    text = re.sub(r"\\cdot|[·*]", " ", text).replace("-", " ").replace("~", "-")
-    text = re.sub(r"\s*\^\s*\{?\s*(-?\d)\s*\}?", r"^\1 ", text)
-    text = re.sub(r"\b([a-z]+)\^-(\d)", r"/ \1^\2", text).replace("^1", "")
-    text = re.sub(r"\bper\b|/", " / ", text)
-    text = re.sub(r"\bin (?=[a-z])", " ", text)
-    out: list[str] = []
-    power = ""
-    for raw in text.split():
-        word = raw.strip(".,;:!?()")
-        word, _, exponent = word.partition("^")
-        name = _singular(word)
-        if word in _POWER and out and word.endswith("ed"):
-            out[-1] += f"^{_POWER[word]}"
-        elif word in _POWER:
-            power = _POWER[word]
-        elif not word:
-            if exponent and out:
-                out[-1] += f"^{exponent}"
-        elif word == "/":
-            out.append("/")
-        elif name not in _NOTHING:
-            exponent = power or exponent
-            out.append(_COMPOUND.get(name, name) + (f"^{exponent}" if exponent else ""))
-            power = ""
-        elif name == "unit":
-            power = ""
-    return " ".join(out).replace("/ ", "/").replace(" /", "/").rstrip("/ ")
+def singulars(word: str) -> list[str]:
+    """The singular forms that a word in small letters may have, itself first."""
+    if word in IRREGULAR:
+        return [IRREGULAR[word]]
+    cut = [word[:-1]] if word[-1:] == "s" and word[-2:] != "ss" else []
+    if word.endswith("es"):
+        cut.append(word[:-2])
+    return [word, *cut, *([word[:-3] + "y"] if word.endswith("ies") else [])]
 
 
-def _singular(word: str) -> str:
-    if word in _CANONICAL:
-        return _CANONICAL[word]
-    for ending, instead in (("ies", "y"), ("es", "e"), ("s", "")):
-        if word.endswith(ending) and len(word) > 2 and not word.endswith("ss"):
-            single = word[: -len(ending)] + instead
-            return _CANONICAL.get(single, single)
-    return word
+def unit_name(word: str) -> str | None:
+    """The unit that a word or symbol names, in one spelling; None if it names none."""
+    if word in SYMBOLS:
+        return SYMBOLS[word]
+    small = word.lower()
+    return next((_SPELLINGS[name] for name in singulars(small) if name in _SPELLINGS), None)
 
 
-def known(words: str) -> bool:
-    """Whether every word is a unit of measurement known here."""
-    parts = re.findall(r"[a-z]+", words.lower())
-    return bool(parts) and all(
-        _singular(part) in _SPELLINGS or part in _POWER or part in _COMPOUND or part == "per"
-        for part in parts
-    )
+def _counted(word: str) -> str | None:
+    return next((name for name in singulars(word.lower()) if name in COUNTED), None)
+
+
+@lru_cache(maxsize=4096)
+def canonical(words: str) -> str | None:
+    """A unit in one spelling, each factor with its power; None if a word is in no list, empty for
+    words that say nothing (`in total`)."""
+    text = words.replace(OPEN, " ").replace(CLOSE, " ").replace("per cent", "percent")
+    text = re.sub("pounds? sterling", "sterling", text).replace("US dollar", "dollar")
+    text = text.replace("(s)", "s").strip(" ,;:!")
+    if text[:1] == "(" and text[-1:] == ")":
+        text = text[1:-1].strip()
+    text = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", " ", text)
+    for filler in FILLERS:
+        if text.lower() == filler or text.lower().endswith(" " + filler):
+            text = text[: -len(filler)].rstrip(" ,")
+            break
+    factors = _factors(text)
+    if factors is None:
+        return None
+    parts = [name if power == 1 else f"{name}^{power}" for name, power in sorted(factors.items())]
+    return " ".join(parts)
+
+
+def _factors(text: str) -> dict[str, int] | None:
+    """The factors of a unit with their powers; None if a word is in no list."""
+    factors: dict[str, int] = {}
+    last, power, sign, noun_needed = "", 1, 1, False
+    for match in _SIGN.finditer(text):
+        exponent, slash, token, other = match.groups()
+        word = (token or "").rstrip(".,")
+        small = word.lower()
+        if other or (exponent and not last):
+            return None
+        if exponent:
+            factors[last] += (int(exponent) - 1) * (1 if factors[last] > 0 else -1)
+        elif slash or small == "per" or (small in ("a", "an") and last):
+            sign, last, power = -1, "", 1
+        elif small in POWERS and small.endswith("ed"):
+            if not last:
+                return None
+            factors[last] *= int(POWERS[small])
+        elif small in POWERS:
+            power = int(POWERS[small])
+        elif small == "of" and last:
+            noun_needed = True
+        elif word and (name := unit_name(word) or _counted(word)):
+            if "^" in name or "/" in name:
+                factors |= _factors(name) or {}
+                name = ""
+            else:
+                factors[name] = factors.get(name, 0) + sign * power
+            last, power, sign, noun_needed = name, 1, 1, False
+        elif small in MASS:
+            factors[small], last, noun_needed = sign, small, False
+        elif small in ADJECTIVES:
+            noun_needed = True
+        elif small in COLOURS:
+            factors[small], noun_needed = 1, True
+        elif word:
+            return None
+    factors = {name: power for name, power in factors.items() if power}
+    if noun_needed or power != 1 or sign < 0:
+        return None
+    return factors if all(_has_power(*factor) for factor in factors.items()) else None
+
+
+def _has_power(name: str, power: int) -> bool:
+    """Whether a unit may have this power: lengths up to 3, times below a slash."""
+    if name in LENGTHS:
+        return abs(power) <= 3
+    return abs(power) == 1 or (name in ("s", "min", "h") and -3 <= power < 0)
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
-    """(value, unit) of a tidy answer: None without a unit, empty if the words after the value name
-    none. Scales are multiplied in: `5 million` has the value 5000000."""
+    """(value, unit) of a tidy answer; None without a unit. Words that name no unit stay with the
+    value. Scales are multiplied in: `5 million` has the value 5000000."""
     unit: str | None = None
     if money := _MONEY.match(text):
-        text, unit = money[1] + money[3], _SYMBOLS[money[2]]
+        text, unit = money[1] + money[3], CURRENCIES.get(money[2]) or SYMBOLS[money[2]]
     elif head := _HEAD.match(text):
         name = canonical(head[2])
-        if name in _CURRENCIES or not name:
-            text, unit = head[1] + head[3], name or None
-    if text[-1:] in _SYMBOLS:
-        return text[:-1].strip(), _joined(unit, _SYMBOLS[text[-1:]])
-    if tail := _TEXT_TAIL.match(text):
-        is_unit = bool(tail[1].strip()) and measures(tail[2])
+        if name in CURRENCIES.values():
+            text, unit = head[1] + head[3], name
+        elif head[2].strip().lower() in HEDGES:
+            text = head[1] + head[3]
+    if text[-1:] in CURRENCIES:
+        return text[:-1].strip(), _joined(unit, CURRENCIES[text[-1:]])
+    tail = _TEXT_TAIL.match(text)
+    if tail:
+        value, words = tail[1], tail[2]
+    elif (plain := _PLAIN_TAIL.match(text)) and _in_plain_letters(plain[2], plain[3]):
+        value, words = plain[1], plain[3]
     else:
-        tail = _PLAIN_TAIL.match(text)
-        is_unit = tail is not None and _is_unit(tail[1], tail[2])
-    if not tail or not is_unit:
         return text.strip(), unit
-    value, words = tail[1].strip(), tail[2].replace(OPEN, " ").replace(CLOSE, " ")
-    first, _, rest = words.strip().partition(" ")
-    if scale := _SCALE.get(_singular(first.lower())):
+    words = words.replace(OPEN, " ").replace(CLOSE, " ").strip()
+    scale = 1
+    while (first := words.split(" ", 1)[0].lower()) and (factor := _scale(first)):
+        scale, words = scale * factor, words[len(first) :].strip()
+    name = canonical(words)
+    if name is None:
+        return text.strip(), unit
+    value = value.strip()
+    if scale > 1:
         known_value = number(value)
         value = f"({value})\\cdot {scale}" if known_value is None else str(known_value * scale)
-        if not rest:
-            return value, unit
-        words = rest
-    return value, _joined(unit, canonical(words))
+    return value, _joined(unit, name) if name else unit
 
 
-def measures(words: str) -> bool:
-    """Whether the words after a number may be a unit: no digits, operators, or other answers."""
-    bare = re.sub(r"\^\s*\{?-?\d\}?|\\cdot", " ", words.replace(OPEN, " ").replace(CLOSE, " "))
-    if re.search(r"[\d=+*√^;?\\]| - ", bare):
-        return False
-    runs = [run.lower() for run in re.findall(r"[^\W\d_]+", bare)]
-    if not runs or any(run in _NO_UNIT for run in runs):
-        return False
-    return all(len(run) > 1 or _singular(run) in _SPELLINGS or run in "ackf" for run in runs)
+def _scale(word: str) -> int | None:
+    return next((SCALES[name] for name in singulars(word) if name in SCALES), None)
 
 
-def _is_unit(before: str, tail: str) -> bool:
-    """Whether letters after a number are a unit rather than a product of symbols."""
+def _in_plain_letters(space: str, tail: str) -> bool:
+    """Whether letters after a number are a unit rather than a product of unknowns: spelled words
+    after a space, or symbols in PLAIN."""
     words = re.findall(r"[A-Za-z]+", tail)
-    if "\\" in before[-1:] or not measures(tail):
-        return False
-    spaced = tail[:1].isspace()
-    return (known(tail) and (spaced or len(words[0]) > 1)) or (
-        spaced and all(len(word) > 3 or word in ("per", "of", "in", "km") for word in words)
+    return all(
+        word in PLAIN or (bool(space) and (len(word) > 3 or word.lower() in SHORT))
+        for word in words
     )
 
 
+def unknown_words(text: str) -> tuple[str, str] | None:
+    """(value, words) of a value followed by marked words that name no unit."""
+    tail = _TEXT_TAIL.match(text)
+    return (tail[1].strip(), tail[2].replace(OPEN, " ").replace(CLOSE, " ")) if tail else None
+
+
 def _joined(first: str | None, second: str) -> str:
-    return second if first is None or first == second else f"{first} {second}".strip()
+    """The unit before a value with the one after it: `$ 5 per hour`."""
+    if first is None or first == second:
+        return second
+    return " ".join(sorted([first, *second.split()]))
 
 
 def agree(gold: str | None, answer: str | None) -> bool:
-    """Whether two units are compatible: equal, or one is missing or less specific."""
-    if not gold or not answer or gold == answer:
+    """Whether two units are the same, or a known one is left out on one side. `unit` stands for any
+    length of its power; what starts with `?` holds words that are in no list."""
+    if gold == answer:
         return True
-    if any(sign in gold + answer for sign in "^/"):
+    if "?" in (gold or "")[:1] + (answer or "")[:1]:
         return False
-    few, many = sorted((set(gold.split()), set(answer.split())), key=len)
-    return few < many and not (few | many) & set(_SPELLINGS)
+    if not gold or not answer:
+        return True
+    (name, _, power), (other, _, power_of_other) = gold.partition("^"), answer.partition("^")
+    return power == power_of_other and "unit" in (name, other) and {name, other} <= LENGTHS

@@ -1,0 +1,339 @@
+"""Whether two parsed answers are the same, node by node, by the rules of docs/verifier.md."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import chain, pairwise, product
+from typing import Any
+
+from ictcli.rewards.maths import units
+from ictcli.rewards.maths.latex import flat, letters
+from ictcli.rewards.maths.nodes import (
+    Chain,
+    Inequality,
+    Items,
+    MalformedError,
+    Matrix,
+    Named,
+    Nearly,
+    Node,
+    Numeral,
+    Ratio,
+    Residue,
+    Scalar,
+    Union,
+    Words,
+)
+from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, plain
+from ictcli.rewards.maths.relations import (
+    as_inequality,
+    difference,
+    is_time,
+    ranges,
+    ratio_equation,
+    ratio_terms,
+)
+from ictcli.rewards.maths.structure import expand, read
+from ictcli.rewards.maths.words import simple
+
+
+class UndecidedError(Exception):
+    """The verdict needs algebra, which the caller did not allow."""
+
+
+class Comparison:
+    """One comparison of nodes; `unreadable` is set if some part could not be parsed."""
+
+    def __init__(self, algebra: bool) -> None:
+        self.algebra = algebra
+        self.unreadable = False
+
+    def first_same(self, pairs: Iterable[tuple[Node, Node]]) -> int | None:
+        """Index of the first pair whose nodes are the same, or None. UndecidedError if there is
+        none without algebra."""
+        undecided = False
+        for place, (gold, answer) in enumerate(pairs):
+            try:
+                if self.same(gold, answer):
+                    return place
+            except UndecidedError:
+                undecided = True
+            except MalformedError:  # a side of an equation
+                self.unreadable = True
+        if undecided:
+            raise UndecidedError
+        return None
+
+    def same(self, gold: Node, answer: Node) -> bool:
+        gold, answer = expand(gold), expand(answer)
+        if isinstance(gold, Nearly) or isinstance(answer, Nearly):
+            return self.first_same(product(self._sides(gold), self._sides(answer))) is not None
+        if isinstance(gold, Inequality) or isinstance(answer, Inequality):
+            return self._inequalities(gold, answer)
+        if isinstance(gold, Named) or isinstance(answer, Named):
+            return self._named(gold, answer)
+        if isinstance(gold, Chain) or isinstance(answer, Chain):
+            return self._chains(gold, answer)
+        if isinstance(gold, Ratio) or isinstance(answer, Ratio):
+            return self._ratios(gold, answer)
+        if isinstance(gold, Items) and isinstance(answer, Items):
+            return self._items(gold, answer)
+        if isinstance(gold, Union) or isinstance(answer, Union):
+            left, right = ranges(gold), ranges(answer)
+            if left is not None and right is not None:
+                return left == right
+            if isinstance(gold, Union) and isinstance(answer, Union):
+                return self._matching(gold.parts, answer.parts)
+            return False
+        if isinstance(gold, Matrix) and isinstance(answer, Matrix):
+            return gold.kind == answer.kind and self._rows(gold.rows, answer.rows)
+        if isinstance(gold, Numeral | Residue) and isinstance(answer, Numeral | Residue):
+            return gold == answer
+        if isinstance(gold, Words) or isinstance(answer, Words):
+            return spoken(gold) is not None and spoken(gold) == spoken(answer)
+        if isinstance(gold, Scalar) and isinstance(answer, Scalar):
+            return self.scalars(gold, answer)
+        return False
+
+    def _sides(self, node: Node) -> list[Node]:
+        """The answers that an approximation gives: its last side if that is the first one rounded,
+        and the first if it is no plain number. Any other node gives itself."""
+        if not isinstance(node, Nearly):
+            return [node]
+        exact, *roundings = (side.value if isinstance(side, Named) else side for side in node.sides)
+        if isinstance(exact, Chain):
+            exact = self._value(exact)
+        if not isinstance(exact, Scalar) or not all(
+            self._rounds(exact, each) for each in roundings
+        ):
+            return []
+        return (
+            [node.sides[-1]] if plain(exact.text.lstrip("+-")) else [node.sides[0], node.sides[-1]]
+        )
+
+    def _rounds(self, exact: Scalar, rounding: Node) -> bool:
+        """Whether a decimal of at least three digits is a value rounded to its last digit."""
+        if not isinstance(rounding, Scalar) or not units.agree(exact.unit, rounding.unit):
+            return False
+        if (exact.unit == "%") != (rounding.unit == "%"):
+            return False
+        left, right = number(exact.text), number(rounding.text)
+        if right is None or (left is not None and left == right):
+            return right is not None
+        places = decimal_places(rounding.text, 3)
+        if places is None:
+            return False
+        if left is not None:
+            return abs(left - right) <= Fraction(1, 2 * 10**places)
+        return self._algebra(lambda symbols: symbols.rounds(exact.text, right, places))
+
+    def _named(self, gold: Node, answer: Node) -> bool:
+        if isinstance(gold, Named) and isinstance(answer, Named):
+            names = {gold.name, answer.name}
+            alike = len(names) == 1 or names in ({"y", "f(x)"}, {"y", "g(x)"}, {"y", "h(x)"})
+            if alike and self.same(gold.value, answer.value):
+                return True
+            return self._equations(gold, answer)
+        named, other = (gold, answer) if isinstance(gold, Named) else (answer, gold)
+        assert isinstance(named, Named)
+        if isinstance(other, Chain) and self._equations(named, other):
+            return True
+        names = named.name.strip("()").split(",")
+        if isinstance(other, Items) and other.brackets == "=":
+            return self._assigned(names, named.value, other)
+        if not named.optional or (
+            named.name[:1] == "(" and names != sorted(names, key=_letters_of)
+        ):
+            return False
+        pair = (named.value, other) if named is gold else (other, named.value)
+        return self.same(*pair)
+
+    def _assigned(self, names: list[str], value: Node, other: Items) -> bool:
+        """Whether `(x, y) = (1, 2)` says what `x = 1, y = 2` says."""
+        if not isinstance(value, Items) or value.brackets != "()" or len(value.items) != len(names):
+            return False
+        by_name = dict(zip(names, value.items, strict=True))
+        items = [Named(name, by_name[name]) for name in sorted(by_name)]
+        return self._rows([items], [other.items])
+
+    def _chains(self, gold: Node, answer: Node) -> bool:
+        if self._equations(gold, answer):
+            return True
+        if ratio_equation(gold) and ratio_equation(answer):
+            assert isinstance(gold, Chain) and isinstance(answer, Chain)
+            same_names = flat(gold.sides[0]) == flat(answer.sides[0])
+            return same_names and self.same(read(gold.sides[1]), read(answer.sides[1]))
+        left, right = self._value(gold), self._value(answer)
+        if isinstance(gold, Chain) and isinstance(left, Ratio):
+            left = replace(left, colon=False)  # a ratio of names is no time
+        return left is not None and right is not None and self.same(left, right)
+
+    def _value(self, node: Node) -> Node | None:
+        """The last side of a chain whose sides are all the same number or expression; the right
+        side of an equation whose left is a fraction or ratio of names. Any other node is itself."""
+        if not isinstance(node, Chain):
+            return node
+        sides = [read(side) for side in node.sides]
+        if all(self._identical(*pair) for pair in pairwise(sides)):
+            return sides[-1]
+        return sides[1] if ratio_equation(node) else None
+
+    def _identical(self, first: Node, second: Node) -> bool:
+        """Whether two sides of a chain are the same; a percent sign counts."""
+        if isinstance(first, Scalar) and isinstance(second, Scalar):
+            units_of = {first.unit, second.unit}
+            if "%" in units_of and len(units_of) > 1:
+                first, second = in_hundredths(first), in_hundredths(second)
+            return self.scalars(first, second)
+        return (
+            not isinstance(first, Nearly)
+            and not isinstance(second, Nearly)
+            and self.same(first, second)
+        )
+
+    def _equations(self, gold: Node, answer: Node) -> bool:
+        left, right = difference(gold), difference(answer)
+        if left is None or right is None:
+            return False
+        return self._algebra(lambda symbols: symbols.proportional(left, right) != 0)
+
+    def _inequalities(self, gold: Node, answer: Node) -> bool:
+        found = letters(
+            " ".join(f"{n.left} {n.right}" for n in (gold, answer) if isinstance(n, Inequality))
+        )
+        unknown = next(iter(found)) if len(found) == 1 else ""
+        first, second = as_inequality(gold, unknown), as_inequality(answer, unknown)
+        if first is None or second is None or first.sign != second.sign:
+            return False
+        left, right = (f"({node.left})-({node.right})" for node in (first, second))
+        signs = (1, -1) if first.sign == "!=" else (1,)
+        return self._algebra(lambda symbols: symbols.proportional(left, right) in signs)
+
+    def _ratios(self, gold: Node, answer: Node) -> bool:
+        left, right = ratio_terms(gold), ratio_terms(answer)
+        if left is None or right is None or len(left) != len(right):
+            return False
+        zero = any(number(term) == 0 for term in left + right)
+        if zero or (isinstance(gold, Ratio) and is_time(gold)):
+            if not (isinstance(gold, Ratio) and isinstance(answer, Ratio)):
+                return False
+            return is_time(gold) == is_time(answer) and [number(term) for term in left] == [
+                number(term) for term in right
+            ]
+        return all(
+            self.scalars(Scalar(f"({a})({right[0]})"), Scalar(f"({b})({left[0]})"))
+            for a, b in zip(left, right, strict=True)
+        )
+
+    def _items(self, gold: Items, answer: Items) -> bool:
+        if len(gold.items) != len(answer.items):
+            return False
+        if gold.brackets != answer.brackets:
+            gold, answer = of_one_letter(gold), of_one_letter(answer)
+        brackets = {gold.brackets, answer.brackets}
+        words = any(isinstance(item, Words) for item in gold.items)
+        if brackets <= {"", "{}"} and not (words and brackets == {""}):
+            return self._matching(gold.items, answer.items)
+        return len(brackets) == 1 and self._rows([gold.items], [answer.items])
+
+    def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+        """Whether the parts are the same in any order. Each gold takes the first answer that is
+        the same; only percentages and roundings could make that choice matter."""
+        if len(gold) != len(answer):
+            return False
+        left = list(answer)
+        for part in gold:
+            place = self.first_same((part, other) for other in left)
+            if place is None:
+                return False
+            del left[place]
+        return True
+
+    def _rows(self, gold: Sequence[Sequence[Node]], answer: Sequence[Sequence[Node]]) -> bool:
+        if [len(row) for row in gold] != [len(row) for row in answer]:
+            return False
+        undecided = False
+        for left, right in zip(chain.from_iterable(gold), chain.from_iterable(answer), strict=True):
+            try:
+                if not self.same(left, right):
+                    return False
+            except UndecidedError:
+                undecided = True
+        if undecided:
+            raise UndecidedError
+        return True
+
+    def scalars(self, gold: Scalar, answer: Scalar) -> bool:
+        gold, answer = with_letter(gold, answer), with_letter(answer, gold)
+        if not units.agree(gold.unit, answer.unit):
+            return False
+        if (gold.unit == "%") != (answer.unit == "%"):
+            return self._percent(*((gold, answer) if gold.unit == "%" else (answer, gold)))
+        if flat(gold.text) == flat(answer.text):
+            return True
+        if "\\infty" in gold.text + answer.text and "_" not in gold.text + answer.text:
+            return flat(gold.text).lstrip("+") == flat(answer.text).lstrip("+")
+        left, right = number(gold.text), number(answer.text)
+        if left is not None and right is not None:
+            return (
+                left == right or long_decimal(gold.text, right) or long_decimal(answer.text, left)
+            )
+        return self._algebra(lambda symbols: symbols.equal(gold.text, answer.text))
+
+    def _percent(self, percent: Scalar, bare: Scalar) -> bool:
+        """Whether a percentage is a value without its sign: a hundredth of its number, or the
+        number itself if that is more than 1."""
+        left, right = number(percent.text), number(bare.text)
+        if left is None or right is None:
+            return self.scalars(in_hundredths(percent), bare)
+        return left == 100 * right or (left == right and abs(left) > 1)
+
+    def _algebra(self, decide: Callable[[Any], bool]) -> bool:
+        if not self.algebra:
+            raise UndecidedError
+        from ictcli.rewards.maths import symbols  # imports sympy
+
+        try:
+            return decide(symbols)
+        except symbols.UnreadableError:
+            self.unreadable = True
+            return False
+
+
+def _letters_of(name: str) -> str:
+    return name.lstrip("\\")
+
+
+def spoken(node: Node) -> str | None:
+    """Words, or a product of letters, without spaces; None for other nodes."""
+    if isinstance(node, Words):
+        return node.text.replace(" ", "")
+    if not isinstance(node, Scalar) or node.unit:
+        return None
+    letters_only = re.fullmatch(r"[A-Za-z ]+", node.text)
+    return simple(letters_only[0]).replace(" ", "") if letters_only else None
+
+
+def in_hundredths(scalar: Scalar) -> Scalar:
+    """A percentage as a number."""
+    return Scalar(f"\\frac{{{scalar.text}}}{{100}}") if scalar.unit == "%" else scalar
+
+
+def of_one_letter(items: Items) -> Items:
+    """`x_1 = 1, x_2 = 2` as the list of the values; other items unchanged."""
+    named = [item for item in items.items if isinstance(item, Named)]
+    letter = {re.sub(r"_\d+$", "", item.name) for item in named}
+    if items.brackets != "=" or len(letter) > 1 or not all("_" in item.name for item in named):
+        return items
+    return Items("", tuple(item.value for item in named))
+
+
+def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
+    """`20 s` as 20 seconds if the other side is in seconds; else s is a symbol."""
+    if scalar.unit or not other.unit:
+        return scalar
+    letter = re.fullmatch(r"(.*\d) ([a-zA-Z])", scalar.text)
+    if letter and units.canonical(letter[2]) == other.unit:
+        return Scalar(letter[1], other.unit)
+    return scalar

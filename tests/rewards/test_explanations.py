@@ -1,0 +1,143 @@
+"""`grade(..., explain=True)`: where the answer stands, how both sides were read, what decided."""
+
+import json
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from ictcli.rewards import Explanation, Limits, Reading, Verdict, grade
+from ictcli.rewards.answers import Source
+from ictcli.rewards.explanations import RULES, SOURCES, Rule
+
+HERE = Path(__file__).parent
+
+CASES: list[tuple[str, str, str, Source, Rule]] = [
+    (r"so \boxed{\frac{1}{2}}", "0.5", "math", "box", "numbers"),
+    (r"\boxed{1}, \boxed{2} and \boxed{3}", "1, 2, 3", "math", "boxes", "verbatim"),
+    (r"\boxed{1}, \boxed{2} and \boxed{3}", r"\{1, 2, 3\}", "math", "boxes", "parts"),
+    ("#### 18 dollars", "18", "integer", "hashes", "numbers"),
+    (r"\boxed{\dfrac12}", r"\frac{1}{2}", "math", "box", "layout"),
+    (r"\boxed{x^2-1}", "(x-1)(x+1)", "math", "box", "algebra"),
+    (r"\boxed{[1,2)}", "(1,2)", "math", "box", "parts"),
+    (r"\boxed{((}", "5", "math", "box", "unreadable"),
+    ("no box, 5", "5", "math", "", "no answer"),
+    (r"\boxed{}", "5", "integer", "", "no answer"),
+    (r"\boxed{C}", "C", "choice", "box", "letters"),
+    ("The answer is (B).", "C", "choice", "words", "letters"),
+    ("I add.\n**C**", "C", "choice", "last line", "letters"),
+    ("The answer is B or C", "C", "choice", "words", "unreadable"),
+    ("none", "C", "choice", "", "no answer"),
+    ("1-5;6#", "6", "chain", "response", "verifier"),
+]
+
+
+@pytest.mark.parametrize(("response", "gold", "kind", "source", "rule"), CASES)
+def test_source_and_rule_are_named(
+    response: str, gold: str, kind: str, source: Source, rule: Rule
+) -> None:
+    explanation = grade(response, gold, kind, explain=True)
+    assert (explanation.source, explanation.rule) == (source, rule)
+    assert explanation.verdict == grade(response, gold, kind)
+    assert explanation.gold.text == gold
+    assert explanation.why.startswith(RULES[rule]) and explanation.verdict.reason in explanation.why
+
+
+def test_every_source_and_rule_has_words() -> None:
+    assert set(SOURCES) == set(get_args(Source)) and set(RULES) == set(get_args(Rule))
+
+
+READINGS = [
+    (r"\frac{3}{4}", "the number 3/4"),
+    ("1,234", "the number 1234"),
+    ("x+1", "the expression x+1"),
+    (r"5\text{ cm}", "the number 5 in cm"),
+    (r"25\%", "the number 25 percent"),
+    ("52_8", "52 in base 8"),
+    ("(1, 2)", "a tuple or open interval: (1, 2)"),
+    ("[1, 2)", "an interval: [1, 2)"),
+    ("[1, 2]", "a list or closed interval: [1, 2]"),
+    (r"\{2, 1\}", "a set in any order: {2, 1}"),
+    (r"\pm 2", "a list in any order: 2, -2"),
+    (r"\emptyset", "the empty set"),
+    (r"\mathbb{R}", "all real numbers"),
+    (r"\text{Evelyn}", 'the words "evelyn"'),
+    ("x = 5", "x is the number 5"),
+    ("x < y", "the inequality x < y"),
+    (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "a matrix of 2 by 2: 1, 2; 3, 4"),
+    (r"(-\infty,1)\cup(2,3)", "the union of a tuple or open interval: (-\\infty, 1)"
+     " and a tuple or open interval: (2, 3)"),
+    ("((", ""),
+    ("7" * 801, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "meaning"), READINGS)
+def test_both_sides_are_read_alike(text: str, meaning: str) -> None:
+    explanation = grade(f"\\boxed{{{text}}}", text, explain=True)
+    assert explanation.answer == explanation.gold == Reading(text, meaning)
+
+
+def test_an_integer_is_read_as_one() -> None:
+    explanation = grade(r"\boxed{\$1,018.00}", "1018", "integer", explain=True)
+    assert explanation.answer.meaning == explanation.gold.meaning == "the integer 1018"
+
+
+def test_a_pattern_is_named_with_what_it_finds() -> None:
+    explanation = grade("A: 18", "18", "integer", pattern="^A: (.*)$", explain=True)
+    assert (explanation.source, explanation.answer.text) == ("pattern", "18")
+    missing = grade("18", "18", "integer", pattern="^A: (.*)$", explain=True)
+    assert missing.rule == "no answer" and "the answer pattern matches nothing" in missing.why
+    letter = grade(
+        "A: 12 m", "B", "choice", pattern="^A: (.*)$", choices=["8 m", "12 m"], explain=True
+    )
+    assert (letter.source, letter.answer) == ("pattern", Reading("12 m", "the letter B"))
+
+
+def test_a_limit_and_a_failure_are_named(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "def f(response, gold):\n"
+        "    if response == 'loop':\n"
+        "        while True: pass\n"
+        "    raise ValueError('no end')\n"
+    )
+    kind, limits = f"{tmp_path / 'own.py'}:f", Limits(seconds=0.5)
+    stopped, failed = grade(["loop", "x"], ["1", "1"], kind, limits=limits, explain=True)
+    assert stopped.rule == "limit" and "took more than 0.5 s" in stopped.why
+    assert failed.rule == "verifier" and "no end" in failed.why
+
+
+def test_many_responses_have_a_list_and_an_explanation_is_frozen() -> None:
+    explanations = grade([r"\boxed{2}", r"\boxed{3}"], ["2", "2"], explain=True)
+    assert [type(one) for one in explanations] == [Explanation, Explanation]
+    assert [one.verdict.status for one in explanations] == ["correct", "wrong"]
+    assert grade([], [], explain=True) == []
+    with pytest.raises(FrozenInstanceError):
+        explanations[0].verdict = Verdict("wrong")  # type: ignore[misc]
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
+
+
+def test_to_explain_changes_no_verdict_and_tells_every_reading() -> None:
+    pairs = rows("pairs.jsonl")
+    responses, golds = [f"\\boxed{{{p['answer']}}}" for p in pairs], [p["gold"] for p in pairs]
+    explanations = grade(responses, golds, explain=True)
+    assert [one.verdict for one in explanations] == grade(responses, golds)
+    for one in explanations:
+        assert one.gold.meaning and (one.source == "box") == (one.rule != "no answer")
+        assert bool(one.answer.meaning) or one.verdict.status != "correct"
+        assert "\ue000" not in one.answer.meaning + one.gold.meaning
+
+
+@pytest.mark.parametrize("kind", ["math", "integer", "choice"])
+def test_to_explain_whole_responses_changes_no_verdict(kind: str) -> None:
+    cases = [row for row in rows("responses.jsonl") if row["kind"] == kind]
+    responses, golds = [case["response"] for case in cases], [case["gold"] for case in cases]
+    choices = [case.get("choices", ()) for case in cases]
+    explanations = grade(responses, golds, kind, choices=choices, explain=True)
+    assert [one.verdict for one in explanations] == grade(responses, golds, kind, choices=choices)
+    for one in explanations:
+        assert (one.source == "") == (one.rule == "no answer")

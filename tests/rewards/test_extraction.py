@@ -1,0 +1,196 @@
+"""Where the answer stands in a response, and that reading it takes linear time."""
+
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.rewards import Limits, grade
+from ictcli.rewards.answers import LONGEST_BOX, boxes, extract
+from ictcli.rewards.builtin import integer_at_once, math_at_once
+from ictcli.rewards.choice import judge
+from ictcli.tasks.golds import behind, worked
+
+SPECIAL = [chr(code) for code in range(128) if not chr(code).isalnum()]
+PAIRS = [a + b for a in SPECIAL for b in SPECIAL]
+SAMPLE = ["#", "*", "{", "# ", "*\n", "#\n", *random.Random(0).sample(PAIRS, 8)]
+"""All of them: bench/extraction.py."""
+
+
+def seconds(response: str, kind: str, pattern: str | None = None) -> float:
+    started = time.process_time()
+    grade(response, "A" if kind == "choice" else "7", kind, pattern=pattern)
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("unit", SAMPLE)
+def test_10_mb_of_special_characters_take_less_than_a_second(unit: str) -> None:
+    text = unit * (10_000_000 // len(unit))
+    assert seconds(text, "math") < 1
+    assert seconds(text, "integer") < 1
+    assert seconds(text, "choice") < 1
+    assert seconds(text, "integer", pattern="^A: (.*)$") < 1
+
+
+PARTS = [
+    "\\boxed{", "\\boxed{}", "\\boxed{1}, ", "\\boxed", "\\boxed ", "box",
+    "#### ", "####\n", "#### 5\n", "answer is ", "answer is *", "option: ",
+    "the answer is A, ", "A\n", "{}", "\\{", "\\\\", " \n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("around", ["*", "\\boxed{*}", "the answer is *", "#### *"])
+def test_no_repeated_part_of_an_answer_takes_more_than_linear_time(part: str, around: str) -> None:
+    text = around.replace("*", part * (300_000 // len(part)))
+    assert all(seconds(text, kind) < 1 for kind in ("math", "integer", "choice"))
+
+
+@pytest.mark.parametrize("closed", [0, 1, 10_000, 100_000])
+def test_nested_boxes_take_linear_time(closed: int) -> None:
+    started = time.process_time()
+    assert boxes("\\boxed{" * 100_000 + "7" + "}" * closed) == (["7"] if closed else [])
+    assert boxes("\\boxed{" * 10_000 + "}" * min(closed, 10_000)) == ([""] if closed else [])
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("unit", ["#", "<", "<<", "{", "}", "\\", "<<\n", "\\boxed{"])
+def test_golds_are_read_in_linear_time(unit: str) -> None:
+    started = time.process_time()
+    text = unit * (1_000_000 // len(unit))
+    worked(text, "7")
+    behind(text)
+    assert time.process_time() - started < 1
+
+
+LONG = ["x=" * 399, "{" * 399 + "}" * 399, "\\frac{1}{" * 79 + "}" * 79, "x<" * 399, "(" * 798]
+
+
+@pytest.mark.parametrize("answer", LONG)
+def test_a_long_answer_is_parsed_within_the_limits_of_a_worker(answer: str) -> None:
+    started = time.process_time()
+    assert math_at_once(answer, "7") is None and integer_at_once(answer, "7") is None
+    judge(f"\\boxed{{{answer}}}", "A", ["7", answer + "8", "x"])
+    assert time.process_time() - started < 1
+    assert math_at_once(answer, f" {answer}").status == "correct"  # type: ignore[union-attr]
+
+
+def test_a_box_of_any_length_that_a_parser_reads_is_read() -> None:
+    assert extract("\\boxed{" + "7" * (LONGEST_BOX - 1) + "}") == "7" * (LONGEST_BOX - 1)
+    assert extract("\\boxed{5} \\boxed{" + "7" * LONGEST_BOX + "}") == "5"
+
+
+@pytest.mark.parametrize("pattern", ["(x+x+)+y", "(a|x|xx)+$", "A:(.*)B", r"(.+)\1$", ""])
+def test_a_pattern_that_takes_long_costs_its_own_answer_only(pattern: str) -> None:
+    responses = ["x" * 3_000_000 + "A:" * 100_000, "A:7B", "x" * 70 + "!"]
+    started = time.process_time()
+    results = grade(responses, ["7"] * 3, pattern=pattern, limits=Limits(seconds=0.3))
+    assert time.process_time() - started < 5
+    slow = [one.reason for one in results if "took more than 0.3 s" in one.reason]
+    assert all(one.status == "unparsed" for one in results if one.reason in slow)
+    if pattern == "A:(.*)B":
+        assert slow and results[1].status == "correct"
+
+
+EMPTY = [
+    (r"\boxed{5} so \boxed{}", "5"),
+    (r"\boxed{5} so \boxed{ } and \boxed{}", "5"),
+    (r"\boxed{5} \boxed{\boxed{}}", "5"),
+    (r"\boxed{\boxed{}}", ""),
+    (r"\boxed{} \boxed{ }", ""),
+    (r"\boxed{{}}", "{}"),
+    (r"\boxed{5} \fbox{}", "5"),
+    (r"\\boxed{5}", "5"),  # doubled backslashes of a double-escaped file
+]
+
+
+@pytest.mark.parametrize(("response", "answer"), EMPTY)
+def test_empty_boxes_are_skipped(response: str, answer: str) -> None:
+    assert extract(response) == answer
+
+
+JOINTS = [
+    ", ",
+    " and ",
+    ", and ",
+    "; ",
+    "$, $",
+    "$ and $",
+    r" \text{ and } ",
+    r",\ ",
+    r",\quad ",
+    ",",
+]
+APART = ["", " ", " or ", ". ", ", or ", " and then ", ", no, ", ", not ", "\n\n", ": ", " and x, "]
+
+
+@given(
+    st.lists(st.integers(-9, 9), min_size=2, max_size=6, unique=True),
+    st.sampled_from(JOINTS),
+    st.randoms(use_true_random=False),
+)
+def test_boxes_of_one_sentence_are_one_list(
+    values: list[int], joint: str, order: random.Random
+) -> None:
+    response = "So " + joint.join(f"\\boxed{{{value}}}" for value in values) + "."
+    shuffled = order.sample(values, len(values))
+    for gold in (", ".join(map(str, shuffled)), "\\{" + ",".join(map(str, shuffled)) + "\\}"):
+        assert grade(response, gold).status == "correct"
+        assert grade(f"\\boxed{{8}}. {response}", gold).status == "correct"
+        assert grade(f"{response} Also \\boxed{{8}}.", gold).status == "wrong"
+        assert grade(f"\\boxed{{77}}, {response[3:]}", gold).status == "wrong"
+        assert grade(response, gold.replace(str(shuffled[0]), "77", 1)).status == "wrong"
+
+
+@given(st.lists(st.integers(-9, 9), min_size=2, max_size=6, unique=True), st.sampled_from(JOINTS))
+def test_the_last_box_alone_answers_a_single_gold(values: list[int], joint: str) -> None:
+    response = joint.join(f"\\boxed{{{value}}}" for value in values)
+    for kind in ("math", "integer"):
+        for value in values:
+            right = value == values[-1]
+            assert grade(response, str(value), kind).status == ("correct" if right else "wrong")
+    assert grade(response, f"({', '.join(map(str, values))})").status == "wrong"  # a tuple is one
+
+
+@pytest.mark.parametrize("gap", APART)
+def test_boxes_apart_are_not_one_answer(gap: str) -> None:
+    assert boxes(f"\\boxed{{3}}{gap}\\boxed{{4}}") == ["4"]
+    assert grade(f"\\boxed{{3}}{gap}\\boxed{{4}}", "3, 4").status == "wrong"
+    assert grade(f"\\boxed{{3}}{gap}\\boxed{{4}}", "4").status == "correct"
+
+
+def test_a_list_in_the_last_box_is_the_answer_whatever_stands_before() -> None:
+    assert grade(r"\boxed{3}, \boxed{1, 2}", "1, 2").status == "correct"
+    assert grade(r"\boxed{1}, \boxed{234}", "1234").status == "wrong"
+    assert grade(r"\boxed{1}, \boxed{234}", "1,234").status == "wrong"
+
+
+ALONE = ["C", "**C**", "(C)", "**(C)**", "C.", "**C.**", "$C$", r"\textbf{(C)}", r"$\text{C}$",
+         "__C__", "`C`", r"\(C\)", "[C]", "C)", "*C*", "  C  "]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ALONE)
+def test_a_letter_alone_on_the_last_line_is_the_choice(line: str) -> None:
+    for before in ("", "I add 2 and 3.\n", "A is too small.\n\n"):
+        for after in ("", "\n", " \n\n"):
+            assert grade(before + line + after, "C", "choice").status == "correct"
+            assert grade(before + line + after, "B", "choice").status == "wrong"
+    assert grade(f"{line}\nI am not sure.", "C", "choice").status == "unparsed"
+    assert grade(f"The answer is C.\n{line}", "C", "choice").status == "correct"
+    assert grade(f"The answer is B.\n{line}", "C", "choice").reason == "two letters"
+    assert grade(f"\\boxed{{B}}\n{line}", "C", "choice").status == "wrong"  # a box comes first
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["c", "C D", "C or D", "C, D", "so C", "C 12", "* C", "- C", "x = C", "C'", "CC", "K", "C?"],
+)
+def test_what_is_more_than_a_letter_on_the_last_line_is_none(line: str) -> None:
+    assert grade(f"I add 2 and 3.\n{line}", "C", "choice").status == "unparsed"
+
+
+def test_a_list_of_letters_is_no_decision() -> None:
+    assert grade("The choices are\nA\nB\nC", "C", "choice").status == "unparsed"
+    assert grade("**A**\n\n**C**", "C", "choice").reason == "two letters"
