@@ -305,18 +305,21 @@ def warm(base: Path, work: Path) -> None:
     from ictcli.cli import main
 
     torch.set_num_threads(1)
-    place, streams = Path.cwd(), (sys.stdout, sys.stderr)
+    place, streams = Path.cwd(), [os.dup(descriptor) for descriptor in (1, 2)]
+    for descriptor in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
     for number, command in enumerate(COMMANDS):
         folder = work / f"warm-{number}"
         copy(base / command.on, folder)
         os.chdir(folder)
         sys.argv = ["ictcli", *command.arguments]
-        with (folder / ".out").open("w") as sink, contextlib.suppress(SystemExit):
-            sys.stdout = sys.stderr = sink
+        with contextlib.suppress(SystemExit):
             main()
-        sys.stdout, sys.stderr = streams
         os.chdir(place)
         shutil.rmtree(folder)
+    sys.stdout.flush()
+    for descriptor, stream in zip((1, 2), streams, strict=True):
+        os.dup2(stream, descriptor)
     gc.collect()
     gc.freeze()  # so that the forks share its pages
 

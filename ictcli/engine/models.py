@@ -126,7 +126,10 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     ids: set[int] = set()
     for stop in (*configured, tokenizer.eos_token_id):
         if stop is not None:
-            ids.update([stop] if isinstance(stop, int) else stop)
+            listed = cast(list[Any], stop if isinstance(stop, list | tuple) else [stop])
+            if not all(type(i) is int for i in listed):
+                raise UserError(f"The model's eos_token_id is {stop!r}.", "fetch the model again")
+            ids.update(listed)
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})
     ends = {str(t): i for i, t in added.items() if t.special and str(t) in END_TOKENS}
     if "<|return|>" in ends:

@@ -16,6 +16,8 @@ from ictcli.runs.rollouts import Batch, Description, batch_of
 from ictcli.runs.trust import check_code
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
+READ = ("recipe.toml", "model/*.json", "adapter/*.json")
+"""What is read of a run besides its rollouts."""
 NAME = r"step-(\d+)\.safetensors"
 
 
@@ -97,8 +99,12 @@ def choose_step(recordings: Recordings, source: Path, step: int | None) -> int:
 
 def read_step(recordings: Recordings, step: int) -> RecordedStep:
     """Read a recorded step and its run's recipe. UserError for a file that cannot be read."""
-    arrays, description = _load(recordings.steps[step])
-    batch = batch_of(arrays, description)
+    path = recordings.steps[step]
+    arrays, description = _load(path)
+    try:
+        batch = batch_of(arrays, description)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path) from error
     recipe, run_method, notes = _recipe(recordings.run, batch.rollouts, step)
     kept, weights = arrays["kept"].astype(bool), arrays["weights"]
     return RecordedStep(recordings, step, recipe, run_method, batch, kept, weights, notes)
@@ -108,10 +114,14 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], Description]:
     try:
         return read_rollouts(path)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path} is no file of recorded rollouts, or a damaged one.",
-            "ictcli inspect RUN/rollouts/step-....safetensors, or another step with --step",
-        ) from error
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> UserError:
+    return UserError(
+        f"{path} is no file of recorded rollouts, or a damaged one.",
+        "ictcli inspect RUN/rollouts/step-....safetensors, or another step with --step",
+    )
 
 
 def _recipe(
@@ -124,7 +134,7 @@ def _recipe(
     model = ""
     if run is not None:
         check_code(run)
-        wrong = manifest.altered(run, "recipe.toml", f"rollouts/step-{step:06d}.safetensors")
+        wrong = manifest.altered(run, *READ, f"rollouts/step-{step:06d}.safetensors")
         notes += [f"{name} {why}." for name, why in wrong.items()]
         record = read_record(run / "recipe.toml", RecipeRecord) or RecipeRecord()
         data, model = record.to_json(), record.model

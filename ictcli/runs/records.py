@@ -5,9 +5,9 @@ written, and a key that is not known here is kept.
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Self, cast
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Record
@@ -172,6 +172,12 @@ class Summary(RunRecord):
     peak_bytes: int | None = None
     model: str = ""
     best: Best | None = None
+
+    @model_validator(mode="after")
+    def _same_figures(self) -> Self:
+        if self.before.keys() != self.after.keys():
+            raise ValueError("before and after have other figures")
+        return self
 
 
 class EngineRecord(RunRecord):

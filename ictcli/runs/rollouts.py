@@ -116,7 +116,7 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
 
 
 def batch_of(arrays: dict[str, np.ndarray], description: Description) -> Batch:
-    """The batch that `read_rollouts` read."""
+    """The batch that `read_rollouts` read. ValueError where its parts do not belong together."""
     rollouts = Rollouts(
         prompts=tuple(tuple(prompt) for prompt in description["prompts"]),
         group=description["group"],
@@ -135,5 +135,28 @@ def batch_of(arrays: dict[str, np.ndarray], description: Description) -> Batch:
         Verdict(v["status"], v.get("extracted") or "", v.get("reason") or "", v.get("score"))
         for v in description["verdicts"]
     ]
-    texts = description["texts"]
-    return Batch(problems, rollouts, texts, verdicts, arrays["rewards"], arrays["advantage"])
+    batch = Batch(
+        problems, rollouts, description["texts"], verdicts, arrays["rewards"], arrays["advantage"]
+    )
+    _check(batch, arrays)
+    return batch
+
+
+def _check(batch: Batch, arrays: dict[str, np.ndarray]) -> None:
+    rollouts, problems = batch.rollouts, batch.problems
+    B, T = rollouts.tokens.shape
+    by_row = ("lengths", "finished", "rewards", "advantage")
+    shapes = {name: (B,) if name in by_row else (B, T) for name in arrays}
+    texts = [*batch.texts, *(p.prompt for p in problems), *(c for p in problems for c in p.choices)]
+    known: Any = (*(v.status for v in batch.verdicts), *(v.reason for v in batch.verdicts))
+    belong = (
+        B == len(problems) * rollouts.group == len(batch.texts) == len(batch.verdicts)
+        and len(problems) == len(rollouts.prompts)
+        and all(arrays[name].shape == shape for name, shape in shapes.items())
+        and all(isinstance(text, str) for text in (*texts, *known))
+        and 0 <= rollouts.lengths.min(initial=0) <= rollouts.lengths.max(initial=0) <= T
+        and rollouts.tokens.min(initial=0) >= 0
+        and all(min(ids, default=0) >= 0 for ids in rollouts.prompts)
+    )
+    if not belong:
+        raise ValueError("its parts do not belong together")
