@@ -35,7 +35,7 @@ _SYMBOL = (
 _NAME = re.compile(
     rf"""{_SYMBOL}(?:\^\{{-1\}})?\s*(?:\([A-Za-z0-9,\s\\]*\))?       # x_1, f(x), f^{{-1}}(x)
     | \\(?:angle|triangle|overline|arc)\s*\{{?[A-Z\ ]+\}}?         # \angle ABC
-    | m\s*\\angle\s*[A-Z]+ | [A-Z]{{2,4}} | \|[A-Za-z\ ]+\| | P\s*\([^()=]*\)
+    | m\s*\\angle\s*[A-Z]+ | [A-Z]{{2,4}} | \|[A-Z]{{2,4}}\| | P\s*\([^()=]*\)
     | (?:{OPEN}[^{CLOSE}]*{CLOSE}|[A-Za-z]{{3,}}+|\s)++(?:{_SYMBOL})?  # Area, the radius r
     | \(\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})+\s*\)                      # (x, y)
     """,

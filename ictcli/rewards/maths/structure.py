@@ -164,7 +164,7 @@ def _bracketed(text: str) -> Node | None:
         return _matrix(text, first[7:-1], first, last)
     if label := re.match(r"[A-Z](?=\()", text):
         point = _bracketed(text[label.end() :])
-        return point if isinstance(point, Items) else None
+        return Named(label[0], point) if isinstance(point, Items) else None
     if first not in ("(", "[", "\\{", "\\langle") or last not in CLOSING or len(signs) < 2:
         return None
     if any(depth == 0 for _, depth in signs[1:-1]):
