@@ -64,10 +64,12 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
         if patterns and not any(fnmatch(name, pattern) for pattern in patterns):
             continue
         try:
-            if checksum(run / name) != record:
+            if not (run / name).resolve().is_relative_to(run.resolve()):
+                wrong[name] = "lies outside the run"  # a stranger's manifest may say anything
+            elif not (run / name).is_file():
+                wrong[name] = MISSING
+            elif checksum(run / name) != record:
                 wrong[name] = "is not what the run wrote"
-        except FileNotFoundError:
-            wrong[name] = MISSING
         except OSError as error:
             wrong[name] = f"cannot be read ({error.strerror})"
     return wrong

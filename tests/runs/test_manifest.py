@@ -1,6 +1,7 @@
 """What a run writes once has a checksum, and every command says what is no longer as it was."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -64,3 +65,15 @@ def test_a_damaged_manifest_is_said(tmp_path: Path, damage: str) -> None:
 def test_a_run_of_an_older_version_has_nothing_to_be_held_against(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text(json.dumps({"format": 1}))
     assert manifest.faults(tmp_path) == {}
+
+
+def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    os.mkfifo(tmp_path / "pipe")  # reading it would never end
+    os.mkfifo(run / "pipe")
+    record = {"bytes": 1, "sha256": ""}
+    names = ["../pipe", str(tmp_path / "pipe"), "pipe"]
+    text = json.dumps({"format": 1, "files": dict.fromkeys(names, record)})
+    (run / "manifest.json").write_text(text)
+    assert list(manifest.faults(run).values()) == [*["lies outside the run"] * 2, "is missing"]
