@@ -73,6 +73,7 @@ def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
     folder, _ = trained
     found = {path.name for path in folder.iterdir()} - {".lock"}
     files = {"recipe.toml", "environment.json", "metrics.jsonl", "timings.jsonl", "summary.json"}
+    files |= {"manifest.json"}
     assert found == files | {"rollouts", "eval", "checkpoints", "model"}
     assert [path.name for path in Run(folder).checkpoints()] == ["step-000004", "step-000006"]
     evaluations = {path.name for path in (folder / "eval").iterdir()}

@@ -118,7 +118,9 @@ def test_a_folder_of_another_tuning_is_known_before_it_begins(tmp_path: Path) ->
         one.folder.mkdir(parents=True)
         share = 0.9 if one.trying == "lr=1e-4" else 0.1
         after = {"pass@1": Interval(share, share, share)}
-        (one.folder / "summary.json").write_text(summary(after=after).model_dump_json())
+        (one.folder / "summary.json").write_text(
+            summary(before=after, after=after).model_dump_json()
+        )
     chosen = earlier_choice(tries, design.variants)
     assert chosen == dict.fromkeys(METHODS, "lr=1e-4")
     with pytest.raises(UserError, match="another recipe"):
