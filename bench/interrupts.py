@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 import psutil
-from damage import SMALL, make_folders
+from run_folders import SMALL, make_folders
 
 COMPARED = ("compare", "quickstart", *SMALL, "--methods", "ict,random", "--seeds", "1")
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -138,7 +138,8 @@ def main() -> None:
             if problem:
                 bad[name] += 1
                 how = "killed" if kill else "twice" if twice else "once"
-                print(f"--- {name} at {moment:.2f} of {seconds[name]:.2f} s, {how}: {problem}")
+                line = f"--- {name} at {moment:.2f} of {seconds[name]:.2f} s, {how}: {problem}"
+                print(line, flush=True)
             shutil.rmtree(folder)
     for name in COMMANDS:
         print(f"{name:8} {count[name]:4} presses, {bad[name]} bad")

@@ -95,7 +95,7 @@ def entry(run: Path, *more: str) -> Entry:
     return Entry(
         run=str(run),
         state=state,
-        recipe=PurePath(recipe_of(read_environment(run))).stem,
+        recipe=PurePath(recipe_name(read_environment(run))).stem,
         model=recipe.model if recipe else "",
         task=recipe.task if recipe else "",
         method=recipe.method if recipe else "",
@@ -131,7 +131,7 @@ FLAGS = {
 """The options of a command that take no value."""
 
 
-def recipe_of(environment: Environment) -> str:
+def recipe_name(environment: Environment) -> str:
     """The recipe's name as recorded, or as typed in `ictcli train NAME` or `compare NAME`; empty if
     not known."""
     if environment.recipe_name is not None:

@@ -57,14 +57,16 @@ def rewriting(run: Path, *names: str) -> Generator[None]:
 def faults(run: Path, *patterns: str) -> dict[str, str]:
     """What is wrong with the run's files of these names (all without any), by name. A file without
     an entry is not looked at; runs of older versions have none."""
-    path, wrong = run / MANIFEST, dict[str, str]()
-    if path.exists() and read_record(path, Manifest, strict=False) is None:
-        return {MANIFEST: "cannot be read, so no checksum of the run is known"}
-    for name, record in _files(run).items():
+    manifest = read_record(run / MANIFEST, Manifest, strict=False)
+    if manifest is None:
+        unknown = {MANIFEST: "cannot be read, so no checksum of the run is known"}
+        return unknown if (run / MANIFEST).exists() else {}
+    wrong, inside = dict[str, str](), run.resolve()
+    for name, record in manifest.files.items():
         if patterns and not any(fnmatch(name, pattern) for pattern in patterns):
             continue
         try:
-            if not (run / name).resolve().is_relative_to(run.resolve()):
+            if not (run / name).resolve().is_relative_to(inside):
                 wrong[name] = "lies outside the run"  # a stranger's manifest may say anything
             elif not (run / name).is_file():
                 wrong[name] = MISSING

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
-from ictcli.runs.list import recipe_of
+from ictcli.runs.list import recipe_name
 from ictcli.runs.read import Table, read_environment
 from ictcli.runs.records import DataRecord, Environment
 
@@ -37,7 +37,7 @@ def _is_here(name: str, run: Path | None) -> bool:
     places = [Path()]
     if run is not None:
         places += [run.resolve(), *run.resolve().parents]
-        recipe = Path(recipe_of(read_environment(run)))
+        recipe = Path(recipe_name(read_environment(run)))
         places += [place / recipe.parent for place in list(places)]
     try:
         return any((place / name).exists() for place in places)

@@ -39,6 +39,7 @@ def check_code(run: Path) -> None:
     """UserError if the run's recipe names code that was not remembered, or has changed since."""
     if _all:
         remember(run)
+        return
     known = _remembered()
     unknown = [name for name, digest in code_of(run).items() if digest not in known]
     if unknown:

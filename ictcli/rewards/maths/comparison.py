@@ -1,6 +1,5 @@
 """Whether two parsed answers are the same, node by node, by the rules of docs/verifier.md."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -35,7 +34,7 @@ from ictcli.rewards.maths.relations import (
     ratio_terms,
 )
 from ictcli.rewards.maths.structure import expand, read
-from ictcli.rewards.maths.words import simple
+from ictcli.rewards.maths.views import in_hundredths, of_one_letter, spoken, with_letter
 
 
 class UndecidedError(Exception):
@@ -303,37 +302,3 @@ class Comparison:
 
 def _letters_of(name: str) -> str:
     return name.lstrip("\\")
-
-
-def spoken(node: Node) -> str | None:
-    """Words, or a product of letters, without spaces; None for other nodes."""
-    if isinstance(node, Words):
-        return node.text.replace(" ", "")
-    if not isinstance(node, Scalar) or node.unit:
-        return None
-    letters_only = re.fullmatch(r"[A-Za-z ]+", node.text)
-    return simple(letters_only[0]).replace(" ", "") if letters_only else None
-
-
-def in_hundredths(scalar: Scalar) -> Scalar:
-    """A percentage as a number."""
-    return Scalar(f"\\frac{{{scalar.text}}}{{100}}") if scalar.unit == "%" else scalar
-
-
-def of_one_letter(items: Items) -> Items:
-    """`x_1 = 1, x_2 = 2` as the list of the values; other items unchanged."""
-    named = [item for item in items.items if isinstance(item, Named)]
-    letter = {re.sub(r"_\d+$", "", item.name) for item in named}
-    if items.brackets != "=" or len(letter) > 1 or not all("_" in item.name for item in named):
-        return items
-    return Items("", tuple(item.value for item in named))
-
-
-def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
-    """`20 s` as 20 seconds if the other side is in seconds; else s is a symbol."""
-    if scalar.unit or not other.unit:
-        return scalar
-    letter = re.fullmatch(r"(.*\d) ([a-zA-Z])", scalar.text)
-    if letter and units.canonical(letter[2]) == other.unit:
-        return Scalar(letter[1], other.unit)
-    return scalar
