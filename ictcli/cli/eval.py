@@ -77,6 +77,7 @@ def command(
     from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
     from ictcli.runs import is_run
+    from ictcli.runs.find import find_model
     from ictcli.runs.model import find_models
 
     if as_json and as_markdown:
@@ -84,7 +85,7 @@ def command(
     overrides = [argument for argument in arguments if _is_override(argument)]
     overrides += [f"engine.backend={backend}"] if backend else []
     overrides += [f"engine.threads={threads}"] if threads else []
-    models = [argument for argument in arguments if not _is_override(argument)]
+    models = [find_model(argument) for argument in arguments if not _is_override(argument)]
     if not models:
         raise click.UsageError("Missing argument 'MODEL|RUN...'.")
     settings = read_settings(overrides, n=n, k=k, limit=limit, show_private=show_private or None)

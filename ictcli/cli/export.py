@@ -52,10 +52,15 @@ def command(
     from ictcli.export.push import open_repository, push
     from ictcli.runs import is_run
     from ictcli.runs.checkpoints import pick
+    from ictcli.runs.find import find_run
     from ictcli.runs.trust import recipe_of
 
+    run = find_run(run)
     if not is_run(run):
-        raise UserError(f"{run} is not a run folder: it has no recipe.toml.", "ictcli export RUN")
+        raise UserError(
+            f"{run} is not a run folder: it has no recipe.toml.",
+            "ictcli runs ls lists the runs there are",
+        )
     if public and repo is None:
         raise UserError("--public says who sees what --push uploads.", "--push OWNER/NAME --public")
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")

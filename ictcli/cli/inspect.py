@@ -59,6 +59,7 @@ def command(
     from ictcli.console.inspect import can_move, print_group
     from ictcli.inspect.page import check_target
     from ictcli.inspect.session import Session, parse_places
+    from ictcli.runs.find import find_run
 
     if as_json and html:
         raise UserError("--json and --html are two ways to look.", "take one of them")
@@ -67,7 +68,7 @@ def command(
         raise UserError("--method names no method.", "ictcli methods lists them")
     if html:
         check_target(html)
-    session = Session(source, names, by, model, backend)
+    session = Session(find_run(source), names, by, model, backend)
     view, number = session.open(step, prompt)
     places = parse_places(view, number, at)
     if not (plain or as_json or html) and can_move():

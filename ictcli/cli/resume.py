@@ -26,9 +26,11 @@ def command(folder: Path, as_json: bool, end_with_stdin: bool, threads: int | No
         end_with(0)
     from ictcli.console import narrate, observer, report, warn_altered
     from ictcli.runs import Run
+    from ictcli.runs.find import find_run
     from ictcli.train.finish import finished
     from ictcli.train.launch import launch
 
+    folder = find_run(folder)
     warn_altered(folder, "recipe.toml", "environment.json", "summary.json", "eval/before.json*")
     run, recipe = Run.open(folder)
     with run:

@@ -27,8 +27,10 @@ def ls(folder: Path, as_json: bool) -> None:
     """
     from ictcli.console.runs import print_list
     from ictcli.console.table import print_json
+    from ictcli.runs.find import existing
     from ictcli.runs.list import list_runs
 
+    folder = existing(folder) or folder
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}.", "ictcli train quickstart makes one")
     entries = list_runs(folder)
@@ -47,8 +49,7 @@ def show(run: Path, as_json: bool) -> None:
     from ictcli.console.table import print_json
     from ictcli.runs.show import detail
 
-    _check(run)
-    found = detail(run)
+    found = detail(_run_folder(run))
     if as_json:
         print_json(found.to_json())
     else:
@@ -72,9 +73,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 
     if len(runs) < 2:
         raise UserError("It takes two runs to differ.", "ictcli runs diff RUN OTHER")
-    for run in runs:
-        _check(run)
-    found = difference(runs)
+    found = difference([_run_folder(run) for run in runs])
     if as_json:
         print_json(found.to_json())
     else:
@@ -92,14 +91,19 @@ def check(run: Path, as_json: bool) -> int:
     from ictcli.console.runs import print_check
     from ictcli.runs.check import check_run
 
-    _check(run)
-    result = check_run(run)
+    result = check_run(_run_folder(run))
     print_check(result, as_json=as_json)
     return 1 if result.faults else 0
 
 
-def _check(run: Path) -> None:
+def _run_folder(name: Path) -> Path:
+    """The folder of a run, which may be damaged. UserError where there is none of that name."""
+    from ictcli.runs.find import find_run
     from ictcli.runs.list import find_runs
 
+    run = find_run(name)
     if list(find_runs(run, 0)) != [run]:
-        raise UserError(f"{run} is not a run folder.", "ictcli runs ls lists the runs there are")
+        group = f" {run}" if run.is_dir() and any(find_runs(run)) else ""
+        hint = f"ictcli runs ls{group} lists the runs there are"
+        raise UserError(f"{run} is not a run folder.", hint)
+    return run

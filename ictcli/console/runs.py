@@ -1,6 +1,5 @@
 """Runs on the screen: a list, one in full, and several side by side."""
 
-import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.report import TextTable, interval
 from ictcli.runs.check import RunCheck
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
+from ictcli.runs.find import shown
 from ictcli.runs.list import Entry
 from ictcli.runs.records import Environment
 from ictcli.runs.show import Curve, Detail, EvaluationFile, flat
@@ -71,7 +71,7 @@ def print_list(runs: Sequence[Entry], folder: Path) -> None:
     if not runs:
         narrate(f"No runs in {folder}; ictcli train quickstart makes one.")
         return
-    rows = [_cells(run, folder) for run in runs]
+    rows = [_cells(run) for run in runs]
     lists = [TextTable(list(way), [[row[name] for name in way] for row in rows]) for way in LISTS]
     print_fitting(lists, lambda cell: cell_text(cell, STYLES.get(cell, "")))
     for run in runs:
@@ -83,12 +83,11 @@ def print_list(runs: Sequence[Entry], folder: Path) -> None:
     narrate_paragraph(f"{number} in {folder}: {counts}; in full: ictcli runs show RUN")
 
 
-def _cells(run: Entry, folder: Path) -> dict[str, str]:
-    name = os.path.relpath(run.run, folder)
+def _cells(run: Entry) -> dict[str, str]:
     model = Path(run.model).name if run.model.startswith("/") else run.model
     gain = f"{figure(run.before)} → {figure(run.after)}"
     return {
-        "run": visible(run.run if name == "." else name),
+        "run": visible(shown(Path(run.run))),
         "state": run.state,
         "step": f"{run.step}/{'?' if run.steps is None else run.steps}",
         "recipe": short(run.recipe, 24),

@@ -64,10 +64,6 @@ def find_recordings(source: Path) -> Recordings:
         if source.resolve() in {path.resolve() for path in steps.values()}:
             return Recordings(run, steps)
         return Recordings(None, {_load(source)[1]["step"]: source})
-    if not source.is_dir():
-        raise UserError(
-            f"There is no run or file {source}.", "ictcli inspect RUN, or a file in RUN/rollouts"
-        )
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         raise UserError(

@@ -22,7 +22,7 @@ from ictcli.runs.records import (
 )
 
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
-LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json", ".lock")
+LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json")
 """What a run folder without a recipe is known by: it was lost, or not yet written."""
 DEPTH = 6
 

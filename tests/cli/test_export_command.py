@@ -90,7 +90,7 @@ def test_adapters_of_a_model_of_one_s_own_are_not_pushed(
 
 
 def test_what_is_no_run_is_not_exported(ictcli: Processes, tmp_path: Path) -> None:
-    assert "is not a run folder" in refusal(ictcli.run("export", "nosuch", folder=tmp_path), 2)
+    assert "is not a run folder" in refusal(ictcli.run("export", ".", folder=tmp_path), 2)
 
 
 def test_a_run_of_another_engine_is_not_resumed(

@@ -78,7 +78,7 @@ def test_it_looks_while_the_run_trains(ictcli: Processes, run: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["gone"], "There is no run or file gone"),
+        (["gone"], "There is no run gone, here or in runs/"),
         (["."], "not a run folder"),
         (["RUN", "--step=4"], "No rollouts were recorded at step 4. recorded: 3, 6"),
         (["RUN", "--prompt=5"], "no prompt 5 in step 6. --prompt takes 1 to 4"),

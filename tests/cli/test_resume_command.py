@@ -206,7 +206,6 @@ def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ..
     assert Run(tmp_path / "run").metrics() == []
 
 
-@pytest.mark.parametrize("name", ["nosuch", "."])
-def test_what_is_no_run_is_not_resumed(ictcli: Processes, tmp_path: Path, name: str) -> None:
-    told = refusal(ictcli.run("resume", name, folder=tmp_path), 2)
-    assert f"{name} is not a run folder" in told
+def test_what_is_no_run_is_not_resumed(ictcli: Processes, tmp_path: Path) -> None:
+    told = refusal(ictcli.run("resume", ".", folder=tmp_path), 2)
+    assert ". is not a run folder" in told

@@ -14,7 +14,7 @@ def test_the_list_has_a_run_s_line(
     assert ended.code == 0
     head, *rows = ended.out.splitlines()
     assert head.split()[:3] == ["run", "state", "step"]
-    (row,) = [row for row in rows if row.split()[0] == "run"]
+    (row,) = [row for row in rows if row.split()[0] == str(trained[0])]
     assert row.split()[1:4] == ["finished", "6/6", "quickstart"]
     (told,) = [
         one
@@ -49,7 +49,7 @@ def test_what_is_no_run_is_refused(
 ) -> None:
     for args in (("show", "nosuch"), ("diff", trained[0], "nosuch")):
         ended = ictcli.run("runs", *args, folder=tmp_path)
-        assert "nosuch is not a run folder" in refusal(ended, 2)
+        assert "There is no run nosuch, here or in runs/." in refusal(ended, 2)
     assert "There is no folder runs" in refusal(ictcli.run("runs", "ls", folder=tmp_path), 2)
     one = ictcli.run("runs", "diff", trained[0], folder=tmp_path)
     assert "takes two runs" in refusal(one, 2)

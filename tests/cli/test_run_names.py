@@ -1,0 +1,76 @@
+"""The names that `ictcli runs ls` prints, as arguments of the other commands."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from comparing import METHODS, SEEDS, Comparison
+from processes import Ended, Processes, refusal
+
+
+@pytest.fixture
+def here(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
+    """A folder to work in with runs/mine, and runs/group/other under a comparison's lock."""
+    shutil.copytree(trained[0], tmp_path / "runs" / "mine")
+    shutil.copytree(trained[0], tmp_path / "runs" / "group" / "other")
+    (tmp_path / "runs" / "group" / ".lock").touch()
+    return tmp_path
+
+
+def test_every_command_takes_the_names_that_the_list_prints(ictcli: Processes, here: Path) -> None:
+    rows = ictcli.run("runs", "ls", folder=here).out.splitlines()[1:]
+    names = [row.split()[0] for row in rows]
+    assert sorted(names) == ["group/other", "mine"]
+    group = ictcli.run("runs", "ls", "group", folder=here).out
+    assert [row.split()[0] for row in group.splitlines()[1:]] == ["group/other"]
+    for name in names:
+        for command in (
+            ("runs", "show", name),
+            ("runs", "diff", name, "mine"),
+            ("runs", "check", name),
+            ("resume", name, "--trust"),
+            ("inspect", name, "--plain", "--trust"),
+            ("export", name, "--trust", "--out", f"out-{Path(name).name}"),
+            ("eval", name, "--trust", "--bench", "chain", "--limit", "1", "--n", "4"),
+        ):
+            ended = ictcli.run(*command, folder=here)
+            assert ended.code == 0, (command, ended.err)
+    shown = json.loads(ictcli.run("runs", "show", "mine", "--json", folder=here).out)
+    assert shown["run"] == "runs/mine"
+
+
+def test_a_path_that_exists_wins(ictcli: Processes, here: Path) -> None:
+    (here / "mine").mkdir()
+    told = refusal(ictcli.run("runs", "show", "mine", folder=here), 2)
+    assert "mine is not a run folder." in told
+    rows = ictcli.run("runs", "ls", folder=here).out
+    assert "runs/mine" in rows  # its short name is another folder's
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("runs", "show", "mien"),
+        ("runs", "diff", "mine", "mien"),
+        ("runs", "check", "mien"),
+        ("resume", "mien"),
+        ("inspect", "mien"),
+        ("export", "mien"),
+        ("eval", "mien", "--bench", "chain"),
+    ],
+)
+def test_a_name_of_no_run_is_answered_with_the_nearest(
+    ictcli: Processes, here: Path, command: tuple[str, ...]
+) -> None:
+    told = refusal(ictcli.run(*command, folder=here), 2)
+    assert "mien, here or in runs/ (did you mean mine?). ictcli runs ls" in told
+
+
+def test_a_comparison_is_no_run_and_hides_none(ictcli: Processes, whole: Comparison) -> None:
+    assert (whole.folder / "whole" / ".lock").exists()
+    runs = json.loads(ictcli.run("runs", "ls", "whole", "--json", folder=whole.folder).out)
+    names = {f"whole/{method}-s{seed}" for method in METHODS for seed in SEEDS}
+    assert {run["run"]: run["state"] for run in runs} == dict.fromkeys(names, "finished")
+    told = refusal(ictcli.run("runs", "show", "whole", folder=whole.folder), 2)
+    assert "whole is not a run folder. ictcli runs ls whole lists the runs there are" in told
