@@ -4,7 +4,7 @@ Letters in shapes: P prompts, G rollouts a prompt, B = P * G rows in group-major
 of a prompt are neighbours), T the longest response, V the vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,6 +27,9 @@ TokenStats = Mapping[str, FloatArray]
 | kl_to_mean | KL(P_avg || p), nats |
 | wasserstein | Wasserstein-1 distance of p and P_avg over token ids, in ids |
 """
+
+OnTokens = Callable[[int, IntArray, IntArray], None]
+"""(t, rows (R,), tokens (R,)): token t of these rows was drawn."""
 
 GROUP_STATS = ("uniqueness", "kl_from_mean", "kl_to_mean", "wasserstein")
 ROW_STATS = ("entropy", "purity", "prob")

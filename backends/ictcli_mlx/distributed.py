@@ -25,7 +25,7 @@ from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
-from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
+from ictcli.types import FloatArray, OnTokens, Rollouts, Sampling, UpdateReport
 
 from .communicator import Communicator, Message
 from .engine import MlxEngine
@@ -60,6 +60,7 @@ class DataParallelEngine(MlxEngine):
         sampling: Sampling,
         seed: int,
         wanted: Sequence[str] = (),
+        on_tokens: OnTokens | None = None,
     ) -> Rollouts:
         arguments = {
             "prompts": [[int(i) for i in prompt] for prompt in prompts],

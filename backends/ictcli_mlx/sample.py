@@ -9,7 +9,7 @@ import numpy as np
 
 from ictcli.engine.sampling import Written, draw
 from ictcli.errors import RunFailedError
-from ictcli.types import FloatArray, Rollouts, Sampling
+from ictcli.types import FloatArray, OnTokens, Rollouts, Sampling
 
 from .cache import arrays, new_cache, pad, settle, take
 from .device import Memory
@@ -42,8 +42,9 @@ def lockstep(
     sampling: Sampling,
     uniforms: FloatArray,
     wanted: Sequence[str],
-    memory: Memory,
+    on_tokens: OnTokens | None = None,
     *,
+    memory: Memory,
     compiled: bool,
 ) -> Rollouts:
     """Decode all rows of some prompts. `uniforms` (B, T) decide every draw.
@@ -53,7 +54,8 @@ def lockstep(
     """
     B, T = len(prompts) * group, sampling.max_tokens
     parallel = mx.default_device().type == mx.gpu
-    recorder, written = StatsRecorder(wanted, B, T, group, compiled), Written(B, sampling)
+    recorder = StatsRecorder(wanted, B, T, group, compiled)
+    written = Written(B, sampling, on_tokens)
 
     def begin(logits: mx.array, numbers: FloatArray) -> tuple[mx.array, ...]:
         """Tokens, their log p and, where statistics are wanted, p, while Python goes on."""

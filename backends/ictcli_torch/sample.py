@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ictcli.engine.sampling import Written, draw
-from ictcli.types import FloatArray, Rollouts, Sampling
+from ictcli.types import FloatArray, OnTokens, Rollouts, Sampling
 
 from . import namespace
 from .cache import new_cache
@@ -23,11 +23,13 @@ def lockstep(
     sampling: Sampling,
     uniforms: FloatArray,
     wanted: Sequence[str],
+    on_tokens: OnTokens | None = None,
 ) -> Rollouts:
     """Decode all rows of some prompts. `uniforms` (B, T) decide every draw."""
     device = model.device
     B, T, parallel = len(prompts) * group, sampling.max_tokens, device.type != "cpu"
-    recorder, written = StatsRecorder(wanted, B, T, group, device), Written(B, sampling)
+    recorder = StatsRecorder(wanted, B, T, group, device)
+    written = Written(B, sampling, on_tokens)
     numbers = torch.from_numpy(uniforms).to(device)
     logits, cache, mask, position = _prefill(model, prompts, group)
     rows = np.arange(B)

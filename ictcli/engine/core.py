@@ -20,7 +20,15 @@ from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
-from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+from ictcli.types import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    OnTokens,
+    Rollouts,
+    Sampling,
+    UpdateReport,
+)
 
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
@@ -42,7 +50,7 @@ class EngineCore(ABC):
     """Has `kinds`, `clip`, `step`, `drop_gradient` and `state`."""
     lockstep: Callable[..., Rollouts]
     """Decode all rows of some prompts side by side: (prompts, group, sampling, the numbers (B, T)
-    that decide every draw, wanted statistics)."""
+    that decide every draw, wanted statistics, `OnTokens` of its own rows or None)."""
     passes: Any
     """Passes over a micro-batch: `logits` (N, V) and `logprobs` (N,) at the wanted places, and
     `backward`, which adds a gradient to the optimiser's."""
@@ -90,9 +98,10 @@ class EngineCore(ABC):
         sampling: Sampling,
         seed: int,
         wanted: Sequence[str] = (),
+        on_tokens: OnTokens | None = None,
     ) -> Rollouts:
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
-        return self.sample(prompts, group, sampling, numbers, wanted)
+        return self.sample(prompts, group, sampling, numbers, wanted, on_tokens)
 
     def sample(
         self,
@@ -101,11 +110,13 @@ class EngineCore(ABC):
         sampling: Sampling,
         numbers: FloatArray,
         wanted: Sequence[str],
+        on_tokens: OnTokens | None = None,
     ) -> Rollouts:
         """`generate` with the numbers (B, T) that decide its draws."""
 
-        def decode(some: Sequence[Sequence[int]], part: FloatArray) -> Rollouts:
-            return self.lockstep(some, group, sampling, part, wanted)
+        def decode(some: Sequence[Sequence[int]], part: FloatArray, places: IntArray) -> Rollouts:
+            heard = on_tokens and _by_place(on_tokens, places)
+            return self.lockstep(some, group, sampling, part, wanted, heard)
 
         def work() -> Rollouts:
             with self.for_sampling():
@@ -231,6 +242,11 @@ class EngineCore(ABC):
     @abstractmethod
     def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
         """Take back `trained_weights` and the optimiser's `state`."""
+
+
+def _by_place(on_tokens: OnTokens, places: IntArray) -> OnTokens:
+    """For a pass over the rows `places` (R,) of the batch."""
+    return lambda t, rows, tokens: on_tokens(t, places[rows], tokens)
 
 
 def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:

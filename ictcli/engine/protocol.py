@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.budget import Budget
-from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+from ictcli.types import BoolArray, FloatArray, OnTokens, Rollouts, Sampling, UpdateReport
 
 
 class Engine(Protocol):
@@ -37,11 +37,14 @@ class Engine(Protocol):
         sampling: Sampling,
         seed: int,
         wanted: Sequence[str] = (),
+        on_tokens: OnTokens | None = None,
     ) -> Rollouts:
         """Sample `group` responses a prompt, with the wanted statistics (`TokenStats` names).
 
         Row r draws its token t with uniform number (r, t) of `seed`, so results do not depend on
-        how rows are batched, up to the rounding of the logits.
+        how rows are batched, up to the rounding of the logits. `on_tokens` hears of tokens as they
+        are drawn, t rising from 0 for each row, and once more from 0 where memory ran out; what it
+        raises ends the sampling. An engine of several processes leaves tokens out.
         """
         ...
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ictcli.algorithm.objective import pick, token_logp
-from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts, Sampling
+from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling
 
 Prompts = Sequence[Sequence[int]]
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
@@ -53,8 +53,9 @@ def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
 class Written:
     """What B rows that decode in lock-step have written."""
 
-    def __init__(self, B: int, sampling: Sampling) -> None:
+    def __init__(self, B: int, sampling: Sampling, on_tokens: OnTokens | None = None) -> None:
         shape = (B, sampling.max_tokens)
+        self.on_tokens = on_tokens
         self.stop_ids = sampling.stop_ids
         self.tokens = np.zeros(shape, dtype=np.int32)
         self.logp = np.zeros(shape, dtype=np.float32)
@@ -69,6 +70,8 @@ class Written:
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
         ended = np.isin(tokens, self.stop_ids)
         self.lengths[rows[ended]], self.finished[rows[ended]] = t + 1, True
+        if self.on_tokens:
+            self.on_tokens(t, rows, tokens)
         return ended
 
     def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:
@@ -90,14 +93,15 @@ def in_passes(
     group: int,
     rows_at_once: int,
     numbers: FloatArray,
-    decode: Callable[[Prompts, FloatArray], Rollouts],
+    decode: Callable[[Prompts, FloatArray, IntArray], Rollouts],
     *,
     mixed: bool = True,
 ) -> Rollouts:
     """`decode` whole groups, at most `rows_at_once` rows side by side, or one group.
 
-    The uniform numbers (B, T) decide every draw. `mixed`: prompts of several lengths may stand side
-    by side; else those of one length are decoded together.
+    The uniform numbers (B, T) decide every draw. `decode` takes prompts, their rows of numbers, and
+    which of the B rows they are. `mixed`: prompts of several lengths may stand side by side; else
+    those of one length are decoded together.
     """
     lengths, most = [len(prompt) for prompt in prompts], max(1, rows_at_once // group)
     passes: list[list[int]] = []
@@ -107,10 +111,10 @@ def in_passes(
             passes[-1].append(i)
         else:
             passes.append([i])
-    by_prompt = numbers.reshape(len(prompts), group, -1)
+    rows = [(np.array(part)[:, None] * group + np.arange(group)).reshape(-1) for part in passes]
     parts = [
-        decode([prompts[i] for i in part], by_prompt[part].reshape(len(part) * group, -1))
-        for part in passes
+        decode([prompts[i] for i in part], numbers[places], places)
+        for part, places in zip(passes, rows, strict=True)
     ]
     return join(parts, [i for part in passes for i in part])
 

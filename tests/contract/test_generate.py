@@ -8,7 +8,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from ictcli.engine import Engine
-from ictcli.types import Rollouts, Sampling
+from ictcli.types import IntArray, Rollouts, Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine
 from .oracle import Oracle, log_softmax, nucleus
@@ -97,6 +97,34 @@ def test_prompts_behind_change_nothing_before(
 ) -> None:
     sampling = replace(SAMPLING, temperature=temperature)
     same(engine.generate(PROMPTS[:2], GROUP, sampling, 7, WANTED), rollouts.groups(0, 2))
+
+
+@pytest.mark.parametrize("rows", [GROUP, 512])
+def test_tokens_are_heard_as_they_are_drawn(
+    make_engine: MakeEngine, tiny_model: Path, rows: int
+) -> None:
+    heard: list[list[int]] = [[] for _ in range(len(PROMPTS) * GROUP)]
+
+    def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
+        for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+            assert len(heard[row]) == t
+            heard[row].append(token)
+
+    engine = make_engine(tiny_model, rows=rows)
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, on_tokens=hear)
+    assert heard == [found.tokens[row, :T].tolist() for row, T in enumerate(found.lengths)]
+    same(found, engine.generate(PROMPTS, GROUP, SAMPLING, 7), atol=0)
+
+
+def test_who_hears_tokens_may_stop_the_sampling(tiny_engine: Engine) -> None:
+    def stop(t: int, rows: IntArray, tokens: IntArray) -> None:
+        if t == 3:
+            raise KeyboardInterrupt
+
+    before = tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+    with pytest.raises(KeyboardInterrupt):
+        tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7, on_tokens=stop)
+    same(tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7), before, atol=0)
 
 
 def test_padding_changes_nothing(engine: Engine, rollouts: Rollouts, temperature: float) -> None:
