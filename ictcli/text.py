@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -38,6 +39,11 @@ def _shows(character: str, keep: str) -> bool:
 def one_line(text: object) -> str:
     """A sentence, a path or a name as one line of a terminal."""
     return visible(str(text), SPACES)
+
+
+def shell_word(text: object) -> str:
+    """A path or a name as one word of a command that a user types."""
+    return shlex.quote(str(text))
 
 
 def escaped(data: str, wide: str = "\\U{:08x}") -> str:

@@ -27,7 +27,7 @@ def _is_override(argument: str) -> bool:
 @click.argument("arguments", metavar="MODEL|RUN... [KEY=VALUE]...", nargs=-1, required=True)
 @click.option("--bench", "names", required=True, help="Benchmarks, with commas between.")
 @click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")
-@click.option("-k", "--k", callback=_numbers, help="pass@k.  [default: 1,4]")
+@click.option("-k", "--k", callback=_numbers, help="pass@k.  [default: 1,4; at most n]")
 @click.option("--limit", type=click.IntRange(1), help="The first problems only.")
 @click.option("--show-private", is_flag=True, help="Keep and show the questions of GPQA too.")
 @click.option("--backend", type=BACKENDS, help="Which engine runs the model.")

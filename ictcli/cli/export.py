@@ -1,6 +1,5 @@
 """ictcli export: what a run trained as a folder for others, with a card, and onto the hub."""
 
-import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -54,6 +53,7 @@ def command(
     from ictcli.runs.checkpoints import pick
     from ictcli.runs.find import find_run
     from ictcli.runs.trust import recipe_of
+    from ictcli.text import shell_word
 
     run = find_run(run)
     if not is_run(run):
@@ -92,8 +92,8 @@ def command(
         make.export_model(run, made, build, layout, name, packed=packed, step=step)
     output(made)
     if not whole:
-        narrate(f"a whole model: ictcli export {run} --merge")
+        narrate(f"a whole model: ictcli export {shell_word(run)} --merge")
     if repo:
         narrate(f"pushed: {push(hub, made, repo, public=public)}")
     if bench := benchmark_of(recipe.task):
-        narrate(f"next: ictcli eval {shlex.quote(str(made))} --bench {bench}")
+        narrate(f"next: ictcli eval {shell_word(made)} --bench {bench}")

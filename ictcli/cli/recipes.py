@@ -6,6 +6,7 @@ import click
 
 from ictcli.cli import JSON, help_without_command
 from ictcli.errors import UserError
+from ictcli.text import shell_word
 
 
 @click.group("recipes", invoke_without_command=True)
@@ -53,9 +54,9 @@ def cp(name: str, target: Path) -> None:
     if path.suffix != ".toml":
         raise UserError(
             f"{path} would not be read as a recipe: its name does not end in .toml.",
-            f"ictcli recipes cp {name} {path}.toml",
+            f"ictcli recipes cp {shell_word(name)} {shell_word(f'{path}.toml')}",
         )
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     write_text(path, recipe_text(source))
-    narrate(f"{path} is yours to change; ictcli train {path}")
+    narrate(f"{path} is yours to change; ictcli train {shell_word(path)}")

@@ -13,7 +13,7 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, toml_value
 from ictcli.runs import is_run
 from ictcli.runs.trust import recipe_of
-from ictcli.text import quoted
+from ictcli.text import quoted, shell_word
 
 TUNING_SEED = 100_000
 """Added to the recipe's seed while tuning, so that no final run repeats what tuning saw."""
@@ -245,7 +245,7 @@ def _checked(spec: RunSpec) -> RunSpec:
 def _trained_with(folder: Path, what: str) -> UserError:
     return UserError(
         f"{folder} was trained with {what}.",
-        f"--out OTHER takes another folder; rm -r {folder} trains that run again",
+        f"--out OTHER takes another folder; rm -r {shell_word(folder)} trains that run again",
     )
 
 

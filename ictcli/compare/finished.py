@@ -13,6 +13,7 @@ from ictcli.evaluation.record import Record
 from ictcli.runs import manifest
 from ictcli.runs.read import read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
+from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
 FORK_METHODS = ("ict", "random", "entropy20")
@@ -75,7 +76,7 @@ def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[Finish
                 )
             done.append(run)
         except ValueError as error:
-            again = f"rm -r {spec.folder} trains it again"
+            again = f"rm -r {shell_word(spec.folder)} trains it again"
             failed.append(f"run {number}/{len(runs)}: {spec.name}: {error}; {again}")
     return done, failed
 

@@ -19,7 +19,7 @@ from ictcli.runs import Run, is_run, manifest
 from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
-from ictcli.text import duration
+from ictcli.text import duration, shell_word
 from ictcli.train.launch import NO_SPACE, failure_message, finish_step_on_interrupt, launch
 
 Summaries = dict[Path, Summary]
@@ -105,7 +105,7 @@ def read_summary(folder: Path) -> Outcome | None:
     path = folder / "summary.json"
     if not path.exists():
         return None
-    damage = f"{path} is damaged; rm {path} has it made again"
+    damage = f"{path} is damaged; rm {shell_word(path)} has it made again"
     return read_record(path, Summary, strict=False) or damage
 
 
@@ -121,7 +121,7 @@ def _damage(folder: Path) -> str | None:
         except FileNotFoundError:
             continue
         except ValueError:
-            return f"{path} is damaged; rm -r {folder} trains it again"
+            return f"{path} is damaged; rm -r {shell_word(folder)} trains it again"
     return None
 
 

@@ -20,7 +20,7 @@ from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs.records import Summary
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.custom import is_custom
-from ictcli.text import duration, one_line
+from ictcli.text import duration, one_line, shell_word
 
 EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""
@@ -113,12 +113,12 @@ def report(summary: Summary, folder: Path, *, as_json: bool) -> None:
     model = Path(summary.model)
     narrate(f"{model.name}: {model}")
     if model.name == "adapter":
-        narrate(f"whole: ictcli export {folder} --merge")
+        narrate(f"whole: ictcli export {shell_word(folder)} --merge")
     if (best := summary.best) and best.step:
         reached = f"step {best.step} by {best.metric} ({best.value:.3f})"
-        narrate(f"best:  {reached}: ictcli export {folder} --checkpoint best")
+        narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
     if bench := benchmark_of(summary.task):
-        narrate(f"next:  ictcli eval {folder} --bench {bench}")
+        narrate(f"next:  ictcli eval {shell_word(folder)} --bench {bench}")
 
 
 def benchmark_of(task: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from safetensors import SafetensorError, safe_open
 
 from ictcli.errors import UserError, nearest
+from ictcli.text import shell_word
 
 BUILTIN = {"chain": Path(__file__).parents[1] / "tasks" / "chain" / "model"}
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
@@ -58,7 +59,9 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if (folder / "recipe.toml").is_file():
         exports = [folder / name for name in ("model", "adapter") if (folder / name).is_dir()]
         if not exports:
-            raise UserError(f"The run {model} has no finished model yet.", f"ictcli resume {model}")
+            raise UserError(
+                f"The run {model} has no finished model yet.", f"ictcli resume {shell_word(model)}"
+            )
         folder = exports[0]
     if (folder / ADAPTER_CONFIG).is_file():
         if trains:

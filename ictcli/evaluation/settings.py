@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from ictcli.errors import UserError
-from ictcli.recipe import apply_override, validate
+from ictcli.recipe import apply_overrides, typed_key, validate
 from ictcli.recipe.patterns import compiled
 from ictcli.recipe.tables import (
     ColumnSettings,
@@ -32,6 +32,7 @@ class EvaluationSettings(Table):
     n: int = Field(default=16, ge=1)
     """Samples per problem."""
     k: tuple[int, ...] = Field(default=(1, 4), strict=False)
+    """Values of k for pass@k; without them 1, and 4 or n where that is less."""
     limit: int | None = Field(default=None, ge=1)
     """Only this many of the first problems."""
     show_private: bool = False
@@ -56,12 +57,14 @@ def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSetting
     """Settings from KEY=VALUE and from options (None: not typed). UserError for an unknown key, a
     wrong value, or a k above n."""
     data: dict[str, Any] = {}
-    for override in overrides:
-        apply_override(data, override)
-        if (key := override.partition("=")[0].strip()) in OF_TRAINING:
+    for key in map(typed_key, overrides):
+        if key in OF_TRAINING:
             raise UserError(f"{key} is a matter of training.", "ictcli eval --help")
+    apply_overrides(data, overrides)
     data |= {name: value for name, value in options.items() if value is not None}
     settings = validate(EvaluationSettings, data, "ictcli eval", hint="ictcli eval --help")
+    if "k" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"k": tuple(sorted({1, min(4, settings.n)}))})
     least, most = min(settings.k, default=0), max(settings.k, default=0)
     if least < 1:
         raise UserError(f"There is no pass@{least}.", "--k 1,4: numbers from 1 up")

@@ -21,6 +21,7 @@ from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import engine_at
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
+from ictcli.text import shell_word
 
 Layout = Literal["hf", "mlx"]
 
@@ -30,7 +31,9 @@ def adapters_of(run: Path, recipe: Recipe) -> Path | None:
     the run is not finished."""
     folder = run / ("adapter" if recipe.adapters else "model")
     if not folder.is_dir():
-        raise UserError(f"The run {run} has no finished model yet.", f"ictcli resume {run}")
+        raise UserError(
+            f"The run {run} has no finished model yet.", f"ictcli resume {shell_word(run)}"
+        )
     return folder if recipe.adapters else None
 
 
@@ -74,7 +77,7 @@ def export_adapters(
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
-                f"ictcli export {run} --merge makes a whole model",
+                f"ictcli export {shell_word(run)} --merge makes a whole model",
             ) from error
         if base is not None:
             key = "model" if wanted == "mlx" else "base_model_name_or_path"

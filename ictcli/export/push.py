@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.errors import RunFailedError, UserError
+from ictcli.text import shell_word
 
 LOGIN = "hf auth login, with a token that may write"
 
@@ -43,7 +44,7 @@ def _info(api: Any, repo: str) -> Any:
 def push(api: Any, folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as one commit; returns the repository's address. The folder is kept in any
     case."""
-    kept = f"{folder} is whole: hf upload {repo} {folder} tries again"
+    kept = f"{folder} is whole: hf upload {repo} {shell_word(folder)} tries again"
     _request(
         repo,
         lambda: api.create_repo(repo, repo_type="model", private=not public, exist_ok=True),

@@ -14,6 +14,7 @@ from ictcli.runs.read import read_record
 from ictcli.runs.records import RecipeRecord
 from ictcli.runs.rollouts import Batch, Description, batch_of
 from ictcli.runs.trust import check_code
+from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 READ = ("recipe.toml", "model/*.json", "adapter/*.json")
@@ -68,7 +69,9 @@ def find_recordings(source: Path) -> Recordings:
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         raise UserError(
             f"{source} is not a run folder: it has no recipe.toml.",
-            f"ictcli inspect {min(inside)}" if inside else "ictcli train RECIPE --run FOLDER",
+            f"ictcli inspect {shell_word(min(inside))}"
+            if inside
+            else "ictcli train RECIPE --run FOLDER",
         )
     steps = dict(numbered(source / "rollouts", NAME))
     if not steps:

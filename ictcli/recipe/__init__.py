@@ -1,7 +1,6 @@
 """The recipe: read from TOML, overridden by `key=value`, and checked before any ML import."""
 
 from ictcli.recipe.load import (
-    apply_override,
     check,
     find_recipe,
     load_recipe,
@@ -9,15 +8,15 @@ from ictcli.recipe.load import (
     recipe_text,
     shipped_recipes,
     to_toml,
-    toml_value,
     unused_keys,
     validate,
 )
+from ictcli.recipe.overrides import apply_overrides, toml_value, typed_key
 from ictcli.recipe.recipe import Recipe
 
 __all__ = [
     "Recipe",
-    "apply_override",
+    "apply_overrides",
     "check",
     "find_recipe",
     "load_recipe",
@@ -26,6 +25,7 @@ __all__ = [
     "shipped_recipes",
     "to_toml",
     "toml_value",
+    "typed_key",
     "unused_keys",
     "validate",
 ]

@@ -16,6 +16,7 @@ from ictcli.errors import UserError, nearest
 from ictcli.recipe import plugins
 from ictcli.recipe.files import read_files
 from ictcli.recipe.metrics import unrecorded
+from ictcli.recipe.overrides import KEYS_HINT, NAMES, apply_overrides, blamed, typed_key
 from ictcli.recipe.patterns import compiled
 from ictcli.recipe.recipe import Recipe
 from ictcli.recipe.tables import ColumnSettings, HubSettings, Table
@@ -67,45 +68,15 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         data = tomllib.loads(recipe_text(path))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path} is not TOML: {error}.", _FORM_HINT) from error
-    for override in overrides:
-        apply_override(data, override)
-    return check(data, str(path), base=path.parent)
+    apply_overrides(data, overrides)
+    return check(data, str(path), base=path.parent, typed=[*map(typed_key, overrides)])
 
 
-def apply_override(data: dict[str, Any], override: str) -> None:
-    """Set `table.key=value` in place; the value is TOML, else a plain string."""
-    key, equals, text = override.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts):
-        raise UserError(
-            f"{override!r} is not of the form key=value.", "for example: seed=1 checkpoint.every=10"
-        )
-    table = data
-    for part in parts[:-1]:
-        inner = table.setdefault(part, {})
-        if part in _NAMES and isinstance(inner, str):
-            inner = table[part] = {_NAMES[part]: inner}
-        if not isinstance(inner, dict):
-            raise UserError(f"{part} in {override!r} is a value, not a table.", _KEYS_HINT)
-        table = cast(dict[str, Any], inner)
-    table[parts[-1]] = toml_value(text)
-
-
-def toml_value(text: str) -> Any:
-    """The value typed after `key=`: TOML, else a plain string."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-_NAMES = {"method": "name", "reward": "verifier"}  # tables that may be given as this key alone
-_KEYS_HINT = "ictcli recipes show quickstart, or the README's list of keys"
-
-
-def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe:
+def check(
+    data: dict[str, Any], source: str, base: Path | None = None, typed: Sequence[str] = ()
+) -> Recipe:
     """The validated recipe of this data (see `validate`), its method and options included."""
-    recipe = validate(Recipe, data, source, base)
+    recipe = validate(Recipe, data, source, base, typed=typed)
     name = recipe.method.get("name")
     if not isinstance(name, str):
         raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
@@ -115,14 +86,15 @@ def check(data: dict[str, Any], source: str, base: Path | None = None) -> Recipe
     except ValidationError as error:
         fault = _worst(error)
         key = ".".join(map(str, fault["loc"]))
+        source = blamed(source, typed, f"method.{key}")
         if fault["type"] != "extra_forbidden":
-            raise _explain(fault, source, f"method.{key}", _KEYS_HINT) from error
+            raise _explain(fault, source, f"method.{key}", KEYS_HINT) from error
         raise UserError(
             f"{source}: method {name} has no option {key!r}"
             f"{nearest(key, list(method.options.model_fields))}.",
             "ictcli methods lists each method's options",
         ) from error
-    _check_across(recipe, source)
+    _check_across(recipe, source, typed)
     return recipe
 
 
@@ -131,11 +103,13 @@ def validate(
     data: dict[str, Any],
     source: str,
     base: Path | None = None,
-    hint: str = _KEYS_HINT,
+    hint: str = KEYS_HINT,
+    typed: Sequence[str] = (),
 ) -> T:
     """The validated settings of this data. Plugins are loaded; relative paths of plugins, models
     and data, relative to the working directory or else to `base`, become absolute, so that a run
-    resumes from anywhere. UserError with `hint` if anything is wrong; `source` is named in it."""
+    resumes from anywhere. UserError with `hint` if anything is wrong; it names `source`, or the
+    command line where the key is one of those `typed` there."""
     data = dict(data)
     plugin_files = data.get("plugins", [])
     if isinstance(plugin_files, str):
@@ -143,7 +117,7 @@ def validate(
     if isinstance(plugin_files, list):
         names = cast(list[object], plugin_files)
         data["plugins"] = [str(plugins.load(str(name), base)) for name in names]
-    for key, name in _NAMES.items():
+    for key, name in NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
     read_files(data, base or Path())
@@ -152,6 +126,7 @@ def validate(
     except ValidationError as error:
         fault = _worst(error)
         path = ".".join(map(str, fault["loc"]))
+        source = blamed(source, typed, path)
         if fault["type"] == "extra_forbidden":
             known = [*recipe_keys(model), *model.model_fields]
             near = nearest(path, known) or nearest(path.split(".")[-1], known)
@@ -159,34 +134,41 @@ def validate(
         raise _explain(fault, source, path, hint) from error
 
 
-def _check_across(recipe: Recipe, source: str) -> None:
+def _check_across(recipe: Recipe, source: str, typed: Sequence[str]) -> None:
     """The checks that involve several tables."""
+
+    def refusal(keys: tuple[str, ...], message: str, hint: str) -> UserError:
+        return UserError(f"{blamed(source, typed, *keys)}: {message}", hint)
+
     reward = recipe.reward
     if reward.overlong_buffer > recipe.max_tokens:
-        raise UserError(
-            f"{source}: reward.overlong_buffer = {reward.overlong_buffer} is more than "
+        raise refusal(
+            ("reward.overlong_buffer", "max_tokens"),
+            f"reward.overlong_buffer = {reward.overlong_buffer} is more than "
             f"max_tokens = {recipe.max_tokens}.",
             "the buffer is the last part of max_tokens",
         )
     if reward.pattern is not None:
         compiled(reward.pattern)
         if recipe.prompt.shots:
-            raise UserError(
-                f"{source}: the examples of prompt.shots answer in a box, and reward.pattern "
-                "reads answers in another way.",
+            raise refusal(
+                ("prompt.shots", "reward.pattern"),
+                "the examples of prompt.shots answer in a box, and reward.pattern reads answers in "
+                "another way.",
                 "prompt.examples = a file of your own examples",
             )
     if recipe.eval.bench is None and (recipe.eval.columns, recipe.eval.hub) != (
         ColumnSettings(),
         HubSettings(),
     ):
-        raise UserError(
-            f"{source}: eval.columns and eval.hub are of eval.bench, which is not there.",
+        raise refusal(
+            ("eval.columns", "eval.hub"),
+            "eval.columns and eval.hub are of eval.bench, which is not there.",
             "eval.bench=FILE or hub:owner/name",
         )
     best = recipe.checkpoint.best
     if best is not None and (fault := unrecorded(recipe, best)):
-        raise UserError(f"{source}: checkpoint.best = {best!r} {fault[0]}.", fault[1])
+        raise refusal(("checkpoint.best",), f"checkpoint.best = {best!r} {fault[0]}.", fault[1])
 
 
 def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:

@@ -29,6 +29,7 @@ from ictcli.runs.manifest import MANIFEST, checksum, checksums
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import BestCheckpoint, Format, Manifest, StepMetrics
+from ictcli.text import shell_word
 from ictcli.types import BoolArray, Rollouts
 
 FORMAT = 2
@@ -114,7 +115,7 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
         stands = f"{earlier[-1]} stands" if earlier else "no checkpoint was saved before"
         raise RunFailedError(
             f"{reason}: step {state.step} could not be saved ({error.filename or path}); {stands}.",
-            f"{'free some space' if full else 'mend that'}, then: ictcli resume {run}",
+            f"{'free some space' if full else 'mend that'}, then: ictcli resume {shell_word(run)}",
         ) from error
     return path
 

@@ -45,6 +45,7 @@ from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
 from ictcli.runs.trust import recipe_of, remember
+from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray
 
 R = TypeVar("R", bound=Record)
@@ -64,8 +65,9 @@ class Run:
         """A new run folder. Raises UserError where the path is taken."""
         if folder.exists() and (not folder.is_dir() or _holds_anything(folder)):
             ways = "--run OTHER takes another folder"
+            word = shell_word(folder)
             if is_run(folder):  # never advise to delete what is not ours
-                ways = f"ictcli resume {folder} continues it; {ways}; rm -r {folder} starts over"
+                ways = f"ictcli resume {word} continues it; {ways}; rm -r {word} starts over"
             raise UserError(f"The run folder {folder} exists already.", ways)
         make_folder(folder)
         run = Run(folder)

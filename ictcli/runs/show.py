@@ -1,6 +1,5 @@
 """One run in full: its recipe, environment, progress, results, and what it takes on the disk."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +17,7 @@ from ictcli.runs.records import (
     StepMetrics,
     StepTimings,
 )
+from ictcli.text import shell_word
 
 CURVES = (
     *("reward", "entropy", "renyi2", "share_kept", "length", "truncated", "grad_norm", "kl"),
@@ -136,11 +136,11 @@ def _sizes(run: Path) -> dict[str, int]:
 
 def next_commands(run: Path, shown: Entry) -> list[str]:
     """What can be done with a run in its state."""
-    where = shlex.quote(str(run))
+    where = shell_word(run)
     commands: list[str] = []
     if shown.state == "finished":
         if shown.task:
-            commands.append(f"ictcli eval {where} --bench {shlex.quote(shown.task)}")
+            commands.append(f"ictcli eval {where} --bench {shell_word(shown.task)}")
         commands.append(f"ictcli export {where}")
     elif shown.state in ("stopped", "failed"):
         commands.append(f"ictcli resume {where}")

@@ -13,6 +13,7 @@ from ictcli.runs.read import read_record
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout
+from ictcli.text import shell_word
 from ictcli.train.step import sampling_of
 
 
@@ -46,7 +47,7 @@ def evaluate_heldout(
         if interrupted() and label in ("before", "after"):  # no step is in flight
             raise InterruptedRunError(
                 f"Interrupted in the evaluation {label} training; no step is lost.",
-                f"ictcli resume {run.folder}",
+                f"ictcli resume {shell_word(run.folder)}",
             )
 
     manifest.leave(run.folder, f"eval/{label}.jsonl")  # it is written as it comes

@@ -17,6 +17,7 @@ from ictcli.runs import Run, checkpoints
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
+from ictcli.text import shell_word
 from ictcli.train.evaluations import evaluate_heldout, known_before
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
@@ -89,7 +90,7 @@ def train(
             saved = "and saved" if metrics.finite else "but not saved: it was not finite"
             raise InterruptedRunError(
                 f"Interrupted: step {number} of {recipe.steps} is finished {saved}.",
-                f"ictcli resume {run.folder}",
+                f"ictcli resume {shell_word(run.folder)}",
             )
 
     after = evaluate("after")

@@ -116,7 +116,10 @@ USAGE = [
     (["compare", "quickstart", "--seeds", "0"], "0 is not in the range"),
     (["eval", "builtin:chain"], "Missing option '--bench'"),
     (["eval", "builtin:chain", "--bench", "chian"], "no benchmark 'chian' (did you mean chain?)"),
-    (["eval", "builtin:chain", "--bench", "chain", "--n", "2"], "pass@4 needs at least 4 samples"),
+    (
+        ["eval", "builtin:chain", "--bench", "chain", "--n", "2", "--k", "4"],
+        "pass@4 needs at least 4 samples",
+    ),
     (["eval", "builtin:chain", "--bench", "chain", "--k", "0"], "There is no pass@0"),
     (["eval", "builtin:chain", "--bench", "chain", "--k", "1,x"], "'1,x' is not numbers"),
     (["eval", "builtin:chain", "--bench", "chain", "--n", "0"], "0 is not in the range"),

@@ -14,7 +14,7 @@ from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError
 from ictcli.recipe import (
     Recipe,
-    apply_override,
+    apply_overrides,
     check,
     find_recipe,
     load_recipe,
@@ -140,14 +140,14 @@ def test_an_override_is_read_as_toml_or_as_a_plain_string(
 
 
 def test_the_last_override_counts() -> None:
-    recipe = load_recipe("quickstart", ["seed=1", "method.scope=batch", "method=grpo", "seed=2"])
+    recipe = load_recipe("quickstart", ["seed=1", "method=ict", "method=grpo", "seed=2"])
     assert recipe.seed == 2
     assert recipe.method == {"name": "grpo"}
 
 
 def test_overrides_leave_the_other_keys_of_a_table() -> None:
     data: dict[str, Any] = {"eval": {"n": 8, "problems": 3}}
-    apply_override(data, "eval.n=2")
+    apply_overrides(data, ["eval.n=2"])
     assert data == {"eval": {"n": 2, "problems": 3}}
 
 

@@ -1,0 +1,65 @@
+"""`key=value` as typed on the command line, applied to the data of a recipe."""
+
+import tomllib
+from collections.abc import Sequence
+from typing import Any, cast
+
+from ictcli.errors import UserError
+
+NAMES = {"method": "name", "reward": "verifier"}
+"""Tables that may be given as this key alone."""
+KEYS_HINT = "ictcli train quickstart --dry-run shows the keys"
+
+
+def typed_key(override: str) -> str:
+    """The key of a `key=value`."""
+    return override.partition("=")[0].strip()
+
+
+def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Apply each in place. A name (`method=ict`, `reward=integer`) goes before the other keys of
+    its table, wherever it was typed."""
+    for override in sorted(overrides, key=lambda override: not _is_name(override)):
+        apply_override(data, override)
+
+
+def _is_name(override: str) -> bool:
+    return typed_key(override) in NAMES and isinstance(toml_value(override.partition("=")[2]), str)
+
+
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Set `table.key=value` in place; the value is TOML, else a plain string. A method's name drops
+    the options of the method before it; a verifier's name leaves the other keys of the reward."""
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise UserError(
+            f"{override!r} is not of the form key=value.", "for example: seed=1 checkpoint.every=10"
+        )
+    table = data
+    for part in parts[:-1]:
+        inner = table.setdefault(part, {})
+        if part in NAMES and isinstance(inner, str):
+            inner = table[part] = {NAMES[part]: inner}
+        if not isinstance(inner, dict):
+            raise UserError(f"{part} in {override!r} is a value, not a table.", KEYS_HINT)
+        table = cast(dict[str, Any], inner)
+    value, reward = toml_value(text), data.get("reward")
+    if key.strip() == "reward" and isinstance(value, str) and isinstance(reward, dict):
+        value = {**cast(dict[str, Any], reward), NAMES["reward"]: value}
+    table[parts[-1]] = value
+
+
+def toml_value(text: str) -> Any:
+    """The value typed after `key=`: TOML, else a plain string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def blamed(source: str, typed: Sequence[str], *paths: str) -> str:
+    """Where faulty keys come from: the command line, where one of them, its table or a key in it
+    was typed; else `source`."""
+    pairs = ((f"{path}.", f"{key}.") for path in paths for key in typed)
+    return "command line" if any(a.startswith(b) or b.startswith(a) for a, b in pairs) else source

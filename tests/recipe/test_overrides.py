@@ -1,0 +1,76 @@
+"""Settings typed on the command line: their order, and who is blamed for a fault."""
+
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from ictcli.errors import UserError
+from ictcli.recipe import load_recipe
+
+RECIPE = """
+model = "builtin:chain"
+task = "chain"
+method = {name = "stapo", prob_below = 0.1}
+steps = 1
+max_tokens = 10
+reward = {verifier = "math", length = 0.5, overlong_buffer = 5}
+"""
+
+TYPED = [
+    ("method.keep=0.33", "method=ict", "method.scope=group"),
+    ("reward.pattern=(x)", "reward=integer"),
+    ("eval.n=2", "eval.k=[1,2]", "seed=3"),
+]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.mark.parametrize("typed", TYPED, ids=" ".join)
+def test_the_order_in_which_different_keys_are_typed_does_not_matter(
+    recipe: Path, typed: tuple[str, ...]
+) -> None:
+    first, *others = (load_recipe(recipe, order) for order in permutations(typed))
+    assert others == [first] * len(others)
+    assert first != load_recipe(recipe)
+
+
+def test_a_typed_method_drops_the_file_s_options_and_keeps_the_typed_ones(recipe: Path) -> None:
+    typed = load_recipe(recipe, ["method.keep=0.33", "method=ict"])
+    assert typed.method == {"name": "ict", "keep": 0.33}
+
+
+def test_a_typed_verifier_keeps_the_other_keys_of_the_reward(recipe: Path) -> None:
+    reward = load_recipe(recipe, ["reward.pattern=(x)", "reward=integer"]).reward
+    assert (reward.verifier, reward.pattern, reward.length) == ("integer", "(x)", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("typed", "path"),
+    [
+        ("lr=0", "lr"),
+        ("stpes=3", "stpes"),
+        ("eval.k=[9]", "eval"),
+        ("eval={k=[9]}", "eval"),
+        ("method.scope=word", "method.scope"),
+        ("method.nosuch=1", "nosuch"),
+        ("max_tokens=4", "reward.overlong_buffer"),
+        ("checkpoint.best=nosuch", "checkpoint.best"),
+    ],
+)
+def test_a_fault_that_was_typed_is_not_the_file_s(recipe: Path, typed: str, path: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_recipe(recipe, ["method=ict", typed])
+    assert caught.value.message.startswith("command line: ") and path in caught.value.message
+
+
+def test_a_fault_of_the_file_is_the_file_s(recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace("steps = 1", "steps = 0"))
+    with pytest.raises(UserError) as caught:
+        load_recipe(recipe, ["seed=1"])
+    assert caught.value.message.startswith(f"{recipe}: steps = 0")
