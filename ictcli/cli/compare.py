@@ -77,7 +77,7 @@ def command(
         tuning_specs,
         variants_of,
     )
-    from ictcli.compare.folder import opened
+    from ictcli.compare.folder import check_report, opened
     from ictcli.compare.time_estimate import estimate_time, measure_all
     from ictcli.compare.tuning import check_problems, earlier_choice
     from ictcli.console import narrate
@@ -99,6 +99,7 @@ def command(
     tries = tuning_specs(design, grid) if grid else []
     chosen = earlier_choice(tries, variants) if grid else None
     final = run_specs(design, chosen, grid=grid)
+    check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
     for spec in [spec for spec in final if spec.chosen and chosen is None][:1]:
         narrate(
             f"note: {spec.folder} was trained with {spec.chosen}: should tuning choose another "

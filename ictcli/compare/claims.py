@@ -36,6 +36,8 @@ from ictcli.recipe import toml_value
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
 CONTROL = "random"
+HERE = "on this task and size"
+"""What a claim about accuracy is judged of: another task or model may show another difference."""
 SAME = 0.1
 """Two shares are the same number if they differ by at most this part of the larger."""
 
@@ -211,12 +213,17 @@ def _is_larger_share(variant: str, other: str) -> bool:
     return alike and isinstance(more, int | float) and more > 0.1
 
 
+def better(variant: str, rival: str, metric: str) -> str:
+    """The name of the claim."""
+    return f"{variant} is better than {rival} {HERE}: {metric}"
+
+
 def _better(
     scores: Scores, variant: str, rival: str, note: str = "", *, comparable: bool = True
 ) -> list[_Test]:
     return [
         _Test(
-            f"{variant} is better than {rival}: {metric}",
+            better(variant, rival, metric),
             f"{variant}'s {metric}",
             rival,
             difference(by_variant[variant], by_variant[rival]),
@@ -242,7 +249,7 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
     room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
     return [
         _Test(
-            f"{variant} gains more in {metric} than in pass@1 over {name}",
+            f"{variant} gains more in {metric} than in pass@1 over {name}, {HERE}",
             f"{variant}'s gain in {metric} over {name}",
             "its gain in pass@1",
             difference(many[variant] - first[variant], many[rival] - first[rival]),

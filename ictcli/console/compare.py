@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.forks import ForkComparison
-from ictcli.compare.statistics import Estimate
+from ictcli.compare.numbers import counted, points
+from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.compare.time_estimate import RunEstimate, TimeEstimate
 from ictcli.console.plain import narrate
 from ictcli.console.table import print_columns, print_json
@@ -48,6 +50,10 @@ def tuned_to(chosen: Mapping[str, str], lost: Sequence[str]) -> None:
         narrate(f"note: {label} is left out: none of its tuning runs finished")
 
 
+VERDICT_COLUMNS: dict[str, Callable[[Claim], str]] = {
+    "verdict": lambda claim: claim.verdict,
+    "claim": lambda claim: claim.name,
+}
 FORK_COLUMNS: dict[str, Callable[[ForkComparison], str]] = {
     "method": lambda row: row.method,
     "share": lambda row: _share(row.own.share),
@@ -62,7 +68,8 @@ FORK_COLUMNS: dict[str, Callable[[ForkComparison], str]] = {
 
 
 def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
-    """A comparison as JSON, or as two tables: what was reached, and what was kept."""
+    """A comparison as JSON, or as tables: what was reached, what was kept, and the answer: the
+    differences from the baseline and the verdicts."""
     if as_json:
         print_json(result.model_dump(mode="json"))
         return
@@ -87,7 +94,41 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
         narrate(f"failed: {line}")
     for line in result.notes:
         narrate(f"note: {line}")
+    _answer(result)
     narrate(f"runs: {folder}", f"report: {folder / 'report.html'}")
+
+
+def _answer(result: Comparison) -> None:
+    """The differences from the baseline, and a line for each verdict."""
+    rows = dict.fromkeys(label for by_label in result.differences.values() for label in by_label)
+    if rows:
+        print_columns(list(rows), _difference_columns(result))
+        told = "* is told from 0 at 5 % after Holm's correction"
+        base = result.baseline
+        narrate("", f"differences from {base} in points, with 95 % intervals; {told}", "")
+    if result.claims:
+        print_columns(result.claims, VERDICT_COLUMNS)
+        at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
+        narrate("", f"verdicts at {at}; undecided is no evidence that there is no difference", "")
+
+
+def _difference_columns(result: Comparison) -> dict[str, Callable[[str], str]]:
+    def difference(by_label: Mapping[str, PairedDifference]) -> Callable[[str], str]:
+        return lambda label: _points(by_label.get(label))
+
+    return {
+        f"less {result.baseline}": str,
+        **{metric: difference(by_label) for metric, by_label in result.differences.items()},
+    }
+
+
+def _points(row: PairedDifference | None) -> str:
+    if row is None:
+        return ""
+    value = points(row.value)
+    if row.low is None or row.high is None:
+        return value
+    return f"{value} [{points(row.low)}, {points(row.high)}]{' *' * row.differs}"
 
 
 def _summary_columns(result: Comparison) -> dict[str, Callable[[str], str]]:

@@ -3,12 +3,15 @@
 import json
 import random
 import re
+import shutil
 import signal
 import time
 
 import pytest
 from comparing import METHODS, SEEDS, Comparison
 from processes import refusal
+
+from ictcli.compare.numbers import points
 
 
 def test_every_method_is_trained_with_every_seed(whole: Comparison) -> None:
@@ -83,7 +86,16 @@ def test_as_a_table_it_names_methods_and_intervals(whole: Comparison) -> None:
     ended = whole.ictcli.run(*args, "whole", folder=whole.folder)
     assert ended.code == 0
     rows = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
-    assert rows == ["method", "(before)", *METHODS, "method", *METHODS]
+    tables = ["method", "(before)", *METHODS, "method", *METHODS, "less", "ict", "verdict"]
+    assert rows[: len(tables)] == tables
+    claims = whole.numbers("whole")["claims"]
+    assert rows[len(tables) :] == [claim["verdict"] for claim in claims]
+    assert claims[0]["name"] == "ict is better than grpo on this task and size: pass@1"
+    assert claims[0]["name"] in ended.out
+    (difference,) = [line for line in ended.out.splitlines() if line.startswith("ict ")][2:]
+    estimates = whole.numbers("whole")["differences"]
+    values = [points(by_label["ict"]["value"]) for by_label in estimates.values()]
+    assert all(value in difference for value in values)
     before = next(line for line in ended.out.splitlines() if line.startswith("(before)"))
     assert re.search(r"0\.\d{3} (± 0\.\d{3}|\[0\.\d{3}, [01]\.\d{3}\])", before)
 
@@ -92,6 +104,19 @@ def test_runs_of_another_recipe_are_not_mixed_in(whole: Comparison) -> None:
     args = ["steps=5" if arg == "steps=4" else arg for arg in whole.args]
     told = refusal(whole.ictcli.run(*args, "whole", folder=whole.folder), 2)
     assert "was trained with another recipe" in told and "--out OTHER" in told
+
+
+def test_a_smaller_comparison_does_not_replace_the_report(whole: Comparison) -> None:
+    kept = shutil.copytree(whole.folder / "whole", whole.folder / "kept")
+    before = {path.name: path.read_bytes() for path in kept.iterdir() if path.is_file()}
+    for smaller, lost in ((("--methods", "ict"), "grpo"), (("--seeds", "1"), "1 seed")):
+        ended = whole.ictcli.run(*whole.args, "kept", *smaller, folder=whole.folder)
+        told = refusal(ended, 2)
+        assert f"without {lost}." in told and "rm kept/comparison.json gives the report up" in told
+    assert {path.name: path.read_bytes() for path in kept.iterdir() if path.is_file()} == before
+    (kept / "comparison.json").unlink()
+    ended = whole.ictcli.run(*whole.args, "kept", *smaller, folder=whole.folder)
+    assert ended.code == 0 and whole.numbers("kept")["seeds"] == [0]
 
 
 def test_a_comparison_of_nothing_is_refused(whole: Comparison) -> None:

@@ -30,11 +30,19 @@ def test_a_method_that_is_better_worse_or_alike_is_called_so() -> None:
     kept = {"ict": Trained(0.1, 0.1), "random": Trained(0.11, 0.11)}
     found = by_name(accuracy_claims(scores, kept))
     for metric in ("pass@1", "pass@4"):
-        assert found[f"ict is better than grpo: {metric}"].verdict == "supported"
-        assert found[f"ict is better than random: {metric}"].verdict == "contradicted"
-        assert found[f"ict is better than stapo: {metric}"].verdict == "undecided"
+        assert (
+            found[f"ict is better than grpo on this task and size: {metric}"].verdict == "supported"
+        )
+        assert (
+            found[f"ict is better than random on this task and size: {metric}"].verdict
+            == "contradicted"
+        )
+        assert (
+            found[f"ict is better than stapo on this task and size: {metric}"].verdict
+            == "undecided"
+        )
         assert not any(BEFORE in name or "than ict" in name for name in found)
-    words = found["ict is better than random: pass@1"].sentence
+    words = found["ict is better than random on this task and size: pass@1"].sentence
     assert words.endswith("They trained 10.0 % and 11.0 % of the tokens.")
 
 
@@ -51,15 +59,17 @@ def test_random_tokens_of_another_number_decide_nothing(
 ) -> None:
     scores = comparison({"ict": 0.0, "grpo": -1.5, "random": 1.5})
     found = by_name(accuracy_claims(scores, {"ict": Trained(*mine), "random": Trained(*other)}))
-    claim = found["ict is better than random: pass@1"]
+    claim = found["ict is better than random on this task and size: pass@1"]
     assert told in claim.sentence
     assert claim.verdict == ("undecided" if "not the same" in told else "contradicted")
-    assert found["ict is better than grpo: pass@1"].verdict == "supported"
+    assert found["ict is better than grpo on this task and size: pass@1"].verdict == "supported"
 
 
 def test_a_sentence_holds_the_numbers() -> None:
     scores = comparison({"ict": 0.0, "grpo": -1.0})
-    claim = by_name(accuracy_claims(scores))["ict is better than grpo: pass@1"]
+    claim = by_name(accuracy_claims(scores))[
+        "ict is better than grpo on this task and size: pass@1"
+    ]
     known = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
     n = vars(claim.numbers)
     assert (n["value"], n["low"], n["p"], n["detectable"]) == (
@@ -98,7 +108,9 @@ def test_what_shares_no_seed_is_not_judged() -> None:
         mine["random"][2] = np.nan
     found = by_name(accuracy_claims(scores))
     assert not any("grpo" in name for name in found)
-    assert vars(found["ict is better than random: pass@1"].numbers)["seeds"] == 2
+    assert (
+        vars(found["ict is better than random on this task and size: pass@1"].numbers)["seeds"] == 2
+    )
     assert {vars(claim.numbers)["tests"] for claim in found.values()} == {len(found)}
     assert fork_claims({"ict": [0.1, float("nan")], "random": [float("nan"), 0.2]}) == []
     assert fork_claims({"ict": [0.1, 0.2], "random": [0.2]}) == []
@@ -137,7 +149,7 @@ def test_what_pass_4_gains_more_than_pass_1() -> None:
     surer = np.tile([2, 2, 2, 2], (3, 20))
     surest = np.tile([8, 8, 8, 2], (3, 20))
     noise = np.random.default_rng(0).integers(0, 2, (3, 80))
-    name = "ict gains more in pass@4 than in pass@1 over grpo"
+    name = "ict gains more in pass@4 than in pass@1 over grpo, on this task and size"
     spread = scores_of({"grpo": base, "ict": np.clip(wider + noise, 0, 8)}, 8, [1, 4])
     assert by_name(accuracy_claims(spread))[name].verdict == "supported"
     sharpened = scores_of({"grpo": surer, "ict": np.clip(surest - noise, 0, 8)}, 8, [1, 4])
@@ -152,7 +164,7 @@ def test_what_pass_4_gains_more_than_pass_1() -> None:
 def test_a_method_that_only_does_damage_gains_nothing() -> None:
     """A pass@4 that loses less than pass@1 does is no gain, and one that stays is none either."""
     half, rng = np.full((3, 80), 4), np.random.default_rng(0)
-    name = "ict gains more in pass@4 than in pass@1 over grpo"
+    name = "ict gains more in pass@4 than in pass@1 over grpo, on this task and size"
     for mine, verdict, told in (
         (rng.integers(0, 2, (3, 80)), "contradicted", "So pass@4 loses."),
         (np.full((3, 80), 3) - np.arange(80) % 2, "contradicted", "So pass@4 loses."),
@@ -174,7 +186,7 @@ def test_a_swept_variant_meets_its_own_rivals() -> None:
     labels = ["grpo", "ict keep=0.1 warmup=0", "ict keep=0.3 warmup=0", "ict keep=0.3 warmup=9"]
     rivals = [v.replace("ict", "random") for v in labels[1:3]] + ["entropy20 keep=0.3"]
     found = by_name(accuracy_claims(comparison(dict.fromkeys([*labels, *rivals], 0.0), N=20)))
-    pairs = {name.split(":")[0] for name in found if "better" in name}
+    pairs = {name.split(" on this task")[0] for name in found if "better" in name}
     assert pairs == {
         "ict keep=0.1 warmup=0 is better than grpo",
         "ict keep=0.1 warmup=0 is better than random keep=0.1 warmup=0",
@@ -190,7 +202,7 @@ def test_a_swept_variant_meets_its_own_rivals() -> None:
 def test_shares_are_numbers_however_they_are_typed() -> None:
     labels = ["ict keep=0.10 lr=1e-4", "ict keep=2e-1 lr=1e-4", "random keep=0.1 lr=0.0001"]
     found = by_name(accuracy_claims(comparison(dict.fromkeys(labels, 0.0), N=20)))
-    pairs = {tuple(name.split(":")[0].split(" is better than ")) for name in found}
+    pairs = {tuple(name.split(" on this task")[0].split(" is better than ")) for name in found}
     assert pairs == {(labels[0], labels[1]), (labels[0], labels[2])}
 
 

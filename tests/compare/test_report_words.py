@@ -99,7 +99,11 @@ def test_shares_that_are_not_equal_are_named(found: dict[str, Any]) -> None:
 
 
 def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) -> None:
-    (claim,) = [one for one in found["claims"] if one["name"] == "ict is better than grpo: pass@1"]
+    (claim,) = [
+        one
+        for one in found["claims"]
+        if one["name"] == "ict is better than grpo on this task and size: pass@1"
+    ]
     for verdict, least, marked in (
         ("supported", 0.0625, True),
         ("supported", 0.03125, False),
@@ -128,7 +132,11 @@ def test_what_did_not_vary_is_told_as_that(found: dict[str, Any]) -> None:
 def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> None:
     claims = [dict(claim) for claim in found["claims"]]
     row = dict(found["differences"]["pass@1"]["ict"])
-    (claim,) = [one for one in claims if one["name"] == "ict is better than grpo: pass@1"]
+    (claim,) = [
+        one
+        for one in claims
+        if one["name"] == "ict is better than grpo on this task and size: pass@1"
+    ]
     claim["numbers"] = {**claim["numbers"], "p_holm": 0.04, "seeds": 5}
     row |= {"p_holm": 0.06}
     mine = {**found["differences"]["pass@1"], "ict": row}

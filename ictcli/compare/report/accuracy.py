@@ -3,6 +3,7 @@ are made."""
 
 from collections.abc import Callable, Mapping
 
+from ictcli.compare.claims import better
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.numbers import (
     ABSENT,
@@ -174,7 +175,7 @@ def _judged_apart(comparison: Comparison) -> list[str]:
     apart: list[str] = []
     for metric, rows in comparison.differences.items():
         for label, row in rows.items():
-            test = tests.get(f"{label} is better than {comparison.baseline}: {metric}")
+            test = tests.get(better(label, comparison.baseline, metric))
             if test is None or None in (test.p_holm, row.p_holm):
                 continue
             if test.differs != row.differs:

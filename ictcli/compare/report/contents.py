@@ -58,7 +58,7 @@ def _lead(comparison: Comparison) -> str:
     judged = [claim.verdict for claim in claims]
     counts = listed([f"{judged.count(v) or 'none'} {v}" for v in VERDICTS])
     return (
-        f"Of {counted(len(claims), 'claim')} of the paper, {counts} at "
+        f"Of the {counted(len(claims), 'claim')} that this comparison judges, {counts} at "
         f"{counted(len(comparison.seeds), 'seed')} and {counted(comparison.problems, 'problem')}."
         f"{_reached(comparison)}"
     )
