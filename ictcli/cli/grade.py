@@ -31,7 +31,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Judge each row of a JSONL, CSV or Parquet file: response, gold, and optionally choices, the
-    texts of (A), (B), ...
+    texts of (A), (B), ... What counts as equal: docs/verifier.md.
 
     \b
     ictcli grade answers.jsonl

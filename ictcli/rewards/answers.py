@@ -27,7 +27,10 @@ PATTERN_SECONDS = 1.0
 """CPU time of a search with a pattern."""
 
 _OPENING = re.compile(r"\\(?:boxed|fbox)\s*+\{")
-_BRACE = re.compile(r"\\[\\{}]|[{}]")
+_BRACE = re.compile(rf"{_OPENING.pattern}|\\[{{}}]|\\\\(?!boxed|fbox)|[{{}}]")
+_PLAIN = (-1, -1)
+"""A brace that opens no box."""
+_EMPTY = re.compile(rf"(?:{_OPENING.pattern}|[\s}}])*+")
 _BARE = re.compile(r"\\(?:boxed|fbox)(?:\s++([^\s{}$\\])|([0-9]))")
 _HASHES = re.compile(r"#{4,}+\s*+([^\s#].*)?", re.S)
 _LAYOUT = re.compile(r"[\s$~*]|\\(?:[()\[\],;:! ]|q?quad(?![a-z])|text\s?\{)|\}")
@@ -46,58 +49,64 @@ class Located(NamedTuple):
     """Why there is no answer, if there is none or it is empty."""
 
 
+class _Box(NamedTuple):
+    """A closed box in a text."""
+
+    start: int
+    end: int
+    content: slice
+
+
 def boxes(text: str) -> list[str]:
     """The content of the last balanced \\boxed{} or \\fbox{}, after those of the boxes before it in
     its sentence, as in `\\boxed{1}, \\boxed{2} and \\boxed{3}`; empty without a box.
 
-    Boxes are of one sentence if only a comma or semicolon, "and" and layout stand between them.
-    Empty boxes are skipped; if all boxes are empty, there is one empty content.
+    A box in a box is a part of it. Boxes are of one sentence if only a comma or semicolon, "and"
+    and layout stand between them. Empty boxes are skipped; if all boxes are empty, there is one
+    empty content.
     """
-    sentence: deque[str] = deque()
-    passed: dict[int, int] = {}  # empty boxes: place of the opening brace to the end
-    limit = place = len(text)  # no box that opens before `place` closes after `limit`
-    while (place := text.rfind("box", 0, place)) > 0 and len(sentence) < _MOST_JOINED:
-        start = max(place - 2 + (text[place - 1] == "\\"), 0)  # \fbox or \boxed
-        opening = _OPENING.match(text, start)
-        if opening is None:
-            continue
-        begin = opening.end()
-        end, empty = _closing(text, begin, min(limit, begin + LONGEST_BOX), passed)
-        if sentence and (end < 0 or not (empty or _joined(text, end, limit))):
-            break
-        if end < 0:
-            limit = start
-        elif empty:
-            passed[begin - 1] = end
-        else:
-            sentence.appendleft(text[begin : end - 1].strip())
-            limit = start
-    if sentence or passed:
-        return list(sentence) or [""]
-    bare = deque(_BARE.finditer(text) if "box" in text else (), maxlen=1)
-    return [bare[0][1] or bare[0][2]] if bare else []
+    if "box" not in text:
+        return []
+    closed = _outer_boxes(text)
+    full = [box for box in closed if not _EMPTY.fullmatch(text[box.content])]
+    if not full:
+        bare = deque(_BARE.finditer(text), maxlen=1)
+        return [""] if closed else [bare[0][1] or bare[0][2]] if bare else []
+    sentence = deque([full.pop()])
+    while full and len(sentence) < _MOST_JOINED and _joined(text, full[-1].end, sentence[0].start):
+        sentence.appendleft(full.pop())
+    return [text[box.content].strip() for box in sentence]
 
 
-def _closing(text: str, begin: int, limit: int, passed: dict[int, int]) -> tuple[int, bool]:
-    """The end of the box whose content begins at `begin`, or -1 if it does not close before
-    `limit`; and whether the box holds only blanks and empty boxes."""
-    place, depth, empty = begin, 1, True
-    while depth:
-        brace = _BRACE.search(text, place, limit)
-        if brace is None:
-            return -1, False
-        between = text[place : brace.start()]
-        place = brace.end()
-        if end := passed.get(place - 1):
-            between = between.rstrip().removesuffix("\\boxed").removesuffix("\\fbox")
-            place = end
-        elif brace[0] == "}":
-            depth -= 1
-        else:
-            depth += brace[0] == "{"
-            empty = False
-        empty = empty and not between.strip()
-    return place, empty
+def _outer_boxes(text: str) -> list[_Box]:
+    """The balanced boxes that stand in no other, in order. A box that holds only another has the
+    content of that one."""
+    closed: list[_Box] = []
+    opened: deque[tuple[int, int]] = deque()  # from a box on: starts of command and of content
+    place = 0
+    while token := (_BRACE if opened else _OPENING).search(text, place):
+        place = token.end()
+        while opened and (opened[0] == _PLAIN or place - opened[0][1] > LONGEST_BOX):
+            opened.popleft()
+        if token[0][-1] == "{" and len(token[0]) > 2:
+            opened.append((token.start(), place))
+        elif token[0] == "{" and opened:
+            opened.append(_PLAIN)
+        elif token[0] == "}" and opened and (top := opened.pop()) != _PLAIN:
+            start, begin = top
+            inner: list[_Box] = []
+            while closed and closed[-1].start > start:
+                inner.append(closed.pop())
+            content = slice(begin, place - 1)
+            if len(inner) == 1 and _holds_only(text, content, inner[0]):
+                content = inner[0].content
+            closed.append(_Box(start, place, content))
+    return closed
+
+
+def _holds_only(text: str, content: slice, box: _Box) -> bool:
+    """Whether a content has nothing but a box."""
+    return not (text[content.start : box.start].strip() or text[box.end : content.stop].strip())
 
 
 def _joined(text: str, end: int, start: int) -> bool:

@@ -13,7 +13,7 @@ _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
 
 def as_integer(text: str) -> int | None:
-    """The integer that an answer or a gold says, else None: `1,234`, `$18`, `007`, `12.0`,
+    """The integer that an answer says, else None: `1,234`, `$18`, `007`, `12.0`,
     `18 dollars`, `5\\%`, `x = 5`."""
     bare = text.strip()
     if len(bare) <= 400 and _INTEGER.fullmatch(bare):
@@ -22,6 +22,11 @@ def as_integer(text: str) -> int | None:
         return None
     exact = maths.value(text)
     return int(exact) if exact is not None and exact.denominator == 1 else None
+
+
+def gold_integer(gold: str) -> int | None:
+    """The integer that a gold says, in its last box if it has one; else None."""
+    return as_integer(maths.content(gold))
 
 
 def math_at_once(answer: str, gold: str) -> Verdict | None:
@@ -52,7 +57,7 @@ def integer_at_once(answer: str, gold: str) -> Verdict | None:
     value = as_integer(answer)
     if value is None:
         return math_at_once(answer, gold)
-    return Verdict("correct" if value == as_integer(gold) else "wrong", answer)
+    return Verdict("correct" if value == gold_integer(gold) else "wrong", answer)
 
 
 def describe_integer(text: str) -> str:
@@ -65,7 +70,7 @@ MATH = Answers(math_verdict, math_at_once, maths.readable, listed, describe)
 INTEGER = Answers(
     math_verdict,
     integer_at_once,
-    lambda gold: as_integer(gold) is not None,
+    lambda gold: gold_integer(gold) is not None,
     describe=describe_integer,
 )
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from ictcli.rewards import choice
 from ictcli.rewards.answers import Located, Source
+from ictcli.rewards.maths.compare import content
 from ictcli.rewards.maths.describe import same_layout
 from ictcli.rewards.verifiers import Answers, Verdict, Verifier
 
@@ -93,7 +94,7 @@ def explained(
         rule = rule if found.answer is not None else "no answer"
         return Explanation(verdict, found.source, Reading(verdict.extracted), Reading(gold), rule)
     read = verifier.answers.describe or _unread
-    right = Reading(gold, read(gold))
+    right = Reading(gold, read(content(gold)))
     if not found.answer:
         return Explanation(verdict, "", Reading(""), right, "no answer")
     answer = Reading(found.answer, read(found.answer))

@@ -197,3 +197,20 @@ def test_no_answer_of_one_sign_takes_long(sign: str) -> None:
 def test_tidying_never_fails_and_ends(text: str) -> None:
     once = tidy(text)
     assert isinstance(flat(once), str)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(-(10**6), 10**6), st.integers(1, 1000))
+def test_expressions_that_part_at_any_point_are_not_equal(turn: int, width: int) -> None:
+    beyond = f"x-({turn})"
+    assert equal(f"|{beyond}|", f"|({turn})-x|")
+    assert not equal(f"|{beyond}|", beyond) and not equal(f"|{beyond}|", f"-({beyond})")
+    assert not equal(f"\\min(x,{turn})", "x") and not equal(f"\\max(x,{turn})", "x")
+    bump = f"\\max(0,1-|{beyond}|\\cdot {width})"
+    assert not equal(f"x+{bump}", "x") and equal(f"x+{bump}", f"{bump}+x")
+
+
+@pytest.mark.parametrize("small", ["10^{-300}", "e^{-1000}", "e^{-x^2-1000}"])
+def test_no_term_is_too_small_to_count(small: str) -> None:
+    for expression in ("x", "\\sqrt{x}", "\\sin x"):
+        assert not equal(expression, f"{expression}+{small}")

@@ -111,6 +111,28 @@ def test_empty_boxes_are_skipped(response: str, answer: str) -> None:
     assert extract(response) == answer
 
 
+NESTED = [
+    (r"\boxed{\boxed{5}}", "5"),
+    (r"\fbox{ \boxed{ 5 } }", "5"),
+    (r"\boxed{-\boxed{5}}", r"-\boxed{5}"),
+    (r"\boxed{1}\boxed{2\boxed{3}\boxed{4}}", r"2\boxed{3}\boxed{4}"),
+    (r"\boxed{5} \boxed{6\boxed{7}", "7"),  # the outer one is not closed
+    (r"\boxed{\{5} \} {\boxed{6}", "6"),
+]
+
+
+@pytest.mark.parametrize(("response", "answer"), NESTED)
+def test_a_box_in_a_box_is_a_part_of_it(response: str, answer: str) -> None:
+    assert extract(response) == answer
+
+
+@pytest.mark.parametrize("kind", ["math", "integer"])
+@pytest.mark.parametrize("around", [r"-\boxed{5}", r"1\boxed{5}", r"\text{not }\boxed{5}"])
+def test_what_stands_beside_an_inner_box_counts(around: str, kind: str) -> None:
+    assert grade(f"\\boxed{{{around}}}", "5", kind).status != "correct"
+    assert grade("\\boxed{5}", f"\\boxed{{{around}}}", kind).status != "correct"
+
+
 JOINTS = [
     ", ",
     " and ",

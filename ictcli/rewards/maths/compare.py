@@ -43,7 +43,7 @@ def reading(text: str) -> Node | None:
 def value(text: str) -> Fraction | None:
     """The exact number that a text says, with a unit, a name or a percent sign beside it; else
     None. A percentage of 1 or less is None: it may be the number or its hundredth."""
-    node = reading(tidy(content(text)))
+    node = reading(tidy(text))
     if isinstance(node, Named) and node.optional:
         node = node.value
     if not isinstance(node, Scalar) or (node.unit or "").startswith("?"):

@@ -29,8 +29,8 @@ from ictcli.rewards.maths.relations import (
     as_inequality,
     difference,
     is_time,
+    quotient_of_names,
     ranges,
-    ratio_equation,
     ratio_terms,
 )
 from ictcli.rewards.maths.structure import expand, read
@@ -138,6 +138,8 @@ class Comparison:
         assert isinstance(named, Named)
         if isinstance(other, Chain) and self._equations(named, other):
             return True
+        if quotient_of_names(other):
+            return False
         names = named.name.strip("()").split(",")
         if isinstance(other, Items) and other.brackets == "=":
             return self._assigned(names, named.value, other)
@@ -159,10 +161,9 @@ class Comparison:
     def _chains(self, gold: Node, answer: Node) -> bool:
         if self._equations(gold, answer):
             return True
-        if ratio_equation(gold) and ratio_equation(answer):
-            assert isinstance(gold, Chain) and isinstance(answer, Chain)
-            same_names = flat(gold.sides[0]) == flat(answer.sides[0])
-            return same_names and self.same(read(gold.sides[1]), read(answer.sides[1]))
+        names = quotient_of_names(gold), quotient_of_names(answer)
+        if all(names) and names[0] != names[1]:
+            return False
         left, right = self._value(gold), self._value(answer)
         if isinstance(gold, Chain) and isinstance(left, Ratio):
             left = replace(left, colon=False)  # a ratio of names is no time
@@ -176,7 +177,7 @@ class Comparison:
         sides = [read(side) for side in node.sides]
         if all(self._identical(*pair) for pair in pairwise(sides)):
             return sides[-1]
-        return sides[1] if ratio_equation(node) else None
+        return sides[1] if quotient_of_names(node) else None
 
     def _identical(self, first: Node, second: Node) -> bool:
         """Whether two sides of a chain are the same; a percent sign counts."""

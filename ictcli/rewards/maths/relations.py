@@ -46,7 +46,10 @@ _SIGNS = {"<": "<", ">": ">", "\\le": "<=", "\\ge": ">=", "\\ne": "!="}
 
 _RESIDUE = re.compile(r"(-?\d+)\s*,?\s*\\pmod\{\s*(\d+)\s*\}")
 _TERM = re.compile(rf"(?:[A-Z]{{2,4}}|{_SYMBOL}|\|[A-Z]+\|)")
-_QUOTIENT = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}|([^/:]+)[/:]([^/:]+)(?::([^/:]+))?")
+_SEGMENT = re.compile(r"\|([A-Z]{2})\|")
+_QUOTIENT = re.compile(
+    r"\\frac\{((?:[^{}]|\{\w+\})*)\}\{((?:[^{}]|\{\w+\})*)\}|([^/:]+)[/:]([^/:]+)(?::([^/:]+))?"
+)
 _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
 
@@ -130,15 +133,16 @@ def named(name: str, value: Node) -> Node:
     return Named(name_of(name), value, not wordy or is_name_phrase(runs))
 
 
-def ratio_equation(node: Node) -> bool:
-    """Whether a node is an equation whose left side is a fraction or ratio of names only,
-    `\\frac{NO}{BO}` or `V_1:V_2`."""
+def quotient_of_names(node: Node) -> list[str]:
+    """The names in the left side of an equation that is a fraction or ratio of different names,
+    `\\frac{NO}{BO}` or `V_1:V_2`; none for any other node."""
     if not isinstance(node, Chain) or len(node.sides) != 2:
-        return False
+        return []
     match = _QUOTIENT.fullmatch(node.sides[0])
-    terms = [term.strip() for term in match.groups() if term] if match else []
+    terms = [flat(term) for term in match.groups() if term] if match else []
     as_many = len(terms) == 2 or node.sides[1].count(":") == len(terms) - 1
-    return bool(terms) and as_many and all(map(_TERM.fullmatch, terms))
+    different = len(set(terms)) == len(terms) > 0
+    return terms if different and as_many and all(map(_TERM.fullmatch, terms)) else []
 
 
 def is_name(text: str) -> bool:
@@ -147,8 +151,9 @@ def is_name(text: str) -> bool:
 
 
 def name_of(text: str) -> str:
-    """A name without spaces, braces and text marks."""
-    return re.sub(r"\s+|[{}]", "", text.replace(OPEN, "").replace(CLOSE, ""))
+    """A name without spaces, braces and text marks, and a segment without bars."""
+    name = re.sub(r"\s+|[{}]", "", text.replace(OPEN, "").replace(CLOSE, ""))
+    return _SEGMENT.sub(r"\1", name)
 
 
 def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
@@ -215,6 +220,19 @@ def as_inequality(node: Node, letter: str) -> Inequality | None:
     if flat(high.text).lstrip("+") == "\\infty":
         return Inequality(low.text, "<" if node.brackets[0] == "(" else "<=", letter)
     return None
+
+
+def is_range_of(name: str, node: Node) -> bool:
+    """Whether a node is the numbers that a name may have, or an inequality."""
+    if isinstance(node, Union):
+        return any(is_range_of(name, part) for part in node.parts)
+    if not isinstance(node, Named):
+        return isinstance(node, Inequality)
+    value = node.value
+    return node.name == name and (
+        isinstance(value, Union)
+        or (isinstance(value, Items) and value.brackets not in ("", "{}", "="))
+    )
 
 
 def between(rays: list[Items]) -> Items | None:

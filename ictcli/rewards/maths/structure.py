@@ -4,7 +4,7 @@ import re
 from functools import partial
 from itertools import pairwise
 
-from ictcli.rewards.maths.latex import CLOSE, OPEN, ROW
+from ictcli.rewards.maths.latex import CLOSE, OPEN, ROW, letters
 from ictcli.rewards.maths.nodes import (
     CLOSING,
     EMPTY,
@@ -24,14 +24,14 @@ from ictcli.rewards.maths.nodes import (
     tokens,
 )
 from ictcli.rewards.maths.numbers import number
-from ictcli.rewards.maths.relations import between, relation
+from ictcli.rewards.maths.relations import between, is_range_of, relation
 from ictcli.rewards.maths.units import split_unit, unknown_words
 from ictcli.rewards.maths.words import simple, unmarked_letters, without_lead, worded
 
 _PLAIN_JOINT = re.compile(rf"(?<![A-Za-z\\{OPEN}])(?:,\s*)?(and|or)(?![A-Za-z])")
 _THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _CONDITION = re.compile(rf"(?i){OPEN}\s*(?:if|when|for|where)\s*{CLOSE}|^(?:if|when|for)(?![a-z])")
-_DOMAIN = re.compile(r"(?<=\S)\s*(?:,\s*|\()\s*[a-zA-Z]\s*\\in\s*\\mathbb\{[RZNQ]\}\s*\)?$")
+_DOMAIN = re.compile(r"(?<=\S)\s*(?:,\s*|\()\s*([a-zA-Z])\s*\\in\s*\\mathbb\{([RZNQ])\}\s*\)?$")
 _EMPTY_SET = {"nosolution", "nosolutions", "norealsolution", "norealsolutions", "\\emptyset"}
 _ALL_REALS = {
     *("allrealnumbers", "allreals", "allrealnumber", "realnumbers", "everyrealnumber"),
@@ -58,7 +58,13 @@ def read(text: str) -> Node:
     """The reading of a tidy text; `1,234` is a number. Raises MalformedError."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
         raise MalformedError("\\not")
-    return _node(_DOMAIN.sub("", without_lead(text)))
+    text = without_lead(text)
+    if not (domain := _DOMAIN.search(text)):
+        return _node(text)
+    rest, (letter, numbers) = text[: domain.start()], domain.groups()
+    node = _node(rest)
+    narrower = numbers != "R" and is_range_of(letter, node)
+    return node if letter in letters(rest) and not narrower else Scalar(text)
 
 
 def _joined(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Equality of expressions by their values, to DIGITS digits at many points.
+"""Equality of expressions by their values at many points.
 
 `algebra` parses the expressions. What it does not know (integrals, limits) goes to math-verify,
 whose verdict counts only if its parse depends on every number and letter. This can be slow and use
@@ -17,25 +17,18 @@ import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.algebra import UnknownError, UnreadableError
 from ictcli.rewards.maths.latex import flat, letters
+from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, points
 
 sympy = cast(Any, _sympy)
 
-DIGITS = 100
-CLOSE_ENOUGH = 1e-80
-_POINTS = (
-    *("7/3", "-5/2", "11/13", "-3/7", "19/6", "29/10", "-13/4", "1/3", "37/5", "53/4"),
-    *("101/7", "-77/9", "4", "-2", "9"),
-)
-ENOUGH = 3
-"""Number of points at which both must be defined and agree."""
-_WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9", "11", "10", "13", "12")
+DIGITS = (100, 600)
+"""Digits of values at a point; those that agree to the first are compared to the second."""
 _FAILURES = (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError)
 """What sympy raises for an expression that it cannot handle."""
 _GROUP = r"(?:\{[^{}]*\}|\w|\\infty)"
 _INTEGRAL = re.compile(rf"(\\int\s*_\s*{_GROUP}\s*\^\s*{_GROUP})(.*?)\s*d\s*([a-zA-Z])")
 _SUM = re.compile(r"([^_]*\\(?:sum|prod)_\{)([a-zA-Z])=.*")
 _FRESH = (*"uvwtszabckmnpqr", "\\xi")
-_COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
 
 
 def equal(left_text: str, right_text: str) -> bool:
@@ -50,13 +43,17 @@ def equal(left_text: str, right_text: str) -> bool:
         raise
     if left == right:
         return True
-    if not _symbols(left, right):
+    if not left.free_symbols | right.free_symbols:
         return _constants(left, right)
+    return all(_agree(left, right, digits) for digits in DIGITS)
+
+
+def _agree(left: Any, right: Any, digits: int) -> bool:
     agreed, imaginary = 0, left.has(sympy.I) or right.has(sympy.I)
-    for a, b in _samples(left, right):
+    for a, b in _samples(left, right, digits):
         if not imaginary and not _real(a) and not _real(b):
             continue  # a root or logarithm of a negative number
-        if _real(a) != _real(b) or not close(a, b):
+        if _real(a) != _real(b) or not close(a, b, digits):
             return False
         agreed += 1
     if agreed == 0:  # functions without a value, f(x)
@@ -82,7 +79,7 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
     """Whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
     UnreadableError."""
     expression = _read(text)
-    value = None if expression.free_symbols else value_at(expression, {})
+    value = None if expression.free_symbols else value_at(expression, {}, DIGITS[0])
     if value is None or value.is_infinite or not _real(value):
         return False
     difference = value - sympy.Rational(decimal.numerator, decimal.denominator)
@@ -92,13 +89,18 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
 def proportional(left_text: str, right_text: str) -> int:
     """The sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
     left, right = _read(left_text), _read(right_text)
-    if not _symbols(left, right):
+    if not left.free_symbols | right.free_symbols:
         return 0
+    signs = [_ratio_sign(left, right, digits) for digits in DIGITS]
+    return signs[0] if all(signs) else 0
+
+
+def _ratio_sign(left: Any, right: Any, digits: int) -> int:
     ratio, agreed = None, 0
-    for a, b in _samples(left, right):
+    for a, b in _samples(left, right, digits):
         if not _real(a) or not _real(b) or a == b == 0:
             continue
-        if a == 0 or b == 0 or (ratio is not None and not close(a / b, ratio)):
+        if a == 0 or b == 0 or (ratio is not None and not close(a / b, ratio, digits)):
             return 0
         ratio, agreed = a / b, agreed + 1
     return 0 if ratio is None or agreed < ENOUGH else (1 if ratio > 0 else -1)
@@ -108,7 +110,7 @@ def proportional(left_text: str, right_text: str) -> int:
 def _read(text: str) -> Any:
     try:
         expression = algebra.read(text)
-        expression = expression.doit() if expression.has(*_COUNTS) else expression
+        expression = expression.doit() if expression.has(*COUNTS) else expression
     except UnreadableError:
         raise
     except _FAILURES as error:
@@ -120,35 +122,20 @@ def _read(text: str) -> Any:
     return expression
 
 
-def _symbols(left: Any, right: Any) -> list[Any]:
-    return sorted(left.free_symbols | right.free_symbols, key=str)
-
-
-def _samples(left: Any, right: Any) -> Iterator[tuple[Any, Any]]:
-    """Values of both at the points where both are defined; symbols that count something get whole
-    numbers."""
-    symbols = _symbols(left, right)
-    counts = left.atoms(*_COUNTS) | right.atoms(*_COUNTS)
-    counted = {symbol for count in counts for symbol in count.free_symbols}
-    for first in range(len(_POINTS) + ENOUGH):
-        point: dict[Any, Any] = {}
-        for place, symbol in enumerate(symbols):
-            values = _WHOLE if symbol in counted else _POINTS  # of 12 and 15, both coprime to 7
-            point[symbol] = sympy.Rational(values[(first + 7 * place) % len(values)])
-            point[symbol] += place // len(values)
-            if first >= len(_POINTS):  # where roots and logarithms are real
-                point[symbol] = abs(point[symbol]) + 1
-        a, b = value_at(left, point), value_at(right, point)
+def _samples(left: Any, right: Any, digits: int) -> Iterator[tuple[Any, Any]]:
+    """Values of both at the points where both are defined."""
+    for point in points(left, right):
+        a, b = value_at(left, point, digits), value_at(right, point, digits)
         if a is not None and b is not None:
             yield a, b
 
 
-def value_at(expression: Any, point: dict[Any, Any]) -> Any:
-    """The complex or infinite value at a point, exact or to DIGITS digits; None if undefined."""
+def value_at(expression: Any, point: Point, digits: int) -> Any:
+    """The complex or infinite value at a point, exact or to so many digits; None if undefined."""
     try:
         value = expression.subs(point).doit()
         if not value.is_Rational:
-            value = sympy.N(value, DIGITS, maxn=4 * DIGITS)
+            value = sympy.N(value, digits, maxn=4 * digits)
     except _FAILURES:
         return None
     if value in (sympy.oo, -sympy.oo):
@@ -156,15 +143,17 @@ def value_at(expression: Any, point: dict[Any, Any]) -> Any:
     return value if value.is_number and value.is_finite else None
 
 
-def close(left: Any, right: Any) -> bool:
-    """Whether two values agree to a relative CLOSE_ENOUGH; rationals exactly."""
+def close(left: Any, right: Any, digits: int) -> bool:
+    """Whether two values of so many digits agree but for the last few; rationals exactly."""
     if left.is_infinite or right.is_infinite or (left.is_Rational and right.is_Rational):
         return bool(left == right)
-    return bool(abs(left - right) <= CLOSE_ENOUGH * max(abs(left), abs(right)))
+    return bool(
+        abs(left - right) <= sympy.Float(f"1e-{digits * 14 // 15}") * max(abs(left), abs(right))
+    )
 
 
 def _real(value: Any) -> bool:
-    return bool(abs(value.as_real_imag()[1]) <= CLOSE_ENOUGH * max(1, abs(value)))
+    return bool(abs(value.as_real_imag()[1]) <= 1e-80 * max(1, abs(value)))
 
 
 def with_same_bound(left: str, right: str) -> tuple[str, str]:

@@ -18,7 +18,8 @@ _MARKED = re.compile(rf"{OPEN}([^{CLOSE}]*){CLOSE}")
 _RUN = re.compile(r"[A-Za-z]+")
 _HYPHEN = re.compile(r"([A-Za-z]*)\s*[-'](?=\s*([A-Za-z]*))")
 _LEAD = re.compile(
-    rf"(?i)^(?:{OPEN}([^{CLOSE}]*){CLOSE}|([A-Z][A-Z ,]*?(?:\s+(?:is|are|equals)\s|:)))\s*(?=\S)"
+    rf"(?i)^(?:{OPEN}([^{CLOSE}]*){CLOSE}"
+    r"|([A-Z][A-Z ,]*?(?:\s+(?:is\s+equal\s+to|is|are|equals)\s|:)))\s*(?=\S)"
 )
 _VALUE_OF = re.compile(
     rf"^{OPEN}([^{CLOSE}]*){CLOSE}\s*[a-zA-Z]\s*{OPEN}([^{CLOSE}]*){CLOSE}(?=\s*\S)"
