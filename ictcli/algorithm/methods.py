@@ -121,6 +121,7 @@ class ShareOptions(Options):
     keep: float | None = Field(default=None, gt=0, le=1)
     """Share of tokens kept; without it the recipe's `keep`."""
     scope: Scope = "response"
+    """Tokens that share one count: each response's, its group's or the whole batch's."""
 
 
 def _share(options: ShareOptions) -> float:
@@ -201,6 +202,7 @@ def frequent(batch: Scored, options: ShareOptions) -> Choice:
 
 class Entropy20Options(Options):
     keep: float = Field(default=0.2, gt=0, le=1)
+    """Share of tokens kept."""
 
 
 @register("arXiv 2506.01939, Eq. 6", options=Entropy20Options, normalisation="kept")
@@ -216,8 +218,10 @@ def entropy20(batch: Scored, options: Entropy20Options) -> Choice:
 
 class StapoOptions(Options):
     prob_below: float = Field(default=0.002, ge=0, le=1)
+    """Probability below which a token is improbable."""
     entropy_quantile: float = Field(default=0.75, ge=0, le=1)
-    """0.75 in v4 of the paper, 0.80 in v1 and in the ICT paper."""
+    """Quantile below which its entropy is low: 0.75 in v4 of the paper, 0.80 in v1 and in the ICT
+    paper."""
 
 
 @register("arXiv 2602.15620", options=StapoOptions, normalisation="kept")
@@ -251,8 +255,11 @@ def covariance(batch: Scored) -> FloatArray:
 
 class ClipCovOptions(Options):
     ratio: float = Field(default=2e-4, gt=0, le=1)
+    """Share of tokens left out."""
     low: float = 1.0
+    """Covariance above which a token may be left out."""
     high: float = 5.0
+    """Covariance below which a token may be left out."""
 
 
 @register("arXiv 2505.22617, Clip-Cov", options=ClipCovOptions, normalisation="tokens")
@@ -269,7 +276,9 @@ def clip_cov(batch: Scored, options: ClipCovOptions) -> Choice:
 
 class KlCovOptions(Options):
     ratio: float = Field(default=2e-4, gt=0, le=1)
+    """Share of tokens penalised."""
     coefficient: float = Field(default=1.0, ge=0)
+    """Weight of the penalty."""
 
 
 @register("arXiv 2505.22617, KL-Cov", options=KlCovOptions, normalisation="tokens")
