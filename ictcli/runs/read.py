@@ -5,6 +5,7 @@ A strict reader stops at a damaged file and says how to go on; a forgiving one (
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import tomllib
@@ -23,6 +24,13 @@ TAIL = 1 << 16
 """Bytes at a file's end that its last line is looked for in."""
 
 
+def read_bytes(path: Path) -> bytes:
+    """A file's content. OSError where it is none; a pipe in a stranger's folder would never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    return path.read_bytes()
+
+
 def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
     """A JSON or TOML file as a record; None where it does not exist.
 
@@ -30,7 +38,7 @@ def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
     that is None too.
     """
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
         if path.suffix == ".toml":
             return kind.model_validate(tomllib.loads(data.decode()))
         if strict and Stamp.model_validate_json(data).format != FORMAT:
@@ -54,7 +62,7 @@ def read_environment(run: Path) -> Environment:
 def read_lines(path: Path, kind: type[R]) -> list[R]:
     """The lines of a JSONL file as records, without those that a kill or power cut damaged."""
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        lines = read_bytes(path).splitlines(keepends=True)
     except OSError:
         return []
     records = (_record(line, kind) for line in lines)
@@ -63,6 +71,8 @@ def read_lines(path: Path, kind: type[R]) -> list[R]:
 
 def last_record(path: Path, kind: type[R]) -> R | None:
     """The last whole line of a JSONL file as a record, without reading the rest."""
+    if not path.is_file():
+        return None
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))

@@ -16,6 +16,7 @@ from platformdirs import user_state_path
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, plugins
+from ictcli.runs.read import read_bytes
 
 _session: set[str] = set()
 """What was remembered in this process: the file may not be writable."""
@@ -67,7 +68,7 @@ def code_of(run: Path) -> dict[str, str]:
     """The code that a run's recipe names: SHA-256 of place and content, by file or module. Files
     that are not there cannot run, and a recipe that cannot be read names none."""
     try:
-        data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
+        data = tomllib.loads(read_bytes(run / "recipe.toml").decode())
     except (OSError, ValueError):
         return {}
     return {name: hashlib.sha256(what).hexdigest() for name, what in _code(data, run)}
@@ -90,8 +91,25 @@ def _code(data: dict[str, Any], run: Path) -> Iterator[tuple[str, bytes]]:
             yield str(path), f"file {path} ".encode() + path.read_bytes()
     engine = data.get("engine")
     if isinstance(engine, dict) and cast(dict[str, Any], engine).get("trust_remote_code"):
-        model = str(data.get("model"))
-        yield f"the code of the model {model}", f"model {model}".encode()
+        yield from _code_of_model(str(data.get("model")), run)
+
+
+def _code_of_model(model: str, run: Path) -> Iterator[tuple[str, bytes]]:
+    """The code of the model that a run began with, by name, or by place and content if it is a
+    folder; and by content what came with the models in the run."""
+    named = Path(model)
+    place = str(named.resolve()) if named.is_dir() else model
+    code = b"".join(file.read_bytes() for file in _code_files(named))
+    yield f"the code of the model {model}", f"model {place} ".encode() + code
+    for folder in (run / "model", run / "adapter"):
+        for file in _code_files(folder):
+            yield str(file), b"model file " + file.read_bytes()
+
+
+def _code_files(folder: Path) -> list[Path]:
+    """Modules of a model, and the configurations that may name modules of other models."""
+    files = (*folder.rglob("*.py"), *folder.rglob("*config.json"))
+    return sorted(file for file in files if file.is_file())
 
 
 def _remembered() -> set[str]:

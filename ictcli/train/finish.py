@@ -12,6 +12,7 @@ from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run, checkpoints, manifest
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import Best, Summary
+from ictcli.runs.trust import remember
 
 KEPT_FIGURES = (
     "share_kept",
@@ -50,6 +51,7 @@ def export(run: Path, recipe: Recipe, engine: Engine) -> Path:
             engine.export_adapter(folder)
         else:
             engine.export(folder)
+    remember(run)  # a model's code lies beside its weights
     return path
 
 

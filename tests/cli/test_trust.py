@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from processes import Ended, Processes, refusal
 
+from ictcli.errors import UserError
+from ictcli.runs import trust
+
 PLUGIN = """
 import pathlib
 pathlib.Path({marker!r}).touch()
@@ -100,3 +103,38 @@ def test_whatever_names_code_is_refused(
     told = refusal(made.ictcli.run(*COMMANDS[name], folder=tmp_path), 2)
     assert named in told
     assert not made.ran()
+
+
+def test_the_name_of_a_trusted_model_lets_no_other_code_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may name a model whose code its reader runs, and bring code of its own; and a folder of
+    the same name may hold other code elsewhere."""
+    monkeypatch.setattr(trust, "_session", set[str]())
+    monkeypatch.setattr(trust, "_file", lambda: tmp_path / "state")
+    folders = [tmp_path / name for name in ("mine", "theirs")]
+    recipe = 'model = "base"\n[engine]\ntrust_remote_code = true\n'
+    for folder in folders:
+        (folder / "base").mkdir(parents=True)
+        (folder / "run" / "model").mkdir(parents=True)
+        (folder / "run" / "recipe.toml").write_text(recipe)
+        (folder / "base" / "modeling.py").write_text("pass")
+        (folder / "run" / "model" / "config.json").write_text("{}")
+    monkeypatch.chdir(folders[0])
+    trust.remember(Path("run"))
+    trust.check_code(Path("run"))
+    shutil.copytree("run", "copy")
+    trust.check_code(Path("copy"))
+    (folders[0] / "copy" / "model" / "modeling.py").write_text("print()")
+    with pytest.raises(UserError, match=r"copy/model/modeling\.py"):
+        trust.check_code(Path("copy"))
+    (folders[0] / "copy" / "model" / "modeling.py").unlink()
+    (folders[0] / "copy" / "model" / "config.json").write_text('{"auto_map": "other--code"}')
+    with pytest.raises(UserError, match=r"copy/model/config\.json"):
+        trust.check_code(Path("copy"))
+    (folders[0] / "base" / "modeling.py").write_text("print()")
+    with pytest.raises(UserError, match="the code of the model base"):
+        trust.check_code(Path("run"))
+    monkeypatch.chdir(folders[1])
+    with pytest.raises(UserError, match="the code of the model base"):
+        trust.check_code(Path("run"))

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from ictcli.runs import manifest
 from ictcli.runs.check import check_run
+from ictcli.runs.read import last_record, read_lines, read_record
+from ictcli.runs.records import Stamp
 
 NAMES = st.lists(st.sampled_from(["a", "b", "eval/a", "eval/b", "model/a"]), max_size=3)
 
@@ -77,3 +79,13 @@ def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) 
     text = json.dumps({"format": 1, "files": dict.fromkeys(names, record)})
     (run / "manifest.json").write_text(text)
     assert list(manifest.faults(run).values()) == [*["lies outside the run"] * 2, "is missing"]
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "summary.json", "recipe.toml"])
+def test_a_pipe_in_a_run_folder_is_no_file(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    assert read_lines(tmp_path / name, Stamp) == []
+    assert last_record(tmp_path / name, Stamp) is None
+    assert read_record(tmp_path / name, Stamp, strict=False) is None
+    with pytest.raises(OSError, match="not a regular file"):
+        read_record(tmp_path / name, Stamp)
