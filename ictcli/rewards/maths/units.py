@@ -97,7 +97,7 @@ def _factors(text: str) -> dict[str, int] | None:
         exponent, slash, token, other = match.groups()
         word = (token or "").rstrip(".,")
         small = word.lower()
-        if other or (exponent and not last):
+        if other or (exponent and (not last or int(exponent) == 0)):
             return None
         if exponent:
             factors[last] += (int(exponent) - 1) * (1 if factors[last] > 0 else -1)
