@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,9 +19,27 @@ from ictcli.text import VisibleStream, one_line
 
 COMMANDS = (
     *("train", "resume", "eval", "grade", "compare", "inspect"),
-    *("export", "runs", "recipes", "methods", "doctor"),
+    *("export", "runs", "recipes", "methods", "doctor", "completion"),
 )
+COMPLETES = "_ICTCLI_COMPLETE"
+"""Set by the script of `ictcli completion` when a shell asks for completions."""
 JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+
+
+def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        nothing = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
+        sys.stderr = VisibleStream(nothing)
+
+
+QUIET = click.option(
+    *("-q", "--quiet"),
+    is_flag=True,
+    expose_value=False,
+    callback=_quiet,
+    help="Print nothing but the result and errors.",
+)
+"""Of every command. Narration is all that goes to stderr besides errors (see `_command`)."""
 
 
 class LazyGroup(click.Group):
@@ -32,7 +51,11 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return importlib.import_module(f"ictcli.cli.{cmd_name}").command
+        command = importlib.import_module(f"ictcli.cli.{cmd_name}").command
+        for each in command.commands.values() if isinstance(command, click.Group) else [command]:
+            if not any(param.name == "quiet" for param in each.params):
+                QUIET(each)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -50,6 +73,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
+@QUIET
 @click.version_option(__version__, prog_name="ictcli")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
@@ -76,6 +100,8 @@ def run() -> int:
     """Run the command line; returns an exit code of `ictcli.errors`."""
     for name in ("stdout", "stderr"):  # libraries write warnings and logs there too
         setattr(sys, name, VisibleStream(getattr(sys, name)))
+    if COMPLETES in os.environ:
+        importlib.import_module("ictcli.cli.completion").register()
     try:
         code = _run()
         sys.stdout.flush()
@@ -90,6 +116,10 @@ def _run() -> int:
         result = _command()
     except UserError as error:
         return fail(error.message, error.hint, error.exit_code)
+    except click.NoSuchOption as error:
+        from ictcli.cli.hints import for_option
+
+        return fail(*for_option(error, sys.argv[1:]), 2)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "ictcli"
         return fail(error.format_message(), f"{command} --help", 2)
@@ -117,8 +147,17 @@ def _run() -> int:
 
 
 def _command() -> Any:
+    """Run the command. Whatever it did to stderr, errors are printed there."""
+    stderr = sys.stderr
+    try:
+        return _launch()
+    finally:
+        sys.stderr = stderr
+
+
+def _launch() -> Any:
     """Run the command; in one of several processes, as their launcher does."""
-    command = partial(cli.main, standalone_mode=False)
+    command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
     if any(name.endswith("RANK") for name in os.environ):  # as launchers number processes
         from ictcli.engine import find_launcher
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ictcli.cli import candidates
+from ictcli.cli.engines import BACKEND
 from ictcli.cli.process import TRUST, process_options
-from ictcli.cli.train import BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("recipe")
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@click.argument("recipe", shell_complete=candidates.recipes)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=candidates.settings)
 @click.option(
     "--methods",
     default="ict,grpo,entropy20,stapo,random",
     show_default=True,
+    shell_complete=candidates.methods,
     help="Methods, with commas between.",
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--tune", metavar="KEY=V,V", help="Choose it for every method first, lr say.")
 @click.option("--baseline", default="grpo", show_default=True, help="Differences are from this.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="At a time.")
-@click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
+@BACKEND
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
 @click.option("--dry-run", is_flag=True, help="Print the runs, their time and disk; stop.")
 @click.option(

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli import candidates
+from ictcli.cli.engines import BACKEND
 from ictcli.cli.process import TRUST, process_options
-from ictcli.cli.train import BACKENDS
 
 
 def _numbers(
@@ -24,13 +25,25 @@ def _is_override(argument: str) -> bool:
 
 
 @click.command("eval")
-@click.argument("arguments", metavar="MODEL|RUN... [KEY=VALUE]...", nargs=-1, required=True)
-@click.option("--bench", "names", required=True, help="Benchmarks, with commas between.")
+@click.argument(
+    "arguments",
+    metavar="MODEL|RUN... [KEY=VALUE]...",
+    nargs=-1,
+    required=True,
+    shell_complete=candidates.models,
+)
+@click.option(
+    "--bench",
+    "names",
+    required=True,
+    shell_complete=candidates.benchmarks,
+    help="Benchmarks, with commas between.",
+)
 @click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")
 @click.option("-k", "--k", callback=_numbers, help="pass@k.  [default: 1,4; at most n]")
 @click.option("--limit", type=click.IntRange(1), help="The first problems only.")
 @click.option("--show-private", is_flag=True, help="Keep and show the questions of GPQA too.")
-@click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
+@BACKEND
 @click.option(
     "--checkpoint", metavar="best|STEP", help="The runs' checkpoint, instead of the final model."
 )

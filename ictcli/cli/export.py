@@ -5,12 +5,13 @@ from typing import Literal
 
 import click
 
+from ictcli.cli import candidates
+from ictcli.cli.engines import BACKEND
 from ictcli.cli.process import TRUST
-from ictcli.cli.train import BACKENDS
 
 
 @click.command("export")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=candidates.runs)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
 @click.option("--to", "layout", type=click.Choice(["hf", "mlx"]), help="For which library.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
@@ -18,7 +19,7 @@ from ictcli.cli.train import BACKENDS
 @click.option("--push", "repo", metavar="OWNER/NAME", help="Upload it to the hub, private.")
 @click.option("--public", is_flag=True, help="Let everybody see what --push uploads.")
 @click.option("--checkpoint", metavar="best|STEP", help="Of a checkpoint, not the last weights.")
-@click.option("--backend", type=BACKENDS, help="Which engine fuses.")
+@BACKEND
 @TRUST
 def command(
     run: Path,

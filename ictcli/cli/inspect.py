@@ -4,18 +4,26 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli import candidates
+from ictcli.cli.engines import BACKEND
 from ictcli.cli.process import TRUST
-from ictcli.cli.train import BACKENDS
 from ictcli.errors import UserError
 
 
 @click.command("inspect")
-@click.argument("source", metavar="RUN|ROLLOUTS", type=click.Path(path_type=Path))
+@click.argument(
+    "source",
+    metavar="RUN|ROLLOUTS",
+    type=click.Path(path_type=Path),
+    shell_complete=candidates.runs,
+)
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
 )
-@click.option("--method", "methods", help="Methods, separated by commas.")
+@click.option(
+    "--method", "methods", shell_complete=candidates.methods, help="Methods, separated by commas."
+)
 @click.option(
     "--by", metavar="STATISTIC", help="Shading: uniqueness, entropy, purity, weight or prob."
 )
@@ -26,7 +34,7 @@ from ictcli.errors import UserError
     help="Show the model's candidates at a token, or at `all`.",
 )
 @click.option("--model", help="The model and tokenizer to use instead of the run's.")
-@click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
+@BACKEND
 @click.option("--plain", is_flag=True, help="Print the group even on a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page.")

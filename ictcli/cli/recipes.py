@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, help_without_command
+from ictcli.cli import JSON, candidates, help_without_command
 from ictcli.errors import UserError
 from ictcli.text import shell_word
 
@@ -31,7 +31,7 @@ def ls(as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.recipes)
 def show(name: str) -> None:
     """Print a recipe."""
     from ictcli.console import output
@@ -41,7 +41,7 @@ def show(name: str) -> None:
 
 
 @command.command("cp")
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.recipes)
 @click.argument("target", type=click.Path(path_type=Path))
 def cp(name: str, target: Path) -> None:
     """Copy a recipe to TARGET, a folder or a .toml file, to change it there."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli import candidates
 from ictcli.cli.process import TRUST, process_options
 
 GRACE_S = 4.0
@@ -15,7 +16,9 @@ GRACE_S = 4.0
 
 
 @click.command("resume")
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument(
+    "folder", metavar="RUN", type=click.Path(path_type=Path), shell_complete=candidates.runs
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs
 @TRUST

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, help_without_command
+from ictcli.cli import JSON, candidates, help_without_command
 from ictcli.errors import UserError
 
 
@@ -41,7 +41,7 @@ def ls(folder: Path, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=candidates.runs)
 @JSON
 def show(run: Path, as_json: bool) -> None:
     """Show RUN: its recipe, data, environment, progress, results and size."""
@@ -57,7 +57,13 @@ def show(run: Path, as_json: bool) -> None:
 
 
 @command.command("diff")
-@click.argument("runs", metavar="A B [C]...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument(
+    "runs",
+    metavar="A B [C]...",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    shell_complete=candidates.runs,
+)
 @JSON
 def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare the recipes, environments and results of runs.
@@ -81,7 +87,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 @command.command("check")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=candidates.runs)
 @JSON
 def check(run: Path, as_json: bool) -> int:
     """Hold every file that RUN wrote once, and its checkpoints, against their checksums.

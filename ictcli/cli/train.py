@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli import candidates
+from ictcli.cli.engines import BACKEND
 from ictcli.cli.process import finite, process_options
-
-BACKENDS = click.Choice(["auto", "torch", "mlx"])
 
 
 @click.command("train")
-@click.argument("recipe")
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--backend", type=BACKENDS, help="Which engine runs the model.")
+@click.argument("recipe", shell_complete=candidates.recipes)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=candidates.settings)
+@BACKEND
 @click.option("--run", "folder", type=click.Path(path_type=Path), help="The run folder to make.")
 @click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
 @click.option(

@@ -1,0 +1,114 @@
+"""Shell completion, asked by a real bash as it asks when Tab is pressed."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_help import loaded_by
+
+from ictcli.cli import COMMANDS
+from ictcli.recipe import shipped_recipes
+
+BASH = shutil.which("bash")
+ASK = """
+compopt() { echo "option $2"; }
+source completion
+COMP_LINE=$1; COMP_POINT=${#1}; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_ictcli_completion ictcli
+printf 'item %s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place with runs, and bash's script."""
+    folder = tmp_path_factory.mktemp("completion")
+    for run in ("runs/a-s0", "runs/deep/b-s0", "my run"):
+        (folder / run).mkdir(parents=True)
+        (folder / run / "recipe.toml").touch()
+    (folder / "runs" / "notes").mkdir()
+    script = subprocess.run(ictcli("completion", "bash"), capture_output=True, check=True)
+    (folder / "completion").write_bytes(script.stdout)
+    return folder
+
+
+def ictcli(*args: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("ictcli")), *args]
+
+
+def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
+    """What bash offers behind a line, and the options it completes with. Bash takes words apart
+    at `=` and `:`."""
+    assert BASH
+    words = line.replace("=", " = ").replace(":", " : ").split(" ")
+    words = [word for word in words[:-1] if word] + words[-1:]
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    asked = subprocess.run(
+        [BASH, "-c", ASK, "bash", line, *words],
+        cwd=folder,
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not asked.stderr
+    lines = [line.partition(" ") for line in asked.stdout.splitlines()]
+    return (
+        {text for kind, _, text in lines if kind == "item" and text},
+        {text for kind, _, text in lines if kind == "option"},
+    )
+
+
+@pytest.mark.skipif(BASH is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("ictcli ", set(COMMANDS)),
+        ("ictcli do", {"doctor"}),
+        ("ictcli recipes s", {"show"}),
+        ("ictcli recipes show quick", {"quickstart"}),
+        ("ictcli train ", set(shipped_recipes())),
+        ("ictcli train quickstart ste", {"steps="}),
+        ("ictcli train quickstart ch", {"checkpoint."}),
+        ("ictcli train quickstart steps=3 checkpoint.ev", {"checkpoint.every="}),
+        ("ictcli train quickstart method=i", {"ict"}),
+        ("ictcli train quickstart alarms.collapse=", {"warn", "stop", "off"}),
+        ("ictcli train quickstart model=builtin:", {"chain"}),
+        ("ictcli train quickstart --dr", {"--dry-run"}),
+        ("ictcli train quickstart --backend to", {"torch"}),
+        ("ictcli compare quickstart --methods ict,dr", {"ict,dr_grpo"}),
+        ("ictcli eval builtin:chain --bench chain,gs", {"chain,gsm8k"}),
+        ("ictcli resume runs/", {"runs/a-s0"}),
+        ("ictcli runs show runs/deep/", {"runs/deep/b-s0"}),
+        ("ictcli export my", {"'my run'"}),
+        ("ictcli eval r", {"runs/a-s0"}),
+    ],
+)
+def test_bash_is_offered_what_fits(folder: Path, line: str, offered: set[str]) -> None:
+    assert press_tab(folder, line)[0] == offered
+
+
+@pytest.mark.skipif(BASH is None, reason="there is no bash")
+def test_a_key_is_gone_on_with_and_a_run_s_folder_may_be_entered(folder: Path) -> None:
+    assert press_tab(folder, "ictcli train quickstart ste")[1] == {"nospace"}
+    assert press_tab(folder, "ictcli resume ru")[1] == {"dirnames"}
+    assert press_tab(folder, "ictcli train qui")[1] == {"default"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_has_its_script(shell: str) -> None:
+    made = subprocess.run(ictcli("completion", shell), capture_output=True, text=True, check=True)
+    assert f"_ICTCLI_COMPLETE={shell}_complete" in made.stdout and not made.stderr
+
+
+def test_completion_loads_no_machine_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "ictcli train quickstart method="
+    for name, value in (
+        ("COMP_LINE", line),
+        ("COMP_PART", "="),
+        ("_ICTCLI_COMPLETE", "bash_complete"),
+    ):
+        monkeypatch.setenv(name, value)
+    assert not loaded_by() & {"torch", "mlx", "transformers", "datasets", "scipy"}

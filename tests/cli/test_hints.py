@@ -1,0 +1,88 @@
+"""Hints are commands that can be typed as they stand; --quiet leaves results and errors."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from processes import Ended, Processes, refusal
+
+from ictcli.cli import COMMANDS
+
+OPTIONS = [
+    ("train quickstart --steps 20", "steps=20", "train quickstart steps=20"),
+    ("train quickstart --steps=20 seed=1", "steps=20", "train quickstart steps=20 seed=1"),
+    ("compare quickstart --max-tokens 9", "max_tokens=9", "compare quickstart max_tokens=9"),
+    (
+        "eval builtin:chain --temperature 0.6 --bench chain",
+        "temperature=0.6",
+        "eval builtin:chain temperature=0.6 --bench chain",
+    ),
+    (
+        "eval builtin:chain --bench chain --pattern '(a b)'",
+        "reward.pattern=(a b)",
+        "eval builtin:chain --bench chain 'reward.pattern=(a b)'",
+    ),
+    ("train quickstart --every 5", "checkpoint.every=5", "train quickstart eval.every=5"),
+]
+
+
+@pytest.mark.parametrize(("typed", "setting", "meant"), OPTIONS, ids=[row[0] for row in OPTIONS])
+def test_a_setting_typed_as_an_option_is_shown_as_a_setting(
+    ictcli: Processes, tmp_path: Path, typed: str, setting: str, meant: str
+) -> None:
+    told = refusal(ictcli.run(*shlex.split(typed), folder=tmp_path), 2)
+    assert f"settings are {setting}" in told or f" or {setting}" in told
+    assert told.endswith(f" ictcli {meant}")
+
+
+def hinted(text: str) -> list[list[str]]:
+    """The words of the ictcli commands in narration, a line each."""
+    lines = (line.partition("ictcli ")[2] for line in text.splitlines() if "ictcli " in line)
+    return [shlex.split(line) for line in lines]
+
+
+@pytest.fixture
+def spaced(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
+    shutil.copytree(trained[0], tmp_path / "my runs" / "a b")
+    return Path("my runs") / "a b"
+
+
+@pytest.mark.parametrize("command", ["resume", "export", "runs show"])
+def test_a_path_with_a_space_is_one_word_of_every_hint(
+    ictcli: Processes, spaced: Path, tmp_path: Path, command: str
+) -> None:
+    ended = ictcli.run(*command.split(), spaced, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    commands = hinted(ended.err + ended.out)
+    assert any(str(spaced) in " ".join(words) for words in commands)
+    assert all(
+        Path(word).is_relative_to(spaced) for words in commands for word in words if "my" in word
+    )
+
+
+def test_an_error_s_path_with_a_space_is_one_word(
+    ictcli: Processes, spaced: Path, tmp_path: Path
+) -> None:
+    ended = ictcli.run("train", "quickstart", "--run", spaced, folder=tmp_path)
+    assert f"ictcli resume '{spaced}' continues it" in refusal(ended, 2)
+
+
+@pytest.mark.parametrize("option", ["--quiet", "-q"])
+def test_quiet_leaves_the_result(
+    ictcli: Processes, spaced: Path, tmp_path: Path, option: str
+) -> None:
+    loud = ictcli.run("resume", spaced, folder=tmp_path)
+    quiet = ictcli.run("resume", spaced, option, folder=tmp_path)
+    assert (quiet.code, quiet.out, quiet.err) == (0, loud.out, "") and loud.err
+
+
+def test_quiet_leaves_errors(ictcli: Processes, tmp_path: Path) -> None:
+    for args in (["resume", "no", "-q"], ["-q", "resume", "no"], ["runs", "show", "no", "--quiet"]):
+        refusal(ictcli.run(*args, folder=tmp_path), 2)
+
+
+def test_every_command_can_be_quiet(ictcli: Processes, tmp_path: Path) -> None:
+    commands = [*(name for name in COMMANDS if name not in ("runs", "recipes")), "runs ls"]
+    for command in ["", *commands]:
+        assert "--quiet" in ictcli.run(*command.split(), "--help", folder=tmp_path).out
