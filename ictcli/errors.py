@@ -9,6 +9,9 @@
 | 130 | interrupted, after the step in flight was saved |
 """
 
+import shlex
+from pathlib import Path
+
 
 class UserError(Exception):
     """A failure the user can act on: one sentence, and what to do next.
@@ -48,3 +51,11 @@ def nearest(word: str, known: list[str]) -> str:
 
     close = get_close_matches(word, known, n=1, cutoff=0.5)
     return f" (did you mean {close[0]}?)" if close else ""
+
+
+def install(extra: str) -> str:
+    """The command that adds one of our extras to this installation, be it a wheel or a clone."""
+    clone = Path(__file__).parents[1]
+    if (clone / "pyproject.toml").is_file():
+        return f"pip install -e {shlex.quote(f'{clone}[{extra}]')}"
+    return f'pip install "ictcli[{extra}]"'

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, install
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def run(command: Callable[[], T]) -> T | None:
     from ictcli.engine import is_installed
 
     if not is_installed(ENGINE):
-        raise UserError(f"{PROGRAM} needs the MLX engine.", 'pip install "ictcli[mlx]"')
+        raise UserError(f"{PROGRAM} needs the MLX engine.", install("mlx"))
     from . import distributed
 
     if distributed.communicator().rank > 0:  # all meet before anything takes its time

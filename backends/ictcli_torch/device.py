@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 
 from ictcli.engine.memory import forget_peak, peak_rss, says_full
-from ictcli.errors import EngineMissingError, UserError
+from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 
 
@@ -60,7 +60,7 @@ def _needs_bitsandbytes(device: torch.device, setting: str, without: str) -> Non
     if find_spec("bitsandbytes") is None:
         raise EngineMissingError(
             f"{setting} needs bitsandbytes, which is not installed.",
-            f'pip install "ictcli[cuda]", or {without}',
+            f"{install('cuda')}, or {without}",
         )
 
 

@@ -8,7 +8,8 @@ import click
 
 from ictcli import __version__
 from ictcli.cli import JSON
-from ictcli.errors import UserError
+from ictcli.cli.engines import engine_names
+from ictcli.errors import UserError, install
 
 
 @click.command("doctor")
@@ -26,7 +27,7 @@ def command(ctx: click.Context, as_json: bool) -> int:
 
 def examine() -> list[dict[str, str]]:
     """Rows of check, state (ok, missing, failed, info) and finding."""
-    from ictcli.engine import LIBRARIES, choose_backend, versions
+    from ictcli.engine import choose_backend, versions
 
     offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
     free = shutil.disk_usage(".").free
@@ -34,7 +35,7 @@ def examine() -> list[dict[str, str]]:
         ("ictcli", "info", f"{__version__}, Python {platform.python_version()}"),
         ("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
         ("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
-        *((f"engine {name}", *_try_engine(name)) for name in LIBRARIES),
+        *((f"engine {name}", *_try_engine(name)) for name in engine_names()[1:]),
         ("--backend auto", "info", choose_backend("auto")),
         ("hub", "info", "offline by environment" if offline else "used when asked"),
         ("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here"),
@@ -44,13 +45,17 @@ def examine() -> list[dict[str, str]]:
 
 def _try_engine(name: str) -> tuple[str, str]:
     """The state and finding of an engine that loads the built-in model."""
-    from ictcli.engine import build_engine, is_installed
+    from ictcli.engine import LIBRARIES, build_engine, is_installed
     from ictcli.recipe.tables import EngineSettings
 
     if not is_installed(name):
-        return "missing", f'pip install "ictcli[{name}]"'
+        return "missing", install(name)
     try:
         about = build_engine("builtin:chain", EngineSettings(backend=name)).describe()
     except UserError as error:
         return "failed", error.message
+    except Exception as error:
+        if name in LIBRARIES:
+            raise
+        return "failed", f"{type(error).__name__}: {error}"  # whatever a package of others raises
     return "ok", f"{about['device']}, {about['dtype']}"

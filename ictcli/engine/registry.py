@@ -11,7 +11,7 @@ from typing import Any
 
 from ictcli.engine.checks import check_sampling
 from ictcli.engine.protocol import Engine
-from ictcli.errors import EngineMissingError, UserError, nearest
+from ictcli.errors import EngineMissingError, UserError, install, nearest
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 
@@ -89,9 +89,7 @@ def build_engine(
                 f"There is no backend {name!r}{nearest(name, sorted(engines))}.",
                 "ictcli doctor lists the engines that are installed",
             )
-        raise EngineMissingError(
-            f"The {name} engine is not installed.", f'pip install "ictcli[{name}]"'
-        )
+        raise EngineMissingError(f"The {name} engine is not installed.", install(name))
     launcher = find_launcher()
     if launcher and name != launcher.ENGINE:
         hint = f"start it without {launcher.PROGRAM}"
@@ -101,7 +99,7 @@ def build_engine(
     except ImportError as error:
         raise EngineMissingError(
             f"The {name} engine is installed but does not import: {error}.",
-            f'pip install "ictcli[{name}]"',
+            install(name),
         ) from error
     trained = adapter if optimizer and adapter and adapter.kind != "none" else None
     engine = build(model, settings, optimizer, trained)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ictcli.engine import Engine, build_engine, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.engine.models import ADAPTER_CONFIG, locate, snapshot
-from ictcli.errors import EngineMissingError, UserError
+from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export.card import card
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
@@ -119,9 +119,7 @@ def export_model(
     """Write a whole model to `out`: the engine of `build` with adapters fused, or, without it, a
     copy of RUN/model. mlx-lm's layout is made by its converter."""
     if layout == "mlx" and not is_installed("mlx"):
-        raise EngineMissingError(
-            "--to mlx of a whole model needs mlx-lm.", 'pip install "ictcli[mlx]"'
-        )
+        raise EngineMissingError("--to mlx of a whole model needs mlx-lm.", install("mlx"))
     converted = layout == "mlx" and not packed
     with new_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
         plain = Path(beside) / "hf" if converted else folder

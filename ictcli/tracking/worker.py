@@ -19,6 +19,7 @@ from typing import TextIO
 
 from filelock import FileLock
 
+from ictcli.errors import install
 from ictcli.files import write_json
 from ictcli.runs.read import read_lines, read_record
 from ictcli.runs.records import RunRecord, StepMetrics, StepTimings
@@ -43,7 +44,7 @@ def main() -> None:
             _track(name, about, lines)
         outcome = Outcome(done=True)
     except ImportError as error:
-        outcome = Outcome(failed=f'{error}; pip install "ictcli[{name}]"')
+        outcome = Outcome(failed=f"{error}; {install(name)}")
     except BaseException as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         outcome = Outcome(failed=reason)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from processes import Ended, Processes, refusal
 
+from ictcli.errors import install
+
 
 def without_weights(model: Path) -> None:
     (model / "model.safetensors").unlink()
@@ -155,5 +157,5 @@ def test_an_engine_that_is_not_installed_says_how_to_install_it(
     )
     for command in commands:
         told = refusal(ictcli.run(*command, folder=tmp_path), 3)
-        assert 'mlx engine is not installed. pip install "ictcli[mlx]"' in told
+        assert f"mlx engine is not installed. {install('mlx')}" in told
     assert not list(tmp_path.glob("runs/*/*"))

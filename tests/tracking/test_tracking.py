@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 from filelock import FileLock
 
+from ictcli.errors import install
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.files import write_json
@@ -196,7 +197,7 @@ def test_a_tracker_that_cannot_rewind_is_told_each_step_once(
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("import", 'no module of that name; pip install "ictcli[wandb]"'),
+        ("import", f"no module of that name; {install('wandb')}"),
         ("init", "OSError: no server"),
         ("log", "ValueError: not this step"),
         ("hang", "it did not finish within 1 s and was ended"),
