@@ -1,7 +1,11 @@
-"""The pages of docs/ say what is: each is in the site, its links resolve, its commands parse."""
+"""The pages of docs/ say what is: each is in the site, its links resolve, its commands parse, its
+examples run."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import from_code
@@ -39,14 +43,19 @@ def test_links_to_files_resolve(page: str) -> None:
             assert ((DOCS / page).parent / target).exists(), target
 
 
-@pytest.mark.parametrize("line", COMMAND_LINES)
-def test_commands_of_the_pages_parse(line: str) -> None:
+def parse(line: str) -> None:
+    """Parse a line that begins with ictcli as the command line would."""
     _, name, *arguments = shlex.split(line, comments=True)
     assert name in COMMANDS
     context = cli.make_context("ictcli", ["doctor"])
     command = cli.get_command(context, name)
     assert command is not None
     command.make_context(name, arguments, parent=context)
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_commands_of_the_pages_parse(line: str) -> None:
+    parse(line)
 
 
 def test_the_reference_describes_every_key_and_method() -> None:
@@ -67,3 +76,75 @@ def test_the_reference_shows_every_command() -> None:
     shown = from_code.commands()
     for name in COMMANDS:
         assert f"\n## ictcli {name}\n" in f"\n{shown}"
+
+
+EXAMPLES = {
+    name: text
+    for page in PAGES.values()
+    for name, text in re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", page, re.S)
+}
+SHORT = ("steps=2", "eval.problems=8", "eval.n=4", "prompts=4", "warmup=0")
+
+
+def write_example(folder: Path, name: str) -> None:
+    (folder / name).write_text(EXAMPLES[name], encoding="utf-8")
+
+
+def run(folder: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "PYTHONPATH": str(path or "")}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def ictcli(folder: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess:
+    return run(folder, "-m", "ictcli", *arguments, path=path)
+
+
+def test_example_of_a_method_trains(tmp_path: Path) -> None:
+    write_example(tmp_path, "surprise.py")
+    plugin = 'plugins=["surprise.py"]'
+    options = ("method=surprise", "method.below=0.3", "--run", "r")
+    ictcli(tmp_path, "train", "quickstart", plugin, *options, *SHORT)
+    assert (tmp_path / "r" / "summary.json").exists()
+
+
+def test_example_of_a_verifier_judges(tmp_path: Path) -> None:
+    write_example(tmp_path, "brief.py")
+    ictcli(tmp_path, "train", "quickstart", "reward=brief.py:brief", "--run", "r", *SHORT)
+    samples = (tmp_path / "r" / "eval" / "after.jsonl").read_text()
+    assert '"status": "wrong"' in samples
+
+
+def test_example_of_grading_prints_what_the_page_says(tmp_path: Path) -> None:
+    """A script without a main guard: its workers must not run it again."""
+    write_example(tmp_path, "graded.py")
+    done = run(tmp_path, "graded.py")
+    said = re.search(r"It prints\n\n```text\n(.*?)```", PAGES["verifiers.md"], re.S)
+    assert said and (done.stdout, done.stderr) == (said[1], "")
+
+
+def test_example_of_a_benchmark_evaluates(tmp_path: Path) -> None:
+    write_example(tmp_path, "sums.py")
+    options = ("--bench", "sums", "--n", "4", "--k", "1,4", "--json")
+    done = ictcli(tmp_path, "eval", "builtin:chain", "plugins=sums.py", *options)
+    assert '"problems": 10' in done.stdout
+
+
+def test_example_of_an_engine_is_installed_and_trains(tmp_path: Path) -> None:
+    package, place = tmp_path / "loud-engine", tmp_path / "installed"
+    package.mkdir()
+    write_example(package, "pyproject.toml")
+    write_example(package, "loud_engine.py")
+    here = ("--no-deps", "--no-build-isolation", "--no-index", "-q", "--target", str(place))
+    run(tmp_path, "-m", "pip", "install", *here, str(package))
+    options = ("engine.backend=loud", "--run", "r", *SHORT)
+    done = ictcli(tmp_path, "train", "quickstart", *options, path=place)
+    assert re.search(r"sampled \d+ tokens", done.stderr)
+
+
+def test_the_map_has_a_row_for_every_room() -> None:
+    for top in ("ictcli", "backends"):
+        for room in (path.parent for path in (DOCS.parent / top).glob("*/__init__.py")):
+            assert f"`{room.relative_to(DOCS.parent)}/`" in PAGES["map.md"], room

@@ -1,8 +1,8 @@
 """Verifiers: a response and its gold answer to a verdict.
 
 `grade` judges one response or many; with `explain=True` it says why. Add a verifier with
-`register_verifier(name)` in a plugin file, or name a function, `my_rewards.py:grade`; README, "A
-verifier of your own".
+`register_verifier(name)` in a plugin file, or name a function, `my_rewards.py:grade`;
+docs/extending.md.
 """
 
 from ictcli.rewards import builtin as builtin  # registers the built-in verifiers

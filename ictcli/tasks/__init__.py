@@ -1,8 +1,7 @@
 """Where problems come from: tasks to train on, each with a held-out part, and benchmarks.
 
 Every choice is a function of (seed, step), so any batch can be made again. Add a task with
-`register_task` or a benchmark with `register_benchmark` in a plugin file; README, "A benchmark of
-your own".
+`register_task` or a benchmark with `register_benchmark` in a plugin file; docs/extending.md.
 """
 
 # datasets and chain.problem register their tasks and benchmarks

@@ -1,0 +1,129 @@
+"""The pictures of docs/images: real commands in a real terminal, pages in a real browser.
+
+    python bench/screenshots.py [--only NAME,NAME]
+
+It needs tmux, chromium and a monospace font with block elements (DejaVu Sans Mono). Terminal
+pictures are of `ictcli train quickstart` while it runs and of `ictcli inspect`; pages are inspect's
+and the report of docs/chain-compare, wide, narrow and dark. About two minutes.
+"""
+
+import argparse
+import io
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PIL import Image
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+ROOT = Path(__file__).parent.parent
+IMAGES = ROOT / "docs" / "images"
+REPORT = ROOT / "docs" / "chain-compare" / "report.html"
+RUN = "runs/quickstart-ict-s0"
+COLUMNS, LINES = 100, 30
+CELL, LINE = 8.43, 17  # pixels of a character at 14 px
+COLOURS = 64
+TERMINAL = """<!doctype html><meta charset="utf-8"><style>
+body {{ margin: 0; background: {background}; color: {foreground} }}
+pre {{ margin: 16px; font: 14px/17px "DejaVu Sans Mono", monospace }}
+{stylesheet}</style><pre>{code}</pre>"""
+FRAME = """<!doctype html><meta name="color-scheme" content="light dark">
+<body style="margin: 0">
+<iframe src="{page}" style="border: 0; width: {width}px; height: {height}px"></iframe>"""
+PAGES = {"wide": (1400, 900, False), "narrow": (400, 800, False), "dark": (1400, 900, True)}
+
+
+def terminal(
+    folder: Path, command: str, picture: Path, ready: Callable[[str], bool], keys: str = ""
+) -> None:
+    """Type a command in a new terminal; picture the screen once it is ready."""
+    name = f"ictcli-{picture.stem}"
+    tmux = ["tmux", "-L", name]
+    size = ["-x", str(COLUMNS), "-y", str(LINES)]
+    shell = f"COLORTERM=truecolor {sys.executable} -m {command}; sleep 600"
+    subprocess.run([*tmux, "new-session", "-d", *size, "-c", str(folder), shell], check=True)
+    try:
+        while not ready(screen := capture(tmux)):
+            time.sleep(1)
+        if keys:
+            subprocess.run([*tmux, "send-keys", keys], check=True)
+            time.sleep(5)
+            screen = capture(tmux)
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=True)
+    draw(screen, picture)
+
+
+def capture(tmux: list[str]) -> str:
+    """What the terminal shows, with its colours."""
+    shown = subprocess.run([*tmux, "capture-pane", "-e", "-p"], capture_output=True, text=True)
+    return shown.stdout.rstrip()
+
+
+def draw(screen: str, picture: Path) -> None:
+    """A terminal's screen as a picture."""
+    console = Console(width=COLUMNS, record=True, file=io.StringIO())
+    console.print(Text.from_ansi(screen), soft_wrap=True)
+    html = console.export_html(theme=MONOKAI, code_format=TERMINAL)
+    with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as page:
+        page.write(html)
+        page.flush()
+        height = LINE * len(screen.splitlines()) + 32
+        browse(Path(page.name), picture, round(CELL * COLUMNS) + 32, height)
+
+
+def pictures_of_page(page: Path, name: str) -> None:
+    """A page in a wide window, on a phone and in the dark."""
+    for kind, (width, height, dark) in PAGES.items():
+        with tempfile.NamedTemporaryFile("w", suffix=".html") as frame:
+            frame.write(FRAME.format(page=page.as_uri(), width=width, height=height))
+            frame.flush()
+            browse(Path(frame.name), IMAGES / f"{name}-{kind}.png", width, height, dark=dark)
+
+
+def browse(page: Path, picture: Path, width: int, height: int, *, dark: bool = False) -> None:
+    """Open a page in chromium and keep what it shows, in few colours."""
+    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
+    window = [f"--window-size={max(width, 500)},{height}", f"--screenshot={picture}"]
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *scheme]
+    command = ["chromium", *flags, *window, page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    image = Image.open(picture).convert("RGB").crop((0, 0, width, height))
+    image.quantize(COLOURS, dither=Image.Dither.NONE).save(picture, optimize=True)
+    print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size / 1e3:.0f} kB")
+
+
+def main() -> None:
+    """Make the pictures."""
+    parser = argparse.ArgumentParser(description="Make the pictures of docs/images.")
+    names = ["train", "inspect", "inspect-page", "report"]
+    parser.add_argument("--only", default=",".join(names), help=", ".join(names))
+    only = parser.parse_args().only.split(",")
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if "train" in only:
+            ready = lambda screen: "step 86/" in screen  # noqa: E731
+            terminal(folder, "ictcli train quickstart", IMAGES / "train.png", ready)
+        if {"inspect", "inspect-page"} & set(only):
+            train = [sys.executable, "-m", "ictcli", "train", "quickstart", "--run", RUN]
+            subprocess.run(train, cwd=folder, check=True, capture_output=True)
+        inspect = f"ictcli inspect {RUN} --method ict,entropy20,random"
+        if "inspect" in only:
+            ready = lambda screen: "prompt" in screen  # noqa: E731
+            terminal(folder, inspect, IMAGES / "inspect.png", ready)
+        if "inspect-page" in only:
+            command = [sys.executable, "-m", *inspect.split(), "--html", "page.html"]
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+            pictures_of_page(folder / "page.html", "inspect")
+        if "report" in only:
+            pictures_of_page(REPORT, "report")
+
+
+if __name__ == "__main__":
+    main()
