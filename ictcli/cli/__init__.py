@@ -18,7 +18,7 @@ from ictcli.errors import UserError, nearest
 from ictcli.text import VisibleStream, one_line
 
 COMMANDS = (
-    *("train", "resume", "eval", "grade", "compare", "inspect"),
+    *("train", "resume", "eval", "generate", "grade", "compare", "inspect"),
     *("export", "runs", "recipes", "methods", "doctor", "completion"),
 )
 COMPLETES = "_ICTCLI_COMPLETE"

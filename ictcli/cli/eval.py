@@ -19,7 +19,7 @@ def _numbers(
         raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
 
 
-def _is_override(argument: str) -> bool:
+def is_override(argument: str) -> bool:
     """Whether an argument is KEY=VALUE; a folder may have such a name too."""
     return bool(re.match(r"[a-z_]+(\.[\w-]+)*\s*=", argument)) and not Path(argument).exists()
 
@@ -95,10 +95,10 @@ def command(
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")
-    overrides = [argument for argument in arguments if _is_override(argument)]
+    overrides = [argument for argument in arguments if is_override(argument)]
     overrides += [f"engine.backend={backend}"] if backend else []
     overrides += [f"engine.threads={threads}"] if threads else []
-    models = [find_model(argument) for argument in arguments if not _is_override(argument)]
+    models = [find_model(argument) for argument in arguments if not is_override(argument)]
     if not models:
         raise click.UsageError("Missing argument 'MODEL|RUN...'.")
     settings = read_settings(overrides, n=n, k=k, limit=limit, show_private=show_private or None)

@@ -29,7 +29,8 @@ def for_option(error: click.NoSuchOption, args: list[str]) -> tuple[str, str]:
 
 def _keys(command: str) -> list[str]:
     from ictcli.evaluation.settings import EvaluationSettings
+    from ictcli.generate.settings import GenerateSettings
     from ictcli.recipe import Recipe, recipe_keys
 
-    model = EvaluationSettings if command.endswith(" eval") else Recipe
-    return [*recipe_keys(model)]
+    models = {"eval": EvaluationSettings, "generate": GenerateSettings}
+    return [*recipe_keys(models.get(command.split()[-1], Recipe))]

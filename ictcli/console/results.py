@@ -174,7 +174,7 @@ def graded(
         print_json(shown)
         return
     for response, explanation in zip(responses, explanations, strict=False):
-        _explain(response.number, explanation)
+        explain(f"line {response.number}", explanation)
     counts = Counter(verdict.status for verdict in verdicts)
     table(
         ["", "responses", "share"],
@@ -185,10 +185,10 @@ def graded(
         narrate(f"{n:,} x {reason}")
 
 
-def _explain(line: int, explanation: Explanation) -> None:
+def explain(subject: str, explanation: Explanation) -> None:
     """Three lines on a verdict: what was taken for the answer, and how both sides were read."""
     output(
-        f"line {line}: {explanation.verdict.status}, {explanation.why}",
+        f"{subject}: {explanation.verdict.status}, {explanation.why}",
         f"  answer  {_side(explanation.answer)} ({SOURCES[explanation.source]})",
         f"  gold    {_side(explanation.gold)}",
     )

@@ -1,7 +1,7 @@
 """The settings of an evaluation, named as in a recipe."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ from ictcli.recipe.tables import (
     Table,
 )
 
+T = TypeVar("T", bound="ModelSettings")
+
 OF_TRAINING = (
     *("prompt.shots", "prompt.max_tokens", "reward.correct", "reward.format"),
     *("reward.overlong", "reward.overlong_buffer", "reward.length"),
@@ -25,9 +27,22 @@ OF_TRAINING = (
 """Keys of the tables below that only training reads."""
 
 
-class EvaluationSettings(Table):
-    """The same for all models. What is not set comes from the model's run, else from the defaults
-    of a recipe; `max_tokens` and `reward` from the benchmark."""
+class ModelSettings(Table):
+    """How a model is asked, sampled and judged. What is not set comes from its run, else from the
+    defaults of a recipe."""
+
+    seed: int = Field(default=0, ge=0)
+    temperature: float | None = Field(default=None, ge=0)
+    max_tokens: int | None = Field(default=None, ge=1)
+    plugins: tuple[str, ...] = Field(default=(), strict=False)
+    prompt: PromptSettings = PromptSettings()
+    sampling: SamplingSettings = SamplingSettings()
+    reward: RewardSettings = RewardSettings()
+    engine: EngineSettings = EngineSettings()
+
+
+class EvaluationSettings(ModelSettings):
+    """The same for all models. `max_tokens` and `reward` come from the benchmark if not set."""
 
     n: int = Field(default=16, ge=1)
     """Samples per problem."""
@@ -37,32 +52,39 @@ class EvaluationSettings(Table):
     """Only this many of the first problems."""
     show_private: bool = False
     """Save and show questions whose terms forbid spreading them."""
-    seed: int = Field(default=0, ge=0)
-    temperature: float | None = Field(default=None, ge=0)
-    max_tokens: int | None = Field(default=None, ge=1)
     data: str | dict[str, str] | None = None
     """A file to use instead of the hub's data; with several benchmarks, by name."""
-    plugins: tuple[str, ...] = Field(default=(), strict=False)
     columns: ColumnSettings = ColumnSettings()
     """For benchmarks that are the user's own data sets."""
     hub: HubSettings = HubSettings()
     """For benchmarks that are `hub:owner/name`."""
-    prompt: PromptSettings = PromptSettings()
-    sampling: SamplingSettings = SamplingSettings()
-    reward: RewardSettings = RewardSettings()
-    engine: EngineSettings = EngineSettings()
 
 
-def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSettings:
-    """Settings from KEY=VALUE and from options (None: not typed). UserError for an unknown key, a
-    wrong value, or a k above n."""
+def typed_settings(
+    kind: type[T],
+    command: str,
+    overrides: Sequence[str],
+    options: Mapping[str, Any],
+    hint: str = "",
+) -> T:
+    """Settings from KEY=VALUE and from options (None: not typed) of a command. UserError for an
+    unknown key or a wrong value, with the command's help as hint, and yours."""
+    hint = f"{command} --help{hint}"
     data: dict[str, Any] = {}
     for key in map(typed_key, overrides):
         if key in OF_TRAINING:
-            raise UserError(f"{key} is a matter of training.", "ictcli eval --help")
+            raise UserError(f"{key} is a matter of training.", hint)
     apply_overrides(data, overrides)
     data |= {name: value for name, value in options.items() if value is not None}
-    settings = validate(EvaluationSettings, data, "ictcli eval", hint="ictcli eval --help")
+    settings = validate(kind, data, command, hint=hint)
+    if settings.reward.pattern is not None:
+        compiled(settings.reward.pattern)
+    return settings
+
+
+def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSettings:
+    """Those of an evaluation. UserError for a k above n too."""
+    settings = typed_settings(EvaluationSettings, "ictcli eval", overrides, options)
     if "k" not in settings.model_fields_set:
         settings = settings.model_copy(update={"k": tuple(sorted({1, min(4, settings.n)}))})
     least, most = min(settings.k, default=0), max(settings.k, default=0)
@@ -73,6 +95,4 @@ def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSetting
             f"pass@{most} needs at least {most} samples a problem, not n = {settings.n}.",
             f"--n {most}, or a smaller --k",
         )
-    if settings.reward.pattern is not None:
-        compiled(settings.reward.pattern)
     return settings

@@ -50,6 +50,8 @@ class ModelSpec:
     temperature: float
     top_p: float
     top_k: int
+    max_tokens: int | None = None
+    """Of the run's recipe; benchmarks have their own."""
     run: Path | None = None
     pattern: str | None = None
     """The answer pattern in training; benchmarks have their own."""
@@ -119,7 +121,7 @@ def benchmark_specs(names: str, settings: EvaluationSettings) -> list[BenchmarkS
             )
         specs.append(
             BenchmarkSpec(
-                replace(benchmark, domain=_judged(benchmark.domain, settings.reward)),
+                replace(benchmark, domain=judged(benchmark.domain, settings.reward)),
                 problems,
                 settings.max_tokens or benchmark.max_tokens,
                 _stem(benchmark.name, [spec.stem for spec in specs]),
@@ -128,8 +130,8 @@ def benchmark_specs(names: str, settings: EvaluationSettings) -> list[BenchmarkS
     return specs
 
 
-def _judged(domain: Domain, reward: RewardSettings) -> Domain:
-    """A benchmark's domain with the verifier, pattern and limits that were set."""
+def judged(domain: Domain, reward: RewardSettings) -> Domain:
+    """A domain with the verifier, pattern and limits that were set."""
     if reward.verifier is not None:
         domain = replace(domain, verify=find_verifier(reward.verifier))
     if reward.pattern is not None:

@@ -16,12 +16,12 @@ from ictcli.algorithm.dynamics import softmax
 from ictcli.engine import Engine, build_engine
 from ictcli.engine.models import locate, snapshot
 from ictcli.errors import UserError
-from ictcli.inspect.detokenize import Decode
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import DAMAGE, check
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Summary
+from ictcli.tasks.detokenize import Decode
 from ictcli.text import visible
 from ictcli.types import Rollouts
 

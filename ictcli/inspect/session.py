@@ -7,9 +7,9 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import CandidateModel
-from ictcli.inspect.detokenize import decoder
 from ictcli.inspect.recorded import choose_step, find_recordings, read_step
 from ictcli.inspect.selections import select_all
+from ictcli.inspect.tokenizer import decoder
 from ictcli.inspect.view import View, group_data
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ictcli.errors import UserError, nearest
-from ictcli.inspect.detokenize import Decode, token_texts
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.inspect.selections import TRAINED, MissingStatistics, Selection, overlap
+from ictcli.tasks.detokenize import Decode, token_texts
 from ictcli.types import FloatArray
 
 FORMAT = 1

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ictcli.engine import LIBRARIES, build_engine, checksums, choose_backend
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
-from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.recipe import plugins
 from ictcli.recipe.tables import EngineSettings, Example, PromptSettings, SamplingSettings
@@ -33,6 +33,7 @@ class RunSettings:
     prompt: PromptSettings = field(default_factory=PromptSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     temperature: float = 1.0
+    max_tokens: int | None = None
     pattern: str | None = None
     """How answers were read in training."""
     missing: tuple[str, ...] = ()
@@ -49,30 +50,47 @@ def find_models(
 ) -> list[ModelSpec]:
     """Model folders, hub ids and runs, checked as far as that goes without loading them.
     `checkpoint` is that of every run among them: best, or a step."""
-    if checkpoint is not None and not any(is_run(Path(model)) for model in models):
-        raise UserError("--checkpoint is of a run, and none is named.", "ictcli eval RUN ...")
+    _check_checkpoint(models, checkpoint)
     specs: list[ModelSpec] = []
     notes: dict[str, None] = {}
     for model, name in zip(models, short_names(models), strict=True):
-        run = Path(model) if is_run(Path(model)) else None
-        trained = settings_of(run) if run else RunSettings()
-        notes |= dict.fromkeys(trained.missing)
-        saved = pick(run, checkpoint) if run and checkpoint is not None else None
-        specs.append(_model_spec(model, name, run, saved, trained, settings))
+        spec, missing = _model_spec(model, name, checkpoint, settings)
+        notes |= dict.fromkeys(missing)
+        specs.append(replace(spec, trained_on=trained_on(spec.run)) if spec.run else spec)
     for note in notes:
         say(f"note: {note}")
     return specs
 
 
-def _model_spec(
+def model_spec(
     model: str,
-    name: str,
-    run: Path | None,
-    saved: Path | None,
-    trained: RunSettings,
-    settings: EvaluationSettings,
+    settings: ModelSettings,
+    checkpoint: str | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> ModelSpec:
-    """A model or run with the settings that were typed in place of its recipe's."""
+    """One of `find_models`, without what it was trained on."""
+    _check_checkpoint([model], checkpoint)
+    spec, missing = _model_spec(model, short_names([model])[0], checkpoint, settings)
+    for note in missing:
+        say(f"note: {note}")
+    return spec
+
+
+def _check_checkpoint(models: Sequence[str], checkpoint: str | None) -> None:
+    if checkpoint is not None and not any(is_run(Path(model)) for model in models):
+        raise UserError(
+            "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
+        )
+
+
+def _model_spec(
+    model: str, name: str, checkpoint: str | None, settings: ModelSettings
+) -> tuple[ModelSpec, tuple[str, ...]]:
+    """A model or run with the settings that were typed in place of its recipe's, and sentences on
+    plugins that are missing."""
+    run = Path(model) if is_run(Path(model)) else None
+    trained = settings_of(run) if run else RunSettings()
+    saved = pick(run, checkpoint) if run and checkpoint is not None else None
     engine = _with(trained.engine, settings.engine)
     sampling = _with(trained.sampling, settings.sampling)
     temperature = settings.temperature
@@ -82,7 +100,7 @@ def _model_spec(
         load = partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
         fingerprint = partial(checksums.fingerprint, locate(model)) if known else lambda: None
-    return ModelSpec(
+    spec = ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,
         load=load,
@@ -92,11 +110,12 @@ def _model_spec(
         temperature=trained.temperature if temperature is None else temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,
+        max_tokens=trained.max_tokens,
         run=run,
         pattern=trained.pattern,
         plugins=trained.plugins,
-        trained_on=trained_on(run) if run else (),
     )
+    return spec, trained.missing
 
 
 def _with(table: Any, typed: Any) -> Any:
@@ -157,6 +176,7 @@ def _read(file: Path) -> RunSettings:
         _prompt(file, data.get("prompt", {})),
         SamplingSettings.model_validate(data.get("sampling", {})),
         float(temperature),
+        data.get("max_tokens"),
         cast(dict[str, Any], reward).get("pattern") if isinstance(reward, dict) else None,
         tuple(missing),
         tuple(loaded),

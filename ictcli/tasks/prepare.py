@@ -29,13 +29,7 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
     """The recipe with the examples that `prompt.shots` draws, and its task: with the recipe's
     verifier, order and held-out problems, none of which is trained on. Both depend on the recipe
     and the data alone. UserError if the recipe and the data do not fit."""
-    task = find_task(recipe.task, recipe.reward.verifier, recipe.data, recipe.columns, recipe.hub)
-    limits = Limits(recipe.reward.timeout, recipe.reward.memory)
-
-    def judged(domain: Domain) -> Domain:
-        return replace(domain, pattern=recipe.reward.pattern, limits=limits)
-
-    task = replace(task, domain=judged(task.domain))
+    task = task_alone(recipe)
     examined: Sequence[Problem] = ()
     if recipe.eval.bench is not None:
         settings = recipe.eval
@@ -57,7 +51,7 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
         task = replace(
             task,
             heldout=heldout,
-            examined=(bench.name, judged(bench.domain)),
+            examined=(bench.name, _judged(bench.domain, recipe)),
             notes=(*task.notes, *bench.notes),
         )
     held: set[str] = set()
@@ -68,6 +62,17 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
     shown = {key_of(example.prompt) for example in recipe.prompt.examples}
     task = _without(task, shown, "examples", "examples of the prompt")
     return recipe, _ordered(recipe, _few(recipe, task))
+
+
+def task_alone(recipe: Recipe) -> Task:
+    """The task that a recipe names, judged as it says, with all problems."""
+    task = find_task(recipe.task, recipe.reward.verifier, recipe.data, recipe.columns, recipe.hub)
+    return replace(task, domain=_judged(task.domain, recipe))
+
+
+def _judged(domain: Domain, recipe: Recipe) -> Domain:
+    limits = Limits(recipe.reward.timeout, recipe.reward.memory)
+    return replace(domain, pattern=recipe.reward.pattern, limits=limits)
 
 
 def described(recipe: Recipe, task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:

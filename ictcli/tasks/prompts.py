@@ -7,6 +7,7 @@ from typing import Any, Literal
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.tables import QUESTION, TEMPLATES, PromptSettings
+from ictcli.tasks.split import key_of
 from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.types import Problem, Rollouts
 
@@ -106,6 +107,15 @@ def _tokens(
 ) -> list[int]:
     text, special = render(engine.tokenizer, problem, domain, settings)
     return list(engine.tokenizer(text, add_special_tokens=special)["input_ids"])
+
+
+def read_back(tokenizer: Any, text: str) -> str | None:
+    """What is left of a text that the tokenizer cannot hold, like words where it knows digits
+    alone; None if it can. Case, white space and compatible characters, which tokenizers may
+    normalise, do not count."""
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    left = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+    return None if key_of(left) == key_of(text) else left
 
 
 def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -> Task:

@@ -71,6 +71,7 @@ class Processes:
         folder: Path,
         largest_file: int = 0,
         terminal: str = "",
+        stdin: str | Path = os.devnull,
         **environment: str,
     ) -> Running:
         """Start a command in `folder`; the one before must have ended. `terminal` is the path of
@@ -82,6 +83,7 @@ class Processes:
             "folder": str(folder),
             "out": terminal or str(out),
             "err": terminal or str(err),
+            "in": str(stdin),
             "environment": environment,
             "largest_file": largest_file,
         }
@@ -93,10 +95,17 @@ class Processes:
         return Running(self, int(self._line()), out, err)
 
     def run(
-        self, *args: str | Path, folder: Path, largest_file: int = 0, **environment: str
+        self,
+        *args: str | Path,
+        folder: Path,
+        largest_file: int = 0,
+        stdin: str | Path = os.devnull,
+        **environment: str,
     ) -> Ended:
         """Run a command to its end."""
-        return self.start(*args, folder=folder, largest_file=largest_file, **environment).wait()
+        return self.start(
+            *args, folder=folder, largest_file=largest_file, stdin=stdin, **environment
+        ).wait()
 
     def code(self) -> int:
         """The exit code of the command that runs now, when it has ended."""

@@ -2,8 +2,8 @@
 
 Each command is a process of its own, with its own exit code and signals, at the price of a fork:
 starting Python and importing torch takes seconds. One request at a time, JSON on stdin: `args`,
-`folder` to run in, files for `out` and `err`, `environment`, and `largest_file` in bytes (0: any;
-negative: the kernel kills the process that writes past it).
+`folder` to run in, files for `in`, `out` and `err`, `environment`, and `largest_file` in bytes (0:
+any; negative: the kernel kills the process that writes past it).
 """
 
 import json
@@ -28,7 +28,7 @@ def warm_up(model: str) -> None:
 
 def become(request: dict[str, Any]) -> None:
     """Turn this fork into the command."""
-    for path, descriptor in (("/dev/null", 0), (request["out"], 1), (request["err"], 2)):
+    for path, descriptor in ((request["in"], 0), (request["out"], 1), (request["err"], 2)):
         mode = os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         os.dup2(os.open(path, mode, 0o644), descriptor)
     os.chdir(request["folder"])

@@ -19,6 +19,7 @@ def grade(response, gold):
 COMMANDS = {
     "resume": ("resume", "run"),
     "eval": ("eval", "run", "--bench", "chain", "--limit", "1", "--n", "1", "-k", "1"),
+    "generate": ("generate", "run", "1+2="),
     "inspect": ("inspect", "run", "--plain"),
     "export": ("export", "run", "--out", "out"),
 }

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import HOSTILE, WORDS, batch_of, recipe_of, record
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import CandidateModel, saved_states
-from ictcli.inspect.detokenize import token_texts
 from ictcli.inspect.recorded import find_recordings, read_step
 from ictcli.inspect.selections import select_all
 from ictcli.inspect.session import Session, parse_places
@@ -158,17 +156,6 @@ def test_pieces_are_the_text_token_by_token(run: Path) -> None:
     for rollout in data_of(run)["rollouts"]:
         assert rollout["pieces"] == [WORDS[i] for i in rollout["tokens"]]
         assert "".join(rollout["pieces"]) == rollout["text"]
-
-
-@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=20))
-def test_pieces_of_bytes_join_to_the_text(text: str) -> None:
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    ids = tokenizer.encode(text).ids
-    found = token_texts(ids, lambda some: tokenizer.decode(list(some), skip_special_tokens=False))
-    assert len(found) == len(ids) and "".join(found) == text
 
 
 @given(st.text(max_size=20))

@@ -1,14 +1,12 @@
-"""The text of each token of a rollout."""
+"""The tokenizer of a recorded rollout."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.engine.models import locate, snapshot
 from ictcli.errors import UserError
 from ictcli.inspect.recorded import RecordedStep
-
-Decode = Callable[[Sequence[int]], str]
+from ictcli.tasks.detokenize import Decode
 
 
 def decoder(recorded: RecordedStep, model: str | None = None) -> Decode | None:
@@ -47,23 +45,3 @@ def _tokenizer_folder(recorded: RecordedStep, model: str | None) -> Path | None:
         if model is not None:
             raise
         return None
-
-
-def token_texts(ids: Sequence[int], decode: Decode | None) -> list[str]:
-    """The text that each token adds; joined they are the whole text. Without a decoder: ids.
-
-    Of the tokens that make up one character, the last holds it and the others are empty. A window
-    of tokens is decoded at a time, as servers do to stream.
-    """
-    if decode is None:
-        return [f"<{number}>" for number in ids]
-    texts: list[str] = []
-    start = read = 0  # decoded again as context; already returned
-    for end in range(1, len(ids) + 1):
-        before, now = decode(ids[start:read]), decode(ids[start:end])
-        if len(now) > len(before) and (not now.endswith("\ufffd") or end == len(ids)):
-            texts.append(now[len(before) :])
-            start, read = read, end
-        else:
-            texts.append("")
-    return texts

@@ -1,0 +1,112 @@
+"""ictcli generate: answers of a model to a prompt, or a small chat."""
+
+import sys
+
+import click
+
+from ictcli.cli import candidates
+from ictcli.cli.engines import BACKEND
+from ictcli.cli.eval import is_override
+from ictcli.cli.process import TRUST, finite, process_options
+from ictcli.errors import UserError
+
+STDIN = "-"
+_EQUALS = "; a prompt that looks like KEY=VALUE is read from stdin: -"
+
+
+@click.command("generate")
+@click.argument(
+    "arguments",
+    metavar="RUN|MODEL [PROMPT] [KEY=VALUE]...",
+    nargs=-1,
+    required=True,
+    shell_complete=candidates.models,
+)
+@click.option("--n", type=click.IntRange(1), help="Answers to the prompt.  [default: 1]")
+@click.option("--temperature", type=click.FloatRange(0), callback=finite, help="0 is greedy.")
+@click.option("--seed", type=click.IntRange(0), help="Of the sampling.  [default: 0]")
+@click.option("--gold", help="The right answer: judge the model's by it.")
+@BACKEND
+@click.option(
+    "--checkpoint", metavar="best|STEP", help="The run's checkpoint, instead of the final model."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@TRUST
+@process_options
+def command(
+    arguments: tuple[str, ...],
+    n: int | None,
+    temperature: float | None,
+    seed: int | None,
+    gold: str | None,
+    backend: str | None,
+    checkpoint: str | None,
+    as_json: bool,
+    threads: int | None,
+) -> int:
+    """Ask a run's model, a model folder, a hub id or builtin:chain. Without PROMPT it is read from
+    stdin, as with -; on a terminal a small chat begins.
+
+    A run asks, samples and judges as its evaluations do. KEY=VALUE changes that, as in ictcli eval:
+    temperature, max_tokens, seed, plugins, prompt.*, sampling.*, reward.verifier, .pattern,
+    .timeout, .memory, engine.*. The same command gives the same answers.
+
+    \b
+    ictcli generate runs/quickstart-ict-s0 "7*9-8+2*2+3*7="
+    ictcli generate runs/mine "What is 17 * 23?" --n 4 --gold 391
+    ictcli generate runs/mine --checkpoint best prompt.system="Think twice."
+    ictcli generate Qwen/Qwen2.5-0.5B-Instruct --temperature 0.6
+    ictcli generate runs/mine - --json < question.txt
+    """
+    from ictcli.console import narrate, warn_altered
+    from ictcli.console.answers import print_answers
+    from ictcli.console.chat import chat
+    from ictcli.evaluation.settings import typed_settings
+    from ictcli.generate.form import form_of
+    from ictcli.generate.session import Session
+    from ictcli.generate.settings import GenerateSettings
+    from ictcli.runs.find import find_model
+    from ictcli.runs.model import model_spec
+
+    overrides = [argument for argument in arguments if is_override(argument)]
+    overrides += [f"engine.backend={backend}"] if backend else []
+    overrides += [f"engine.threads={threads}"] if threads else []
+    model, prompt = _positional([each for each in arguments if not is_override(each)])
+    typed = {"n": n, "temperature": temperature, "seed": seed}
+    settings = typed_settings(GenerateSettings, "ictcli generate", overrides, typed, _EQUALS)
+    question = _question(prompt)
+    if question is None and (settings.n > 1 or gold is not None or as_json):
+        raise UserError("--n, --gold and --json are of one prompt.", "ictcli generate MODEL PROMPT")
+    spec = model_spec(find_model(model), settings, checkpoint, narrate)
+    if spec.run:
+        warn_altered(spec.run, "recipe.toml", "environment.json", "model/*", "adapter/*")
+    form = form_of(spec, settings.reward, narrate, judge=gold is not None)
+    session = Session(spec, form, settings)
+    if question is None:
+        return chat(session)
+    return print_answers(session, question, gold, as_json=as_json)
+
+
+def _positional(arguments: list[str]) -> tuple[str, str | None]:
+    if not arguments:
+        raise click.UsageError("Missing argument 'RUN|MODEL'.")
+    if len(arguments) > 2:
+        raise UserError(
+            f"{len(arguments)} arguments are a model and more than one prompt.",
+            "put the prompt in quotes",
+        )
+    return arguments[0], arguments[1] if len(arguments) == 2 else None
+
+
+def _question(prompt: str | None) -> str | None:
+    """The prompt that was typed or piped; None if a terminal may be asked for prompts."""
+    if prompt is None and sys.stdin.isatty():
+        if sys.stdout.isatty():
+            return None
+        raise click.UsageError("Missing argument 'PROMPT'.")
+    if prompt not in (None, STDIN):
+        return prompt
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"The prompt is not UTF-8: {error}.", "iconv converts it") from error

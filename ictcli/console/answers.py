@@ -1,0 +1,132 @@
+"""Answers to a prompt, as they are sampled."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import zip_longest
+from typing import Any
+
+from ictcli.console.plain import narrate, output
+from ictcli.console.results import explain
+from ictcli.console.table import print_json
+from ictcli.generate.interrupts import stop_on_interrupt
+from ictcli.generate.session import Reply, Session
+from ictcli.rewards import Explanation
+from ictcli.rewards.files import as_columns
+from ictcli.text import BREAKS, SPACES, visible
+
+
+def print_answers(session: Session, question: str, gold: str | None, *, as_json: bool) -> int:
+    """Answer a prompt, and judge the answers if there is a gold; returns the exit code."""
+    introduce(session)
+    with stop_on_interrupt() as stop:
+        if as_json:
+            reply = session.ask(question, stop=stop)
+        else:
+            reply = session.ask(question, AnswerStream(session.settings.n).heard, stop)
+    explanations: Sequence[Explanation] = ()
+    if gold is not None and not reply.stopped:
+        texts = [answer.text for answer in reply.answers]
+        explanations = session.form.judge(texts, gold, narrate)
+    if as_json:
+        print_json(_record(session, reply, gold, explanations))
+    else:
+        _verdicts(explanations)
+    remark(session, reply)
+    return 130 if reply.stopped else 0
+
+
+def introduce(session: Session) -> None:
+    """Which model answers, on stderr."""
+    about = session.engine.describe()
+    narrate(
+        f"{session.model.name}: {about['parameters']:,} parameters, {about['engine']} on "
+        f"{about['device']} ({about['dtype']}), temperature {session.model.temperature:g}"
+    )
+
+
+class AnswerStream:
+    """Answers on stdout, one below the other. The first that has not ended is written as it grows;
+    those behind it wait."""
+
+    def __init__(self, n: int) -> None:
+        self._waiting = [""] * n
+        self._ended = [False] * n
+        self._row = 0
+        self._begun = False
+
+    def heard(self, row: int, text: str, ended: bool) -> None:
+        """Take the text that an answer grew by (`ictcli.generate.session.Heard`)."""
+        self._waiting[row] += text
+        self._ended[row] = ended
+        n = len(self._waiting)
+        while self._row < n:
+            if n > 1 and not self._begun:
+                _write(f"[{self._row + 1} of {n}]\n")
+            _write(self._waiting[self._row])
+            self._waiting[self._row], self._begun = "", True
+            if not self._ended[self._row]:
+                break
+            _write("\n")
+            self._row, self._begun = self._row + 1, False
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(visible(text, SPACES + BREAKS))
+    sys.stdout.flush()
+
+
+def _verdicts(explanations: Sequence[Explanation]) -> None:
+    n = len(explanations)
+    for number, explanation in enumerate(explanations, 1):
+        explain(f"answer {number} of {n}" if n > 1 else "verdict", explanation)
+    if n > 1:
+        right = sum(explanation.verdict.status == "correct" for explanation in explanations)
+        output(f"{right} of {n} correct")
+
+
+def remark(session: Session, reply: Reply) -> None:
+    """Which answers are not whole, on stderr."""
+    if doubt := session.form.doubt(reply.question):
+        narrate(f"note: {doubt}.")
+    n, most = len(reply.answers), reply.sampling.max_tokens
+    cut = sum(not answer.finished for answer in reply.answers)
+    subject = "the answer was" if n == 1 else f"{cut} of {n} answers were"
+    if reply.stopped:
+        total = sum(len(answer.tokens) for answer in reply.answers)
+        narrate(f"note: stopped by Ctrl-C after {total:,} token{'s' * (total != 1)}.")
+    elif cut and len(reply.prompt_tokens) + most < session.engine.context:
+        narrate(f"note: {subject} cut at {most:,} tokens; max_tokens={2 * most} allows more.")
+    elif cut:
+        context = session.engine.context
+        narrate(f"note: {subject} cut at the end of the model's context, {context:,} tokens.")
+
+
+def _record(
+    session: Session, reply: Reply, gold: str | None, explanations: Sequence[Explanation]
+) -> dict[str, Any]:
+    """All of it, as JSON."""
+    model, settings = session.model, session.settings
+    verdicts = [as_columns(each.verdict, each) for each in explanations]
+    answers = [
+        {**asdict(answer), "verdict": verdict}
+        for answer, verdict in zip_longest(reply.answers, verdicts)
+    ]
+    return {
+        "model": model.model,
+        "name": model.name,
+        "sha256": model.fingerprint(),
+        "engine": session.engine.describe(),
+        "settings": {
+            "seed": settings.seed,
+            "n": settings.n,
+            **asdict(reply.sampling),
+            "prompt": model.prompt.model_dump(mode="json"),
+        },
+        "question": reply.question,
+        "prompt": reply.prompt,
+        "prompt_tokens": reply.prompt_tokens,
+        "gold": gold,
+        "answers": answers,
+        "stopped": reply.stopped,
+    }

@@ -1,0 +1,186 @@
+"""A model that is asked one question after another."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ictcli.engine import Engine
+from ictcli.errors import UserError
+from ictcli.evaluation.specs import ModelSpec
+from ictcli.files import encodable
+from ictcli.generate.form import Form
+from ictcli.generate.settings import GenerateSettings
+from ictcli.recipe.tables import Example
+from ictcli.seeds import seed_of
+from ictcli.tasks import prompts
+from ictcli.tasks.detokenize import Detokenizer
+from ictcli.types import IntArray, Problem, Rollouts, Sampling
+
+MAX_TOKENS = 2048
+"""Of an answer, where neither a run nor the user says."""
+SHOWN = 60
+"""Characters of a prompt in an error."""
+
+Heard = Callable[[int, str, bool], None]
+"""(row, text, ended): the text that an answer grew by, and whether that is the last of it."""
+
+
+class StoppedError(KeyboardInterrupt):
+    """Ends the sampling of answers that are kept as far as they go."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sampled response."""
+
+    text: str
+    tokens: tuple[int, ...]
+    finished: bool
+    """Whether it ended with a stop token; False: cut at max_tokens, or by Ctrl-C."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a question was answered."""
+
+    question: str
+    prompt: str
+    """The question as the model got it, with system prompt, examples, template and suffix."""
+    prompt_tokens: tuple[int, ...]
+    sampling: Sampling
+    answers: tuple[Answer, ...]
+    stopped: bool
+    """By Ctrl-C."""
+
+
+class Session:
+    """Holds the model, and the conversation so far where it can have one."""
+
+    def __init__(self, model: ModelSpec, form: Form, settings: GenerateSettings) -> None:
+        self.model, self.form, self.settings = model, form, settings
+        self.engine: Engine = model.load()
+        self._prompt = model.prompt
+        """With the conversation so far, as examples of questions and answers."""
+        self._turn = 0
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a question is asked with the conversation before it, for which the model has a
+        chat template."""
+        tokenizer, domain = self.engine.tokenizer, self.form.domain
+        return prompts.template_of(tokenizer, domain, self.model.prompt) == "chat"
+
+    def reset(self) -> None:
+        """Forget the conversation."""
+        self._prompt, self._turn = self.model.prompt, 0
+
+    def ask(
+        self,
+        question: str,
+        heard: Heard = lambda row, text, ended: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Reply:
+        """Answer a question `settings.n` times, alike whether anybody hears it or not. Ends with
+        the token under way when `stop` says so. UserError where the model cannot take it."""
+        text, ids = self._encode(question)
+        left = self.engine.context - len(ids)
+        most = self.settings.max_tokens or self.model.max_tokens or MAX_TOKENS
+        sampling = self.model.sampling(min(most, left), self.engine.stop_ids)
+        n, seed = self.settings.n, seed_of(self.settings.seed, "generate", self._turn)
+        growing = Growing(self.engine.tokenizer, n, sampling, heard, stop)
+        stopped = False
+        try:
+            rollouts = self.engine.generate([ids], n, sampling, seed, on_tokens=growing.add)
+            growing.complete(rollouts)
+        except StoppedError:
+            stopped = True
+        answers = growing.end()
+        self._turn += 1
+        if self.remembers:
+            turn = Example(prompt=question, response=answers[0].text)
+            update = {"examples": (*self._prompt.examples, turn)}
+            self._prompt = self._prompt.model_copy(update=update)
+        return Reply(question, text, tuple(ids), sampling, answers, stopped)
+
+    def _encode(self, question: str) -> tuple[str, list[int]]:
+        """The whole prompt as text and tokens."""
+        if not question.strip():
+            raise UserError("The prompt is empty.", self.form.hint)
+        tokenizer, problem = self.engine.tokenizer, Problem("prompt", question, "")
+        if question != encodable(question):
+            raise UserError("The prompt is not UTF-8.", "type it again")
+        if (left := prompts.read_back(tokenizer, question)) is not None:
+            raise UserError(
+                f"The model's tokenizer cannot hold the prompt: {_short(question)!r} becomes "
+                f"{_short(left)!r}.",
+                self.form.hint or "take a model that knows these characters",
+            )
+        text, special = prompts.render(tokenizer, problem, self.form.domain, self._prompt)
+        ids = list(tokenizer(text, add_special_tokens=special)["input_ids"])
+        if len(ids) >= self.engine.context:
+            raise UserError(
+                f"The prompt takes {len(ids):,} tokens, which leaves no room in the model's "
+                f"context of {self.engine.context:,}.",
+                "/reset forgets the conversation" if self._turn else "ask with fewer words",
+            )
+        return text, ids
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+class Growing:
+    """The answers to a question while they are sampled."""
+
+    def __init__(
+        self, tokenizer: Any, n: int, sampling: Sampling, heard: Heard, stop: Callable[[], bool]
+    ) -> None:
+        def decode(ids: Sequence[int]) -> str:
+            return tokenizer.decode(
+                list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+
+        self._decode, self._sampling = decode, sampling
+        self._heard, self._stop = heard, stop
+        self._tokens: list[list[int]] = [[] for _ in range(n)]
+        self._texts = [Detokenizer(decode) for _ in range(n)]
+
+    def add(self, t: int, rows: IntArray, tokens: IntArray) -> None:
+        """Tokens that were drawn (`OnTokens`)."""
+        for row, token in zip(map(int, rows), map(int, tokens), strict=True):
+            if t == len(self._tokens[row]):  # else drawn again, because memory ran out
+                self._add(row, token)
+        if self._stop():
+            raise StoppedError
+
+    def complete(self, rollouts: Rollouts) -> None:
+        """Add the tokens that the engine has not said."""
+        for row, length in enumerate(rollouts.lengths):
+            for token in rollouts.tokens[row, len(self._tokens[row]) : length].tolist():
+                self._add(row, token)
+
+    def _add(self, row: int, token: int) -> None:
+        self._tokens[row].append(token)
+        text = self._texts[row].add(token)
+        if self._ended(row):
+            self._heard(row, text + self._texts[row].rest(), True)
+        elif text:
+            self._heard(row, text, False)
+
+    def _finished(self, row: int) -> bool:
+        tokens = self._tokens[row]
+        return bool(tokens) and tokens[-1] in self._sampling.stop_ids
+
+    def _ended(self, row: int) -> bool:
+        return self._finished(row) or len(self._tokens[row]) == self._sampling.max_tokens
+
+    def end(self) -> tuple[Answer, ...]:
+        """The answers as far as they go."""
+        for row, text in enumerate(self._texts):
+            if not self._ended(row):
+                self._heard(row, text.rest(), True)
+        return tuple(
+            Answer(self._decode(tokens), tuple(tokens), self._finished(row))
+            for row, tokens in enumerate(self._tokens)
+        )

@@ -1,0 +1,216 @@
+"""`ictcli generate` as users call it: one prompt, a pipe, a chat on a terminal."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from processes import Ended, Processes, refusal
+
+QUESTION = "3+4*2-5="
+GREEDY = "3+8-5;3+3;6#"
+"""What the built-in model answers at temperature 0."""
+CHAIN = ("generate", "builtin:chain", QUESTION, "--temperature", "0")
+
+
+@pytest.fixture(scope="session")
+def endless(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose answers end at max_tokens alone."""
+    folder = shutil.copytree(tiny_model, tmp_path_factory.mktemp("endless") / "model")
+    for name in ("config.json", "generation_config.json"):
+        config = json.loads((folder / name).read_text())
+        config |= {"eos_token_id": None, "max_position_embeddings": 1 << 20}
+        (folder / name).write_text(json.dumps(config))
+    return folder
+
+
+def wait(until: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if until():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it took more than 30 s")
+
+
+@pytest.mark.parametrize("backend", ["torch", "mlx"])
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(
+    ictcli: Processes, tmp_path: Path, backend: str
+) -> None:
+    pytest.importorskip(backend)
+    ended = ictcli.run(*CHAIN, "--backend", backend, folder=tmp_path)
+    assert (ended.code, ended.out) == (0, GREEDY + "\n")
+    assert re.fullmatch(rf"builtin-chain: 335,136 parameters, {backend} on .+\n", ended.err)
+
+
+def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    run, _ = trained
+    asked = ("generate", run, QUESTION, "--n", "3", "--seed", "5")
+    plain, again = (ictcli.run(*asked, folder=tmp_path) for _ in range(2))
+    assert plain == again
+    told = json.loads(ictcli.run(*asked, "--json", folder=tmp_path).out)
+    assert plain.out == "".join(
+        f"[{number} of 3]\n{answer['text']}\n" for number, answer in enumerate(told["answers"], 1)
+    )
+    assert told["settings"] | {"n": 3, "seed": 5, "max_tokens": 24} == told["settings"]
+    assert told["question"] == told["prompt"] == QUESTION
+    assert len(told["sha256"]) == 64
+    for answer in told["answers"]:
+        assert 0 < len(answer["text"]) <= len(answer["tokens"]) <= 24
+        assert answer["finished"] == answer["text"].endswith("#")
+    early = ictcli.run(*asked, "--json", "--checkpoint", "4", folder=tmp_path)
+    assert json.loads(early.out)["name"] == "run-step-000004"
+    assert json.loads(early.out)["sha256"] != told["sha256"]
+
+
+@pytest.mark.parametrize("typed", [(), ("-",)])
+def test_a_prompt_is_read_from_stdin(
+    ictcli: Processes, tmp_path: Path, typed: tuple[str, ...]
+) -> None:
+    (tmp_path / "prompt.txt").write_text(QUESTION + "\n")
+    asked = ("generate", "builtin:chain", *typed, "temperature=0")
+    ended = ictcli.run(*asked, folder=tmp_path, stdin=tmp_path / "prompt.txt")
+    assert (ended.code, ended.out) == (0, GREEDY + "\n")
+
+
+@pytest.mark.parametrize(
+    ("gold", "keys", "verdict"),
+    [("6", (), "correct"), ("7", (), "wrong"), ("6", ("max_tokens=4",), "unparsed")],
+)
+def test_a_gold_gives_a_verdict_with_its_grounds(
+    ictcli: Processes, tmp_path: Path, gold: str, keys: tuple[str, ...], verdict: str
+) -> None:
+    ended = ictcli.run(*CHAIN, "--gold", gold, *keys, folder=tmp_path)
+    assert ended.code == 0
+    _, first, answer, right = ended.out.splitlines()
+    assert first.startswith(f"verdict: {verdict}, ")
+    assert answer.split()[:2] == ["answer", "none" if keys else "6"]
+    assert right.split() == ["gold", gold]
+    assert ("cut at 4 tokens; max_tokens=8 allows more" in ended.err) == bool(keys)
+    told = json.loads(ictcli.run(*CHAIN, "--gold", gold, *keys, "--json", folder=tmp_path).out)
+    assert told["gold"] == gold
+    assert told["answers"][0]["verdict"]["status"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("What is 3 plus 4?",), "becomes '34'. prompts look like "),
+        (("",), "The prompt is empty. prompts look like "),
+        (("x=3",), "no key 'x'. ictcli generate --help; a prompt that looks like KEY=VALUE"),
+        (("3", "+", "4="), "put the prompt in quotes"),
+        ((QUESTION, "--checkpoint", "best"), "--checkpoint is of a run"),
+        ((QUESTION, "limit=3"), "no key 'limit'"),
+        (("1+" * 200 + "1=",), "no room in the model's context of 256"),
+        ((b"\xff".decode(errors="surrogateescape"),), "not UTF-8"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    ictcli: Processes, tmp_path: Path, args: tuple[str, ...], told: str
+) -> None:
+    ended = ictcli.run("generate", "builtin:chain", *args, folder=tmp_path)
+    said = re.sub(r"\Abuiltin-chain: .*\n", "", ended.err)
+    assert told in refusal(Ended(ended.code, ended.out, said), 2)
+
+
+def test_a_prompt_unlike_those_of_its_task_is_answered_with_a_note(
+    ictcli: Processes, tmp_path: Path
+) -> None:
+    ended = ictcli.run("generate", "builtin:chain", "3+4", folder=tmp_path)
+    assert ended.code == 0 and ended.out
+    assert re.search(r"note: prompts look like .+=, and this one does not end with =", ended.err)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_keeps_what_is_there(
+    ictcli: Processes, endless: Path, tmp_path: Path, as_json: bool
+) -> None:
+    asked = ("generate", endless, QUESTION, "--n", "2", "max_tokens=100000")
+    running = ictcli.start(*asked, *["--json"] * as_json, folder=tmp_path)
+    if as_json:
+        wait(lambda: "parameters" in running.err.read_text())
+        time.sleep(0.5)
+    else:
+        wait(lambda: len(running.out.read_text()) > 40)  # written while it goes on
+    running.send(signal.SIGINT)
+    ended = running.wait()
+    assert ended.code == 130
+    assert re.search(r"note: stopped by Ctrl-C after [\d,]+ tokens\.\n\Z", ended.err)
+    if as_json:
+        told = json.loads(ended.out)
+        assert told["stopped"] and not any(answer["finished"] for answer in told["answers"])
+    else:
+        assert re.fullmatch(r"\[1 of 2\]\n.{40,}\n\[2 of 2\]\n.{30,}\n", ended.out)
+
+
+class Terminal:
+    """A command that reads and writes one."""
+
+    def __init__(self, ictcli: Processes, folder: Path, *args: str | Path) -> None:
+        self._ours, theirs = pty.openpty()
+        name = os.ttyname(theirs)
+        self._written: list[bytes] = []
+        self.running = ictcli.start(
+            *args, folder=folder, terminal=name, stdin=name, TERM="dumb", NO_COLOR="1"
+        )
+        self._theirs = theirs
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                self._written.append(os.read(self._ours, 1 << 16))
+            except OSError:
+                return
+
+    @property
+    def text(self) -> str:
+        return b"".join(self._written).decode().replace("\r", "")
+
+    def type(self, keys: str, *, then: str = "") -> None:
+        """Type, and wait until what is written since holds `then`."""
+        before = len(self.text)
+        os.write(self._ours, keys.encode())
+        wait(lambda: then in self.text[before:])
+
+    def end(self) -> int:
+        code = self.running.processes.code()
+        os.close(self._theirs)
+        self._listener.join(10)
+        os.close(self._ours)
+        return code
+
+
+def test_a_chat_answers_until_it_is_left(ictcli: Processes, tmp_path: Path) -> None:
+    chat = Terminal(ictcli, tmp_path, "generate", "builtin:chain", "temperature=0")
+    wait(lambda: chat.text.endswith("> "))
+    assert "Each prompt is asked alone" in chat.text and "Prompts look like " in chat.text
+    chat.type(f"{QUESTION}\n", then=f"{GREEDY}\n> ")
+    chat.type("What is 3?\n", then="becomes '3'.\nhint: prompts look like ")
+    chat.type("/reset\n", then="> ")
+    chat.type("\x04")
+    assert chat.end() == 0
+
+
+def test_ctrl_c_ends_an_answer_and_then_the_chat(
+    ictcli: Processes, endless: Path, tmp_path: Path
+) -> None:
+    chat = Terminal(ictcli, tmp_path, "generate", endless, "max_tokens=100000")
+    wait(lambda: chat.text.endswith("> "))
+    chat.type(f"{QUESTION}\n", then=f"{QUESTION}\n")
+    so_far = len(chat.text)
+    wait(lambda: len(chat.text) > so_far + 20)
+    for end in ("stopped by Ctrl-C", "\n"):
+        so_far = len(chat.text)
+        chat.running.send(signal.SIGINT)
+        wait(lambda end=end, so_far=so_far: end in chat.text[so_far:])
+    assert chat.end() == 130
