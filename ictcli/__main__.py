@@ -7,9 +7,16 @@ import os
 import signal
 import sys
 
+WINDOWS = """\
+error: ictcli runs on Linux and macOS, not on Windows.
+
+hint: wsl --install sets up a Linux on Windows; install ictcli in there"""
+
 
 def main() -> None:
     """Run the command line; exits with a code of `ictcli.errors`."""
+    if sys.platform == "win32":
+        sys.exit(WINDOWS)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as by nohup
         signal.signal(signal.SIGINT, interrupt)
     try:

@@ -1,0 +1,27 @@
+"""What is published says what is tested."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WORKFLOWS = {path.stem: path.read_text("utf-8") for path in (ROOT / ".github").glob("*/*.yml")}
+
+
+def test_classifiers_name_the_pythons_that_are_tested() -> None:
+    jobs = yaml.safe_load(WORKFLOWS["tests"])["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    tested = {step["with"]["python-version"] for step in steps if "setup-python" in str(step)}
+    tested = {version for version in tested if "matrix" not in version}
+    tested |= set(jobs["linux"]["strategy"]["matrix"]["python"])
+    named = re.findall(r":: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.M)
+    assert sorted(tested) == sorted(named)
+    assert f">={min(named)}" == PROJECT["requires-python"]
+
+
+def test_workflows_say_what_they_were_not_tried_with() -> None:
+    for name in ("tests", "docs", "release"):
+        assert "# " in WORKFLOWS[name] and "Not tried:" in WORKFLOWS[name].split("\nname:")[0]
