@@ -1,6 +1,6 @@
 """The pictures of docs/images: real commands in a real terminal, pages in a real browser.
 
-    python bench/screenshots.py [--only NAME,NAME]
+    python bench/screenshots.py [--run RUN]
 
 It needs tmux, chromium and a monospace font with block elements (DejaVu Sans Mono). Terminal
 pictures are of `ictcli train quickstart` while it runs and of `ictcli inspect`; pages are inspect's
@@ -24,7 +24,6 @@ from rich.text import Text
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 REPORT = ROOT / "docs" / "chain-compare" / "report.html"
-RUN = "runs/quickstart-ict-s0"
 COLUMNS, LINES = 100, 30
 CELL, LINE = 8.43, 17  # pixels of a character at 14 px
 COLOURS = 64
@@ -35,28 +34,29 @@ pre {{ margin: 16px; font: 14px/17px "DejaVu Sans Mono", monospace }}
 FRAME = """<!doctype html><meta name="color-scheme" content="light dark">
 <body style="margin: 0">
 <iframe src="{page}" style="border: 0; width: {width}px; height: {height}px"></iframe>"""
-PAGES = {"wide": (1400, 900, False), "narrow": (400, 800, False), "dark": (1400, 900, True)}
+PAGES = {"wide": (1400, 780, False), "narrow": (400, 800, False), "dark": (1400, 780, True)}
 
 
 def terminal(
-    folder: Path, command: str, picture: Path, ready: Callable[[str], bool], keys: str = ""
+    folder: Path,
+    command: str,
+    picture: Path,
+    ready: Callable[[str], bool],
+    done: Callable[[str], bool] | None = None,
 ) -> None:
-    """Type a command in a new terminal; picture the screen once it is ready."""
-    name = f"ictcli-{picture.stem}"
-    tmux = ["tmux", "-L", name]
+    """Type a command in a new terminal; picture the screen once it is ready; wait until done."""
+    tmux = ["tmux", "-L", f"ictcli-{picture.stem}"]
     size = ["-x", str(COLUMNS), "-y", str(LINES)]
     shell = f"COLORTERM=truecolor {sys.executable} -m {command}; sleep 600"
     subprocess.run([*tmux, "new-session", "-d", *size, "-c", str(folder), shell], check=True)
     try:
         while not ready(screen := capture(tmux)):
             time.sleep(1)
-        if keys:
-            subprocess.run([*tmux, "send-keys", keys], check=True)
-            time.sleep(5)
-            screen = capture(tmux)
+        draw(screen, picture)
+        while done and not done(capture(tmux)):
+            time.sleep(1)
     finally:
         subprocess.run([*tmux, "kill-server"], check=True)
-    draw(screen, picture)
 
 
 def capture(tmux: list[str]) -> str:
@@ -101,28 +101,24 @@ def browse(page: Path, picture: Path, width: int, height: int, *, dark: bool = F
 def main() -> None:
     """Make the pictures."""
     parser = argparse.ArgumentParser(description="Make the pictures of docs/images.")
-    names = ["train", "inspect", "inspect-page", "report"]
-    parser.add_argument("--only", default=",".join(names), help=", ".join(names))
-    only = parser.parse_args().only.split(",")
+    parser.add_argument("--run", type=Path, help="a quickstart run to inspect; none is trained")
+    given = parser.parse_args().run
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        if "train" in only:
-            ready = lambda screen: "step 86/" in screen  # noqa: E731
-            terminal(folder, "ictcli train quickstart", IMAGES / "train.png", ready)
-        if {"inspect", "inspect-page"} & set(only):
-            train = [sys.executable, "-m", "ictcli", "train", "quickstart", "--run", RUN]
-            subprocess.run(train, cwd=folder, check=True, capture_output=True)
-        inspect = f"ictcli inspect {RUN} --method ict,entropy20,random"
-        if "inspect" in only:
-            ready = lambda screen: "prompt" in screen  # noqa: E731
-            terminal(folder, inspect, IMAGES / "inspect.png", ready)
-        if "inspect-page" in only:
-            command = [sys.executable, "-m", *inspect.split(), "--html", "page.html"]
-            subprocess.run(command, cwd=folder, check=True, capture_output=True)
-            pictures_of_page(folder / "page.html", "inspect")
-        if "report" in only:
-            pictures_of_page(REPORT, "report")
+        run = "runs/quickstart-ict-s0"
+        if given:
+            (folder / "runs").mkdir()
+            (folder / run).symlink_to(given.resolve())
+        else:
+            stages = (lambda screen: "step 86/" in screen, lambda screen: "after: " in screen)
+            terminal(folder, "ictcli train quickstart", IMAGES / "train.png", *stages)
+        inspect = f"ictcli inspect {run} --method ict,entropy20,random"
+        terminal(folder, inspect, IMAGES / "inspect.png", lambda screen: "prompt" in screen)
+        command = [sys.executable, "-m", *inspect.split(), "--html", "page.html"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        pictures_of_page(folder / "page.html", "inspect")
+        pictures_of_page(REPORT, "report")
 
 
 if __name__ == "__main__":
