@@ -11,26 +11,19 @@ the same model on the same machine and library versions.
 # pyright: reportUnknownMemberType=false
 # torch and transformers annotate only a part of their parameters.
 
-import argparse
-import hashlib
 import json
-import math
-import platform
 import random
-import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tokenizers
 import torch
-import transformers
+from pretraining import Built, Recipe, build, parser_of, rounded
 from torch import Tensor
 from torch.nn import functional
-from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from ictcli.engine import build_engine
 from ictcli.engine.models import BUILTIN
@@ -61,13 +54,8 @@ _IDS = bytes.maketrans("".join(VOCABULARY[2:]).encode(), bytes(range(2, len(VOCA
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How the base model is pre-trained.
-
-    `right` is the probability of the right operator in the solutions it is taught, `operands`
-    the inclusive range of their sizes, `rows` the number of problems in a batch, and
-    `learning_rate` the peak of a linear warm-up and a cosine decay to zero.
-    """
+class ChainRecipe(Recipe):
+    """`operands` is the inclusive range of the sizes of the solutions that the model is taught."""
 
     steps: int = 4_500
     seed: int = 0
@@ -102,7 +90,7 @@ def make_model() -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(config)
 
 
-def batches(recipe: Recipe) -> Iterator[tuple[int, Tensor]]:
+def batches(recipe: ChainRecipe) -> Iterator[tuple[int, Tensor]]:
     """Endless batches (prompt length, token ids [rows, length]) of problems not held out.
 
     All problems of a batch have the same number of operands n, so that prompts (2n tokens)
@@ -122,16 +110,11 @@ def batches(recipe: Recipe) -> Iterator[tuple[int, Tensor]]:
             yield 2 * size, torch.frombuffer(ids, dtype=torch.uint8).view(recipe.rows, -1).long()
 
 
-def response_loss(model: Qwen2ForCausalLM, ids_RL: Tensor, prompt: int) -> Tensor:
-    """Mean cross-entropy (nats) of the response tokens, those from position `prompt` on."""
+def response_loss(model: Any, batch: tuple[int, Tensor]) -> Tensor:
+    """Mean cross-entropy (nats) of the response tokens, those behind the prompt."""
+    prompt, ids_RL = batch
     logits_RTV = model(input_ids=ids_RL[:, :-1], use_cache=False).logits[:, prompt - 1 :]
     return functional.cross_entropy(logits_RTV.flatten(0, 1), ids_RL[:, prompt:].flatten())
-
-
-def learning_rate(recipe: Recipe, step: int) -> float:
-    """Linear warm-up, then cosine decay to zero at the last step."""
-    warm = min(1.0, (step + 1) / recipe.warmup)
-    return recipe.learning_rate * warm * 0.5 * (1.0 + math.cos(math.pi * step / recipe.steps))
 
 
 @dataclass(frozen=True)
@@ -185,105 +168,28 @@ def measure(folder: Path, problems: int, samples: int, operands: tuple[int, int]
     )
 
 
-def pretrain(recipe: Recipe, every: int = 1000) -> Qwen2ForCausalLM:
-    """Train from random weights; print the mean loss of every `every` steps."""
-    torch.manual_seed(recipe.seed)
-    model = make_model()
-    optimizer = torch.optim.AdamW(
-        model.parameters(), betas=(0.9, 0.98), weight_decay=recipe.weight_decay, fused=True
-    )
-    losses: list[float] = []
-    start = time.monotonic()
-    for step, (prompt, ids_RL) in zip(range(recipe.steps), batches(recipe), strict=False):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(recipe, step)
-        loss = response_loss(model, ids_RL, prompt)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-        if (step + 1) % every == 0:
-            took, loss = time.monotonic() - start, sum(losses) / len(losses)
-            print(f"step {step + 1}/{recipe.steps}  {took:.0f} s  loss {loss:.4f}", flush=True)
-            losses.clear()
-    return model.eval()
-
-
-def save(model: Qwen2ForCausalLM, folder: Path) -> None:
-    """Write model and tokenizer into `folder` in Hugging Face layout, weights in float32.
-
-    `rope_theta` is repeated at the top level of config.json, where mlx-lm looks for it.
-    """
-    model.generation_config = GenerationConfig(eos_token_id=EOS_ID, pad_token_id=PAD_ID)
-    model.save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
-    path = folder / "config.json"
-    config: dict[str, Any] = json.loads(path.read_text()) | {"rope_theta": ROPE_THETA}
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-    for path in folder.iterdir():
-        path.chmod(0o644)
-
-
-def report(model: Qwen2ForCausalLM, recipe: Recipe, folder: Path, seconds: float) -> dict[str, Any]:
-    """What build.json says: the recipe, the versions, the weights and the measurements."""
-    measured = {
-        name: asdict(measure(folder, HELDOUT_PROBLEMS, SAMPLES, operands))
-        for name, operands in (("chain", CHAIN), ("chain_long", CHAIN_LONG))
-    }
-    weights = (folder / "model.safetensors").read_bytes()
-    return {
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "recipe": asdict(recipe),
-        "pretraining_seconds": round(seconds),
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "tokenizers": tokenizers.__version__,
-        },
-        "heldout_at_temperature_1": {
-            name: {key: round(value, 4) for key, value in figures.items()}
-            for name, figures in measured.items()
-        },
-        "sha256": hashlib.sha256(weights).hexdigest(),
-    }
-
-
-def build(recipe: Recipe, out: Path) -> dict[str, Any]:
-    """Pre-train, measure and save: written beside `out`, which is replaced at the end."""
-    start = time.monotonic()
-    model = pretrain(recipe)
-    seconds = time.monotonic() - start
-    partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    save(model, partial)
-    stated = report(model, recipe, partial, seconds)
-    (partial / "build.json").write_text(json.dumps(stated, indent=2) + "\n")
-    shutil.rmtree(out, ignore_errors=True)
-    partial.rename(out)
-    return stated
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python bench/chain_model.py",
-        description="Pre-train the base model of the task chain.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    parser = parser_of(
+        "python bench/chain_model.py",
+        "Pre-train the base model of the task chain.",
+        BUILTIN["chain"],
     )
-    parser.add_argument("--out", type=Path, default=BUILTIN["chain"], help="folder to replace")
-    parser.add_argument("--steps", type=int, help="optimizer steps")
-    parser.add_argument("--seed", type=int, help="of weights and data")
-    parser.add_argument("--right", type=float, help="probability of the right operator")
     parser.add_argument("--operands", type=int, nargs=2, help="sizes from and to")
-    parser.add_argument("--rows", type=int, help="problems in a batch")
-    parser.add_argument("--learning-rate", type=float, help="peak learning rate")
-    parser.set_defaults(**asdict(Recipe()))
+    parser.set_defaults(**asdict(ChainRecipe()))
     arguments = vars(parser.parse_args())
     torch.set_num_threads(1)
     out = arguments.pop("out")
-    print(json.dumps(build(Recipe(**arguments), out), indent=2))
+    recipe = ChainRecipe(**arguments)
+
+    def measured(folder: Path) -> dict[str, Any]:
+        sizes = {"chain": CHAIN, "chain_long": CHAIN_LONG}
+        return {
+            name: rounded(measure(folder, HELDOUT_PROBLEMS, SAMPLES, operands))
+            for name, operands in sizes.items()
+        }
+
+    model = Built(make_model, batches(recipe), response_loss, make_tokenizer(), ROPE_THETA)
+    print(json.dumps(build(model, recipe, out, measured), indent=2))
 
 
 if __name__ == "__main__":

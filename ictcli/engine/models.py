@@ -12,7 +12,8 @@ from safetensors import SafetensorError, safe_open
 from ictcli.errors import UserError, nearest
 from ictcli.text import shell_word
 
-BUILTIN = {"chain": Path(__file__).parents[1] / "tasks" / "chain" / "model"}
+_TASKS = Path(__file__).parents[1] / "tasks"
+BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS, PEFT_WEIGHTS = "adapters.safetensors", "adapter_model.safetensors"

@@ -30,10 +30,10 @@ class Recipe(Table):
     """All settings of a run. The keys people type most are at the top level, the rest in tables."""
 
     model: str
-    """Folder, hub id, `builtin:chain`, or run folder of the model to train."""
+    """Folder, hub id, `builtin:chain` or `builtin:ledger`, or run folder of the model to train."""
     task: str
-    """Task: chain, gsm8k, math, one of a plugin, a .jsonl, .csv or .parquet file, or
-    `hub:owner/name`."""
+    """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .csv or
+    .parquet file, or `hub:owner/name`."""
     method: dict[str, Any]
     """Name and options of the method; in TOML also the name alone."""
     steps: int = Field(ge=1)

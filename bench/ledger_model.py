@@ -1,0 +1,230 @@
+"""Pre-train the base model of the task `ledger`, measure it and save it in Hugging Face layout.
+
+    python bench/ledger_model.py --out DIR
+
+The model is a tiny Llama that has seen sound solutions of every setting, whose days are right only
+some of the time: it copies and counts almost without error, and now and then counts the day it
+starts from. What is left to learn by reinforcement is at the fork tokens.
+"""
+
+# pyright: reportUnknownMemberType=false
+# torch and transformers annotate only a part of their parameters.
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pretraining import Built, Recipe, build, parser_of, rounded
+from torch import Tensor
+from torch.nn import functional
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from ictcli.algorithm.selection import top_share
+from ictcli.engine import build_engine
+from ictcli.engine.models import BUILTIN
+from ictcli.evaluation.passk import pass_at_k
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
+from ictcli.tasks import find_task
+from ictcli.tasks.ledger.problem import is_sound, ledgers, solution
+from ictcli.tasks.ledger.tasks import DOMAIN, heldout
+from ictcli.tasks.ledger.tokenizer import END_ID, PAD_ID, PIECE, VOCABULARY, make_tokenizer
+from ictcli.tasks.ledger.words import DAYS, NUMBERS, SETTINGS, TRADES
+from ictcli.tasks.prompts import decode
+from ictcli.train.metrics import fork_mask
+from ictcli.types import Sampling
+
+PROBLEMS = 128
+SAMPLES = 8
+STATS = ("entropy", "uniqueness")
+SHARES = {"ledger": 0.4, "ledger-easy": 0.2, "ledger-echo": 0.2, "ledger-drift": 0.2}
+"""Of the batches, by setting."""
+CONTENT = 5.0
+"""Weight in the loss of days, numbers and goods: the other words are many and soon known."""
+ROPE_THETA = 1000.0
+"""Small since responses are short: fewer of the rotary frequencies are too slow to be of use."""
+
+_IDS = {token: i for i, token in enumerate(VOCABULARY)}
+_CONTENT = torch.tensor(
+    [_IDS[f" {word}"] for words in (DAYS, NUMBERS, *TRADES.values()) for word in words]
+)
+
+
+@dataclass(frozen=True)
+class LedgerRecipe(Recipe):
+    """The first `lesson` steps show short solutions that are all right: where some are wrong from
+    the start, the model does not learn to count. `hidden` and `layers`: its width and depth."""
+
+    steps: int = 1_050
+    lesson: int = 350
+    seed: int = 0
+    right: float = 0.83
+    rows: int = 32
+    learning_rate: float = 3e-3
+    warmup: int = 50
+    weight_decay: float = 0.01
+    hidden: int = 96
+    layers: int = 4
+
+
+def make_model(recipe: LedgerRecipe) -> LlamaForCausalLM:
+    """A Llama of random float32 weights, drawn from torch's generator.
+
+    They are larger than transformers draws them: heads that copy form in a fifth of the steps.
+    """
+    config = LlamaConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=recipe.hidden,
+        intermediate_size=2 * recipe.hidden,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=512,
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
+        tie_word_embeddings=True,
+        initializer_range=0.1,
+        bos_token_id=None,
+        eos_token_id=END_ID,
+        pad_token_id=PAD_ID,
+        dtype="float32",
+    )
+    return LlamaForCausalLM(config)
+
+
+def encode(text: str) -> list[int]:
+    return [_IDS[piece] for piece in PIECE.findall(text)]
+
+
+def batches(recipe: LedgerRecipe) -> Iterator[tuple[int, Tensor]]:
+    """Endless batches (prompt length, token ids [rows, length], padded behind their ends) of
+    problems not held out. All of a batch are of one setting and number of entries, so that their
+    prompts are equally long."""
+    rng = random.Random(recipe.seed)
+    for step in count():
+        (name,) = rng.choices(list(SHARES), list(SHARES.values()))
+        if lesson := step < recipe.lesson:
+            name = "ledger"
+        size = rng.randint(*SETTINGS[name].entries)
+        setting = replace(SETTINGS[name], entries=(size, size))
+        rows: list[Tensor] = []
+        prompt = ""
+        for prompt, ledger in islice(ledgers(rng, setting, heldout=False), recipe.rows):
+            ids = encode(prompt + solution(ledger, setting, rng, 1.0 if lesson else recipe.right))
+            rows.append(torch.tensor([*ids, END_ID]))
+        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD_ID)
+        yield len(encode(prompt)), padded
+
+
+def response_loss(model: Any, batch: tuple[int, Tensor]) -> Tensor:
+    """Weighted mean cross-entropy (nats) of the response tokens, those behind the prompt."""
+    prompt, ids_RL = batch
+    logits_RTV = model(input_ids=ids_RL[:, :-1], use_cache=False).logits[:, prompt - 1 :]
+    target_RT = ids_RL[:, prompt:]
+    weight_RT = torch.where(torch.isin(target_RT, _CONTENT), CONTENT, 1.0) * (target_RT != PAD_ID)
+    loss_RT = functional.cross_entropy(
+        logits_RTV.flatten(0, 1), target_RT.flatten(), reduction="none"
+    ).view_as(target_RT)
+    return (loss_RT * weight_RT).sum() / weight_RT.sum()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What sampling at temperature 1 showed; every share is of all sampled responses."""
+
+    problems: int
+    samples: int
+    pass_at_1: float
+    pass_at_4: float
+    slips: float
+    """Share of responses with an error of counting or copying, or no proper end."""
+    response_tokens: float
+    """Mean length of a response, its end token included."""
+    fork_share: float
+    """Share of all response tokens that are forks."""
+    fork_entropy: float
+    """Mean entropy H1 at the forks, nats."""
+    other_entropy: float
+    """The same of all other tokens."""
+    fork_uniqueness: float
+    """Mean uniqueness u at the forks, nats."""
+    other_uniqueness: float
+    """The same of all other tokens."""
+    recall_ict: float
+    """Share of the forks among the 10 % of each response with the highest u; blind choice: 0.1."""
+    recall_entropy20: float
+    """Share of the forks among the 20 % of all tokens with the highest H1; blind choice: 0.2."""
+
+
+def measure(folder: Path, name: str, problems: int, samples: int) -> Measurement:
+    """Sample a setting at temperature 1 with the torch engine, and verify; `samples` must be 4 or
+    more."""
+    settings = EngineSettings(backend="torch", device="cpu", threads=1)
+    engine = build_engine(str(folder), settings, OptimizerSettings())
+    asked = heldout(name, problems)
+    prompts = [engine.tokenizer(problem.prompt)["input_ids"] for problem in asked]
+    rollouts = engine.generate(
+        prompts, samples, Sampling(300, stop_ids=engine.stop_ids), seed=0, wanted=STATS
+    )
+    texts = decode(engine.tokenizer, rollouts)
+    pairs = [(asked[row // samples].prompt, text) for row, text in enumerate(texts)]
+    verdicts = DOMAIN.judge(asked, texts)
+    correct = np.array([v.status == "correct" for v in verdicts]).reshape(problems, samples)
+    mask = fork_mask(find_task(name), asked, rollouts, engine.tokenizer)
+    assert mask is not None
+    entropy, uniqueness = (rollouts.stats[name] for name in STATS)
+    others = rollouts.valid & ~mask
+    ict = top_share(uniqueness, rollouts.valid, 0.1)
+    entropy20 = top_share(entropy, rollouts.valid, 0.2, scope="batch", zeros=True)
+    return Measurement(
+        problems=problems,
+        samples=samples,
+        pass_at_1=float(pass_at_k(samples, correct.sum(axis=1), 1).mean()),
+        pass_at_4=float(pass_at_k(samples, correct.sum(axis=1), 4).mean()),
+        slips=sum(not is_sound(*pair) for pair in pairs) / len(pairs),
+        response_tokens=float(rollouts.lengths.mean()),
+        fork_share=float(mask.sum() / rollouts.lengths.sum()),
+        fork_entropy=float(entropy[mask].mean()),
+        other_entropy=float(entropy[others].mean()),
+        fork_uniqueness=float(uniqueness[mask].mean()),
+        other_uniqueness=float(uniqueness[others].mean()),
+        recall_ict=float(ict[mask].mean()),
+        recall_entropy20=float(entropy20[mask].mean()),
+    )
+
+
+def main() -> None:
+    parser = parser_of(
+        "python bench/ledger_model.py",
+        "Pre-train the base model of the task ledger.",
+        BUILTIN["ledger"],
+    )
+    parser.add_argument("--lesson", type=int, help="first steps, of right solutions alone")
+    parser.add_argument("--hidden", type=int, help="width of the model")
+    parser.add_argument("--layers", type=int, help="depth of the model")
+    parser.set_defaults(**asdict(LedgerRecipe()))
+    arguments = vars(parser.parse_args())
+    torch.set_num_threads(1)
+    out = arguments.pop("out")
+    recipe = LedgerRecipe(**arguments)
+
+    def measured(folder: Path) -> dict[str, Any]:
+        return {name: rounded(measure(folder, name, PROBLEMS, SAMPLES)) for name in SETTINGS}
+
+    model = Built(
+        lambda: make_model(recipe),
+        batches(recipe),
+        response_loss,
+        make_tokenizer(),
+        ROPE_THETA,
+        torch.float16,
+    )
+    print(json.dumps(build(model, recipe, out, measured), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""Laws of the task `ledger`: problems, solutions, verdicts, forks and tokens."""
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.tasks import find_benchmark, find_task
+from ictcli.tasks.custom import read_custom
+from ictcli.tasks.ledger.problem import (
+    Ledger,
+    forks,
+    is_heldout,
+    is_sound,
+    make_ledger,
+    prompt_of,
+    solution,
+)
+from ictcli.tasks.ledger.tasks import DOMAIN
+from ictcli.tasks.ledger.words import DAYS, NUMBERS, SETTINGS, TRADES, Setting
+from ictcli.types import Problem
+
+NETS = Ledger("Nora", "mends", (("nets", 2), ("sails", 5), ("boots", 1)))
+PROMPT = (
+    "Nora mends nets for two days, sails for five days and boots for one day. "
+    "How many days past full weeks is that?"
+)
+RESPONSE = (
+    "\nSay Nora begins on Tuesday."
+    "\nThen nets for two days, so it is Thursday."
+    "\nNext sails for five days, hence it is Tuesday."
+    "\nSoon boots for one day, so it is Wednesday."
+    "\nFrom Tuesday to Wednesday is one day."
+    "\n#### 1"
+)
+EXAMPLES = Path(__file__).parents[2] / "examples" / "own-data"
+seeds = st.integers(0, 2**32)
+free = st.builds(
+    Setting,
+    entries=st.tuples(st.integers(2, 3), st.integers(3, 6)),
+    phrases=st.integers(0, 6),
+    synonyms=st.integers(1, 4),
+    echoes=st.integers(0, 3),
+    drift=st.sampled_from([0.0, 0.3, 1.0]),
+    starts=st.integers(1, 7),
+)
+settings = free | st.sampled_from(list(SETTINGS.values()))
+garbage = st.lists(
+    st.sampled_from([*DAYS, "\n", "nets for two days", "for one day", ", it is ", " ", ".", "day"])
+).map("".join)
+
+
+def written(setting: Setting, seed: int, right: float = 0.5) -> tuple[Ledger, str, str]:
+    """A problem, its prompt and a solution."""
+    rng = random.Random(seed)
+    ledger = make_ledger(rng, setting)
+    return ledger, prompt_of(ledger, setting), solution(ledger, setting, rng, right)
+
+
+def verdict(response: str, gold: str) -> str:
+    return DOMAIN.judge([Problem("p", PROMPT, gold)], [response])[0].status
+
+
+def days_of(response: str) -> list[str]:
+    """The day at each fork, checked to be a whole word there."""
+    days = [next(d for d in DAYS if response.startswith(d, place)) for place in forks("", response)]
+    assert len(days) == len(forks("", response))
+    return days
+
+
+def test_the_prompt_is_a_word_problem() -> None:
+    assert prompt_of(NETS, Setting()) == PROMPT
+    assert prompt_of(NETS, Setting(ask=" Tell it in full.")) == PROMPT + " Tell it in full."
+    some = Ledger("Nora", "mends", NETS.entries, ("Monday", "Friday"))
+    assert prompt_of(some, Setting()) == PROMPT + " Begin on Monday or Friday."
+
+
+@given(settings, seeds)
+def test_a_problem_stays_within_its_setting(setting: Setting, seed: int) -> None:
+    ledger, prompt, response = written(setting, seed)
+    low, high = setting.entries
+    assert low <= len(ledger.entries) <= high
+    assert {good for good, _ in ledger.entries} <= set(TRADES[ledger.trade])
+    assert len({good for good, _ in ledger.entries}) == len(ledger.entries)
+    assert all(1 <= days <= 6 for _, days in ledger.entries)
+    assert len(ledger.starts) == setting.starts
+    assert response.split("begins on ")[1].split(".")[0] in ledger.starts
+    assert prompt.endswith(setting.ask)
+
+
+@given(settings, seeds)
+def test_right_days_give_the_gold_from_any_start(setting: Setting, seed: int) -> None:
+    ledger, prompt, response = written(setting, seed, right=1.0)
+    assert ledger.answer == sum(days for _, days in ledger.entries) % 7
+    assert verdict(response, str(ledger.answer)) == "correct"
+    assert is_sound(prompt, response)
+
+
+@given(settings, seeds)
+def test_each_wrong_day_costs_one(setting: Setting, seed: int) -> None:
+    ledger, prompt, response = written(setting, seed, right=0.0)
+    lost = (ledger.answer - len(ledger.entries)) % 7
+    assert verdict(response, str(lost)) == "correct"
+    assert verdict(response, str(ledger.answer)) == "wrong"
+    assert is_sound(prompt, response)
+
+
+def test_lines_are_right_with_their_probability() -> None:
+    rng = random.Random(0)
+    one = Ledger("Nora", "mends", (("nets", 2),), ("Tuesday",))
+    days = [days_of(solution(one, Setting(), rng, right=0.8))[0] for _ in range(5_000)]
+    assert set(days) == {"Wednesday", "Thursday"}
+    assert 0.78 < days.count("Thursday") / len(days) < 0.82
+
+
+@given(settings, seeds)
+def test_every_entry_has_one_fork_and_nothing_else_has(setting: Setting, seed: int) -> None:
+    ledger, prompt, response = written(setting, seed)
+    lines = response.split("\n")[2:-2]
+    assert len(lines) == len(ledger.entries)
+    first = [min((line.find(d), d) for d in DAYS if d in line)[1] for line in lines]
+    assert days_of(response) == first
+    assert forks(prompt, response) == forks("", response)
+
+
+@given(garbage, seeds, st.integers(0, 400))
+def test_forks_do_not_depend_on_what_follows(tail: str, seed: int, cut: int) -> None:
+    _, prompt, response = written(SETTINGS["ledger"], seed)
+    response = response[: seed % 300] + tail
+    whole = zip(forks(prompt, response), days_of(response), strict=True)
+    kept = [place for place, day in whole if place + len(day) <= cut]
+    assert forks(prompt, response[:cut]) == kept
+
+
+@pytest.mark.parametrize(
+    ("response", "days"),
+    [
+        (RESPONSE, ["Thursday", "Tuesday", "Wednesday"]),
+        ("", []),
+        ("Say Nora begins on Tuesday.", []),
+        ("Then nets for two days", []),
+        ("Then nets for two days, so it is Thurs", []),
+        ("Then nets for two days, so it is Thursday", ["Thursday"]),
+        ("Then nets for two days, Monday says the book, Friday", ["Monday"]),
+        ("Then nets for two days.\nMonday", []),
+        ("Then nets for two daysful, Monday", []),
+        ("nets for one day Monday oil for six days Sunday", ["Monday", "Sunday"]),
+        ("From Tuesday to Wednesday is one day.", []),
+    ],
+)
+def test_forks_worked_by_hand(response: str, days: list[str]) -> None:
+    assert days_of(response) == days
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("nets for two", "nets for three"),
+        ("nets for two", "sails for two"),
+        ("so it is Thursday", "so it is Sunday"),
+        ("From Tuesday", "From Monday"),
+        ("is one day", "is two days"),
+        ("#### 1", "#### 2"),
+        ("#### 1", "#### 1 "),
+        ("\n#### 1", ""),
+        ("Say Nora", "Nora"),
+    ],
+)
+def test_a_slip_makes_a_response_unsound(old: str, new: str) -> None:
+    assert is_sound(PROMPT, RESPONSE)
+    assert not is_sound(PROMPT, RESPONSE.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("response", "status"),
+    [
+        (RESPONSE, "correct"),
+        ("#### 1", "correct"),
+        ("#### 2", "wrong"),
+        (RESPONSE.replace("#### 1", "#### 8"), "wrong"),
+        (RESPONSE.replace("#### 1", ""), "unparsed"),
+        ("", "unparsed"),
+    ],
+)
+def test_only_the_number_at_the_end_counts(response: str, status: str) -> None:
+    assert verdict(response, "1") == status
+
+
+def test_synonyms_are_all_as_likely_and_one_is_no_choice() -> None:
+    rng = random.Random(0)
+    lines = [solution(NETS, Setting(), rng, 1.0).split("\n")[2] for _ in range(4_000)]
+    openers = [line.split()[0] for line in lines]
+    assert all(0.22 < openers.count(word) / 4_000 < 0.28 for word in set(openers))
+    assert len(set(openers)) == 4
+    alone = Setting(synonyms=1, starts=1, phrases=4)
+    start = Ledger("Nora", "mends", NETS.entries, ("Monday",))
+    assert len({solution(start, alone, rng, 1.0) for _ in range(20)}) == 1
+
+
+def test_the_more_phrases_the_rarer_the_forks() -> None:
+    tokenizer = pytest.importorskip("ictcli.tasks.ledger.tokenizer")
+    shares: list[float] = []
+    for phrases in range(0, 13, 3):
+        _, _, response = written(Setting(entries=(6, 6), phrases=phrases), 0)
+        shares.append(6 / len(tokenizer.PIECE.findall(response)))
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0.06
+    assert shares[-1] < 0.011
+
+
+@given(settings, seeds)
+def test_text_survives_encoding(tokenizer: Any, setting: Setting, seed: int) -> None:
+    _, prompt, response = written(setting, seed)
+    ids = tokenizer(prompt + response)["input_ids"]
+    assert tokenizer.unk_token_id not in ids
+    assert tokenizer.decode(ids, skip_special_tokens=True) == prompt + response
+    assert "".join(tokenizer.decode([i]) for i in ids) == prompt + response
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return pytest.importorskip("ictcli.tasks.ledger.tokenizer").make_tokenizer()
+
+
+def test_words_it_does_not_know_are_unknown(tokenizer: Any) -> None:
+    ids = tokenizer("Zoe mends 12 nets.")["input_ids"]
+    assert ids.count(tokenizer.unk_token_id) == 2
+    assert len(ids) == 6
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_training_and_held_out_problems_never_meet(name: str) -> None:
+    task = find_task(name)
+    train = [p.prompt for step in (1, 2) for p in task.batch(0, step, 64)]
+    held = [p.prompt for p in task.heldout(256)]
+    assert len(set(train)) == 128
+    assert len(set(held)) == 256
+    assert not any(map(is_heldout, train))
+    assert all(map(is_heldout, held))
+    assert [p.prompt for p in find_benchmark(name).problems(256)] == held
+    assert task.batch(0, 1, 64) == find_task(name).batch(0, 1, 64) != task.batch(1, 1, 64)
+
+
+def test_one_prompt_in_sixteen_is_held_out() -> None:
+    prompts = [written(SETTINGS["ledger"], seed)[1] for seed in range(5_000)]
+    assert 0.05 < sum(map(is_heldout, prompts)) / len(prompts) < 0.075
+
+
+def test_the_example_of_own_data_is_right_and_readable(tokenizer: Any) -> None:
+    parts = [read_custom(str(EXAMPLES / f"{name}.csv")) for name in ("train", "test")]
+    problems = [problem for part in parts for problem in part.problems]
+    assert [len(part.problems) for part in parts] == [48, 32]
+    assert len({problem.prompt for problem in problems}) == 80
+    for problem in problems:
+        days = re.findall(r"for (\w+) days?", problem.prompt)
+        assert sum(map(NUMBERS.index, days)) % 7 == int(problem.gold)
+        ids = tokenizer(problem.prompt)["input_ids"]
+        assert tokenizer.decode(ids, skip_special_tokens=True) == problem.prompt
+
+
+def test_data_of_ones_own_keeps_the_task(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    rows = [written(SETTINGS["ledger"], seed) for seed in range(64)]
+    text = "".join(f'"{prompt}",{ledger.answer}\n' for ledger, prompt, _ in rows)
+    file.write_text("prompt,gold\n" + text)
+    task = find_task("ledger", data=str(file))
+    assert {p.prompt: p.gold for p in task.finite} == {
+        prompt: str(ledger.answer) for ledger, prompt, _ in rows
+    }
+    assert task.domain == DOMAIN
+    assert task.train
+    assert task.heldout(9)
