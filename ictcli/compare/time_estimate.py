@@ -52,7 +52,7 @@ class RunCosts:
         every = recipe.record.rollouts_every
         kept = min(recipe.checkpoint.last, -(-recipe.steps // recipe.checkpoint.every))
         kept += recipe.checkpoint.best is not None
-        recorded = recipe.steps // every if every else 0
+        recorded = -(-recipe.steps // every) if every else 0
         return self.model + kept * self.checkpoint + recorded * self.rollouts
 
 

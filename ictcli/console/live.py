@@ -1,4 +1,4 @@
-"""The live view of a run on a terminal: progress, four curves, and the newest rollout."""
+"""The live view of a run on a terminal: progress, curves, and the newest rollout."""
 
 import contextlib
 from collections.abc import Sequence
@@ -27,6 +27,8 @@ CURVES = (
     ("entropy", "H1, nats", ".3f"),
     ("renyi2", "H2, nats", ".3f"),
     ("share_kept", "tokens kept", ".1%"),
+    ("unparsed", "unparsed", ".1%"),
+    ("truncated", "truncated", ".1%"),
 )
 SHOWN_TOKENS = 400
 

@@ -65,6 +65,7 @@ class PlainObserver(RunObserver):
             f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}  "
             f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "
             f"kept {figure(m.share_kept, '.1%')}  length {figure(m.length, '.1f')}  "
+            f"unparsed {figure(m.unparsed, '.0%')}  truncated {figure(m.truncated, '.0%')}  "
             f"grad {figure(m.grad_norm)}  "
             f"{step.timings.seconds:.2f}s  left {self.left(step.number)}"
         )

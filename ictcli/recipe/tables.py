@@ -282,7 +282,8 @@ class RecordSettings(Table):
     """What is recorded besides the metrics of every step."""
 
     rollouts_every: int = Field(default=10, ge=0)
-    """Steps between recorded batches of rollouts, with their token statistics; 0 = never."""
+    """Steps between recorded batches of rollouts, with their token statistics; the last step's are
+    recorded too. 0 = never."""
     uniqueness: bool = False
     """Record the uniqueness u of tokens even if the method does not need it."""
     probe_every: int = Field(default=0, ge=0)
@@ -298,6 +299,8 @@ class AlarmSettings(Table):
     """Mean entropy H1 under a tenth of its value at the first step."""
     explosion: Literal["warn", "stop", "off"] = "warn"
     """Mean entropy H1 over three times its value at the first step."""
+    no_signal: Literal["warn", "stop", "off"] = "warn"
+    """Five steps in a row in which the rewards of every group are equal: nothing is learned."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"
     """Loss or gradient not finite. The rest of that step's updates is skipped; the third such step
     in a row always stops the run."""

@@ -20,8 +20,9 @@ from ictcli.runs.records import (
 from ictcli.text import shell_word
 
 CURVES = (
-    *("reward", "entropy", "renyi2", "share_kept", "length", "truncated", "grad_norm", "kl"),
-    *("clip_fraction", "groups_with_signal", "fork_recall", "probe_pearson"),
+    *("reward", "entropy", "renyi2", "share_kept", "length", "unparsed", "truncated"),
+    *("grad_norm", "kl", "clip_fraction", "groups_with_signal"),
+    *("fork_recall", "probe_pearson"),
 )
 """The metrics that are summed up, where a run has them."""
 PARTS = ("model", "adapter", "checkpoints", "rollouts", "eval", "tensorboard", "wandb")

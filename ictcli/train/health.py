@@ -1,4 +1,4 @@
-"""Alarms: entropy collapse or explosion, non-finite numbers, a verifier that fails."""
+"""Alarms: entropy collapse or explosion, no signal, non-finite numbers, a verifier that fails."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from ictcli.errors import RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
-from ictcli.rewards import Verdict
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
+from ictcli.runs.rollouts import Batch
+from ictcli.tasks import Domain
+from ictcli.train.no_signal import STEPS, Shares, advice, mean, sentence, shares_of
 
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
 """Of mean H1 against its first value."""
@@ -33,27 +35,35 @@ class Alarm:
     """Something wrong with a step, and whether the run stops for it."""
 
     kind: str
-    """collapse, explosion or nonfinite."""
+    """collapse, explosion, no_signal or nonfinite."""
     stops: bool
 
 
 class Health:
     """Watches the steps of a run. `say` is called with each warning."""
 
-    def __init__(self, run: Run, recipe: Recipe, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, run: Run, recipe: Recipe, domain: Domain, say: Callable[[str], None]
+    ) -> None:
         self.run = run
         self.recipe = recipe
+        self.domain = domain
         self.say = say
         self._warned: set[str] = set()
+        self._without_signal: list[Shares] = []
+        """Of the last steps in a row whose groups all had equal rewards."""
 
-    def check_verifier(self, verdicts: Sequence[Verdict]) -> None:
-        """Warn of each new way in which the verifier fails."""
-        reasons = [verdict.reason for verdict in verdicts if verdict.failed]
+    def check_batch(self, batch: Batch) -> None:
+        """Take down whether a step has a signal, and warn of each new way in which the verifier
+        fails."""
+        shares = shares_of(batch)
+        self._without_signal = [*self._without_signal, shares] if shares else []
+        reasons = [verdict.reason for verdict in batch.verdicts if verdict.failed]
         for reason in dict.fromkeys(reasons):
             if reason not in self._warned and len(self._warned) < MESSAGES:
                 self._warned.add(reason)
                 sentence = reason[:1].upper() + reason[1:]
-                self.say(f"{sentence} ({reasons.count(reason)} of {len(verdicts)} responses)")
+                self.say(f"{sentence} ({reasons.count(reason)} of {len(batch.verdicts)} responses)")
 
     def update_best(self, state: State, metrics: StepMetrics, *, due: bool) -> bool:
         """`checkpoints.update_best` by `checkpoint.best`; warns once where a step lacks it."""
@@ -67,37 +77,47 @@ class Health:
                 )
         return checkpoints.update_best(state, metric, metrics, due=due)
 
-    def check(self, state: State, metrics: StepMetrics) -> Alarm | None:
-        """The alarm of a finished step, if the recipe does not switch it off. The third
-        non-finite step in a row is always one."""
-        alarms = self.recipe.alarms
+    def check(self, state: State, metrics: StepMetrics) -> list[Alarm]:
+        """The alarms of a finished step that the recipe does not switch off. The third non-finite
+        step in a row is always one."""
         if not metrics.finite:
-            stops = alarms.nonfinite == "stop" or state.nonfinite >= NONFINITE_LIMIT
-            return Alarm("nonfinite", stops) if stops or alarms.nonfinite != "off" else None
-        if not state.first_entropy or metrics.entropy is None:
-            return None
-        kind = entropy_alarm(state.first_entropy, metrics.entropy)
-        reaction = getattr(alarms, kind) if kind else "off"
-        return Alarm(kind, reaction == "stop") if kind and reaction != "off" else None
+            reaction = self.recipe.alarms.nonfinite
+            stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
+            return [Alarm("nonfinite", stops)] if stops or reaction != "off" else []
+        kinds: list[str | None] = []
+        if len(self._without_signal) == STEPS:  # said once, until a step has a signal again
+            kinds.append("no_signal")
+        if state.first_entropy and metrics.entropy is not None:
+            kinds.append(entropy_alarm(state.first_entropy, metrics.entropy))
+        reactions = {kind: getattr(self.recipe.alarms, kind) for kind in kinds if kind}
+        return [Alarm(kind, how == "stop") for kind, how in reactions.items() if how != "off"]
 
-    def react(self, alarm: Alarm | None, state: State, metrics: StepMetrics) -> None:
-        """Warn of an alarm, or raise RunFailedError if it stops the run."""
-        if alarm is None:
-            return
-        if alarm.kind == "nonfinite":
-            self._nonfinite(alarm, state, metrics)
-            return
-        message = (
-            f"Entropy {alarm.kind}: {metrics.entropy:.3g} nats a token at step {state.step}, "
-            f"{state.first_entropy:.3g} at the first."
-        )
-        if alarm.stops:
-            raise RunFailedError(
-                f"{message} This step is saved as {self.run.checkpoints()[-1]}.",
-                f"set alarms.{alarm.kind} to warn in {self.run.folder / 'recipe.toml'}, "
-                "then resume the run",
+    def react(self, alarms: Sequence[Alarm], state: State, metrics: StepMetrics) -> None:
+        """Warn of alarms, then raise RunFailedError if one stops the run."""
+        for alarm in sorted(alarms, key=lambda alarm: alarm.stops):
+            if alarm.kind == "nonfinite":
+                self._nonfinite(alarm, state, metrics)
+            else:
+                self._react(alarm, state, metrics)
+
+    def _react(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
+        """No signal, or an alarm of the entropy."""
+        if alarm.kind == "no_signal":
+            shares = mean(self._without_signal)
+            message = sentence(state.step, shares)
+            hint = advice(self.run.folder, self.recipe, self.domain, shares)
+            warning = f"{message} Next: {hint}"
+        else:
+            warning = message = (
+                f"Entropy {alarm.kind}: {metrics.entropy:.3g} nats a token at step {state.step}, "
+                f"{state.first_entropy:.3g} at the first."
             )
-        self.say(message)
+            hint = f"set alarms.{alarm.kind} to warn in {self.run.folder / 'recipe.toml'}, "
+            hint += "then resume the run"
+        if not alarm.stops:
+            self.say(warning)
+            return
+        raise RunFailedError(f"{message} This step is saved as {self.run.checkpoints()[-1]}.", hint)
 
     def _nonfinite(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
         reaction = self.recipe.alarms.nonfinite

@@ -41,7 +41,7 @@ def train(
     if recipe.kl > 0:
         engine.keep_reference()
     evaluate = partial(evaluate_heldout, run, recipe, task, engine, observer, interrupted)
-    health = Health(run, recipe, observer.warned)
+    health = Health(run, recipe, task.domain, observer.warned)
 
     known = known_before(run, recipe, observer.warned)
     before = known or evaluate("before")  # before a checkpoint is restored
@@ -53,7 +53,7 @@ def train(
     for number in range(state.step + 1, recipe.steps + 1):
         started = time.perf_counter()
         batch = sample_batch(recipe, engine, task, number)
-        health.check_verifier(batch.verdicts)
+        health.check_batch(batch)
         sampled = time.perf_counter()
         selection = select(recipe, batch, number)
         update = optimise(recipe, engine, batch, selection, number)
@@ -74,18 +74,18 @@ def train(
         state.add(metrics, batch.rollouts, selection.kept, time.perf_counter() - started)
         run.append(metrics)
         run.append(timings)
-        if recipe.record.rollouts_every and number % recipe.record.rollouts_every == 0:
+        if records_rollouts(recipe, number):
             run.record_rollouts(number, batch, selection.kept, selection.weights)
         observer.stepped(Step(batch, selection.kept, metrics, timings))
 
         stop = interrupted()
-        alarm = health.check(state, metrics)
+        alarms = health.check(state, metrics)
         if metrics.finite:  # nothing of a skipped step is saved
             due = number % recipe.checkpoint.every == 0 or number == recipe.steps
             best = health.update_best(state, metrics, due=due)
-            if stop or due or best or (alarm and alarm.stops):
+            if stop or due or best or any(alarm.stops for alarm in alarms):
                 run.checkpoint(engine, state, recipe.checkpoint.last)
-        health.react(alarm, state, metrics)
+        health.react(alarms, state, metrics)
         if stop and number < recipe.steps:
             saved = "and saved" if metrics.finite else "but not saved: it was not finite"
             raise InterruptedRunError(
@@ -99,6 +99,12 @@ def train(
         if health.update_best(state, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
     return finish(run, recipe, engine, state, before, after)
+
+
+def records_rollouts(recipe: Recipe, step: int) -> bool:
+    """Whether a step's rollouts are recorded: every so many, and the last."""
+    every = recipe.record.rollouts_every
+    return bool(every) and (step % every == 0 or step == recipe.steps)
 
 
 def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:

@@ -9,6 +9,7 @@ from ictcli.recipe import load_recipe
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
+from ictcli.tasks.prepare import task_of
 from ictcli.train.health import Health
 
 
@@ -21,5 +22,6 @@ def test_steps_that_were_left_out_untold_are_told_at_the_end(
     recipe = load_recipe("quickstart", ["alarms.nonfinite=off"])
     state = State(step=9, nonfinite=3, skipped=skipped)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RunFailedError, match=told):
-        health, metrics = Health(run, recipe, print), StepMetrics(step=9, updates=0, finite=False)
+        health = Health(run, recipe, task_of(recipe).domain, print)
+        metrics = StepMetrics(step=9, updates=0, finite=False)
         health.react(health.check(state, metrics), state, metrics)

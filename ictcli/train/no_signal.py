@@ -1,0 +1,83 @@
+"""Steps that teach nothing, because the rewards of every group are equal."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ictcli.recipe import Recipe
+from ictcli.rewards import Verifier
+from ictcli.runs.rollouts import Batch
+from ictcli.tasks import Domain
+
+STEPS = 5
+"""Steps in a row without a group of unequal rewards that are an alarm."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of a step without signal: shares of responses, then shares of groups."""
+
+    unparsed: float
+    truncated: float
+    all_right: float
+    all_wrong: float
+
+
+def shares_of(batch: Batch) -> Shares | None:
+    """The shares of a step; None if the rewards of a group differ."""
+    if batch.advantage.any():
+        return None
+    right = batch.correct.reshape(-1, batch.rollouts.group)
+    unparsed = [verdict.status == "unparsed" for verdict in batch.verdicts]
+    return Shares(
+        unparsed=float(np.mean(unparsed)),
+        truncated=float(1 - batch.rollouts.finished.mean()),
+        all_right=float(right.all(axis=1).mean()),
+        all_wrong=float((~right.any(axis=1)).mean()),
+    )
+
+
+def mean(steps: Sequence[Shares]) -> Shares:
+    """The mean shares of some steps."""
+    return Shares(*np.mean([astuple(step) for step in steps], axis=0).tolist())
+
+
+def sentence(step: int, shares: Shares) -> str:
+    """What is wrong, as the alarm says it."""
+    return (
+        f"Nothing is learned: no group of unequal rewards in the {STEPS} steps up to step {step}. "
+        f"Of their responses {shares.unparsed:.0%} are unparsed and {shares.truncated:.0%} "
+        f"truncated; of their groups {shares.all_right:.0%} are all right and "
+        f"{shares.all_wrong:.0%} all wrong."
+    )
+
+
+def advice(run: Path, recipe: Recipe, domain: Domain, shares: Shares) -> str:
+    """What to type next, and why."""
+    grade = grade_command(run, recipe, domain)
+    wider = f"group={2 * recipe.group}"
+    if shares.truncated >= 0.5:
+        return f"max_tokens={2 * recipe.max_tokens} (room for longer responses)"
+    if shares.unparsed >= 0.5:
+        return f"{grade} (shows where an answer is looked for)"
+    if shares.all_right >= 0.5:
+        return f"{wider} (more responses to each problem), or harder problems"
+    if shares.all_wrong >= 0.5:
+        return f"{grade} (shows how answers are judged); then {wider}, or easier problems"
+    return f"{wider} (more responses to each problem)"
+
+
+def grade_command(run: Path, recipe: Recipe, domain: Domain) -> str:
+    """`ictcli grade` on the responses before training, judged as the run does."""
+    options: list[str] = []
+    if isinstance(domain.verify, Verifier):
+        options += ["--kind", domain.verify.name]
+    for plugin in recipe.plugins:
+        options += ["--plugin", plugin]
+    if domain.pattern is not None:
+        options += ["--pattern", domain.pattern]
+    file = run / "eval" / "before.jsonl"
+    return shlex.join(["ictcli", "grade", str(file), *options, "--explain"])

@@ -1,0 +1,69 @@
+"""What `ictcli train` says of a run that does not learn."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from processes import Processes, refusal
+
+from ictcli.runs import Run
+from ictcli.tasks.prepare import task_of
+from ictcli.train.no_signal import grade_command
+
+SMALL = ("prompts=2", "group=2", "max_tokens=8", "warmup=0", "eval.problems=2", "eval.n=4")
+
+
+@pytest.fixture
+def own(tmp_path: Path, tiny_model: Path) -> tuple[str, ...]:
+    """Training on data of one's own that the model never gets right."""
+    rows = [{"question": f"{n}+{n}=", "answer": "forty-two thousand"} for n in range(60)]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return "train", "quickstart", f"model={tiny_model}", "task=own.jsonl", *SMALL
+
+
+def told(err: str) -> list[str]:
+    return [line for line in err.splitlines() if "Nothing is learned" in line]
+
+
+def test_five_steps_without_a_signal_are_warned_of_once(
+    ictcli: Processes, own: tuple[str, ...], tmp_path: Path
+) -> None:
+    ended = ictcli.run(*own, "steps=7", "--run", "my run", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    (warning,) = told(ended.err)
+    assert ended.err.index("step 5/7") < ended.err.index(warning) < ended.err.index("step 6/7")
+    assert re.search(
+        r"\d+% are unparsed and \d+% truncated; .* 0% are all right and 100% all", warning
+    )
+    assert re.search(r"step 1/7 .* unparsed \d+%  truncated \d+%  ", ended.err)
+    shown = ictcli.run("runs", "show", "my run", folder=tmp_path)
+    assert {"unparsed", "truncated"} <= {line.partition(" ")[0] for line in shown.out.splitlines()}
+
+
+def test_a_run_without_a_signal_stops_if_it_should(
+    ictcli: Processes, own: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pattern = (r"reward.pattern=(\S+)", "steps=9", "--run", "my run")
+    ended = ictcli.run(*own, *pattern, "alarms.no_signal=stop", folder=tmp_path)
+    text = refusal(ended, 1)
+    assert "Nothing is learned" in text and "step-000005" in text
+    monkeypatch.chdir(tmp_path)
+    run, recipe = Run.open(Path("my run"))
+    command = shlex.split(grade_command(run.folder, recipe, task_of(recipe).domain))
+    graded = ictcli.run(*command[1:], folder=tmp_path)
+    assert graded.code == 0, graded.err
+    counts = dict(re.findall(r"^(\w+) +(\d+) ", graded.out, re.MULTILINE))
+    samples = (tmp_path / "my run" / "eval" / "before.jsonl").read_text().splitlines()
+    assert counts["wrong"] == str(sum('"status": "wrong"' in line for line in samples)) != "0"
+
+
+def test_the_alarm_can_be_switched_off_and_the_last_rollouts_are_recorded(
+    ictcli: Processes, own: tuple[str, ...], tmp_path: Path
+) -> None:
+    more = ("steps=5", "alarms.no_signal=off", "record.rollouts_every=4", "--run", "run")
+    ended = ictcli.run(*own, *more, folder=tmp_path)
+    assert ended.code == 0 and not told(ended.err), ended.err
+    names = sorted(path.stem for path in (tmp_path / "run" / "rollouts").iterdir())
+    assert names == ["step-000004", "step-000005"]

@@ -1,0 +1,62 @@
+"""Steps without a group of unequal rewards: their shares, and what follows from them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ictcli.recipe import load_recipe
+from ictcli.rewards import Verdict
+from ictcli.runs.rollouts import Batch
+from ictcli.tasks.prepare import task_of
+from ictcli.train.no_signal import Shares, advice, shares_of
+from ictcli.types import Problem, Rollouts
+
+
+def batch(statuses: str, finished: str, advantage: float = 0.0) -> Batch:
+    """Two groups of two responses, a letter each: c(orrect), w(rong), u(nparsed); y(es), n(o)."""
+    words = {"c": "correct", "w": "wrong", "u": "unparsed"}
+    rollouts = Rollouts(
+        prompts=((1,), (2,)),
+        group=2,
+        tokens=np.ones((4, 1), dtype=np.int64),
+        lengths=np.ones(4, dtype=np.int64),
+        finished=np.array([letter == "y" for letter in finished]),
+        logp=np.zeros((4, 1), dtype=np.float32),
+        stats={},
+    )
+    verdicts = [Verdict(words[letter]) for letter in statuses]  # type: ignore[arg-type]
+    rewards = np.array([verdict.reward for verdict in verdicts])
+    problems = [Problem("1", "1", "1"), Problem("2", "2", "2")]
+    return Batch(problems, rollouts, [""] * 4, verdicts, rewards, np.array([0, 0, 0, advantage]))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "finished", "shares"),
+    [
+        ("ccuw", "yynn", Shares(0.25, 0.5, 0.5, 0.5)),
+        ("uuuu", "nnnn", Shares(1, 1, 0, 1)),
+        ("cccc", "yyyy", Shares(0, 0, 1, 0)),
+    ],
+)
+def test_shares_count_responses_and_groups(statuses: str, finished: str, shares: Shares) -> None:
+    assert shares_of(batch(statuses, finished)) == shares
+
+
+def test_a_group_of_unequal_rewards_is_a_signal() -> None:
+    assert shares_of(batch("cccw", "yyyy", advantage=-1.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("shares", "wanted"),
+    [
+        (Shares(1, 0.9, 0, 1), "max_tokens=128"),
+        (Shares(1, 0.1, 0, 1), "ictcli grade 'my run/eval/before.jsonl' --kind chain --explain"),
+        (Shares(0, 0, 1, 0), "group=16"),
+        (Shares(0, 0, 0.1, 0.9), "ictcli grade"),
+        (Shares(0, 0, 0.4, 0.4), "group=16"),
+    ],
+)
+def test_advice_follows_the_largest_share(shares: Shares, wanted: str) -> None:
+    recipe = load_recipe("quickstart", [])
+    assert advice(Path("my run"), recipe, task_of(recipe).domain, shares).startswith(wanted)
