@@ -2,8 +2,10 @@
 
 import html
 import json
+import os
 import re
 import shlex
+import textwrap
 import unicodedata
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -57,6 +59,18 @@ def escaped(data: str, wide: str = "\\U{:08x}") -> str:
         return wide.format(ord(c)) if wide and ord(c) > 0xFFFF else json.dumps(c)[1:-1]
 
     return UNUSUAL.sub(escape, data)
+
+
+def wrapped(line: str, stream: TextIO) -> str:
+    """A line broken at words to the width of the terminal that a stream writes to; as it is where
+    that is no terminal."""
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return line
+    if not width:
+        return line
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def quoted(value: Any) -> str:
@@ -124,6 +138,12 @@ def duration(seconds: float) -> str:
         return f"{whole}s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def middle_cut(text: str, most: int) -> str:
+    """At most `most` characters of a text: of a longer one its beginning and its end."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def figure(value: Any, form: str = ".3f") -> str:

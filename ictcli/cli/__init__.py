@@ -15,7 +15,7 @@ import click
 
 from ictcli import __version__
 from ictcli.errors import UserError, nearest
-from ictcli.text import VisibleStream, one_line
+from ictcli.text import VisibleStream, one_line, wrapped
 
 COMMANDS = (
     *("train", "resume", "eval", "generate", "grade", "compare", "inspect"),
@@ -168,7 +168,8 @@ def _launch() -> Any:
 
 def fail(message: str, hint: str, code: int) -> int:
     """Print an error: a sentence, a blank line, the hint. Returns the exit code."""
-    text = f"error: {one_line(message)}\n" + (f"\nhint: {one_line(hint)}\n" if hint else "")
+    text = wrapped(f"error: {one_line(message)}", sys.stderr) + "\n"
+    text += f"\nhint: {one_line(hint)}\n" if hint else ""
     with contextlib.suppress(OSError):  # stderr may be closed; the exit code still tells
         sys.stderr.write(text)
         sys.stderr.flush()

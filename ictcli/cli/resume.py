@@ -44,7 +44,7 @@ def command(folder: Path, as_json: bool, end_with_stdin: bool, threads: int | No
             recipe = recipe.with_engine(threads=threads) if threads else recipe
             with observer(recipe, folder, live=not as_json) as observing:
                 summary = launch(run, recipe, observing, observing.attach)
-    report(summary, folder, as_json=as_json)
+    report(summary, folder, recipe, as_json=as_json)
 
 
 def end_with(descriptor: int) -> None:

@@ -71,4 +71,4 @@ def command(
     run = Run.create(folder or free_folder(Path("runs"), name), resolved)
     with run, observer(resolved, run.folder, live=not as_json) as observing:
         summary = launch(run, resolved, observing, observing.attach)
-    report(summary, run.folder, as_json=as_json)
+    report(summary, run.folder, resolved, as_json=as_json)

@@ -34,7 +34,9 @@ def move(session: Session, view: View, prompt: int, places: Sequence[tuple[int, 
         with raw() as keys:
             background = keys.background()
             light = background is not None and sum(background) > 3 * 128
-            app = App(session, view, prompt, places, console, Palette(light=light))
+            coloured = not console.no_color and console.color_system is not None
+            palette = Palette(light=light, coloured=coloured)
+            app = App(session, view, prompt, places, console, palette)
             with console.screen(hide_cursor=True), _unwrapped(console):
                 app.run(keys)
     except KeyboardInterrupt:

@@ -39,7 +39,9 @@ class Cursor:
 class Palette:
     """Styles of tokens: shaded by colour, bold and underlined if kept, reversed at the cursor."""
 
-    def __init__(self, *, light: bool) -> None:
+    def __init__(self, *, light: bool, coloured: bool = True) -> None:
+        self.coloured = coloured
+        """Whether the terminal shows colours at all: NO_COLOR and some terminals do not."""
         colours = LIGHT if light else DARK
         self.shades = [Style()] + [
             Style(bgcolor=colour, color="black" if light or number > 3 else "white")
@@ -100,14 +102,17 @@ class Frame:
             question = "…" + set_cell_size(question[::-1], room - 1)[::-1]
         kept = self.selection.kept
         share = kept[recorded.batch.rollouts.valid].mean()
-        legend = [("  ", self.palette.shades[shade]) for shade in range(1, LEVELS)]
+        legend: list[str | tuple[str, Style]] = [f" up to {self.top:.3g} (no colours here)"]
+        if self.palette.coloured:
+            shades = [("  ", self.palette.shades[shade]) for shade in range(1, LEVELS)]
+            legend = [" 0 ", *shades, f" {self.top:.3g}"]
         settings = [
             Text.assemble(
                 "kept by ",
                 (one_line(self.selection.name), "bold underline"),
                 f" ({kept[self.rows].sum()} here, {share:.1%})",
             ),
-            Text.assemble(f"shaded by {self.cursor.by} 0 ", *legend, f" {self.top:.3g}"),
+            Text.assemble(f"shaded by {self.cursor.by}", *legend),
         ]
         second = Text.assemble(question, (gold, "bold"))
         return [first, second, *packed(settings, self.width), self._rule()]

@@ -30,11 +30,14 @@ CURVES = (
     ("unparsed", "unparsed", ".1%"),
     ("truncated", "truncated", ".1%"),
 )
+LEAST_SPAN = {name: 0.1 for name, _, _ in CURVES} | {"groups_with_signal": 0.1, "fork_recall": 0.1}
+"""What the height of a sparkline stands for at least, so that noise does not look like change."""
 SHOWN_TOKENS = 400
 
 
-def sparkline(values: Sequence[float | None], width: int) -> str:
-    """The last values as a row of block characters, averaged into `width` places at most."""
+def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) -> str:
+    """The values as a row of block characters, averaged into `width` places at most. Its height
+    spans them, but at least `least` and a tenth of the largest."""
     known = [value for value in values if value is not None]
     if not known:
         return ""
@@ -42,7 +45,7 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
     places = [known[i : i + size] for i in range(0, len(known), size)]
     means = [sum(place) / len(place) for place in places]
     low, high = min(means), max(means)
-    span = (high - low) or 1.0
+    span = max(high - low, least, 0.1 * max(abs(high), abs(low))) or 1.0
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
 
 
@@ -134,7 +137,11 @@ class LiveObserver(RunObserver):
         for key, name, form in CURVES:
             values = [metrics.value(key) for metrics in self._history]
             last = figure(values[-1], form) if values else "-"
-            curves.add_row(Text(name), Text(last), Text(sparkline(values, width), style="cyan"))
+            curves.add_row(
+                Text(name),
+                Text(last),
+                Text(sparkline(values, width, LEAST_SPAN[key]), style="cyan"),
+            )
         parts: list[RenderableType] = [head, curves]
         if done:
             parts.append(self._rollout)

@@ -2,21 +2,25 @@
 
 import contextlib
 import sys
-import textwrap
 from pathlib import Path
 
-from ictcli.console.screen import Screen
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
 from ictcli.runs import manifest
 from ictcli.runs.observer import RunObserver, Step
-from ictcli.text import figure, one_line
+from ictcli.text import figure, one_line, wrapped
+
+SENTENCES = ("note: ", "warning: ")
+"""Lines that begin so are broken at words where they are wider than the terminal."""
 
 
 def narrate(*lines: str) -> None:
-    """Lines on stderr, each of which stays one line. A closed stderr ends no run."""
+    """Lines on stderr, each of which stays one line, but for notes and warnings on a terminal. A
+    closed stderr ends no run."""
+    shown = [one_line(line) for line in lines]
+    shown = [wrapped(line, sys.stderr) if line.startswith(SENTENCES) else line for line in shown]
     with contextlib.suppress(OSError):
-        sys.stderr.write("".join(f"{one_line(line)}\n" for line in lines))
+        sys.stderr.write("".join(f"{line}\n" for line in shown))
         sys.stderr.flush()
 
 
@@ -33,9 +37,7 @@ def warn_altered(run: Path, *names: str) -> None:
 
 def narrate_paragraph(text: str) -> None:
     """An empty line, and a paragraph as wide as the terminal."""
-    err = Screen(stderr=True)
-    text = one_line(text)
-    narrate("", *(textwrap.wrap(text, err.width) if err.is_terminal else [text]))
+    narrate("", *wrapped(one_line(text), sys.stderr).split("\n"))
 
 
 def passes(evaluation: Evaluation) -> str:

@@ -1,6 +1,6 @@
 """What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
 
-from ictcli.console.plain import narrate
+from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json
 from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
@@ -23,8 +23,7 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
         }
         print_json(fields)
         return
-    narrate(
-        "",
+    narrate_paragraph(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
         f"response tokens a step), "
@@ -32,21 +31,19 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
     )
     if memory.estimate:
         _print_estimate(memory.estimate)
-    narrate("", memory.sentence)
+    narrate_paragraph(memory.sentence)
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:
     """A row a part, a column a phase, in GiB."""
     kind = estimate.shape.kind
     guess = "" if kind == "qwen2" else f" (an estimate: {kind})"
-    narrate(
-        "",
+    narrate_paragraph(
         f"memory: {estimate.shape.parameters:,} parameters{guess}, {estimate.trained:,} of them "
         f"trained, {estimate.tokens:,} tokens a step; prompts of {estimate.prompt} tokens and full "
         "responses are assumed.",
-        "",
-        f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in estimate.phases),
     )
+    narrate("", f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in estimate.phases))
     phases = estimate.phases.values()
     names = dict.fromkeys(name for parts in phases for name in parts)
     body = {name: [parts.get(name, 0) for parts in phases] for name in names}

@@ -14,6 +14,7 @@ from ictcli.console.screen import Screen
 from ictcli.console.table import print_json, stdout_width, table
 from ictcli.evaluation.report import caption, differences, fitting, interval, markdown
 from ictcli.evaluation.results import Result
+from ictcli.recipe import Recipe
 from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
 from ictcli.rewards.verifiers import STATUSES, Verdict
@@ -92,8 +93,8 @@ def evaluations(
     narrate(f"samples: {folder}")
 
 
-def report(summary: Summary, folder: Path, *, as_json: bool) -> None:
-    """Print the figures before and after training, where the model is, and the next command."""
+def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> None:
+    """Print the figures before and after training, where the model is, and the next commands."""
     if as_json:
         print_json(summary.to_json())
         return
@@ -103,13 +104,13 @@ def report(summary: Summary, folder: Path, *, as_json: bool) -> None:
         gain = after.value - before.value
         body.append([metric, interval(before.json()), interval(after.json()), f"{gain:+.3f}"])
     table(["", "before", "after", "change"], body)
-    narrate(
-        "",
+    narrate_paragraph(
         f"{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
         f"95 % intervals over problems. {summary.steps} steps in {summary.wall_s:.0f} s; "
         f"{summary.tokens_sampled:,} tokens sampled, {summary.tokens_kept_share:.1%} of them kept.",
     )
-    narrate(kept_line(summary.kept_tokens))
+    narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
+    narrate("")
     model = Path(summary.model)
     narrate(f"{model.name}: {model}")
     if model.name == "adapter":
@@ -119,6 +120,8 @@ def report(summary: Summary, folder: Path, *, as_json: bool) -> None:
         narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
     if bench := benchmark_of(summary.task):
         narrate(f"next:  ictcli eval {shell_word(folder)} --bench {bench}")
+    if any((folder / "rollouts").glob("step-*.safetensors")):
+        narrate(f"next:  ictcli inspect {shell_word(folder)}")
 
 
 def benchmark_of(task: str) -> str | None:
@@ -128,8 +131,9 @@ def benchmark_of(task: str) -> str | None:
     return ",".join([task, *(name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-"))])
 
 
-def kept_line(kept: dict[str, float]) -> str:
-    """A sentence on which tokens were trained, with the figures there are."""
+def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
+    """A sentence on which tokens were trained after the `dense` first steps, or in all steps if
+    each was dense, with the figures there are."""
     parts: list[str] = []
     if "share_kept" in kept:
         parts.append(f"{kept['share_kept']:.1%} of all")
@@ -142,7 +146,9 @@ def kept_line(kept: dict[str, float]) -> str:
             f"{kept['fork_recall']:.0%} of the forks, {kept['fork_precision']:.0%} of them forks "
             f"(of all tokens {kept['fork_share']:.0%} are)"
         )
-    return "tokens trained (a dense warm-up aside): " + "; ".join(parts)
+    when = f" after the {dense} dense steps" if 0 < dense < steps else ""
+    when = " (every step was dense)" if dense and dense >= steps else when
+    return f"tokens trained{when}: " + "; ".join(parts)
 
 
 SHOWN = 5

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.console.live import sparkline
+from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.table import cell_text, print_fitting, print_json, stdout_width, table
 from ictcli.evaluation.passk import Interval
@@ -197,7 +197,7 @@ def _curves(metrics: Mapping[str, Curve]) -> None:
     rows: list[list[str]] = []
     for name, curve in metrics.items():
         figures = (curve.first, curve.last_tenth, curve.least, curve.most)
-        course = [sparkline(curve.values, 40)] * drawn
+        course = [sparkline(curve.values, 40, LEAST_SPAN.get(name, 0.0))] * drawn
         rows.append([name, *(f"{value:.4g}" for value in figures), *course])
     output("")
     table(["metric", "first", "last tenth", "least", "most", *["course"] * drawn], rows)

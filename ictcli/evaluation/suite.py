@@ -65,7 +65,7 @@ def evaluate_suite(
     loaded: list[provenance.ModelProvenance] = []
     for model in reversed(models):  # the first stays loaded
         try:
-            loaded.insert(0, _checked(engines.of(model), model, benchmarks))
+            loaded.insert(0, _checked(engines.of(model), model, benchmarks, say))
         except UserError as error:
             if not alone:
                 error.message = f"{model.name}: {error.message}"
@@ -145,10 +145,13 @@ def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec])
 
 
 def _checked(
-    engine: Engine, model: ModelSpec, benchmarks: Sequence[BenchmarkSpec]
+    engine: Engine,
+    model: ModelSpec,
+    benchmarks: Sequence[BenchmarkSpec],
+    say: Callable[[str], None],
 ) -> provenance.ModelProvenance:
-    """The provenance of a loaded model. UserError where a prompt is too long or shows its own
-    answer."""
+    """The provenance of a loaded model. UserError where a prompt is too long, shows its own answer
+    or cannot be read."""
     shown = {key_of(example.prompt) for example in model.prompt.examples}
     for spec in benchmarks:
         if answered := [p for p in spec.problems if key_of(p.prompt) in shown]:
@@ -157,7 +160,10 @@ def _checked(
                 f"as an example: {answered[0].id}.",
                 "prompt.examples=OTHER, or none",
             )
-        prompts.encode(engine, spec.problems, spec.benchmark.domain, model.prompt, spec.max_tokens)
+        domain = spec.benchmark.domain
+        prompts.encode(engine, spec.problems, domain, model.prompt, spec.max_tokens)
+        for note in prompts.unread_notes(engine, spec.problems, domain, model.prompt):
+            say(f"note: {note}")
     return provenance.of_model(model, engine, benchmarks)
 
 

@@ -10,13 +10,23 @@ from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, prepare
 
 
+def recipe_notes(recipe: Recipe) -> list[str]:
+    """Notes on settings that are probably not meant."""
+    if recipe.dense_steps < recipe.steps:
+        return []
+    return [
+        f"{recipe.rule.name} chooses no token: warmup = {recipe.warmup} has each of the "
+        f"{recipe.steps} steps train every token. warmup=0, or more steps, lets it choose."
+    ]
+
+
 def preflight(recipe: Recipe) -> list[str]:
-    """Notes on the data of a recipe. Data sets of the hub are not opened; a note says so.
+    """Notes on a recipe and its data. Data sets of the hub are not opened; a note says so.
 
     Raises UserError for data that `train` would refuse, and for a max_tokens that fills the model's
     context.
     """
-    notes: list[str] = []
+    notes = recipe_notes(recipe)
     with files_alone():
         try:
             recipe, task = prepare(recipe)

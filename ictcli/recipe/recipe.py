@@ -124,6 +124,11 @@ class Recipe(Table):
         return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *extra)))
 
     @property
+    def dense_steps(self) -> int:
+        """Number of first steps that train every token, where the method has such a warm-up."""
+        return min(self.warmup, self.steps) if self.rule.dense_warmup else 0
+
+    @property
     def objective(self) -> Objective:
         """Clip range, coefficients and temperature of the loss."""
         return Objective(self.clip.low, self.clip.high, self.kl, self.entropy, self.temperature)

@@ -167,7 +167,8 @@ class Summary(RunRecord):
     tokens_sampled: int
     tokens_kept_share: float
     kept_tokens: dict[str, float]
-    """Which tokens were trained: means over the steps after the dense warm-up."""
+    """Which tokens were trained: means over the steps after the dense warm-up, or over all steps if
+    there are none after it."""
     steps_skipped: int = 0
     peak_bytes: int | None = None
     model: str = ""

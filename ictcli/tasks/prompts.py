@@ -1,5 +1,7 @@
 """Problems to prompt tokens, and response tokens to text."""
 
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -7,11 +9,17 @@ from typing import Any, Literal
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.tables import QUESTION, TEMPLATES, PromptSettings
-from ictcli.tasks.split import key_of
 from ictcli.tasks.task import Domain, Task, with_train
+from ictcli.text import middle_cut
 from ictcli.types import Problem, Rollouts
 
 Template = Literal["chat", "none", "own"]
+CHECKED = 2000
+"""Prompts of a data set whose characters are looked at, at most."""
+SHOWN = 80
+"""Characters of such a prompt that a note shows, at most."""
+METASPACE = "\u2581"
+"""A space, as some tokenizers write it."""
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
@@ -84,6 +92,8 @@ def encode(
     context."""
     ids = [_tokens(engine, problem, domain, settings) for problem in problems]
     for problem, tokens in zip(problems, ids, strict=True):
+        if not tokens and problem.prompt.strip():
+            raise _unreadable(problem)
         if not tokens:
             raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
         left = engine.context - len(tokens)
@@ -110,12 +120,60 @@ def _tokens(
 
 
 def read_back(tokenizer: Any, text: str) -> str | None:
-    """What is left of a text that the tokenizer cannot hold, like words where it knows digits
-    alone; None if it can. Case, white space and compatible characters, which tokenizers may
-    normalise, do not count."""
+    """What the model reads of a text, if its tokenizer cannot hold every character; else None.
+
+    That is decode(encode(text)). Tokenizers may change case, white space, invisible characters and
+    the compatible forms of a character (NFKC): such a change is no loss."""
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    left = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
-    return None if key_of(left) == key_of(text) else left
+    read: str = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+    unknown: str | None = getattr(tokenizer, "unk_token", None)
+    if unknown and unknown not in text:
+        read = read.replace(unknown, "")
+    return read if _characters(text) - _characters(read) else None
+
+
+def _characters(text: str) -> Counter[str]:
+    """How often each visible character occurs, in a form that normalising does not change."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return Counter(
+        character
+        for character in folded
+        if not character.isspace()
+        and character != METASPACE
+        and unicodedata.category(character) not in ("Cc", "Cf")
+    )
+
+
+def unread_notes(
+    engine: Engine, problems: Sequence[Problem], domain: Domain, settings: PromptSettings
+) -> list[str]:
+    """A note if the tokenizer loses characters of some of the prompts, the first `CHECKED` of which
+    are looked at. UserError if it loses all of a question."""
+    tokenizer, lost = engine.tokenizer, list[tuple[str, str]]()
+    checked = problems[:CHECKED]
+    for problem in checked:
+        text, _ = render(tokenizer, problem, domain, settings)
+        if (read := read_back(tokenizer, text)) is None:
+            continue
+        lost.append((text, read))
+        question = read_back(tokenizer, problem.prompt)
+        if question is not None and not _characters(question):
+            raise _unreadable(problem)
+    if not lost:
+        return []
+    text, read = (middle_cut(part, SHOWN) for part in lost[0])
+    example = "" if domain.private else f': "{text}" is read as "{read}"'
+    return [
+        f"The model's tokenizer loses characters of {len(lost):,} of {len(checked):,} "
+        f"prompts{example}. Take a model that reads such text."
+    ]
+
+
+def _unreadable(problem: Problem) -> UserError:
+    return UserError(
+        f"The model's tokenizer can read nothing of the prompt of problem {problem.id}.",
+        "take a model that reads such text, or other data",
+    )
 
 
 def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -> Task:

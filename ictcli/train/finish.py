@@ -27,9 +27,10 @@ KEPT_FIGURES = (
 
 
 def kept_tokens(run: Run, recipe: Recipe) -> dict[str, float]:
-    """Which tokens were trained: means over the steps after the dense warm-up (see `dynamics`)."""
-    warmup = recipe.warmup if recipe.rule.dense_warmup and recipe.steps > recipe.warmup else 0
-    steps = [metrics for metrics in run.metrics() if metrics.step > warmup]
+    """Which tokens were trained: means over the steps after the dense warm-up (see `dynamics`), or
+    over all if there are none after it."""
+    dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
+    steps = [metrics for metrics in run.metrics() if metrics.step > dense]
     means: dict[str, float] = {}
     for name in KEPT_FIGURES:
         values = [value for metrics in steps if (value := metrics.value(name)) is not None]

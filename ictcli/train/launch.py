@@ -14,6 +14,7 @@ from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
+from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run, manifest
 from ictcli.runs.observer import Observer
@@ -28,7 +29,7 @@ from ictcli.runs.records import (
 )
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
-from ictcli.tasks.prompts import encode, fitted
+from ictcli.tasks.prompts import encode, fitted, unread_notes
 from ictcli.tracking.observer import tracked
 from ictcli.train.loop import train
 
@@ -51,7 +52,7 @@ def launch(
 
     with finish_step_on_interrupt(observer.warned) as interrupted, record_failure(run):
         recipe, task = prepare(recipe)  # before a model is loaded
-        warn(task.notes)
+        warn([*recipe_notes(recipe), *task.notes])
         recorded = run.read("environment.json", Environment)
         began, hashed = recorded or Environment(), recipe_hash(run.folder)
         check_recipe(run.folder, began.recipe_sha256 or hashed, hashed, "the run began")
@@ -66,6 +67,7 @@ def launch(
         noted = len(task.notes)
         task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
         warn(task.notes[noted:])
+        warn(unread(engine, task, recipe))
         chosen = set_budget(recipe, engine, task, limit, began.micro_tokens, observer.warned)
 
         model = identity_of(recipe.model, recipe.engine)
@@ -83,6 +85,15 @@ def launch(
         check_model(run.folder, began, model)
         with tracked(run, recipe, observer) as tracking:
             return train(run, recipe, task, engine, tracking, interrupted)
+
+
+def unread(engine: Engine, task: Task, recipe: Recipe) -> list[str]:
+    """Notes on prompts that the model's tokenizer cannot hold."""
+    notes = unread_notes(engine, task.finite, task.domain, recipe.prompt)
+    if task.examined or not task.finite:
+        domain = task.examined[1] if task.examined else task.domain
+        notes += unread_notes(engine, heldout(recipe, task), domain, recipe.prompt)
+    return notes
 
 
 def environment(engine: Engine, recipe: Recipe) -> Environment:

@@ -1,0 +1,75 @@
+"""What `ictcli train` notes of a recipe and its data, and says at its end."""
+
+import json
+from pathlib import Path
+
+import pytest
+from processes import Processes, refusal
+
+from ictcli.console.live import sparkline
+from ictcli.text import wrapped
+
+SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
+
+
+def write(folder: Path, questions: list[str]) -> Path:
+    rows = [{"question": question, "answer": str(n)} for n, question in enumerate(questions)]
+    (folder / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder / "own.jsonl"
+
+
+def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_problems(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    write(tmp_path, [f"What is {n}+{n}?" if n % 2 else f"{n}+{n}=" for n in range(80)])
+    own = ("train", "quickstart", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}")
+    ended = ictcli.run(*own, "eval.problems=64", "warmup=3", "--run", "run", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert 'loses characters of 40 of 80 prompts: "What is 1+1?" is read as "1+1".' in ended.err
+    assert "ict chooses no token: warmup = 3 has each of the 1 steps train every" in ended.err
+    assert "tokens trained (every step was dense): 100.0% of all" in ended.err
+    assert "held-out problems to evaluate on, of the 64" in ended.err
+    assert "eval.bench=FILE" in ended.err
+    assert "next:  ictcli inspect run" in ended.err
+    dry = ictcli.run(*own, "warmup=3", "--dry-run", folder=tmp_path)
+    assert "note: ict chooses no token" in dry.err
+    named = ("eval", tiny_model, "--bench", "own.jsonl", "--n", "1", "max_tokens=4")
+    evaluated = ictcli.run(*named, "prompt.suffix=", folder=tmp_path)
+    assert evaluated.code == 0, evaluated.err
+    assert "note: The model's tokenizer loses characters of 40 of 80 prompts" in evaluated.err
+
+
+def test_a_question_that_is_lost_whole_is_refused(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    write(tmp_path, ["two plus three", *(f"{n}+{n}=" for n in range(60))])
+    own = ("train", "quickstart", "task=own.jsonl", *SMALL, f"model={tiny_model}")
+    for suffix in ("prompt.suffix=", "prompt.suffix='7'"):
+        text = refusal(ictcli.run(*own, suffix, folder=tmp_path), 2)
+        assert "can read nothing of the prompt of problem 1" in text
+
+
+def test_a_sparkline_draws_noise_flat_and_change_high() -> None:
+    assert sparkline([0.50, 0.501, 0.499], 10, 0.1) == "▁▁▁"
+    assert sparkline([1000.0, 1001.0], 10) == "▁▁"
+    assert sparkline([0.0, 0.0], 10, 0.1) == "▁▁"
+    assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
+
+
+@pytest.mark.parametrize("width", [20, 40])
+def test_sentences_wrap_at_words_on_a_terminal_alone(width: int, tmp_path: Path) -> None:
+    import fcntl
+    import os
+    import struct
+    import termios
+
+    line = "warning: a sentence of a good many words, to be broken: engine.micro_tokens=1024"
+    main, side = os.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    with os.fdopen(side, "w") as terminal, (tmp_path / "log").open("w") as log:
+        broken = wrapped(line, terminal)
+        assert wrapped(line, log) == line
+    os.close(main)
+    assert broken.split() == line.split()
+    assert all(len(part) <= width or " " not in part for part in broken.split("\n"))
+    assert broken.count("\n") >= 1 + (width < 40)
