@@ -80,7 +80,7 @@ def command(
         variants_of,
     )
     from ictcli.compare.folder import check_report, opened
-    from ictcli.compare.time_estimate import estimate_time, measure_all
+    from ictcli.compare.time_estimate import estimate_comparison, measure_all
     from ictcli.compare.tuning import check_problems, earlier_choice
     from ictcli.console import narrate
     from ictcli.console.compare import planned
@@ -113,7 +113,9 @@ def command(
         narrate(f"note: {note}")
     if dry_run:
         wanted = [*tries, *final]
-        planned(estimate_time(wanted, measure_all(wanted, narrate), jobs), jobs, as_json=as_json)
+        planned(
+            estimate_comparison(wanted, measure_all(wanted, narrate), jobs), jobs, as_json=as_json
+        )
         return 0
     with opened(folder):
         return _compare(design, grid, baseline, jobs, threads, as_json=as_json)

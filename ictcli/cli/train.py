@@ -22,6 +22,12 @@ from ictcli.cli.process import finite, process_options
     metavar="GIB",
     help="With --dry-run: plan for a machine of so much memory, on CUDA for such a GPU.",
 )
+@click.option(
+    "--time",
+    "timed",
+    is_flag=True,
+    help="With --dry-run: time two steps and say how long it takes.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary, or the plan, as JSON.")
 @process_options
 def command(
@@ -31,6 +37,7 @@ def command(
     folder: Path | None,
     dry_run: bool,
     memory: float | None,
+    timed: bool,
     as_json: bool,
     threads: int | None,
 ) -> None:
@@ -55,15 +62,24 @@ def command(
     resolved = load_recipe(recipe, [*overrides, *extra])
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
-    if memory and not dry_run:
-        raise click.UsageError("--memory plans, and goes with --dry-run.")
+    if (memory or timed) and not dry_run:
+        option = "--memory" if memory else "--time"
+        raise click.UsageError(f"{option} plans, and goes with --dry-run.")
+    if memory and timed:
+        raise click.UsageError("--time is of this machine, --memory of another: one of them.")
     if dry_run:
         for note in preflight(resolved):
             narrate(f"note: {note}")
         estimated = check_memory(resolved, memory_limit(resolved.engine, memory or 0.0))
         if not as_json:
             output(*to_toml(resolved).removesuffix("\n").split("\n"))
-        plan(resolved, estimated, as_json=as_json)
+        costs = None
+        if timed and estimated.fits is not False:
+            from ictcli.train.costs import measure
+
+            narrate("timing steps, in a temporary folder")
+            costs = measure(resolved)
+        plan(resolved, estimated, costs, as_json=as_json)
         if not as_json:
             examples(resolved)
         return

@@ -8,7 +8,6 @@ import numpy as np
 from ictcli.compare.claims import Trained, method_of
 from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries
-from ictcli.compare.time_estimate import warmup_of
 from ictcli.evaluation.record import Record
 from ictcli.runs import manifest
 from ictcli.runs.read import read_lines, read_record
@@ -51,7 +50,7 @@ class FinishedRun:
     @property
     def is_dense(self) -> bool:
         """Whether the dense warm-up takes every step: the run trained as grpo."""
-        return warmup_of(self.spec.recipe) >= self.spec.recipe.steps
+        return self.spec.recipe.dense_steps >= self.spec.recipe.steps
 
     def series(self, name: str, start: int = 0) -> FloatArray:
         """(steps - start,) values of a metric; NaN where it does not exist."""
@@ -122,7 +121,7 @@ def fork_recalls(
     (NaN without its run), and the share of tokens kept in the same steps. Both are of the steps
     after every variant's dense warm-up; runs that are dense in every step are left out."""
     runs = [run for run in done if method_of(run.label) in FORK_METHODS and not run.is_dense]
-    warmup = max((warmup_of(run.spec.recipe) for run in runs), default=0)
+    warmup = max((run.spec.recipe.dense_steps for run in runs), default=0)
     recalls: dict[str, list[float]] = {}
     kept: dict[str, list[float]] = {}
     for run in runs:

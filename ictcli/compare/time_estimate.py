@@ -2,69 +2,23 @@
 
 import heapq
 import os
-import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ictcli.compare.design import RunSpec
-from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.evaluation.record import Evaluation, Record
+from ictcli.errors import RunFailedError, UserError
+from ictcli.evaluation.record import Record
 from ictcli.files import numbered
 from ictcli.recipe import Recipe
-from ictcli.runs import Run, is_run
-from ictcli.runs.observer import RunObserver
-from ictcli.runs.read import read_lines, size
-from ictcli.runs.records import StepTimings
-from ictcli.train.launch import failure_message, launch
-
-PROBLEMS = 32
-"""Evaluated at most, to measure what a problem takes."""
-
-
-@dataclass(frozen=True)
-class RunCosts:
-    """Seconds and bytes of one run's parts."""
-
-    load: float
-    """To load the model and the libraries, which only the first run of a process does."""
-    step: float
-    dense: float
-    """A step of the warm-up, in which every token is trained."""
-    problem: float
-    model: int
-    checkpoint: int
-    rollouts: int
-
-    def seconds(self, recipe: Recipe, done: int = 0) -> float:
-        """Of a run with `done` steps behind it and its model loaded: the remaining steps, and its
-        evaluations before, after and between."""
-        warm = min(warmup_of(recipe), recipe.steps)
-        dense = max(warm - done, 0)
-        every = recipe.eval.every
-        between = (recipe.steps - 1) // every - done // every if every else 0
-        evaluations = (2 - (done > 0) + max(between, 0)) * recipe.eval.problems * self.problem
-        steps = dense * self.dense + (recipe.steps - max(warm, done)) * self.step
-        return steps + evaluations
-
-    def bytes(self, recipe: Recipe) -> int:
-        every = recipe.record.rollouts_every
-        kept = min(recipe.checkpoint.last, -(-recipe.steps // recipe.checkpoint.every))
-        kept += recipe.checkpoint.best is not None
-        recorded = -(-recipe.steps // every) if every else 0
-        return self.model + kept * self.checkpoint + recorded * self.rollouts
-
-
-def warmup_of(recipe: Recipe) -> int:
-    """Dense steps at the start."""
-    return recipe.warmup if recipe.rule.dense_warmup else 0
+from ictcli.runs import is_run
+from ictcli.train.costs import RunCosts, measure
+from ictcli.train.launch import failure_message
 
 
 def kind(recipe: Recipe) -> str:
     """The settings that decide the time of a step: recipes of one kind are timed once."""
     free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
-    return repr((recipe.model_dump(exclude=free | {"warmup"}), warmup_of(recipe) > 0))
+    return repr((recipe.model_dump(exclude=free | {"warmup"}), recipe.dense_steps > 0))
 
 
 def measure_all(
@@ -80,11 +34,6 @@ def measure_all(
         say(f"timing {number}/{len(first)}: {spec.variant.label}")
         try:
             measured[what] = measure(spec.recipe)
-        except (InterruptedRunError, KeyboardInterrupt):
-            raise InterruptedRunError(
-                "Interrupted while timing; nothing of it is kept.",
-                "the same command times again; without --dry-run it trains",
-            ) from None
         except Exception as error:  # a model's, a method's, a verifier's
             if isinstance(error, UserError) and not isinstance(error, RunFailedError):
                 raise  # its hint is of the recipe, not of the folder
@@ -94,43 +43,6 @@ def measure_all(
             why = failure_message(error)
             raise RunFailedError(f"{spec.name} cannot be timed: {why}", hint) from error
     return measured
-
-
-def measure(recipe: Recipe) -> RunCosts:
-    """Time two steps and two short evaluations in a temporary folder; the second step counts, since
-    the first compiles and warms up. A run with dense warm-up steps is timed for two of them too."""
-    warm = 2 if warmup_of(recipe) else 0
-    problems = min(PROBLEMS, recipe.eval.problems)
-    short = recipe.model_copy(
-        update={
-            "steps": warm + 2,
-            "warmup": warm,
-            "eval": recipe.eval.model_copy(update={"problems": problems, "every": 0}),
-            "checkpoint": recipe.checkpoint.model_copy(update={"every": warm + 2, "last": 1}),
-            "record": recipe.record.model_copy(update={"rollouts_every": warm + 2}),
-        }
-    )
-    with tempfile.TemporaryDirectory(prefix="ictcli-") as name:
-        folder = Path(name) / "run"
-        started = time.perf_counter()
-        with Run.create(folder, short) as run, RunObserver(short, folder) as observing:
-            launch(run, short, observing, observing.attach)
-            whole = time.perf_counter() - started
-            timings = read_lines(folder / "timings.jsonl", StepTimings)
-            before, after = (
-                Evaluation.model_validate_json((folder / "eval" / f"{label}.json").read_bytes())
-                for label in ("before", "after")
-            )
-        steps = [line.seconds or 0.0 for line in timings]
-        return RunCosts(
-            load=max(whole - sum(steps) - before.seconds - after.seconds, 0.0),
-            step=steps[-1],
-            dense=steps[1] if warm else steps[-1],
-            problem=after.seconds / after.problems,
-            model=size(folder / ("adapter" if recipe.adapters else "model")),
-            checkpoint=size(folder / "checkpoints"),
-            rollouts=size(folder / "rollouts"),
-        )
 
 
 class RunEstimate(Record):
@@ -151,7 +63,7 @@ class RunEstimate(Record):
     bytes: int
 
 
-class TimeEstimate(Record):
+class ComparisonEstimate(Record):
     """What is left to do."""
 
     runs: list[RunEstimate]
@@ -171,9 +83,9 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def estimate_time(
+def estimate_comparison(
     runs: Sequence[RunSpec], measured: Mapping[str, RunCosts], jobs: int, have: int | None = None
-) -> TimeEstimate:
+) -> ComparisonEstimate:
     """What the unfinished runs will take, `jobs` at a time. Runs were timed alone, so no more of
     them count as parallel than the machine has cores for (`have`). Tuning runs end before the
     others begin. With several jobs each run is a process that loads its libraries."""
@@ -187,7 +99,7 @@ def estimate_time(
         _makespan([run.seconds for run in estimates if bool(run.trying) is trying], at_once)
         for trying in (True, False)
     )
-    return TimeEstimate(
+    return ComparisonEstimate(
         runs=estimates,
         left=sum(not run.finished for run in estimates),
         at_once=at_once,
@@ -214,7 +126,7 @@ def _estimate(spec: RunSpec, costs: RunCosts, load: float) -> RunEstimate:
         lr=None if spec.untuned == "lr" else recipe.lr,
         untuned=spec.untuned or None,
         finished=finished,
-        seconds=0.0 if finished else load + costs.seconds(recipe, done),
+        seconds=0.0 if finished else load + costs.time(recipe, done).seconds,
         bytes=costs.bytes(recipe) if is_new and not finished else 0,
     )
 

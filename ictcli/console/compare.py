@@ -8,7 +8,7 @@ from ictcli.compare.comparison import Comparison
 from ictcli.compare.forks import ForkComparison
 from ictcli.compare.numbers import counted, points
 from ictcli.compare.statistics import Estimate, PairedDifference
-from ictcli.compare.time_estimate import RunEstimate, TimeEstimate
+from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.console.plain import narrate
 from ictcli.console.table import print_columns, print_json
 from ictcli.text import duration, figure
@@ -24,7 +24,7 @@ RUN_COLUMNS: dict[str, Callable[[RunEstimate], str]] = {
 }
 
 
-def planned(estimate: TimeEstimate, jobs: int, *, as_json: bool) -> None:
+def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
     """The runs with what each will take alone, and what all of them will, as a table or JSON."""
     if as_json:
         print_json({"jobs": jobs, **estimate.model_dump(mode="json")})

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ictcli.console.plain import PlainObserver, passes
+from ictcli.console.plain import PacedObserver, PlainObserver, passes
 from ictcli.console.screen import Screen
 from ictcli.console.table import cell_text
 from ictcli.evaluation.record import Evaluation
@@ -57,7 +57,7 @@ def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> RunObserver:
     return PlainObserver(recipe, folder)
 
 
-class LiveObserver(RunObserver):
+class LiveObserver(PacedObserver):
     """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
@@ -66,7 +66,6 @@ class LiveObserver(RunObserver):
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
         self._history: list[StepMetrics] = []
         self._status = "loading the model"
-        self._left = "-"
         self._rollout: RenderableType = Text("")
 
     def __enter__(self) -> Self:
@@ -79,10 +78,12 @@ class LiveObserver(RunObserver):
             self._live.stop()
 
     def evaluating(self, label: str, done: int, total: int) -> None:
+        super().evaluating(label, done, total)
         self._status = f"evaluating ({label}): {done} of {total} problems"
         self._draw()
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
+        super().evaluated(label, evaluation)
         self._print(cell_text(f"{label}: {passes(evaluation)}"))
         self._status = "training"
         self._draw()
@@ -90,13 +91,16 @@ class LiveObserver(RunObserver):
     def warned(self, message: str) -> None:
         self._print(cell_text(f"warning: {message}", style="yellow"))
 
+    def say(self, line: str) -> None:
+        self._print(cell_text(line))
+
     def _print(self, text: Text) -> None:
         with contextlib.suppress(OSError):  # no run ends because its terminal was closed
             self._console.print(text)
 
     def stepped(self, step: Step) -> None:
         self._history.append(step.metrics)
-        self._left = self.left(step.number)
+        super().stepped(step)
         self._rollout = self._newest(step)
         self._draw()
 
@@ -130,7 +134,7 @@ class LiveObserver(RunObserver):
         head.add_row(
             cell_text(f"{recipe.rule.name} on {recipe.task}", style="bold"),
             ProgressBar(total=recipe.steps, completed=number, width=30),
-            cell_text(f"step {number}/{recipe.steps}  left {self._left}  {self._status}"),
+            cell_text(f"step {number}/{recipe.steps}  left {self.pace.left()}  {self._status}"),
         )
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))

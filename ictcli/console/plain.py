@@ -6,9 +6,12 @@ from pathlib import Path
 
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
+from ictcli.planning.time_estimate import Pace
+from ictcli.recipe import Recipe
 from ictcli.runs import manifest
 from ictcli.runs.observer import RunObserver, Step
 from ictcli.text import figure, one_line, wrapped
+from ictcli.tracking import where_to_look
 
 SENTENCES = ("note: ", "warning: ")
 """Lines that begin so are broken at words where they are wider than the terminal."""
@@ -45,7 +48,40 @@ def passes(evaluation: Evaluation) -> str:
     return "  ".join(f"{name} {score.value:.3f}" for name, score in evaluation.passes.items())
 
 
-class PlainObserver(RunObserver):
+class PacedObserver(RunObserver):
+    """Knows how long its run will still take."""
+
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        super().__init__(recipe, folder)
+        self.pace = Pace(recipe)
+
+    def attach(self, engine: Engine) -> None:
+        super().attach(engine)
+        for name in self.recipe.log:
+            self.say(f"log:   {where_to_look(name, self.folder)}")
+
+    def evaluating(self, label: str, done: int, total: int) -> None:
+        self.pace.evaluating(done, total)
+
+    def evaluated(self, label: str, evaluation: Evaluation) -> None:
+        self.pace.evaluated(evaluation.seconds)
+
+    def stepped(self, step: Step) -> None:
+        first = self.pace.estimate() is None
+        self.pace.stepped(step.number)
+        estimate = self.pace.estimate()
+        if first and estimate:
+            self.say(
+                f"time left: about {self.pace.left()} by the first step of this process "
+                f"({estimate.parts()}); later ones make it surer"
+            )
+
+    def say(self, line: str) -> None:
+        """Show a line."""
+        narrate(line)
+
+
+class PlainObserver(PacedObserver):
     """Writes to stderr."""
 
     def attach(self, engine: Engine) -> None:
@@ -58,10 +94,12 @@ class PlainObserver(RunObserver):
         )
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
+        super().evaluated(label, evaluation)
         size = f"{evaluation.problems} problems x {evaluation.n}"
         narrate(f"{label}: {passes(evaluation)}  ({size})")
 
     def stepped(self, step: Step) -> None:
+        super().stepped(step)
         m = step.metrics
         narrate(
             f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}  "
@@ -69,7 +107,7 @@ class PlainObserver(RunObserver):
             f"kept {figure(m.share_kept, '.1%')}  length {figure(m.length, '.1f')}  "
             f"unparsed {figure(m.unparsed, '.0%')}  truncated {figure(m.truncated, '.0%')}  "
             f"grad {figure(m.grad_norm)}  "
-            f"{step.timings.seconds:.2f}s  left {self.left(step.number)}"
+            f"{step.timings.seconds:.2f}s  left {self.pace.left()}"
         )
 
     def warned(self, message: str) -> None:

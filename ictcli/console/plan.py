@@ -1,5 +1,7 @@
 """What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
 
+from dataclasses import asdict
+
 from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json
 from ictcli.errors import UserError
@@ -7,11 +9,16 @@ from ictcli.planning.advice import MemoryCheck
 from ictcli.planning.estimate import MemoryEstimate
 from ictcli.recipe import Recipe
 from ictcli.tasks.prepare import prepare
+from ictcli.text import duration
+from ictcli.train.costs import RunCosts
 from ictcli.train.step import mini_batches
 
 
-def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
-    """Print what a run will do and the memory it takes by part: on stderr, or as JSON on stdout."""
+def plan(
+    recipe: Recipe, memory: MemoryCheck, costs: RunCosts | None = None, *, as_json: bool = False
+) -> None:
+    """Print what a run will do, the memory it takes by part and the time, if `costs` were measured:
+    on stderr, or as JSON on stdout."""
     rollouts = recipe.prompts * recipe.group
     updates = len(mini_batches(recipe.prompts, recipe.update.minibatch)) * recipe.update.epochs
     if as_json:
@@ -20,6 +27,7 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
             "rollouts_per_step": rollouts,
             "updates_per_step": updates,
             "memory": memory.json(),
+            "time": _time_json(recipe, costs) if costs else None,
         }
         print_json(fields)
         return
@@ -32,6 +40,33 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool = False) -> None:
     if memory.estimate:
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
+    _print_time(recipe, costs)
+
+
+def _time_json(recipe: Recipe, costs: RunCosts) -> dict[str, float]:
+    estimate = costs.time(recipe)
+    seconds = {"seconds": costs.load + estimate.seconds, "load": costs.load, **asdict(estimate)}
+    return {name: round(value, 3) for name, value in seconds.items()}
+
+
+TIMED = (
+    "Steps were timed on this machine, the second of two of each kind; they get longer or shorter "
+    "with the responses as the model learns."
+)
+
+
+def _print_time(recipe: Recipe, costs: RunCosts | None) -> None:
+    """How long the run takes, and what that rests on."""
+    if costs is None:
+        narrate_paragraph(
+            "time: not known without a timed step; --dry-run --time loads the model and times two."
+        )
+        return
+    estimate = costs.time(recipe)
+    whole = duration(costs.load + estimate.seconds)
+    narrate_paragraph(
+        f"time: about {whole}: {duration(costs.load)} to load, {estimate.parts()}. {TIMED}"
+    )
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:

@@ -22,6 +22,7 @@ from ictcli.runs.records import Summary
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.custom import is_custom
 from ictcli.text import duration, one_line, shell_word
+from ictcli.tracking import where_to_look
 
 EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""
@@ -118,6 +119,8 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     if (best := summary.best) and best.step:
         reached = f"step {best.step} by {best.metric} ({best.value:.3f})"
         narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
+    for name in recipe.log:
+        narrate(f"log:   {where_to_look(name, folder)}")
     if bench := benchmark_of(summary.task):
         narrate(f"next:  ictcli eval {shell_word(folder)} --bench {bench}")
     if any((folder / "rollouts").glob("step-*.safetensors")):

@@ -1,6 +1,5 @@
 """Observers of a run: the console, trackers, or nobody."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
@@ -10,7 +9,6 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch
-from ictcli.text import duration
 from ictcli.types import BoolArray
 
 
@@ -45,7 +43,6 @@ class RunObserver:
         self.recipe = recipe
         self.folder = folder
         self.engine: Engine | None = None
-        self._first: tuple[int, float] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -61,12 +58,3 @@ class RunObserver:
     def evaluated(self, label: str, evaluation: Evaluation) -> None: ...
     def stepped(self, step: Step) -> None: ...
     def warned(self, message: str) -> None: ...
-
-    def left(self, number: int) -> str:
-        """Time left after step `number`, judged by the steps of this process."""
-        now = time.perf_counter()
-        if self._first is None:
-            self._first = (number, now)
-            return "-"
-        first, at = self._first
-        return duration((now - at) / (number - first) * (self.recipe.steps - number))

@@ -7,6 +7,7 @@ and the environment, never a text of a model or a data set, nor a path of this m
 """
 
 import importlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 from ictcli.evaluation.record import Evaluation, Record
 from ictcli.runs.records import StepMetrics, StepTimings
+from ictcli.text import shell_word
 
 PROJECT = "ictcli"
 
@@ -76,6 +78,20 @@ class LibraryRun:
 
     def close(self) -> None:
         self.run.finish()
+
+
+def where_to_look(name: str, run: Path) -> str:
+    """Where a tracker shows a run's figures, or what to type for it."""
+    if name == "tensorboard":
+        return f"tensorboard --logdir {shell_word(run / 'tensorboard')}"
+    if name == "trackio":
+        return f"trackio show --project {shell_word(os.environ.get('TRACKIO_PROJECT', PROJECT))}"
+    from ictcli.tracking.wandb import mode
+
+    project = os.environ.get("WANDB_PROJECT", PROJECT)
+    if mode() == "online" and not any((run / "wandb").glob("offline-run-*")):
+        return f"the project {project} of your wandb account"
+    return f"wandb sync {shell_word(run / 'wandb')}/offline-run-* uploads it"
 
 
 def open_tracker(name: str, about: About) -> Tracker:

@@ -32,21 +32,25 @@ def has_key() -> bool:
     return False
 
 
+def mode() -> str:
+    """WANDB_MODE, else online where there is a key."""
+    return os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
+
+
 def open_tracker(about: About) -> LibraryRun:
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     library: Any = importlib.import_module("wandb")
-    mode = os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
     try:
-        return LibraryRun(_init(library, about, mode))
+        return LibraryRun(_init(library, about, mode()))
     except Exception as error:
-        if mode != "online":
+        if mode() != "online":
             raise
         print(f"offline, since the server does not answer: {error}", flush=True)
         library.teardown()  # which holds the run's id
         return LibraryRun(_init(library, about, "offline"))
 
 
-def _init(library: Any, about: About, mode: str) -> Any:
+def _init(library: Any, about: About, how: str) -> Any:
     settings = library.Settings(
         console="off",
         silent=True,
@@ -65,6 +69,6 @@ def _init(library: Any, about: About, mode: str) -> Any:
         dir=str(about.folder),
         config={**about.recipe, "environment": about.environment},
         resume="allow",
-        mode=mode,
+        mode=how,
         settings=settings,
     )

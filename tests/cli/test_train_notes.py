@@ -23,20 +23,40 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
 ) -> None:
     write(tmp_path, [f"What is {n}+{n}?" if n % 2 else f"{n}+{n}=" for n in range(80)])
     own = ("train", "quickstart", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}")
-    ended = ictcli.run(*own, "eval.problems=64", "warmup=3", "--run", "run", folder=tmp_path)
+    more = ("warmup=3", 'log=["tensorboard"]', "--run", "run")
+    ended = ictcli.run(*own, "eval.problems=64", *more, folder=tmp_path)
     assert ended.code == 0, ended.err
+    assert ended.err.count("log:   tensorboard --logdir run/tensorboard\n") == 2
     assert 'loses characters of 40 of 80 prompts: "What is 1+1?" is read as "1+1".' in ended.err
     assert "ict chooses no token: warmup = 3 has each of the 1 steps train every" in ended.err
     assert "tokens trained (every step was dense): 100.0% of all" in ended.err
     assert "held-out problems to evaluate on, of the 64" in ended.err
     assert "eval.bench=FILE" in ended.err
     assert "next:  ictcli inspect run" in ended.err
+    assert "time left: about" in ended.err
     dry = ictcli.run(*own, "warmup=3", "--dry-run", folder=tmp_path)
     assert "note: ict chooses no token" in dry.err
     named = ("eval", tiny_model, "--bench", "own.jsonl", "--n", "1", "max_tokens=4")
     evaluated = ictcli.run(*named, "prompt.suffix=", folder=tmp_path)
     assert evaluated.code == 0, evaluated.err
     assert "note: The model's tokenizer loses characters of 40 of 80 prompts" in evaluated.err
+
+
+def test_a_dry_run_times_steps_if_asked(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    dry = ("train", "quickstart", *small, "steps=40", "eval.every=10", "log=['wandb']", "--dry-run")
+    told = ictcli.run(*dry, folder=tmp_path)
+    assert "time: not known without a timed step; --dry-run --time" in told.err
+    timed = ictcli.run(*dry, "--time", "--json", folder=tmp_path)
+    assert timed.code == 0, timed.err
+    time = json.loads(timed.out)["time"]
+    assert (time["dense_steps"], time["steps"], time["evaluations"]) == (2, 38, 5)
+    parts = 2 * time["dense_step"] + 38 * time["step"] + 5 * time["evaluation"] + time["load"]
+    assert time["seconds"] == pytest.approx(parts, abs=0.1) and min(time.values()) > 0
+    assert list(tmp_path.iterdir()) == []
+    other = ictcli.run(*dry, "--time", "--memory", "16", folder=tmp_path)
+    assert "--time is of this machine, --memory of another" in refusal(other, 2)
 
 
 def test_a_question_that_is_lost_whole_is_refused(

@@ -17,7 +17,7 @@ from ictcli.compare.design import (
     tuning_specs,
     variants_of,
 )
-from ictcli.compare.time_estimate import RunCosts, estimate_time, kind
+from ictcli.compare.time_estimate import RunCosts, estimate_comparison, kind
 from ictcli.compare.tuning import best_overrides, check_problems, earlier_choice, tuning_scores
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.passk import Interval
@@ -108,7 +108,7 @@ def test_a_folder_of_another_tuning_is_known_before_it_begins(tmp_path: Path) ->
     first, *rest = run_specs(design, grid=grid)
     assert (first.recipe, first.chosen, first.untuned) == (trained.recipe, "lr=4e-4", "")
     assert {(one.chosen, one.untuned) for one in rest} == {("", "lr")}
-    told = estimate_time([first, *rest], {kind(first.recipe): timed(1.0)} | {
+    told = estimate_comparison([first, *rest], {kind(first.recipe): timed(1.0)} | {
         kind(one.recipe): timed(1.0) for one in rest
     }, 1, have=1)  # fmt: skip
     assert [one.lr for one in told.runs] == [4e-4] + [None] * 5
@@ -226,15 +226,15 @@ def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: P
     assert len(measured) == 3  # seeds are of one kind
     asked = 2 * 512 * 0.01
     alone = {label: 1.0 + 4 * step + asked for label, step in steps.items()}
-    whole = estimate_time(runs, measured, 1, have=8)
-    assert (whole.left, whole.bytes, whole.at_once) == (6, 6 * 110, 1)
+    whole = estimate_comparison(runs, measured, 1, have=8)
+    assert (whole.left, whole.bytes, whole.at_once) == (6, 6 * 111, 1)
     assert whole.seconds == pytest.approx(2 * sum(alone.values()))
     runs[0].folder.mkdir()
     (runs[0].folder / "summary.json").write_text("{}")
-    left = estimate_time(runs, measured, 1, have=8)
+    left = estimate_comparison(runs, measured, 1, have=8)
     assert left.left == 5 and left.seconds == pytest.approx(whole.seconds - alone["ict"])
     (runs[1].folder / "checkpoints" / "step-000003").mkdir(parents=True)
-    continued = estimate_time(runs, measured, 1, have=8)
+    continued = estimate_comparison(runs, measured, 1, have=8)
     assert continued.seconds == pytest.approx(left.seconds - 3 * 3.0 - asked / 2)
 
 
@@ -244,7 +244,7 @@ def test_no_more_runs_at_once_than_cores(
 ) -> None:
     runs = run_specs(design_of(tmp_path, seeds=4))
     measured = {kind(one.recipe): timed(1.0) for one in runs}
-    found = estimate_time(runs, measured, jobs, have=have)
+    found = estimate_comparison(runs, measured, jobs, have=have)
     assert found.at_once == at_once
     assert found.seconds == pytest.approx(len(runs) * (1.0 + 4.0 + 10.24) / at_once)
     assert json.loads(found.model_dump_json())["left"] == len(runs)
@@ -253,7 +253,7 @@ def test_no_more_runs_at_once_than_cores(
 def test_a_dense_warmup_is_planned_as_dense(tmp_path: Path) -> None:
     design = Design("chain-compare", ("steps=4", "warmup=3"), variants_of(METHODS, []), 1, tmp_path)
     runs = run_specs(design)
-    found = estimate_time(runs, {kind(one.recipe): timed(1.0) for one in runs}, 1, have=1)
+    found = estimate_comparison(runs, {kind(one.recipe): timed(1.0) for one in runs}, 1, have=1)
     ict, grpo, _ = (one.seconds for one in found.runs)
     assert ict - grpo == pytest.approx(3 * 9.0)
 

@@ -1,0 +1,98 @@
+"""What a run costs in time and disk, measured by a few steps of it."""
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ictcli.errors import InterruptedRunError
+from ictcli.evaluation.record import Evaluation
+from ictcli.planning.time_estimate import TimeEstimate, estimate_time
+from ictcli.recipe import Recipe
+from ictcli.runs import Run
+from ictcli.runs.observer import RunObserver
+from ictcli.runs.read import read_lines, size
+from ictcli.runs.records import StepTimings
+from ictcli.train.launch import launch
+
+PROBLEMS = 32
+"""Evaluated at most, to measure what a problem takes."""
+
+
+@dataclass(frozen=True)
+class RunCosts:
+    """Seconds and bytes of one run's parts."""
+
+    load: float
+    """To load the model and the libraries, which only the first run of a process does."""
+    step: float
+    dense: float
+    """A step of the warm-up, in which every token is trained."""
+    problem: float
+    model: int
+    checkpoint: int
+    rollouts: int
+
+    def time(self, recipe: Recipe, done: int = 0) -> TimeEstimate:
+        """What is left of a run with `done` steps behind it and its model loaded."""
+        evaluation = recipe.eval.problems * self.problem
+        return estimate_time(
+            recipe, step=self.step, dense_step=self.dense, evaluation=evaluation, done=done
+        )
+
+    def bytes(self, recipe: Recipe) -> int:
+        """What a run's folder takes on the disk."""
+        every = recipe.record.rollouts_every
+        kept = min(recipe.checkpoint.last, -(-recipe.steps // recipe.checkpoint.every))
+        kept += recipe.checkpoint.best is not None
+        recorded = -(-recipe.steps // every) if every else 0
+        return self.model + kept * self.checkpoint + recorded * self.rollouts
+
+
+def measure(recipe: Recipe) -> RunCosts:
+    """Time two steps and two short evaluations in a temporary folder; the second step counts, since
+    the first compiles and warms up. A run with dense warm-up steps is timed for two of them too.
+    InterruptedRunError at Ctrl-C."""
+    try:
+        return _measure(recipe)
+    except (InterruptedRunError, KeyboardInterrupt):
+        raise InterruptedRunError(
+            "Interrupted while timing; nothing of it is kept.",
+            "the same command times again; without --dry-run it trains",
+        ) from None
+
+
+def _measure(recipe: Recipe) -> RunCosts:
+    warm = 2 if recipe.dense_steps else 0
+    problems = min(PROBLEMS, recipe.eval.problems)
+    short = recipe.model_copy(
+        update={
+            "steps": warm + 2,
+            "warmup": warm,
+            "eval": recipe.eval.model_copy(update={"problems": problems, "every": 0}),
+            "checkpoint": recipe.checkpoint.model_copy(update={"every": warm + 2, "last": 1}),
+            "log": (),
+            "record": recipe.record.model_copy(update={"rollouts_every": warm + 2}),
+        }
+    )
+    with tempfile.TemporaryDirectory(prefix="ictcli-") as name:
+        folder = Path(name) / "run"
+        started = time.perf_counter()
+        with Run.create(folder, short) as run, RunObserver(short, folder) as observing:
+            launch(run, short, observing, observing.attach)
+            whole = time.perf_counter() - started
+            timings = read_lines(folder / "timings.jsonl", StepTimings)
+            before, after = (
+                Evaluation.model_validate_json((folder / "eval" / f"{label}.json").read_bytes())
+                for label in ("before", "after")
+            )
+        steps = [line.seconds or 0.0 for line in timings]
+        return RunCosts(
+            load=max(whole - sum(steps) - before.seconds - after.seconds, 0.0),
+            step=steps[-1],
+            dense=steps[1] if warm else steps[-1],
+            problem=after.seconds / after.problems,
+            model=size(folder / ("adapter" if recipe.adapters else "model")),
+            checkpoint=size(folder / "checkpoints"),
+            rollouts=size(folder / "rollouts"),
+        )
