@@ -125,6 +125,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         narrate(f"next:  ictcli eval {shell_word(folder)} --bench {bench}")
     if any((folder / "rollouts").glob("step-*.safetensors")):
         narrate(f"next:  ictcli inspect {shell_word(folder)}")
+    narrate(f'next:  ictcli generate {shell_word(folder)} "PROMPT"')
 
 
 def benchmark_of(task: str) -> str | None:

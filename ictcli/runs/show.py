@@ -142,6 +142,7 @@ def next_commands(run: Path, shown: Entry) -> list[str]:
     if shown.state == "finished":
         if shown.task:
             commands.append(f"ictcli eval {where} --bench {shell_word(shown.task)}")
+        commands.append(f'ictcli generate {where} "PROMPT"')
         commands.append(f"ictcli export {where}")
     elif shown.state in ("stopped", "failed"):
         commands.append(f"ictcli resume {where}")

@@ -40,10 +40,11 @@ def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -
     assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
     assert re.search(r"^pass@1 .*\npass@4 ", ended.stdout, re.MULTILINE)  # the table alone
     assert "step" not in ended.stdout
-    told = ended.stderr.splitlines()[-3:]
+    told = ended.stderr.splitlines()[-4:]
     assert told[0] == f"model: {folder.relative_to(tmp_path)}/model"
     assert told[1].startswith("next:  ictcli eval runs/quickstart-ict-s0")
     assert told[2] == "next:  ictcli inspect runs/quickstart-ict-s0"
+    assert told[3] == 'next:  ictcli generate runs/quickstart-ict-s0 "PROMPT"'
 
 
 def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
