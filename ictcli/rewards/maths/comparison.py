@@ -7,7 +7,7 @@ from itertools import chain, pairwise, product
 from typing import Any
 
 from ictcli.rewards.maths import units
-from ictcli.rewards.maths.latex import flat, letters
+from ictcli.rewards.maths.latex import flat
 from ictcli.rewards.maths.nodes import (
     Chain,
     Inequality,
@@ -34,7 +34,16 @@ from ictcli.rewards.maths.relations import (
     ratio_terms,
 )
 from ictcli.rewards.maths.structure import expand, read
-from ictcli.rewards.maths.views import in_hundredths, of_one_letter, spoken, with_letter
+from ictcli.rewards.maths.views import (
+    assigned,
+    in_hundredths,
+    is_value_alone,
+    of_one_letter,
+    only_letter,
+    spoken,
+    with_letter,
+    with_names,
+)
 
 
 class UndecidedError(Exception):
@@ -86,7 +95,7 @@ class Comparison:
                 return self._matching(gold.parts, answer.parts)
             return False
         if isinstance(gold, Matrix) and isinstance(answer, Matrix):
-            return gold.kind == answer.kind and self._rows(gold.rows, answer.rows)
+            return self._matrices(gold, answer)
         if isinstance(gold, Numeral | Residue) and isinstance(answer, Numeral | Residue):
             return gold == answer
         if isinstance(gold, Words) or isinstance(answer, Words):
@@ -107,9 +116,8 @@ class Comparison:
             self._rounds(exact, each) for each in roundings
         ):
             return []
-        return (
-            [node.sides[-1]] if plain(exact.text.lstrip("+-")) else [node.sides[0], node.sides[-1]]
-        )
+        first, last = node.sides[0], node.sides[-1]
+        return [last] if plain(exact.text.lstrip("+-")) else [first, last]
 
     def _rounds(self, exact: Scalar, rounding: Node) -> bool:
         """Whether a decimal of at least three digits is a value rounded to its last digit."""
@@ -140,23 +148,13 @@ class Comparison:
             return True
         if quotient_of_names(other):
             return False
-        names = named.name.strip("()").split(",")
         if isinstance(other, Items) and other.brackets == "=":
-            return self._assigned(names, named.value, other)
-        if not named.optional or (
-            named.name[:1] == "(" and names != sorted(names, key=_letters_of)
-        ):
+            items = assigned(named)
+            return items is not None and self._in_order(items, other.items)
+        if not is_value_alone(named):
             return False
         pair = (named.value, other) if named is gold else (other, named.value)
         return self.same(*pair)
-
-    def _assigned(self, names: list[str], value: Node, other: Items) -> bool:
-        """Whether `(x, y) = (1, 2)` says what `x = 1, y = 2` says."""
-        if not isinstance(value, Items) or value.brackets != "()" or len(value.items) != len(names):
-            return False
-        by_name = dict(zip(names, value.items, strict=True))
-        items = [Named(name, by_name[name]) for name in sorted(by_name)]
-        return self._rows([items], [other.items])
 
     def _chains(self, gold: Node, answer: Node) -> bool:
         if self._equations(gold, answer):
@@ -186,11 +184,8 @@ class Comparison:
             if "%" in units_of and len(units_of) > 1:
                 first, second = in_hundredths(first), in_hundredths(second)
             return self.scalars(first, second)
-        return (
-            not isinstance(first, Nearly)
-            and not isinstance(second, Nearly)
-            and self.same(first, second)
-        )
+        nearly = isinstance(first, Nearly) or isinstance(second, Nearly)
+        return not nearly and self.same(first, second)
 
     def _equations(self, gold: Node, answer: Node) -> bool:
         left, right = difference(gold), difference(answer)
@@ -199,10 +194,7 @@ class Comparison:
         return self._algebra(lambda symbols: symbols.proportional(left, right) != 0)
 
     def _inequalities(self, gold: Node, answer: Node) -> bool:
-        found = letters(
-            " ".join(f"{n.left} {n.right}" for n in (gold, answer) if isinstance(n, Inequality))
-        )
-        unknown = next(iter(found)) if len(found) == 1 else ""
+        unknown = only_letter(gold, answer)
         first, second = as_inequality(gold, unknown), as_inequality(answer, unknown)
         if first is None or second is None or first.sign != second.sign:
             return False
@@ -233,9 +225,10 @@ class Comparison:
             gold, answer = of_one_letter(gold), of_one_letter(answer)
         brackets = {gold.brackets, answer.brackets}
         words = any(isinstance(item, Words) for item in gold.items)
+        left, right = with_names(gold.items), with_names(answer.items)
         if brackets <= {"", "{}"} and not (words and brackets == {""}):
-            return self._matching(gold.items, answer.items)
-        return len(brackets) == 1 and self._rows([gold.items], [answer.items])
+            return self._matching(left, right)
+        return len(brackets) == 1 and self._in_order(left, right)
 
     def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
         """Whether the parts are the same in any order. Each gold takes the first answer that is
@@ -250,11 +243,17 @@ class Comparison:
             del left[place]
         return True
 
-    def _rows(self, gold: Sequence[Sequence[Node]], answer: Sequence[Sequence[Node]]) -> bool:
-        if [len(row) for row in gold] != [len(row) for row in answer]:
+    def _matrices(self, gold: Matrix, answer: Matrix) -> bool:
+        if gold.kind != answer.kind or list(map(len, gold.rows)) != list(map(len, answer.rows)):
+            return False
+        left, right = (with_names(tuple(chain(*each.rows))) for each in (gold, answer))
+        return self._in_order(left, right)
+
+    def _in_order(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+        if len(gold) != len(answer):
             return False
         undecided = False
-        for left, right in zip(chain.from_iterable(gold), chain.from_iterable(answer), strict=True):
+        for left, right in zip(gold, answer, strict=True):
             try:
                 if not self.same(left, right):
                     return False
@@ -299,7 +298,3 @@ class Comparison:
         except symbols.UnreadableError:
             self.unreadable = True
             return False
-
-
-def _letters_of(name: str) -> str:
-    return name.lstrip("\\")

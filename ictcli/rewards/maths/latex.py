@@ -166,6 +166,13 @@ def _wordy(content: str, command: str) -> str:
     return f"{OPEN}{inner}{CLOSE}"
 
 
+def _bold(inner: str) -> str:
+    """A word as text, other letters as a vector, and what is neither as it stands."""
+    if not inner.isalpha():
+        return inner
+    return f"{OPEN}{inner}{CLOSE}" if is_word(inner) else f"\\vec{{{inner}}}"
+
+
 def _infix(match: re.Match[str]) -> str:
     """`a \\over b` or `a \\choose b` as a prefix command."""
     name = "frac" if match[2] == "over" else "binom"
@@ -248,7 +255,7 @@ def tidy(text: str) -> str:
 
     for _ in range(2):
         text = _COMMAND.sub(canonical, text)
-    text = replaced(text, "mathbf", lambda inner: f"\\vec{{{inner}}}" if inner.isalpha() else inner)
+    text = replaced(text, "mathbf", _bold)
     text = re.sub(r"\^\{\\circ\}|\^\\circ|(?<=\d)\^\{?o\}?$", f"{OPEN}degrees{CLOSE}", text)
     text = re.sub(rf"{OPEN}degrees{CLOSE}\s*([CF])(?![a-zA-Z])", f"{OPEN}degrees \\1{CLOSE}", text)
     text = re.sub(r"\{([^{}]*)\\(over|choose)(?![a-z])([^{}]*)\}", _infix, text)

@@ -3,6 +3,9 @@
 import re
 from fractions import Fraction
 
+from ictcli.rewards.maths.latex import CLOSE, OPEN
+from ictcli.rewards.maths.nodes import Numeral
+
 DIGITS = 400
 """Characters of the longest number that is read; a longer one is compared as text."""
 
@@ -21,6 +24,15 @@ _MIXED = re.compile(r"(\d+)\s*(?:\\frac\{\s*(\d+)\s*\}\{\s*(\d+)\s*\}|\s(\d+)\s*
 _SCIENTIFIC = re.compile(
     rf"({_PLAIN})\s*(?:(?:\\cdot|\*|x)\s*10\s*\^\s*(?:\{{\s*([+-]?\d+)\s*\}}|(\d))|[eE]([+-]?\d+))"
 )
+_BASED = re.compile(
+    rf"""^[({{]?\s*([0-9A-Z]+(?:\.[0-9A-Z]+)?)\s*[)}}]?
+    _\s*(?:\{{\s*([^{{}}]+?)\s*\}}|(\d)|({OPEN}[^{CLOSE}]*{CLOSE}))$""",
+    re.X,
+)
+_BASE_WORDS = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16, "hex": 16,
+}  # fmt: skip
 
 
 def plain(text: str) -> Fraction | None:
@@ -95,3 +107,16 @@ def long_decimal(text: str, value: Fraction) -> bool:
             int(scaled + Fraction(1, 2)),
         )
     )
+
+
+def based(text: str) -> Numeral | None:
+    """Digits with an explicit base, like `52_8`."""
+    if not (match := _BASED.match(text)):
+        return None
+    base = re.sub(rf"[\s{OPEN}{CLOSE}]", "", match[2] or match[3] or match[4]).lower()
+    base = base.removeprefix("base").strip()
+    value = _BASE_WORDS.get(base) or (int(base) if base.isdigit() and len(base) < 3 else 0)
+    digits = match[1].lstrip("0") or "0"
+    if not 2 <= value <= 36 or (digits[0].isalpha() and value <= 10):
+        return None
+    return Numeral(digits, value)

@@ -23,7 +23,7 @@ from ictcli.rewards.maths.nodes import (
     split,
     tokens,
 )
-from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.numbers import based, number
 from ictcli.rewards.maths.relations import between, is_range_of, relation
 from ictcli.rewards.maths.units import split_unit, unknown_words
 from ictcli.rewards.maths.words import simple, unmarked_letters, without_lead, worded
@@ -41,15 +41,6 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}|\\(?:mid|to)\b")
 _HOUR = re.compile(
     rf"(?i){OPEN}?([01]?\d|2[0-4])(?:\s*:\s*([0-5]\d))?\s*{OPEN}?\s*([ap])\.?m\.?\s*{CLOSE}?"
 )
-_BASED = re.compile(
-    rf"""^[({{]?\s*([0-9A-Z]+(?:\.[0-9A-Z]+)?)\s*[)}}]?
-    _\s*(?:\{{\s*([^{{}}]+?)\s*\}}|(\d)|({OPEN}[^{CLOSE}]*{CLOSE}))$""",
-    re.X,
-)
-_BASE_WORDS = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16, "hex": 16,
-}  # fmt: skip
 _DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN}degrees{CLOSE}")
 _MINUTES = re.compile(rf"(\d+)\s*({OPEN}degrees{CLOSE})\s*(\d+)\s*'(?:\s*(\d+)\s*'')?")
 
@@ -237,19 +228,6 @@ def expand(node: Node) -> Node:
         text = re.sub(r"\\mp(?![a-zA-Z])\s*", minus, text)
         both.append(Scalar(text.lstrip("+ "), node.unit))
     return Items("", tuple(both))
-
-
-def based(text: str) -> Numeral | None:
-    """Digits with an explicit base, like `52_8`."""
-    if not (match := _BASED.match(text)):
-        return None
-    base = re.sub(rf"[\s{OPEN}{CLOSE}]", "", match[2] or match[3] or match[4]).lower()
-    base = base.removeprefix("base").strip()
-    value = _BASE_WORDS.get(base) or (int(base) if base.isdigit() and len(base) < 3 else 0)
-    digits = match[1].lstrip("0") or "0"
-    if not 2 <= value <= 36 or (digits[0].isalpha() and value <= 10):
-        return None
-    return Numeral(digits, value)
 
 
 def ratio(text: str) -> Ratio | None:

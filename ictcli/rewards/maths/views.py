@@ -1,9 +1,12 @@
 """A node in the form that the other side of a comparison asks for."""
 
 import re
+from dataclasses import replace
 
 from ictcli.rewards.maths import units
-from ictcli.rewards.maths.nodes import Items, Named, Node, Scalar, Words
+from ictcli.rewards.maths.latex import letters
+from ictcli.rewards.maths.nodes import Chain, Inequality, Items, Named, Node, Scalar, Words
+from ictcli.rewards.maths.relations import quotient_of_names
 from ictcli.rewards.maths.words import simple
 
 
@@ -29,6 +32,53 @@ def of_one_letter(items: Items) -> Items:
     if items.brackets != "=" or len(letter) > 1 or not all("_" in item.name for item in named):
         return items
     return Items("", tuple(item.value for item in named))
+
+
+def assigned(named: Named) -> list[Named] | None:
+    """`(x, y) = (1, 2)` as x = 1 and y = 2, sorted; None for any other value with its name."""
+    names, value = _coordinates(named), named.value
+    if not isinstance(value, Items) or value.brackets != "()" or len(value.items) != len(names):
+        return None
+    by_name = dict(zip(names, value.items, strict=True))
+    return [Named(name, by_name[name]) for name in sorted(by_name)]
+
+
+def is_value_alone(named: Named) -> bool:
+    """Whether a value says the same without its name: that of coordinates must be in order."""
+    names = _coordinates(named)
+    ordered = sorted(names, key=lambda name: name.lstrip("\\"))
+    return named.optional and (named.name[:1] != "(" or names == ordered)
+
+
+def _coordinates(named: Named) -> list[str]:
+    return named.name.strip("()").split(",")
+
+
+def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Values with their names, which may be left out only where all have the same."""
+    if not any(isinstance(item, Named | Chain) for item in items):
+        return items
+    names = [
+        item.name if isinstance(item, Named) else ":".join(quotient_of_names(item))
+        for item in items
+    ]
+    if len(set(names)) == 1:
+        return items
+    return tuple(
+        item
+        if not name
+        else replace(item, optional=False)
+        if isinstance(item, Named)
+        else Named(name, item, optional=False)
+        for name, item in zip(names, items, strict=True)
+    )
+
+
+def only_letter(*nodes: Node) -> str:
+    """The symbol of inequalities, empty where they hold none or several."""
+    sides = [f"{node.left} {node.right}" for node in nodes if isinstance(node, Inequality)]
+    found = letters(" ".join(sides))
+    return found.pop() if len(found) == 1 else ""
 
 
 def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
