@@ -83,6 +83,9 @@ def _places(data: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(container[key])
 
 
+PIPED = "piped"
+"""A pipe in the file's place: who opens it to read waits for a writer."""
+
 DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "flipped": flipped,
     "truncated": truncated,

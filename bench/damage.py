@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from corruptions import DAMAGE
+from corruptions import DAMAGE, PIPED
 from run_folders import COMPARE, copy, make_folders
 
 CODES = {0, 1, 2, 3, 130}
@@ -94,7 +94,9 @@ def draw(base: Path, seed: int, number: int) -> tuple[Case, random.Random]:
     kinds = sorted({path.suffix for path in files})  # as many cases of each kind of file
     suffix = chance.choice(kinds)
     path = chance.choice([path for path in files if path.suffix == suffix])
-    return Case(number, command, str(path.relative_to(folder)), chance.choice(list(DAMAGE))), chance
+    return Case(
+        number, command, str(path.relative_to(folder)), chance.choice([*DAMAGE, PIPED])
+    ), chance
 
 
 def run_forked(
@@ -219,7 +221,10 @@ def soak(
         path = folder / "run" / case.file
         data = path.read_bytes()
         path.unlink()
-        path.write_bytes(DAMAGE[case.damage](data, chance))
+        if case.damage == PIPED:
+            os.mkfifo(path)
+        else:
+            path.write_bytes(DAMAGE[case.damage](data, chance))
         code, out, err = run_forked(case.command.arguments, folder, timeout)
         problem = verdict(case, wholes[case.command], code, out, err)
         if problem:

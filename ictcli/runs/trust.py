@@ -16,7 +16,7 @@ from platformdirs import user_state_path
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, plugins
-from ictcli.runs.read import read_bytes
+from ictcli.runs.read import check_plain, read_bytes
 
 _session: set[str] = set()
 """What was remembered in this process: the file may not be writable."""
@@ -37,7 +37,9 @@ def recipe_of(run: Path) -> Recipe:
 
 
 def check_code(run: Path) -> None:
-    """UserError if the run's recipe names code that was not remembered, or has changed since."""
+    """UserError if the run's recipe names code that was not remembered, or has changed since, or
+    anything in the run's folder is no plain file."""
+    check_plain(run)
     if _all:
         remember(run)
         return

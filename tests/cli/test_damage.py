@@ -3,6 +3,7 @@
 `python bench/damage.py --cases 20000` runs more of the same cases.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -56,6 +57,35 @@ def test_what_still_reads_but_was_altered_is_named(
     ended = ictcli.run(*command, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert f"{file} is not what the run wrote" in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        (("resume", "run"), "environment.json"),
+        (("resume", "run"), "checkpoints/*/weights.safetensors"),
+        (
+            ("eval", "run", "--bench", "chain", "--n", "1", "-k", "1", "--limit", "1"),
+            "model/*.json",
+        ),
+        (("export", "run", "--out", "out"), "environment.json"),
+        (("inspect", "run", "--plain"), "rollouts/*"),
+    ],
+)
+def test_a_pipe_in_a_run_folder_is_refused_and_never_waited_for(
+    ictcli: Processes,
+    trained: tuple[Path, Ended],
+    tmp_path: Path,
+    command: tuple[str, ...],
+    file: str,
+) -> None:
+    shutil.copytree(trained[0], tmp_path / "run")
+    path = max((tmp_path / "run").glob(file))
+    path.unlink()
+    os.mkfifo(path)
+    ended = ictcli.run(*command, folder=tmp_path)
+    refusal(ended, 2)
+    assert f"{path.relative_to(tmp_path)} is no plain file" in ended.err
 
 
 @pytest.mark.parametrize("file", ["summary.json", "environment.json", "recipe.toml"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ictcli.runs import manifest
 from ictcli.runs.check import check_run
-from ictcli.runs.read import last_record, read_lines, read_record
+from ictcli.runs.read import in_use, last_record, read_lines, read_record
 from ictcli.runs.records import Stamp
 
 NAMES = st.lists(st.sampled_from(["a", "b", "eval/a", "eval/b", "model/a"]), max_size=3)
@@ -79,6 +79,11 @@ def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) 
     text = json.dumps({"format": 1, "files": dict.fromkeys(names, record)})
     (run / "manifest.json").write_text(text)
     assert list(manifest.faults(run).values()) == [*["lies outside the run"] * 2, "is missing"]
+
+
+def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".lock")
+    assert not in_use(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "summary.json", "recipe.toml"])
