@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
@@ -21,8 +22,9 @@ from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, points
 
 sympy = cast(Any, _sympy)
 
-DIGITS = (100, 600)
-"""Digits of values at a point; those that agree to the first are compared to the second."""
+PASSES = ((100, ENOUGH), (600, None))
+"""Digits of values, and at how many points (None: at all). The first pass finds most differences
+at little cost, the second decides."""
 _FAILURES = (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError)
 """What sympy raises for an expression that it cannot handle."""
 _GROUP = r"(?:\{[^{}]*\}|\w|\\infty)"
@@ -45,20 +47,26 @@ def equal(left_text: str, right_text: str) -> bool:
         return True
     if not left.free_symbols | right.free_symbols:
         return _constants(left, right)
-    return all(_agree(left, right, digits) for digits in DIGITS)
-
-
-def _agree(left: Any, right: Any, digits: int) -> bool:
-    agreed, imaginary = 0, left.has(sympy.I) or right.has(sympy.I)
-    for a, b in _samples(left, right, digits):
-        if not imaginary and not _real(a) and not _real(b):
-            continue  # a root or logarithm of a negative number
-        if _real(a) != _real(b) or not close(a, b, digits):
+    agreed = 0
+    for digits, most in PASSES:
+        agreed = _agreed(left, right, digits, most)
+        if agreed is None:
             return False
-        agreed += 1
     if agreed == 0:  # functions without a value, f(x)
         return bool(sympy.expand(left - right) == 0)
     return agreed >= ENOUGH
+
+
+def _agreed(left: Any, right: Any, digits: int, most: int | None) -> int | None:
+    """The number of points at which both have the same value; None where they differ at one."""
+    agreed, imaginary = 0, left.has(sympy.I) or right.has(sympy.I)
+    for a, b in _samples(left, right, digits, most):
+        if not imaginary and not _real(a) and not _real(b):
+            continue  # a root or logarithm of a negative number
+        if _real(a) != _real(b) or not close(a, b, digits):
+            return None
+        agreed += 1
+    return agreed
 
 
 def _constants(left: Any, right: Any) -> bool:
@@ -79,7 +87,7 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
     """Whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
     UnreadableError."""
     expression = _read(text)
-    value = None if expression.free_symbols else value_at(expression, {}, DIGITS[0])
+    value = None if expression.free_symbols else value_at(expression, {}, PASSES[0][0])
     if value is None or value.is_infinite or not _real(value):
         return False
     difference = value - sympy.Rational(decimal.numerator, decimal.denominator)
@@ -91,19 +99,24 @@ def proportional(left_text: str, right_text: str) -> int:
     left, right = _read(left_text), _read(right_text)
     if not left.free_symbols | right.free_symbols:
         return 0
-    signs = [_ratio_sign(left, right, digits) for digits in DIGITS]
-    return signs[0] if all(signs) else 0
+    ratios: list[Any] | None = []
+    for digits, most in PASSES:
+        ratios = _ratios(left, right, digits, most)
+        if ratios is None:
+            return 0
+    return 0 if len(ratios) < ENOUGH else (1 if ratios[0] > 0 else -1)
 
 
-def _ratio_sign(left: Any, right: Any, digits: int) -> int:
-    ratio, agreed = None, 0
-    for a, b in _samples(left, right, digits):
+def _ratios(left: Any, right: Any, digits: int, most: int | None) -> list[Any] | None:
+    """left / right at the points where neither is 0; None where it is not the same at all."""
+    ratios: list[Any] = []
+    for a, b in _samples(left, right, digits, most):
         if not _real(a) or not _real(b) or a == b == 0:
             continue
-        if a == 0 or b == 0 or (ratio is not None and not close(a / b, ratio, digits)):
-            return 0
-        ratio, agreed = a / b, agreed + 1
-    return 0 if ratio is None or agreed < ENOUGH else (1 if ratio > 0 else -1)
+        if a == 0 or b == 0 or (ratios and not close(a / b, ratios[0], digits)):
+            return None
+        ratios.append(a / b)
+    return ratios
 
 
 @lru_cache(maxsize=4096)
@@ -122,9 +135,9 @@ def _read(text: str) -> Any:
     return expression
 
 
-def _samples(left: Any, right: Any, digits: int) -> Iterator[tuple[Any, Any]]:
-    """Values of both at the points where both are defined."""
-    for point in points(left, right):
+def _samples(left: Any, right: Any, digits: int, most: int | None) -> Iterator[tuple[Any, Any]]:
+    """Values of both at the first `most` points, or all, where both are defined."""
+    for point in islice(points(left, right), most):
         a, b = value_at(left, point, digits), value_at(right, point, digits)
         if a is not None and b is not None:
             yield a, b
@@ -133,9 +146,9 @@ def _samples(left: Any, right: Any, digits: int) -> Iterator[tuple[Any, Any]]:
 def value_at(expression: Any, point: Point, digits: int) -> Any:
     """The complex or infinite value at a point, exact or to so many digits; None if undefined."""
     try:
-        value = expression.subs(point).doit()
+        value = expression.xreplace(point)
         if not value.is_Rational:
-            value = sympy.N(value, digits, maxn=4 * digits)
+            value = sympy.N(value.doit(), digits, maxn=4 * digits)
     except _FAILURES:
         return None
     if value in (sympy.oo, -sympy.oo):
@@ -153,6 +166,8 @@ def close(left: Any, right: Any, digits: int) -> bool:
 
 
 def _real(value: Any) -> bool:
+    if value.is_Rational or value.is_Float:
+        return True
     return bool(abs(value.as_real_imag()[1]) <= 1e-80 * max(1, abs(value)))
 
 
