@@ -44,10 +44,21 @@ def assigned(named: Named) -> list[Named] | None:
 
 
 def is_value_alone(named: Named) -> bool:
-    """Whether a value says the same without its name: that of coordinates must be in order."""
+    """Whether a value says the same without its name: coordinates must be in order, and as many."""
+    if named.name[:1] != "(":
+        return named.optional
     names = _coordinates(named)
     ordered = sorted(names, key=lambda name: name.lstrip("\\"))
-    return named.optional and (named.name[:1] != "(" or names == ordered)
+    return named.optional and names == ordered and _has_coordinates(named.value, len(names))
+
+
+def _has_coordinates(value: Node, count: int) -> bool:
+    """Whether every point that a node lists has so many coordinates."""
+    if isinstance(value, Items) and value.brackets in ("", "{}"):
+        return all(_has_coordinates(item, count) for item in value.items)
+    return not isinstance(value, Scalar) and (
+        not isinstance(value, Items) or len(value.items) == count
+    )
 
 
 def _coordinates(named: Named) -> list[str]:
