@@ -138,8 +138,11 @@ class DataParallelEngine(MlxEngine):
 
     def gradient(self, update: Update) -> UpdateStats:
         """The whole batch's gradient and figures: each rank passes over its rows."""
-        order = np.argsort(-update.rollouts.lengths, kind="stable")  # as many tokens a rank
-        rows = np.isin(np.arange(len(order)), order[self.processes.rank :: self.processes.size])
+        tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
+        # as many tokens a rank, and neighbours together: they share their prompt
+        middle = (np.cumsum(tokens) - tokens / 2) / max(tokens.sum(), 1)
+        rank_of = np.minimum(middle * self.processes.size, self.processes.size - 1).astype(int)
+        rows = rank_of == self.processes.rank
         share = replace(update, weights=np.where(rows[:, None], update.weights, 0))
         gradient_of = super().gradient
         stats = self._agreed(lambda: gradient_of(share))

@@ -69,7 +69,12 @@ class MlxEngine(EngineCore):
         )
         recompute = settings.gradient_checkpointing
         self.passes = Passes(
-            self.model, self.optimizer, self.memory, recompute=recompute, compiled=self.compiled
+            self.model,
+            self.optimizer,
+            self.memory,
+            recompute=recompute,
+            compiled=self.compiled,
+            vocabulary=self.vocabulary,
         )
 
     def describe(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -195,40 +195,53 @@ def find_heads(model: nn.Module) -> list[Head]:
 
 
 @contextlib.contextmanager
-def head_only_at(heads: Sequence[Head], places: mx.array) -> Generator[list[bool]]:
-    """Within, the LM head sees only the hidden states at the flat `places` (N,) of (R, S), and the
-    model's logits are (1, N, V). What is yielded is empty where no known head was used.
+def _heads_take(
+    heads: Sequence[Head], change: Callable[[mx.array], mx.array]
+) -> Generator[list[mx.array]]:
+    """Within, the LM head sees `change` of its input. What is yielded fills with its inputs: none
+    where no known head was used.
 
-    MLX has no hooks. A head's class is exchanged for one that picks first, so whatever the model
-    does behind its head (scaling, soft capping) works on those alone. The head of a 152k
-    vocabulary is over a quarter of a 0.5B model's arithmetic and most of its memory.
+    MLX has no hooks. A head's class is exchanged for one that changes the input first, so whatever
+    the model does behind its head (scaling, soft capping) is done.
     """
-    used: list[bool] = []
+    inputs: list[mx.array] = []
 
-    def picking(plain: type, method: str) -> type:
-        def pick(self: Any, x: mx.array, *args: Any) -> mx.array:
-            used.append(True)
-            return getattr(plain, method)(self, x.reshape(-1, x.shape[-1])[places][None], *args)
+    def changing(plain: type, method: str) -> type:
+        def call(self: Any, x: mx.array, *args: Any) -> mx.array:
+            inputs.append(x)
+            return getattr(plain, method)(self, change(x), *args)
 
-        return type(plain.__name__, (plain,), {method: pick})
+        return type(plain.__name__, (plain,), {method: call})
 
     plain = [(module, type(module)) for module, _ in heads]
     for module, method in heads:
-        module.__class__ = picking(type(module), method)
+        module.__class__ = changing(type(module), method)
     try:
-        yield used
+        yield inputs
     finally:
         for module, kind in plain:
             module.__class__ = kind
 
 
-def head_logits(model: Any, heads: Sequence[Head], ids: mx.array, places: mx.array) -> mx.array:
-    """(N, V) float32 logits of ids (R, S) at flat `places` (N,)."""
-    with head_only_at(heads, places) as used:
-        logits = model(ids)
-    if not used:  # a head of another name: all logits were made
-        logits = logits.reshape(-1, logits.shape[-1])[places][None]
-    return logits[0].astype(mx.float32)
+def head_inputs(
+    model: Any, heads: Sequence[Head], ids: mx.array, caches: Sequence[Any] | None = None
+) -> mx.array:
+    """(R, S, H) states in front of the LM head; of a head of another name, the logits."""
+    with _heads_take(heads, lambda states: states[:, :0]) as inputs:
+        logits = model(ids, cache=caches)
+    return inputs[0] if inputs else logits
+
+
+def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array:
+    """(n, V) float32 logits of states (n, H) of `head_inputs`.
+
+    The model runs on one token with these states before its head. What would make the states of
+    that token is never evaluated. The head of a 152k vocabulary is over a quarter of a 0.5B model's
+    arithmetic and most of its memory, so only wanted states meet it.
+    """
+    with _heads_take(heads, lambda _: states[None]) as inputs:
+        logits = model(mx.zeros((1, 1), dtype=mx.int32))
+    return (logits[0] if inputs else states).astype(mx.float32)
 
 
 @contextlib.contextmanager

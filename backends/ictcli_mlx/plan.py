@@ -7,10 +7,11 @@ them there too. Freed buffers that the allocator keeps, at most an eighth of the
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ictcli.engine.packing import bucket
 from ictcli.engine.shape import ModelShape
-from ictcli.engine.workload import Parts, Workload
+from ictcli.engine.workload import Parts, Pass, Workload
 from ictcli.types import GROUP_STATS
 
 PACKS_ON: tuple[str, ...] = ("gpu", "cpu")
@@ -82,10 +83,11 @@ def updating(work: Workload) -> Iterator[Parts]:
     s, recipe, full = _shape(work), work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
     head = s.embedding * work.width if full else 0
-    for rows, length, places in _passes(work):
-        tokens = rows * length
-        block = _kept(work, tokens, length) + _adapters(work, s, tokens)
-        numbers = 8 * s.hidden + 4 * s.intermediate + 1.5 * s.heads * length
+    for one in _passes(work):
+        tokens = one.tokens
+        block = _kept(work, tokens, one.length) + _adapters(work, s, tokens)
+        block += 2 * work.width * one.repeated * s.keys
+        numbers = 8 * s.hidden + 4 * s.intermediate + 1.5 * s.heads * one.length
         passing = 4 * tokens * numbers  # the backward pass, much of it in float32
         layers = work.blocks * block  # earlier ones need no gradient
         again = 0
@@ -94,7 +96,7 @@ def updating(work: Workload) -> Iterator[Parts]:
             again = min(RECOMPUTED * block, layers - inputs)
             layers = inputs
         copies = PASS_LOGITS + (ENTROPY_LOGITS if recipe.entropy else 0)
-        logits = 4 * copies * places * s.vocabulary
+        logits = 4 * copies * one.logits * s.vocabulary
         yield {"gradients": summed, "LM head": logits, "activations": layers}
         yield {"gradients": summed + head / 2, "activations": layers + again + passing}
         gradients = 2 * summed + (head if s.tied else 0)
@@ -114,13 +116,19 @@ def _compiles(work: Workload) -> bool:
     return chosen == "on" or (chosen == "auto" and work.gpu)
 
 
-def _passes(work: Workload) -> Iterator[tuple[int, int, int]]:
+def _passes(work: Workload) -> Iterator[Pass]:
     """`Workload.passes`, padded to a bucket's size where compiled: MLX keeps a trace for each."""
-    for rows, length, places in work.passes():
-        if _compiles(work):
-            yield bucket(rows), bucket(length), bucket(places, 2)
+    for one in work.passes(share=not work.recipe.engine.gradient_checkpointing):
+        if not _compiles(work):
+            yield one
+        elif one.repeated:
+            sizes = {"prompts": bucket(one.prompts), "prompt": bucket(one.prompt)}
+            sizes["response"] = bucket(one.response)
+            yield replace(one, rows=bucket(one.rows), logits=bucket(one.logits, 2), **sizes)
         else:
-            yield rows, length, places
+            rows, response = bucket(one.rows), bucket(one.length) - one.prompt
+            logits = bucket(one.logits, 2)
+            yield replace(one, rows=rows, prompts=rows, response=response, logits=logits)
 
 
 def _kept(work: Workload, tokens: int, length: int) -> float:

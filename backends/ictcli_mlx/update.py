@@ -1,14 +1,14 @@
 """The forward and backward pass of one micro-batch (`ictcli.engine.core` loops over them)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map
 
 from ictcli.algorithm.objective import Objective, policy_loss, token_logp
-from ictcli.engine.packing import MicroBatch, bucket
+from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, bucket
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
@@ -16,6 +16,7 @@ from .device import Memory
 from .files import number
 from .model import find_heads, head_logits, model_dtype, recomputing
 from .optimizer import Optimizer
+from .prefix import shares_prompts, wanted_states
 
 HINT = "lower engine.micro_tokens, or set engine.gradient_checkpointing=true"
 
@@ -31,22 +32,32 @@ class Passes:
         *,
         recompute: bool,
         compiled: bool,
+        vocabulary: int,
     ) -> None:
         self.model, self.heads, self.memory = model, find_heads(model), memory
         self.optimizer = optimizer
         self.recompute, self.compiled = recompute, compiled
+        self.share = shares_prompts(model) and not recompute  # what is made again takes no gradient
+        self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
         self._gradients: dict[Any, Callable[..., Any]] = {}
 
     def logits(self, batch: MicroBatch) -> FloatArray:
         """(N, V) float32 at the wanted places."""
-        logits = np.array(head_logits(self.model, self.heads, *_inputs(batch)))
+        states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
+        parts = [head_logits(self.model, self.heads, states[c]) for c in self._chunks(len(states))]
+        logits = np.concatenate([np.array(part) for part in parts])
         self.memory.watch("Evaluating logits", HINT)
         return logits
 
     def logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
         """(N,) float32 log-probabilities of the wanted tokens."""
-        logits = head_logits(self.model, self.heads, *_inputs(batch))
-        logp = np.array(token_logp(mx, logits, mx.array(batch.targets), temperature))
+        states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
+        targets = mx.array(batch.targets)
+        parts = [
+            token_logp(mx, head_logits(self.model, self.heads, states[c]), targets[c], temperature)
+            for c in self._chunks(len(targets))
+        ]
+        logp = np.concatenate([np.array(part) for part in parts])
         self.memory.watch("Evaluating log-probabilities", HINT)
         return logp
 
@@ -62,7 +73,7 @@ class Passes:
         self.optimizer.add(tree_map(lambda g: g.astype(mx.float32) / scale, gradient))
         # ends the pass: its activations can be dropped, the sum of gradients stays
         mx.eval(self.optimizer.gradient, loss, logp, kl)
-        self.memory.watch(f"A pass over {batch.ids.size} tokens", HINT)
+        self.memory.watch(f"A pass over {batch.tokens} tokens", HINT)
         N = len(batch.targets)
         return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())
 
@@ -78,56 +89,114 @@ class Passes:
         self, batch: MicroBatch, terms: dict[str, FloatArray], objective: Objective
     ) -> tuple[tuple[mx.array, mx.array, mx.array], Any]:
         """What `policy_loss` gives of one micro-batch, and the gradient."""
-        ids, places, targets = batch.ids, np.flatnonzero(batch.head), batch.targets
+        inputs, tokenwise = _inputs(batch), {**terms, "targets": batch.targets}
         if self.compiled:  # few shapes, so few traces
-            ids, places, targets, terms = _bucketed(ids, places, targets, terms)
+            inputs, tokenwise = _bucketed(inputs, tokenwise)
         parameters = self.model.trainable_parameters()
-        key = (objective, tuple(terms))
+        key = (objective, tuple(terms), len(inputs))
         if key not in self._gradients:
             function = mx.value_and_grad(self._loss(objective))
             self._gradients[key] = mx.compile(function) if self.compiled else function
-        arrays = {name: mx.array(values) for name, values in terms.items()}
+        arrays = {name: mx.array(values) for name, values in tokenwise.items()}
         self.model.train()  # some models take a kernel without a gradient else
         try:
             with recomputing(self.model.layers, self.recompute):
-                return self._gradients[key](
-                    parameters, mx.array(ids), mx.array(places), mx.array(targets), arrays
-                )
+                return self._gradients[key](parameters, arrays, *map(mx.array, inputs))
         finally:
             self.model.eval()
             self.model.update(parameters)  # it holds the trace's
 
     def _loss(self, objective: Objective) -> Callable[..., Any]:
         def loss(
-            parameters: Any,
-            ids: mx.array,
-            places: mx.array,
-            targets: mx.array,
-            terms: dict[str, mx.array],
+            parameters: Any, terms: dict[str, mx.array], *inputs: mx.array
         ) -> tuple[mx.array, mx.array, mx.array]:
             """`policy_loss`. The weights are an argument, so that a compiled trace holds none of an
             earlier step."""
             self.model.update(parameters)
-            logits = head_logits(self.model, self.heads, ids, places)
-            return policy_loss(mx, logits, targets, terms, objective)
+            states = wanted_states(self.model, self.heads, *inputs)
+            figures = self._head_loss(objective)
+            chunks = self._chunks(len(states))
+            if len(chunks) > 1:  # else autograd would hold the logits of all
+                figures = _with_gradient(figures)
+            parts = [
+                figures(self._head_weights(), states[c], {name: x[c] for name, x in terms.items()})
+                for c in chunks
+            ]
+            losses, logp, kl = (list(figures) for figures in zip(*parts, strict=True))
+            return mx.stack(losses).sum(), mx.concatenate(logp), mx.concatenate(kl)
 
         return loss
 
+    def _head_loss(self, objective: Objective) -> Callable[..., tuple[mx.array, ...]]:
+        """`policy_loss` of the trained weights of the heads, some states, and their terms."""
 
-def _inputs(batch: MicroBatch) -> tuple[mx.array, mx.array]:
-    return mx.array(batch.ids), mx.array(np.flatnonzero(batch.head))
+        def figures(
+            weights: list[Any], states: mx.array, terms: dict[str, mx.array]
+        ) -> tuple[mx.array, ...]:
+            for (module, _), values in zip(self.heads, weights, strict=True):
+                module.update(values)
+            logits = head_logits(self.model, self.heads, states)
+            return policy_loss(mx, logits, terms["targets"], terms, objective)
+
+        return figures
+
+    def _head_weights(self) -> list[Any]:
+        return [module.trainable_parameters() for module, _ in self.heads]
+
+    def _chunks(self, n: int) -> list[slice]:
+        return [slice(first, first + self.chunk) for first in range(0, n, self.chunk)]
+
+
+def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:
+    """`figures`, whose gradient by its first two arguments is computed along with it. Nothing else
+    of it is kept for the backward pass."""
+    differentiated = mx.value_and_grad(figures, argnums=(0, 1))
+
+    def both(weights: Any, states: mx.array, terms: Any) -> Any:
+        values, gradients = differentiated(weights, states, terms)
+        return *values, gradients
+
+    function: Any = mx.custom_function(both)
+
+    @function.vjp
+    def backward(primals: Any, cotangents: Any, outputs: Any) -> Any:
+        by_weights, by_states = cast(Any, tree_map(lambda g: g * cotangents[0], outputs[3]))
+        return by_weights, by_states, tree_map(mx.zeros_like, primals[2])
+
+    return lambda *arguments: function(*arguments)[:3]
+
+
+def _inputs(batch: MicroBatch) -> list[np.ndarray]:
+    """What `wanted_states` takes."""
+    arrays: list[np.ndarray] = [batch.ids, np.flatnonzero(batch.head)]
+    if batch.shared:
+        arrays += [batch.shared.ids, batch.shared.lengths, batch.shared.of_row]
+    return arrays
 
 
 def _bucketed(
-    ids: np.ndarray, places: np.ndarray, targets: np.ndarray, terms: dict[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    inputs: list[np.ndarray], terms: dict[str, np.ndarray]
+) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
     """Rows, lengths and wanted places padded to a bucket's size. An added place repeats the last
     one, so that its numbers are finite, and weighs 0."""
-    R, S = ids.shape
-    wide = np.zeros((bucket(R), bucket(S)), dtype=ids.dtype)
-    wide[:R, :S] = ids
+    ids, places, *prompts = inputs
+    wide = _widened(ids)
+    before, now = (array.shape[1] + bool(prompts) for array in (ids, wide))
     more = (0, bucket(len(places), 2) - len(places))
-    places = np.pad(places // S * wide.shape[1] + places % S, more, mode="edge")
+    places = np.pad(places // before * now + places % before, more, mode="edge")
+    if prompts:
+        shared = _widened(prompts[0])
+        sizes = (len(shared), len(wide))
+        prompts[0] = shared
+        prompts[1:] = [
+            np.pad(array, (0, size - len(array)), mode="edge")
+            for array, size in zip(prompts[1:], sizes, strict=True)
+        ]
     padded = {name: np.pad(values, more, mode="edge") for name, values in terms.items()}
     padded["weights"] = np.pad(terms["weights"], more)
-    return wide, places, np.pad(targets, more, mode="edge"), padded
+    return [wide, places, *prompts], padded
+
+
+def _widened(ids: np.ndarray) -> np.ndarray:
+    rows, length = ids.shape
+    return np.pad(ids, ((0, bucket(rows) - rows), (0, bucket(length) - length)))

@@ -67,19 +67,19 @@ def _quiet() -> Generator[None]:
 
 class FusedLora(LoraLinear):
     """peft's layer, whose scaled product is added by one call: its own forward makes two more
-    arrays of the output's size, and as many on the way back. What peft keeps of a layer, and what
-    it does with it, stays as it is."""
+    arrays of the output's size, and as many on the way back. Products are in the model's type, the
+    adapters themselves and their gradients in float32. What peft keeps of a layer, and what it does
+    with it, stays as it is."""
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         base = self.base_layer(x)
         if self.disable_adapters:
             return base
         layers: Any = self.lora_A, self.lora_B
-        A, B = (held[NAME].weight for held in layers)
-        low = nn.functional.linear(x.to(A.dtype).flatten(0, -2), A)
-        plain = base.to(B.dtype).flatten(0, -2)
-        sum_ = torch.addmm(plain, low, B.t(), alpha=self.scaling[NAME])
-        return sum_.view(base.shape).to(base.dtype)
+        A, B = (held[NAME].weight.to(x.dtype) for held in layers)
+        low = nn.functional.linear(x.flatten(0, -2), A)
+        sum_ = torch.addmm(base.flatten(0, -2), low, B.t(), alpha=self.scaling[NAME])
+        return sum_.view(base.shape)
 
 
 def _fuse(model: nn.Module) -> None:

@@ -43,7 +43,12 @@ class TorchEngine(EngineCore):
         check_device(self.device, settings, optimizer, adapted=adapters is not None)
         limit_memory(self.device, settings.memory_limit)
         super().__init__(model, settings, optimizer, Memory(self.device), ran_out)
-        self.model, self.tokenizer = load(self.source, settings, self.device)
+        self.model, self.tokenizer = load(
+            self.source,
+            settings,
+            self.device,
+            trains_weights=optimizer is not None and adapters is None,
+        )
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
         if settings.gradient_checkpointing and not small:
             self.memory.return_blocks()
@@ -56,7 +61,7 @@ class TorchEngine(EngineCore):
         self.adapt(adapters)
         self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
         self.lockstep = partial(sample.lockstep, self.model)
-        self.passes = Passes(self.model, recompute=settings.gradient_checkpointing)
+        self.passes = Passes(self.model, self.vocabulary, recompute=settings.gradient_checkpointing)
 
     def describe(self) -> dict[str, Any]:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""

@@ -1,8 +1,9 @@
-"""Matrix products of large float32 layers on x86 CPUs, by oneDNN.
+"""Matrix products of large layers on x86 CPUs, by oneDNN.
 
 PyTorch gives float32 products to MKL, which leaves the widest vectors of AMD's processors unused
 and is slow at the few rows of a decoding step. oneDNN, which PyTorch brings too and uses in 16 bits
-itself, computes the same sums there in about half the time.
+itself, computes the same sums there in about half the time. In 16 bits PyTorch copies the whole
+weight where a layer's input is a slice, as the LM head's is.
 """
 
 import platform
@@ -10,6 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from ictcli.engine.dtype import multiplies_bfloat16
 
 LARGE = 1 << 18
 """Weights of a layer from which it is worth a call that costs more."""
@@ -23,12 +26,14 @@ class OneDnnLinear(nn.Linear):
 
 
 def by_onednn(model: nn.Module, device: torch.device) -> None:
-    """Give the model's large float32 layers to oneDNN where PyTorch has it."""
+    """Give the model's large layers to oneDNN where PyTorch has it: those of float32, and of
+    bfloat16 where the CPU multiplies it."""
     if device.type != "cpu" or not available():
         return
+    kinds = {torch.float32} | ({torch.bfloat16} if multiplies_bfloat16() else set())
     for module in model.modules():
         large = type(module) is nn.Linear and module.weight.numel() >= LARGE
-        if large and module.weight.dtype == torch.float32:
+        if large and module.weight.dtype in kinds:
             module.__class__ = OneDnnLinear
 
 
@@ -40,7 +45,7 @@ def available() -> bool:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`torch.nn.functional.linear` of float32 on a CPU."""
+    """`torch.nn.functional.linear` on a CPU."""
     needs = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     if needs and torch.is_grad_enabled():
         return _Linear.apply(x, weight, bias)

@@ -8,27 +8,36 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import logging as transformers_logging
 
 from ictcli.engine import models
+from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.models import Source
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
+from .attention import in_float32
 from .linear import by_onednn
 
 
-def load(source: Source, settings: EngineSettings, device: torch.device) -> tuple[Any, Any]:
+def load(
+    source: Source, settings: EngineSettings, device: torch.device, *, trains_weights: bool
+) -> tuple[Any, Any]:
     """The model on its device, without adapters, and its tokenizer. Safetensors only."""
     path = source.path
-    bfloat16 = settings.dtype == "bfloat16" or (
-        settings.dtype == "auto" and device.type in ("cuda", "mps")
-    )
     remote = {"trust_remote_code": settings.trust_remote_code}
     transformers_logging.disable_progress_bar()
     with models.loading(path, "mlx"):
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
+        stored = AutoConfig.from_pretrained(path, **remote).get_text_config().dtype
+        bfloat16 = in_bfloat16(
+            settings.dtype,
+            str(stored).removeprefix("torch."),
+            gpu=device.type != "cpu",
+            trains_weights=trains_weights,
+        )
         read: Any = AutoModelForCausalLM.from_pretrained(
             path,
             dtype=torch.bfloat16 if bfloat16 else torch.float32,
@@ -49,6 +58,7 @@ def load(source: Source, settings: EngineSettings, device: torch.device) -> tupl
     if not settings.load_in_4bit:  # bitsandbytes packed them on the device
         loaded.to(device)
         by_onednn(loaded, device)
+    in_float32(loaded, device)
     loaded.eval()  # dropout would make the ratio of pi to pi_old noise
     return loaded, tokenizer
 
@@ -105,20 +115,32 @@ def text_config(model: Any) -> Any:
     return model.config.get_text_config()
 
 
-@contextlib.contextmanager
-def head_only_at(model: Any, where: Tensor) -> Generator[None]:
-    """Within, the model's logits are (N, V): the LM head sees only the N True places of `where`.
+class _States(BaseModelOutputWithPast):
+    """What a decoder gives; what only some decoders give is None."""
 
-    A hook in front of the head picks the hidden states (R, S, H) at `where` (R, S), so whatever
-    the model does behind its head (scaling, soft capping) works on those alone. The head of a
-    152k vocabulary is over a quarter of a 0.5B model's arithmetic and most of its memory.
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+def head_logits(model: Any, states: Tensor) -> Tensor:
+    """(n, V) logits, float32 at least, of the states (n, H) that `model.get_decoder()` gave.
+
+    The model runs with its decoder replaced by these states, so whatever it does behind its head
+    (scaling, soft capping) is done. The head of a 152k vocabulary is over a quarter of a 0.5B
+    model's arithmetic, so only wanted states meet it.
     """
+    decoder = model.get_decoder()
+    plain = vars(decoder).get("forward")
 
-    def pick(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (args[0][where],)
+    def give(*args: Any, **kwargs: Any) -> _States:
+        return _States(last_hidden_state=states[None])
 
-    handle = model.get_output_embeddings().register_forward_pre_hook(pick)
+    decoder.forward = give
     try:
-        yield
+        ids = torch.zeros((1, len(states)), dtype=torch.long, device=states.device)
+        logits = model(input_ids=ids, use_cache=False).logits[0]
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
     finally:
-        handle.remove()
+        del decoder.forward
+        if plain is not None:
+            decoder.forward = plain

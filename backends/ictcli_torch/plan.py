@@ -87,9 +87,9 @@ def updating(work: Workload) -> Iterator[Parts]:
     passes. AdamW steps in place."""
     s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
-    for rows, length, places in work.passes():
-        tokens = rows * length
-        block = _kept(work, tokens, length)
+    for one in work.passes():
+        tokens = one.tokens
+        block = _kept(work, tokens, one.length) + 2 * work.width * one.repeated * s.queries
         layers = work.blocks * block  # earlier ones need no gradient
         again = 0.0
         passing = 4.0 * tokens * 2 * s.intermediate  # the backward pass through one block
@@ -100,7 +100,7 @@ def updating(work: Workload) -> Iterator[Parts]:
         copies = PASS_LOGITS + (TEMPERATURE_LOGITS if recipe.temperature != 1 else 0)
         copies += ENTROPY_LOGITS if recipe.entropy else 0
         copies += ROUNDED_LOGITS if work.width < 4 else 0
-        logits = 4 * copies * places * s.vocabulary
+        logits = 4 * copies * one.logits * s.vocabulary
         head = s.embedding * work.width if full else 0
         yield {"gradients": summed, "LM head": logits, "activations": layers}
         yield {"gradients": summed + head, "activations": layers + again}

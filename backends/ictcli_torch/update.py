@@ -7,34 +7,40 @@ import torch
 from torch import Tensor
 
 from ictcli.algorithm.objective import policy_loss, token_logp
-from ictcli.engine.packing import MicroBatch
+from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
 from . import namespace
-from .model import head_only_at, recomputing
+from .model import head_logits, recomputing
+from .prefix import shares_prompts, wanted_states
 
 
 class Passes:
-    """Forward and backward passes of one model."""
+    """Forward and backward passes of one model. The LM head takes a chunk of states at a time, so
+    that its logits never lie in memory all at once."""
 
-    def __init__(self, model: Any, *, recompute: bool) -> None:
+    def __init__(self, model: Any, vocabulary: int, *, recompute: bool) -> None:
         self.model, self.recompute = model, recompute
+        self.share = shares_prompts(model)
+        self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
 
     @torch.inference_mode()
     def logits(self, batch: MicroBatch) -> FloatArray:
         """(N, V) float32 at the wanted places."""
-        return head_logits(self.model, batch).cpu().numpy()
+        states = wanted_states(self.model, batch)
+        chunks = self._chunks(len(states))
+        return np.concatenate([head_logits(self.model, states[c]).cpu().numpy() for c in chunks])
 
     @torch.inference_mode()
     def logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
         """(N,) float32 log-probabilities of the wanted tokens."""
-        targets = self._on_device(batch.targets).long()
-        return (
-            token_logp(namespace, head_logits(self.model, batch), targets, temperature)
-            .cpu()
-            .numpy()
-        )
+        states, targets = wanted_states(self.model, batch), self._on_device(batch.targets).long()
+        logp = [
+            token_logp(namespace, head_logits(self.model, states[c]), targets[c], temperature)
+            for c in self._chunks(len(states))
+        ]
+        return torch.cat(logp).cpu().numpy()
 
     def backward(
         self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
@@ -42,19 +48,26 @@ class Passes:
         """Add the gradient of one pass over the `whole` to the parameters' `.grad`; returns the
         pass's loss, log pi (N,) and summed KL."""
         arrays = {name: self._on_device(values) for name, values in terms.items()}
-        targets = self._on_device(batch.targets).long()
+        arrays["targets"] = self._on_device(batch.targets).long()
+        loss, kl, logp, gradients = 0.0, 0.0, list[Tensor](), list[Tensor]()
         with recomputing(self.model, self.recompute):
-            logits = head_logits(self.model, batch)
-            loss, logp, kl = policy_loss(namespace, logits, targets, arrays, whole.objective)
-            loss.backward()
-        return float(loss.detach()), logp.detach().cpu().numpy(), float(kl.detach().sum())
+            states = wanted_states(self.model, batch)
+            for part in self._chunks(len(states)):
+                leaf = states[part].detach().requires_grad_()
+                some = {name: values[part] for name, values in arrays.items()}
+                figures = policy_loss(
+                    namespace, head_logits(self.model, leaf), some["targets"], some, whole.objective
+                )
+                figures[0].backward()
+                loss, kl = loss + float(figures[0].detach()), kl + float(figures[2].detach().sum())
+                logp.append(figures[1].detach())
+                assert leaf.grad is not None
+                gradients.append(leaf.grad)
+            states.backward(torch.cat(gradients))
+        return loss, torch.cat(logp).cpu().numpy(), kl
+
+    def _chunks(self, n: int) -> list[slice]:
+        return [slice(first, first + self.chunk) for first in range(0, n, self.chunk)]
 
     def _on_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.model.device)
-
-
-def head_logits(model: Any, batch: MicroBatch) -> Tensor:
-    """(N, V) float32 logits at the wanted places."""
-    ids, head = (torch.from_numpy(x).to(model.device) for x in (batch.ids, batch.head))
-    with head_only_at(model, head):
-        return model(input_ids=ids, use_cache=False).logits.float()

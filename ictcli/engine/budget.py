@@ -58,12 +58,12 @@ class Budget:
         self._shrunk = BudgetState()
 
     def micro_batches(
-        self, rollouts: Rollouts, wanted: BoolArray, vocabulary: int
+        self, rollouts: Rollouts, wanted: BoolArray, *, share: bool
     ) -> Iterator[packing.MicroBatch]:
         """`ictcli.engine.packing.micro_batches` within the budget."""
-        batches = packing.micro_batches(rollouts, wanted, self.tokens, vocabulary, self.pass_rows)
+        batches = packing.micro_batches(rollouts, wanted, self.tokens, self.pass_rows, share=share)
         for batch in batches:
-            self._pass = batch.ids.shape
+            self._pass = len(batch.ids), batch.tokens
             yield batch
 
     def passing(self, work: Callable[[], T]) -> T:
@@ -72,17 +72,17 @@ class Budget:
         Raises RunFailedError where one row is too much, or where no pass had begun."""
 
         def halve(reason: str) -> None:
-            rows, length = self._pass
+            rows, tokens = self._pass
             if not rows:
                 raise self._exhausted("before a pass began", reason, passing=True)
-            smallest = self.pass_rows == 1 or self.tokens <= length
+            smallest = self.pass_rows == 1 or self.tokens <= tokens
             if rows < 2 and smallest:
-                where = f"in a pass over one row of {length:,} tokens, {LEAST}"
+                where = f"in a pass over one row of {tokens:,} tokens, {LEAST}"
                 raise self._exhausted(where, reason, passing=True)
-            most = min(self.tokens, rows * length) if rows > 1 else self.tokens
+            most = min(self.tokens, tokens) if rows > 1 else self.tokens
             self.tokens = self._shrunk["micro_tokens"] = max(most // 2, 1)
             self.say(
-                f"Memory ran out in a pass over {rows:,} rows of {length:,} tokens ({reason}); "
+                f"Memory ran out in a pass over {rows:,} rows, {tokens:,} tokens ({reason}); "
                 f"it is done again, with {self.tokens:,} tokens a pass from now on."
             )
 

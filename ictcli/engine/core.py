@@ -213,7 +213,7 @@ class EngineCore(ABC):
         return self.memory.peak()
 
     def _micro_batches(self, rollouts: Rollouts, wanted: BoolArray) -> Iterator[MicroBatch]:
-        return self.budget.micro_batches(rollouts, wanted, self.vocabulary)
+        return self.budget.micro_batches(rollouts, wanted, share=self.passes.share)
 
     @contextlib.contextmanager
     def _phase(self) -> Generator[None]:

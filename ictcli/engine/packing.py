@@ -1,88 +1,158 @@
 """Packing rollouts into forward passes: which rows run together, how far, and what meets the head.
 
-Sequences are prompt + response, padded on the right: under a causal mask padding changes nothing
-before it, so no mask is needed. A row runs only as far as its last wanted token, and only wanted
-positions meet the LM head.
+A row runs only as far as its last wanted token, and only wanted positions meet the LM head. Where
+that spares enough, the rows of a prompt share it: the prompt runs once, and its keys and values are
+repeated for its responses. Padding is on the right, where a causal mask hides it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
 
-MAX_LOGITS = 1 << 27
-"""Logits of a pass at most (512 MB in float32), whatever the token budget allows. A row that wants
-more runs several times."""
+CHUNK_LOGITS = 1 << 25
+"""Logits that the LM head makes at once (128 MB in float32)."""
+SPARED = 0.2
+"""Share of the tokens that sharing prompts has to spare: two runs of the model replace one."""
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Some rows, cut behind their last wanted token. S is the longest prompt + response."""
+    """Some rows, cut behind their last wanted token.
+
+    Without `shared`, `ids` are prompts with their responses, and each has a state, (R, S). With it,
+    `ids` are the responses alone, and the state at the prompt's end comes first, (R, 1 + S).
+    """
 
     ids: IntArray
     """(R, S) int32, right-padded with 0."""
     head: BoolArray
-    """(R, S): where a wanted token is predicted, one place before it."""
+    """True for the states from which a wanted token is predicted: (R, S), shared (R, 1 + S)."""
     rows: IntArray
     positions: IntArray
     """(N,) each: row and response position of the N wanted tokens, in the order of `head`."""
     targets: IntArray
     """(N,) int32: the tokens themselves."""
+    shared: "Prompts | None" = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that go through the model, padding included."""
+        return self.ids.size + (self.shared.ids.size if self.shared else 0)
 
     def take(self, values: FloatArray) -> FloatArray:
         """(N,) float32 of (B, T) values at the wanted tokens."""
         return values[self.rows, self.positions].astype(np.float32)
 
 
+@dataclass(frozen=True)
+class Prompts:
+    """The prompts that the rows of a pass share."""
+
+    ids: IntArray
+    """(Q, P) int32, right-padded with 0."""
+    lengths: IntArray
+    """(Q,)."""
+    of_row: IntArray
+    """(R,): each row's prompt."""
+
+
 def micro_batches(
-    rollouts: Rollouts, wanted: BoolArray, budget: int, vocabulary: int, most_rows: int = 0
+    rollouts: Rollouts, wanted: BoolArray, budget: int, most_rows: int = 0, *, share: bool = True
 ) -> Iterator[MicroBatch]:
     """Pack the rows that have a wanted token (B, T), longest first, into passes of `budget` tokens
-    and, unless 0, `most_rows` rows at most (one row at least)."""
-    prompt_lengths = np.repeat([len(p) for p in rollouts.prompts], rollouts.group)
-    limit = max(MAX_LOGITS // vocabulary, 1)
-    pieces = [piece for row in range(len(wanted)) for piece in _pieces(row, wanted[row], limit)]
-    pieces.sort(key=lambda piece: -int(prompt_lengths[piece[0]] + piece[1][-1]))
-    first = 0
-    while first < len(pieces):
-        row, places = pieces[first]
-        last, longest, logits = first + 1, prompt_lengths[row] + places[-1] + 1, len(places)
-        most = max(min(budget // longest, most_rows or len(pieces)), 1)
-        while last < min(first + most, len(pieces)):
-            logits += len(pieces[last][1])
-            if logits > limit:
-                break
-            last += 1
-        yield _pack(rollouts, pieces[first:last], int(longest), prompt_lengths)
-        first = last
+    and, unless 0, `most_rows` rows at most (one row at least). With `share`, the engine can run a
+    prompt once for several rows."""
+    lengths = np.array([len(prompt) for prompt in rollouts.prompts], dtype=np.int64)
+    ends = wanted.shape[1] - wanted[:, ::-1].argmax(axis=1)
+    rows, G = np.flatnonzero(wanted.any(axis=1)), rollouts.group
+    most_rows = most_rows or max(len(rows), 1)
+    spared = lengths[rows // G].sum() - lengths[np.unique(rows // G)].sum()
+    share = share and spared >= SPARED * (lengths[rows // G] + ends[rows]).sum()
+
+    def tokens(some: Sequence[int]) -> int:
+        prompts = np.array(some) // G
+        if not share:
+            return int(len(some) * (lengths[prompts] + ends[some]).max())
+        prompts = np.unique(prompts)
+        return int(len(prompts) * lengths[prompts].max() + len(some) * ends[some].max())
+
+    units = [[int(row)] for row in rows]
+    if share:
+        units = list[list[int]]()
+        for prompt in np.unique(rows // G):
+            own = sorted((int(r) for r in rows if r // G == prompt), key=lambda r: -ends[r])
+            most = min(most_rows, len(own))
+            units += _runs(own, ends[own], int(lengths[prompt]), budget, most)
+    units.sort(key=lambda unit: -int(lengths[unit[0] // G] + ends[unit[0]]))
+    batch: list[int] = []
+    for unit in units:
+        both = batch + unit
+        if batch and (len(both) > most_rows or tokens(both) > budget):
+            yield _pack(rollouts, batch, wanted, ends, share=share)
+            both = unit
+        batch = both
+    if batch:
+        yield _pack(rollouts, batch, wanted, ends, share=share)
 
 
-Piece = tuple[int, IntArray]
-"""A row, and response positions wanted of it, ascending."""
+def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int, most: int) -> list[list[int]]:
+    """A group's rows, longest first, cut where fewer tokens run: a run of n rows takes its prompt
+    once and n times the length of its first."""
+    best, cut = [0] + [0] * len(rows), [0] * (len(rows) + 1)
+    for last in range(1, len(rows) + 1):
+        costs = {
+            first: best[first] + prompt + (last - first) * int(ends[first])
+            for first in range(max(last - most, 0), last)
+            if last - first == 1 or prompt + (last - first) * ends[first] <= budget
+        }
+        cut[last] = min(costs, key=lambda first: costs[first])
+        best[last] = costs[cut[last]]
+    runs, last = list[list[int]](), len(rows)
+    while last:
+        runs.append(rows[cut[last] : last])
+        last = cut[last]
+    return runs
 
 
-def _pieces(row: int, wanted: BoolArray, limit: int) -> Iterator[Piece]:
-    """A row's wanted places, at most `limit` at a time: what remains runs once more."""
-    places = np.flatnonzero(wanted)
-    for first in range(0, len(places), limit):
-        yield row, places[first : first + limit]
-
-
-def _pack(rollouts: Rollouts, pieces: list[Piece], S: int, prompt_lengths: IntArray) -> MicroBatch:
-    ids = np.zeros((len(pieces), S), dtype=np.int32)
-    head = np.zeros((len(pieces), S), dtype=np.bool_)
-    for i, (row, places) in enumerate(pieces):
-        prompt, begin = rollouts.prompt_of(row), int(prompt_lengths[row])
-        response = rollouts.tokens[row, : S - begin]
-        ids[i, :begin] = prompt
-        ids[i, begin : begin + len(response)] = response
-        head[i, begin + places - 1] = True
-    rows = np.repeat([row for row, _ in pieces], [len(places) for _, places in pieces])
-    positions = np.concatenate([places for _, places in pieces])
+def _pack(
+    rollouts: Rollouts, some: list[int], wanted: BoolArray, ends: IntArray, *, share: bool
+) -> MicroBatch:
+    numbers = sorted({row // rollouts.group for row in some})
+    shared = None
+    if share and len(numbers) < len(some):
+        prompts = [rollouts.prompts[number] for number in numbers]
+        of_row = np.searchsorted(numbers, [row // rollouts.group for row in some])
+        lengths = np.array([len(prompt) for prompt in prompts])
+        shared = Prompts(_padded(prompts), lengths, of_row)
+    texts, head = list[IntArray](), list[BoolArray]()
+    for row in some:
+        prompt = rollouts.prompt_of(row)
+        if shared:  # the last wanted token is not needed as input
+            texts.append(rollouts.tokens[row, : max(ends[row] - 1, 1)])
+            head.append(wanted[row, : ends[row]])
+        else:
+            texts.append(np.concatenate([prompt, rollouts.tokens[row, : ends[row]]]))
+            head.append(np.concatenate([np.zeros(len(prompt) - 1, bool), wanted[row, : ends[row]]]))
+    ids = _padded(texts)
+    places = [np.flatnonzero(wanted[row]) for row in some]
+    rows, positions = np.repeat(some, [len(p) for p in places]), np.concatenate(places)
     targets = rollouts.tokens[rows, positions].astype(np.int32)
-    return MicroBatch(ids, head, rows, positions, targets)
+    width = ids.shape[1] + (1 if shared else 0)
+    return MicroBatch(ids, _padded(head, width, np.bool_), rows, positions, targets, shared)
+
+
+def _padded(
+    rows: Sequence[Sequence[int] | np.ndarray], width: int = 0, dtype: Any = np.int32
+) -> Any:
+    """Rows of several lengths in one array, 0 behind them, as wide as the longest or `width`."""
+    array = np.zeros((len(rows), width or max(map(len, rows))), dtype=dtype)
+    for i, row in enumerate(rows):
+        array[i, : len(row)] = row
+    return array
 
 
 def bucket(n: int, per_octave: int = 4) -> int:

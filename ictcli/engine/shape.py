@@ -38,6 +38,10 @@ class ModelShape:
     """Bits of a quantised weight; 0 = not quantised."""
     group_size: int = 64
     """Quantised weights that share a scale and an offset."""
+    dtype: str = ""
+    """Of the stored weights; empty = not said."""
+    windowed: bool = False
+    """Whether a block looks back at a window only, or is no attention."""
     stored: tuple[int, int, int] | None = None
     """Bytes of packed weights, numbers that are not packed, and parameters, by the headers of the
     model's files; None where these are not on this machine."""
@@ -157,7 +161,16 @@ def _shape(config: dict[str, Any]) -> "ModelShape":
         tied=bool(config.get("tie_word_embeddings", True)),
         bits=int(packed.get("bits", 0)),
         group_size=int(packed.get("group_size") or 64),
+        dtype=str(config.get("dtype") or config.get("torch_dtype") or ""),
+        windowed=_windowed(config),
     )
+
+
+def _windowed(config: dict[str, Any]) -> bool:
+    kinds = config.get("layer_types")
+    if kinds is not None:
+        return any(kind != "full_attention" for kind in kinds)
+    return bool(config.get("sliding_window")) and config.get("use_sliding_window", True)
 
 
 def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:

@@ -76,7 +76,7 @@ class UpdateStats:
         self.clipped += float(was_clipped(np, logp, old, terms["advantage"], objective).sum())
         self.gap = max(self.gap, float(np.abs(logp - old).max()))
         self.count += len(logp)
-        self.passed += batch.ids.size
+        self.passed += batch.tokens
 
     def report(self, grad_norm: float) -> UpdateReport:
         """The optimiser steps unless nothing was evaluated, or the loss or the gradient's norm is

@@ -11,7 +11,9 @@ from importlib.metadata import entry_points
 from typing import Protocol
 
 from ictcli.algorithm.selection import share_count
-from ictcli.engine.packing import MAX_LOGITS
+from ictcli.engine.dtype import in_bfloat16
+from ictcli.engine.packing import CHUNK_LOGITS, SPARED
+from ictcli.engine.registry import choose_backend
 from ictcli.engine.shape import ModelShape
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
@@ -38,8 +40,9 @@ class Workload:
     @property
     def width(self) -> int:
         """Bytes of a number of the model; engines choose the type by the same rule."""
-        dtype = self.recipe.engine.dtype
-        return 2 if dtype == "bfloat16" or (dtype == "auto" and self.gpu) else 4
+        dtype, full = self.recipe.engine.dtype, not self.recipe.adapters
+        stored = self.shape.dtype if choose_backend(self.recipe.engine.backend) == "torch" else ""
+        return 2 if in_bfloat16(dtype, stored, gpu=self.gpu, trains_weights=full) else 4
 
     @property
     def length(self) -> int:
@@ -89,25 +92,65 @@ class Workload:
             "AdamW's moments": moment * self.trained,
         }
 
-    def passes(self) -> Iterator[tuple[int, int, int]]:
-        """(rows, length, places of the LM head) of an update's largest pass: of a dense step, and
-        of one that keeps a share. Rows of full length are packed as by `engine.packing`."""
+    def passes(self, *, share: bool = True) -> Iterator["Pass"]:
+        """An update's largest pass: of a dense step, and of one that keeps a share. Rows of full
+        length are packed as by `engine.packing`; with `share` the engine can share prompts."""
         recipe, T = self.recipe, self.recipe.max_tokens
-        share = getattr(recipe.options(), "keep", None)
-        if recipe.rule.name == "frequent" and share is not None:  # it keeps all but the share
-            share = 1 - share
-        shares = {1.0 if share is None else share}
+        keep = getattr(recipe.options(), "keep", None)
+        if recipe.rule.name == "frequent" and keep is not None:  # it keeps all but the share
+            keep = 1 - keep
+        shares = {1.0 if keep is None else keep}
         if recipe.rule.dense_warmup and recipe.warmup:
             shares.add(1.0)
-        batch = (recipe.update.minibatch or recipe.prompts) * recipe.group
-        limit = max(MAX_LOGITS // self.shape.vocabulary, 1)
-        for share in shares:
-            places = min(max(share_count(share, T), 1), limit)  # more of them take several passes
-            rows = min(batch, recipe.engine.micro_tokens // self.length, limit // places)
-            if isinstance(recipe.engine.micro_batch, int):
-                rows = min(rows, recipe.engine.micro_batch)
-            rows = max(1, rows)
-            yield rows, self.length, rows * places
+        rows, prompts = self._packed(share and not self.shape.windowed)
+        for kept in shares:
+            wanted = rows * max(share_count(kept, T), 1)
+            at_once = max(CHUNK_LOGITS // self.shape.vocabulary, 1)
+            yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once))
+
+    def _packed(self, share: bool) -> tuple[int, int]:
+        """Rows of a pass, and prompts that are run for them."""
+        recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
+        G, budget = recipe.group, recipe.engine.micro_tokens
+        batch = (recipe.update.minibatch or recipe.prompts) * G
+        most = batch
+        if isinstance(recipe.engine.micro_batch, int):
+            most = min(batch, recipe.engine.micro_batch)
+        if not share or (G - 1) * P < SPARED * G * (P + T):
+            rows = max(1, min(most, budget // self.length))
+            return rows, rows
+        groups = budget // (P + G * T)
+        rows = max(1, min(most, groups * G or (budget - P) // T))
+        return rows, -(-rows // G)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of an update."""
+
+    rows: int
+    prompts: int
+    """Prompts that are run: fewer than rows where rows share them."""
+    prompt: int
+    response: int
+    """Tokens of each."""
+    logits: int
+    """Rows of logits that the LM head makes at once."""
+
+    @property
+    def length(self) -> int:
+        """Positions that a row looks back at."""
+        return self.prompt + self.response
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that go through the model."""
+        return self.prompts * self.prompt + self.rows * self.response
+
+    @property
+    def repeated(self) -> int:
+        """Positions whose keys and values are repeated for rows that share a prompt."""
+        return self.rows * self.prompt if self.prompts < self.rows else 0
 
 
 class MemoryModel(Protocol):

@@ -22,8 +22,9 @@ class EngineSettings(Table):
     device: str = "auto"
     """Device of the torch engine: auto, cuda, cuda:1, mps or cpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Number format of the weights; auto = 16 bits on a GPU, else float32. Statistics are always
-    float32."""
+    """Number format of the weights; auto = 16 bits on a GPU; on a CPU with AVX512-BF16 or AMX the
+    torch engine keeps a model of bfloat16 as it is below adapters; else float32. Adapters and
+    statistics are always float32."""
     threads: int = Field(default=0, ge=0, le=1024)
     """Number of CPU threads; 0 = the engine's default."""
     rows: int = Field(default=512, ge=1)

@@ -58,6 +58,8 @@ def launch(
         check_recipe(run.folder, began.recipe_sha256 or hashed, hashed, "the run began")
         manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
 
+        if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):
+            recipe = recipe.with_engine(dtype=began.engine.dtype)  # whatever this machine prefers
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         option, adapters = "engine.backend=", recipe.adapters is not None

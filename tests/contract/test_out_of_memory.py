@@ -181,7 +181,7 @@ def test_a_changed_recipe_begins_with_its_own_budget(
 def test_rows_of_a_pass_are_bounded(make_engine: MakeEngine, tiny_model: Path) -> None:
     engine: Any = make_engine(tiny_model, micro_batch=3)
     rollouts = made_up()
-    passes = list(engine.budget.micro_batches(rollouts, rollouts.valid, 18))
+    passes = list(engine.budget.micro_batches(rollouts, rollouts.valid, share=True))
     assert max(len(batch.ids) for batch in passes) == 3
     report = engine.update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN, 1e-3)
     other: Any = make_engine(tiny_model)

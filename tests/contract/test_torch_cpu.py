@@ -59,6 +59,28 @@ def test_large_layers_train_the_same_adapters(
     )
 
 
+@pytest.mark.usefixtures("by_onednn")
+def test_16_bits_below_adapters_compute_the_model(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By oneDNN where the CPU multiplies them, with attention in float32; adapters and their
+    gradients stay float32."""
+    import torch
+
+    for native in (True, False):
+        monkeypatch.setattr("ictcli_torch.linear.multiplies_bfloat16", lambda native=native: native)
+        engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
+        assert ("OneDnnLinear" in {type(m).__name__ for m in engine.model.modules()}) == native
+        assert engine.model.config._attn_implementation == "ictcli_float32"
+        before = engine.logprobs(rollouts, 1.0)
+        expected = Oracle(tiny_model).logp(rollouts, 1.0)
+        np.testing.assert_allclose(before, expected, atol=0.2)  # of weights with 8 bits
+        train(engine, rollouts, 2)
+        assert np.abs(engine.logprobs(rollouts, 1.0) - before).max() > 0.2
+        trained = engine.trained_weights().values()
+        assert {tensor.dtype for tensor in trained} == {torch.float32}
+
+
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
 def test_gradient_checkpointing_computes_blocks_again(
     tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None

@@ -39,8 +39,10 @@ def test_halving_the_tokens_of_a_pass_never_raises_the_update_peak(
 
 @given(shapes, tables)
 def test_checkpointing_never_raises_a_peak(shape: ModelShape, table: dict[str, Any]) -> None:
+    # where prompts are shared without it only, its passes may hold more tokens
+    one_row = {"micro_tokens": 1} if table["engine"]["backend"] == "mlx" else {}
     off, on = (
-        estimate_memory(recipe_with(table, gradient_checkpointing=active), shape)
+        estimate_memory(recipe_with(table, gradient_checkpointing=active, **one_row), shape)
         for active in (False, True)
     )
     assert on.peak("updating") <= off.peak("updating")

@@ -1,0 +1,78 @@
+"""The states that a pass wants, each prompt run once where its rows share it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+from ictcli.engine.packing import MicroBatch
+
+
+class PromptLayer(DynamicLayer):
+    """Keeps the keys and values of one run, for `ResponseLayer`. Run again for its gradient, a
+    block keeps them again."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        self.keys, self.values = key_states, value_states
+        return key_states, value_states
+
+
+class ResponseLayer(DynamicLayer):
+    """Puts the prompts' keys and values in front of those of their responses, and keeps none."""
+
+    def __init__(self, prompts: PromptLayer, of_row: Tensor) -> None:
+        super().__init__()
+        self.keys, self.values = prompts.keys, prompts.values
+        self.is_initialized = True
+        self._of_row = of_row
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        assert self.keys is not None and self.values is not None
+        keys, values = self.keys[self._of_row], self.values[self._of_row]
+        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
+
+
+def shares_prompts(model: Any) -> bool:
+    """Whether rows can share a prompt: every block looks back at all keys and values before it."""
+    return all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
+
+
+def wanted_states(model: Any, batch: MicroBatch) -> Tensor:
+    """(N, H) states in front of the LM head, at the wanted places."""
+    trunk, device = model.get_decoder(), model.device
+    ids, head = (torch.from_numpy(array).to(device) for array in (batch.ids, batch.head))
+    if batch.shared is None:
+        return trunk(input_ids=ids, use_cache=False).last_hidden_state[head]
+    prompts, of_row, lengths = (
+        torch.from_numpy(array).to(device)
+        for array in (batch.shared.ids, batch.shared.of_row, batch.shared.lengths)
+    )
+    cache: Any = DynamicCache(config=model.config)
+    cache.layers = [PromptLayer() for _ in cache.layers]
+    states = trunk(input_ids=prompts, past_key_values=cache, use_cache=True).last_hidden_state
+    ends = states[torch.arange(len(prompts), device=device), lengths - 1]
+    cache_of_rows: Any = DynamicCache(config=model.config)
+    cache_of_rows.layers = [ResponseLayer(layer, of_row) for layer in cache.layers]
+    states = trunk(
+        input_ids=ids,
+        attention_mask=_mask(lengths, of_row, ids),
+        position_ids=lengths[of_row, None] + torch.arange(ids.shape[1], device=device),
+        past_key_values=cache_of_rows,
+        use_cache=True,
+    ).last_hidden_state
+    return torch.cat([ends[of_row, None], states], dim=1)[head]
+
+
+def _mask(lengths: Tensor, of_row: Tensor, ids: Tensor) -> Tensor | None:
+    """(R, P + S) without the padding of shorter prompts; None where there is none."""
+    longest = int(lengths.max())
+    if bool((lengths == longest).all()):
+        return None
+    prompts = torch.arange(longest, device=ids.device) < lengths[of_row, None]
+    return torch.cat([prompts, torch.ones_like(ids, dtype=torch.bool)], dim=1).long()

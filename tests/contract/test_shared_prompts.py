@@ -1,0 +1,162 @@
+"""Rows that share a prompt: what passes give is what they give where each row runs it again."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.algorithm.objective import Objective
+from ictcli.engine.packing import SPARED, micro_batches
+from ictcli.recipe.tables import AdapterSettings
+from ictcli.types import Rollouts
+
+from .conftest import LORA, MakeEngine, made_up
+from .models import make_hybrid
+from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, weights_of
+
+
+def long_prompts(lengths: tuple[int, ...] = (20, 26, 20, 31)) -> Rollouts:
+    """`made_up` behind prompts that are worth sharing."""
+    rng = np.random.default_rng(4)
+    prompts = tuple(tuple(rng.integers(2, 18, n).tolist()) for n in lengths)
+    return replace(made_up(), prompts=prompts)
+
+
+def engines(make_engine: MakeEngine, *arguments: Any, **settings: Any) -> tuple[Any, Any]:
+    """One that shares prompts, and one that does not."""
+    sharing: Any = make_engine(*arguments, **settings)
+    plain: Any = make_engine(*arguments, **settings)
+    plain.passes.share = False
+    return sharing, plain
+
+
+@pytest.mark.parametrize("adapter", [None, LORA], ids=["full", "lora"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"micro_tokens": 60}, {"gradient_checkpointing": True}],
+    ids=["one pass", "groups cut", "recomputed"],
+)
+def test_an_update_is_the_same(
+    make_engine: MakeEngine,
+    tiny_model: Path,
+    tmp_path: Path,
+    settings: dict[str, Any],
+    adapter: AdapterSettings | None,
+) -> None:
+    """Ragged groups, rows without a weight, a group without a signal, two epochs, a reference."""
+    rollouts = long_prompts()
+    weights, A = sparse_weights(rollouts), advantages(rollouts)
+    objective = Objective(kl=0.1, entropy=0.01, temperature=0.7)
+    both = engines(make_engine, tiny_model, SMOOTH, adapter, **settings)
+    reports = list[Any]()
+    for engine in both:
+        engine.keep_reference()
+        old = engine.logprobs(rollouts, 0.7)
+        reports.append([engine.update(rollouts, weights, A, objective, LR, old) for _ in range(2)])
+    for sharing, plain, rel in zip(*reports, (3e-6, 1e-4), strict=True):
+        assert sharing.loss == pytest.approx(plain.loss, rel=rel, abs=1e-6)
+        assert sharing.grad_norm == pytest.approx(plain.grad_norm, rel=rel)
+        np.testing.assert_allclose(sharing.logp, plain.logp, atol=10 * rel)
+        assert not both[0].passes.share or sharing.tokens < plain.tokens
+    folders = tmp_path / "sharing", tmp_path / "plain"
+    one, other = (weights_of(e, folder) for e, folder in zip(both, folders, strict=True))
+    assert apart(one, other) < 1e-6
+
+
+def test_probes_and_log_probabilities_are_the_same(
+    make_engine: MakeEngine, tiny_model: Path
+) -> None:
+    rollouts = long_prompts()
+    sharing, plain = engines(make_engine, tiny_model)
+    valid = rollouts.valid
+    np.testing.assert_allclose(
+        sharing.logits(rollouts, valid), plain.logits(rollouts, valid), atol=1e-5
+    )
+    np.testing.assert_allclose(
+        sharing.logprobs(rollouts, 1.0), plain.logprobs(rollouts, 1.0), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("make", ["sliding", "hybrid"])
+def test_a_cache_that_forgets_is_not_shared(
+    make_engine: MakeEngine, sliding_model: Path, tmp_path: Path, make: str
+) -> None:
+    folder = sliding_model if make == "sliding" else make_hybrid(tmp_path)
+    engine: Any = make_engine(folder)
+    assert not engine.passes.share
+
+
+def test_in_float64_the_gradient_is_the_same_to_ten_digits(tmp_path: Path) -> None:
+    """GPT-2, whose norms compute in the type of its weights."""
+    torch = pytest.importorskip("torch")
+    from ictcli_torch.update import Passes
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from ictcli.engine.update import Update
+
+    torch.manual_seed(0)
+    sizes: Any = {"vocab_size": 18, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
+    model: Any = GPT2LMHeadModel(GPT2Config(**sizes)).double().eval()
+    rollouts = long_prompts()
+    update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
+
+    def gradient(budget: int, *, share: bool, recompute: bool = False) -> np.ndarray:
+        model.zero_grad()
+        passes = Passes(model, 18, recompute=recompute)
+        for batch in micro_batches(rollouts, update.trained, budget, share=share):
+            assert (batch.shared is not None) == share
+            passes.backward(batch, update.terms(batch), update)
+        return np.concatenate([p.grad.numpy().ravel() for p in model.parameters()])
+
+    plain = gradient(10_000, share=False)
+    for budget, recompute in [(10_000, False), (120, False), (10_000, True)]:
+        difference = gradient(budget, share=True, recompute=recompute) - plain
+        assert np.linalg.norm(difference) < 1e-10 * np.linalg.norm(plain)
+
+
+rows_wanted = st.lists(st.integers(0, 9), min_size=12, max_size=12)
+
+
+@given(rows_wanted, st.lists(st.integers(1, 40), min_size=3, max_size=3), st.integers(1, 300))
+def test_every_wanted_token_is_packed_once_within_the_budget(
+    ends: list[int], lengths: list[int], budget: int
+) -> None:
+    """For any lengths: each in one pass, behind the tokens that come before it."""
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(1, 99, (12, 9)).astype(np.int32)
+    prompts = tuple(tuple(rng.integers(1, 99, n).tolist()) for n in lengths)
+    wanted = (rng.random((12, 9)) < 0.5) & (np.arange(9) < np.array(ends)[:, None])
+    rollouts = Rollouts(
+        prompts, 4, tokens, np.full(12, 9, np.int32), np.ones(12, bool), np.zeros((12, 9))
+    )
+    seen = np.zeros((12, 9), dtype=int)
+    for batch in micro_batches(rollouts, wanted, budget):
+        seen[batch.rows, batch.positions] += 1
+        assert len(batch.ids) == 1 or batch.tokens <= budget
+        rows, columns = np.nonzero(batch.head)
+        for n, (r, c) in enumerate(zip(rows, columns, strict=True)):
+            row, t = batch.rows[n], batch.positions[n]
+            before = [*rollouts.prompt_of(row), *tokens[row, :t]]
+            if batch.shared is None:
+                given_tokens = batch.ids[r, : c + 1].tolist()
+            else:
+                q = batch.shared.of_row[r]
+                prompt = batch.shared.ids[q, : batch.shared.lengths[q]]
+                given_tokens = [*prompt.tolist(), *batch.ids[r, :c].tolist()]
+            assert given_tokens == before
+    np.testing.assert_array_equal(seen, wanted)
+
+
+def test_prompts_are_shared_where_that_spares_enough() -> None:
+    """Only the lengths decide."""
+    rollouts = long_prompts((20, 20, 20, 20))
+    valid = rollouts.valid
+    tokens = rollouts.lengths.sum()
+    for length in (1, 2, 20, 40):
+        some = replace(rollouts, prompts=((3,) * length,) * 4)
+        shared = any(batch.shared is not None for batch in micro_batches(some, valid, 10_000))
+        assert shared == (12 * length >= SPARED * (16 * length + tokens))
