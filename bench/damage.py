@@ -28,6 +28,8 @@ from typing import Any, cast
 from corruptions import DAMAGE, PIPED
 from run_folders import COMPARE, copy, make_folders
 
+from ictcli.runs.manifest import MANIFEST
+
 CODES = {0, 1, 2, 3, 130}
 """The documented exit codes."""
 CLOCKED = {"bytes", "when"}
@@ -156,6 +158,8 @@ def verdict(case: Case, whole: Any, code: int | None, out: str, err: str) -> str
         return "failed without a word"
     exact = case.command.name in EXACT and "--json" in case.command.arguments and not code
     named = any(part in out + err for part in Path(case.file).parts[-2:])
+    if case.file == MANIFEST:  # its checksum of another file is damaged: that one is named
+        named = named or "is not what the run wrote" in out + err
     if exact and not named and without_sizes(out) != whole:
         return "another result without a word"
     return ""
