@@ -19,27 +19,50 @@ GRACE_S = 4.0
 @click.argument(
     "folder", metavar="RUN", type=click.Path(path_type=Path), shell_complete=candidates.runs
 )
+@click.argument("overrides", nargs=-1, metavar="[steps=N]")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs
 @TRUST
 @process_options
-def command(folder: Path, as_json: bool, end_with_stdin: bool, threads: int | None) -> None:
-    """Continue RUN from its last checkpoint, exactly as if it had never stopped."""
+def command(
+    folder: Path,
+    overrides: tuple[str, ...],
+    as_json: bool,
+    end_with_stdin: bool,
+    threads: int | None,
+) -> None:
+    """Continue RUN from its last checkpoint, exactly as if it had never stopped.
+
+    steps=N trains it on to step N, also when it is finished.
+
+    \b
+    ictcli resume quickstart-ict-s0
+    ictcli resume quickstart-ict-s0 steps=200
+    """
     if end_with_stdin:
         end_with(0)
     from ictcli.console import narrate, observer, report, warn_altered
+    from ictcli.recipe import load_recipe
     from ictcli.runs import Run
     from ictcli.runs.find import find_run
+    from ictcli.text import shell_word
+    from ictcli.train.extend import check_keys, extend
     from ictcli.train.finish import finished
     from ictcli.train.launch import launch
 
     folder = find_run(folder)
     warn_altered(folder, "recipe.toml", "environment.json", "summary.json", "eval/before.json*")
     run, recipe = Run.open(folder)
+    check_keys(folder, overrides)
     with run:
+        if overrides:
+            longer = load_recipe(folder / "recipe.toml", overrides)
+            extend(run, recipe, longer, lambda note: narrate(f"note: {note}"))
+            recipe = longer
         summary = finished(run, recipe, narrate)
         if summary is not None:
-            narrate(f"{folder} is finished: {summary.steps} steps.")
+            more = f"ictcli resume {shell_word(folder)} steps=N trains on"
+            narrate(f"{folder} is finished: {summary.steps} steps. {more}.")
         else:
             recipe = recipe.with_engine(threads=threads) if threads else recipe
             with observer(recipe, folder, live=not as_json) as observing:

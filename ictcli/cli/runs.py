@@ -1,5 +1,6 @@
-"""ictcli runs: list runs, show one, compare several."""
+"""ictcli runs: list runs, show one, compare several, remove what is not needed."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from ictcli.errors import UserError
 @click.group("runs", invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """List runs, show one in full, compare several."""
+    """List runs, show one in full, compare several, remove what is not needed."""
     help_without_command(ctx)
 
 
@@ -100,6 +101,77 @@ def check(run: Path, as_json: bool) -> int:
     result = check_run(_run_folder(run))
     print_check(result, as_json=as_json)
     return 1 if result.faults else 0
+
+
+@command.command("rm")
+@click.argument(
+    "runs",
+    metavar="RUN...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    shell_complete=candidates.runs,
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def rm(runs: tuple[Path, ...], yes: bool) -> None:
+    """Remove RUNs with all that lies in their folders, after a question.
+
+    \b
+    ictcli runs rm quickstart-ict-s0 quickstart-grpo-s0
+    """
+    from ictcli.console import narrate
+    from ictcli.console.removal import runs_removed, runs_to_remove
+    from ictcli.runs.find import find_run
+    from ictcli.runs.list import entry
+    from ictcli.runs.remove import check_removable, remove_run
+
+    folders = list(dict.fromkeys(find_run(name) for name in runs))
+    for run in folders:
+        check_removable(run)
+    runs_to_remove([entry(run) for run in folders])
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError("Removing runs takes a yes.", "--yes says it")
+        if not click.confirm("Remove?"):
+            narrate("Nothing is removed.")
+            return
+    runs_removed([remove_run(run) for run in folders])
+
+
+@command.command("gc")
+@click.argument(
+    "runs",
+    metavar="[RUN]...",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    shell_complete=candidates.runs,
+)
+@click.option("--finished", is_flag=True, help="Of finished runs remove all but the best.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed; stop.")
+@JSON
+def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> None:
+    """Remove old checkpoints of RUNs, or of every run in runs/.
+
+    The newest one that is whole stays, which a resume goes on from, and the best. With --finished
+    only the best of a finished run stays: such a run cannot be trained on.
+
+    \b
+    ictcli runs gc --dry-run
+    ictcli runs gc quickstart-ict-s0 --finished
+    """
+    from ictcli.console import removal
+    from ictcli.runs.find import RUNS, find_run
+    from ictcli.runs.list import find_runs
+    from ictcli.runs.read import in_use
+    from ictcli.runs.remove import old_checkpoints, remove_checkpoints
+
+    places = [find_run(name) for name in runs] or [RUNS]
+    folders = list(dict.fromkeys(run for place in places for run in find_runs(place)))
+    busy = [run for run in folders if in_use(run)]
+    old = old_checkpoints([run for run in folders if run not in busy], finished=finished)
+    if not dry_run:
+        remove_checkpoints(old)
+    removal.old_checkpoints(old, busy, removed=not dry_run, as_json=as_json)
 
 
 def _run_folder(name: Path) -> Path:

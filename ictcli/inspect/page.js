@@ -51,6 +51,7 @@
     rollout.pieces.forEach((piece, t) => {
       const token = element("span", piece, "t");
       token.dataset.t = t;
+      token.style.setProperty("--w", data.widths[t]);
       line.append(token);
       if (piece.endsWith("⏎")) line.append(element("br"));
     });

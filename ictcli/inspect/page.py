@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.errors import UserError
-from ictcli.inspect.page_data import page_token
+from ictcli.inspect.page_data import page_token, widths
 from ictcli.inspect.view import MARKS
 from ictcli.runs import is_run
 from ictcli.text import BREAKS, figure
@@ -68,6 +68,7 @@ def page(data: dict[str, Any], groups: dict[str, Any]) -> str:
     here = Path(__file__)
     title = f"Step {data['step']}, prompt {data['prompt']} of {data['prompts']}"
     source = data["run"] or data["file"]
+    wide = widths(data["rollouts"])
     parts = [
         "<!doctype html>",
         '<html lang="en">',
@@ -85,7 +86,7 @@ def page(data: dict[str, Any], groups: dict[str, Any]) -> str:
         _question(data),
         _controls(data),
         f'<main id=group tabindex=0 aria-label="Rollouts of {escape(title)}">',
-        *(_rollout(data, rollout) for rollout in data["rollouts"]),
+        *(_rollout(data, rollout, wide) for rollout in data["rollouts"]),
         "</main>",
         f'<aside id=token aria-live="polite"><p class=hint>{HINT}</p></aside>',
         _methods(data, groups),
@@ -158,13 +159,13 @@ def _top(data: dict[str, Any], by: str, method: str) -> float:
     return next(m["weight_top"] for m in data["methods"] if m["name"] == method)
 
 
-def _rollout(data: dict[str, Any], rollout: dict[str, Any]) -> str:
+def _rollout(data: dict[str, Any], rollout: dict[str, Any], wide: Sequence[int]) -> str:
     method, by = data["shown"], data["by"]
     kept = rollout["kept"][method]
     values = rollout["weights"][method] if by == "weight" else rollout["stats"][by]
     top = _top(data, by, method)
     tokens = "".join(
-        _token(piece, (value or 0.0) / top, keep=keep, t=t)
+        _token(piece, (value or 0.0) / top, keep=keep, t=t, width=wide[t])
         for t, (piece, value, keep) in enumerate(zip(rollout["pieces"], values, kept, strict=True))
     )
     read = f" ({escape(rollout['extracted'])})" if rollout["extracted"] else ""
@@ -181,13 +182,15 @@ def _rollout(data: dict[str, Any], rollout: dict[str, Any]) -> str:
     )
 
 
-def _token(piece: str, share: float, *, keep: bool, t: int) -> str:
-    """One token; the sign of a line break is followed by a real one."""
+def _token(piece: str, share: float, *, keep: bool, t: int, width: int) -> str:
+    """One token; the sign of a line break is followed by a real one. `width` is that of the
+    position."""
     broken = "<br>" if piece.endswith("\n") else ""
     mark = " k" if keep else ""
     shade = min(1.0, max(0.0, share))
     text = escape(page_token(piece))
-    return f'<span class="t{mark}" data-t={t} style="--a:{shade:.3f}">{text}</span>{broken}'
+    style = f"--a:{shade:.3f};--w:{width}"
+    return f'<span class="t{mark}" data-t={t} style="{style}">{text}</span>{broken}'
 
 
 def _methods(data: dict[str, Any], groups: dict[str, Any]) -> str:

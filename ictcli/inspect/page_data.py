@@ -7,7 +7,9 @@ the page shows them; --json has them whole.
 
 import json
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
+from unicodedata import east_asian_width
 
 from ictcli.errors import UserError
 from ictcli.inspect.session import Session
@@ -68,6 +70,7 @@ def _step(view: View, by: str, room: int, *, around: int) -> Data:
             "prompt": data["prompt"],
             "question": visible(data["problem"]["prompt"], SPACES + BREAKS),
             "gold": one_line(data["problem"]["gold"]),
+            "widths": widths(data["rollouts"]),
             "rollouts": [_rollout(rollout) for rollout in data["rollouts"]],
         }
         size += len(json.dumps(group, separators=(",", ":")))
@@ -93,6 +96,17 @@ def _is_whole(step: Data) -> bool:
 def page_token(piece: str) -> str:
     """A token as the page writes it: `sign`, but spaces stay spaces."""
     return piece if piece and not piece.strip(" ") else sign(piece)
+
+
+def widths(rollouts: Sequence[Data]) -> list[int]:
+    """The widest token of a group at each position, in characters of a monospaced font, so that a
+    wide page can set tokens of one position below one another."""
+    pieces = [[page_token(piece) for piece in rollout["pieces"]] for rollout in rollouts]
+    return [max(map(_width, at)) for at in zip_longest(*pieces, fillvalue="")]
+
+
+def _width(text: str) -> int:
+    return sum(1 + (east_asian_width(character) in "WF") for character in text)
 
 
 def _rollout(rollout: Data) -> Data:

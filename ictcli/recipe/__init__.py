@@ -10,6 +10,7 @@ from ictcli.recipe.load import (
     to_toml,
     unused_keys,
     validate,
+    with_steps,
 )
 from ictcli.recipe.overrides import apply_overrides, toml_value, typed_key
 from ictcli.recipe.recipe import Recipe
@@ -28,4 +29,5 @@ __all__ = [
     "typed_key",
     "unused_keys",
     "validate",
+    "with_steps",
 ]

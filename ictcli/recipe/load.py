@@ -208,9 +208,18 @@ def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserErro
 
 def to_toml(recipe: Recipe) -> str:
     """The resolved recipe as TOML that reads back equal."""
+    return _toml(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def with_steps(text: str, steps: int) -> str:
+    """A recipe's TOML with other steps, and no other key added or changed."""
+    return _toml({**tomllib.loads(text), "steps": steps})
+
+
+def _toml(data: dict[str, Any]) -> str:
     import tomli_w
 
-    return escaped(tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True)))
+    return escaped(tomli_w.dumps(data))
 
 
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:

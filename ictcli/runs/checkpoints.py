@@ -149,12 +149,12 @@ def check(path: Path) -> None:
             raise DamagedError(f"{name} is not what was saved")
 
 
-def read(path: Path, engine: Engine, recipe: str) -> State:
+def read(path: Path, engine: Engine) -> State:
     """Restore an engine to a checkpoint; returns its state. Raises one of DAMAGE where a file is
     damaged, before the engine is touched; UserError where another version or recipe made it."""
     check(path)
     data = json.loads((path / STATE).read_text(encoding="utf-8"))
-    check_recipe(path.parent.parent, data["recipe"], recipe, f"{path} was saved")
+    check_recipe(path.parent.parent, data["recipe"], f"{path} was saved")
     engine.restore(path)
     return State(**{field.name: data[field.name] for field in fields(State) if field.name in data})
 

@@ -16,7 +16,6 @@
 | tracking/, tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
 """
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +36,7 @@ from ictcli.files import (
     write_json,
     write_text,
 )
-from ictcli.recipe import Recipe, to_toml
+from ictcli.recipe import Recipe, to_toml, with_steps
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
 from ictcli.runs.provenance import recipe_hash
@@ -161,7 +160,7 @@ class Run:
         folders = checkpoints.folders(self.folder)
         for path in reversed(folders):
             try:
-                return checkpoints.read(path, engine, recipe_hash(self.folder))
+                return checkpoints.read(path, engine)
             except DAMAGE as error:
                 reason = error if isinstance(error, DamagedError) else repr(error)
                 say(f"The checkpoint {path} is damaged ({reason}); trying the one before.")
@@ -184,9 +183,8 @@ class Run:
     def append(self, record: StepMetrics | StepTimings) -> None:
         """Add a step's line to metrics.jsonl or timings.jsonl."""
         name = "metrics.jsonl" if isinstance(record, StepMetrics) else "timings.jsonl"
-        line = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False)
         with (self.folder / name).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(record.to_line())
 
     def record_rollouts(
         self, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
@@ -201,6 +199,12 @@ class Run:
         with manifest.rewriting(self.folder, "recipe.toml"):
             write_text(self.folder / "recipe.toml", to_toml(recipe))
         remember(self.folder)
+
+    def write_steps(self, steps: int) -> None:
+        """Change the steps in recipe.toml, and nothing else of it."""
+        path = self.folder / "recipe.toml"
+        with manifest.rewriting(self.folder, path.name):
+            write_text(path, with_steps(path.read_text(encoding="utf-8"), steps))
 
     def write(self, name: str, record: Record) -> None:
         """Write a JSON file of the folder: the fields that are set."""

@@ -12,16 +12,20 @@ from ictcli.engine.checksums import identity
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
+from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
 
 
-def recipe_hash(run: Path) -> str:
+def recipe_hash(run: Path, steps: int | None = None) -> str:
     """SHA-256 of those keys of a run's recipe that decide its numbers. Paths, the engine, alarms,
     trackers and checkpoints may change between two processes of a run. Data files have checksums
-    of their own (`tasks.prepare.check_unchanged`); a verifier's file counts by its content."""
+    of their own (`tasks.prepare.check_unchanged`); a verifier's file counts by its content.
+    `steps` takes the place of the recipe's."""
     from ictcli.rows import is_file_name
 
     data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
+    if steps is not None:
+        data["steps"] = steps
     for key in ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data"):
         data.pop(key, None)
     if is_file_name(str(data["task"])):
@@ -48,9 +52,11 @@ def verifier_file(data: Mapping[str, Any]) -> tuple[Path, str] | None:
     return Path(path), function
 
 
-def check_recipe(run: Path, recorded: str, now: str, since: str) -> None:
-    """UserError where a recipe's hash differs from the recorded one."""
-    if recorded == now:
+def check_recipe(run: Path, recorded: str, since: str) -> None:
+    """UserError where a recipe's hash differs from the recorded one, also with the steps that the
+    run had before it was extended."""
+    earlier = read_environment(run).extended_from
+    if recorded in (recipe_hash(run, steps) for steps in (None, *earlier)):
         return
     file = run / "recipe.toml"
     verifier = verifier_file(tomllib.loads(file.read_text(encoding="utf-8")))

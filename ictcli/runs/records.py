@@ -4,6 +4,7 @@ Fields that older versions of ictcli did not write have a default. A field that 
 written, and a key that is not known here is kept.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, Self, cast
 
@@ -24,6 +25,10 @@ class RunRecord(Record):
     def to_json(self) -> dict[str, Any]:
         """The fields that are set, in the order they are written in, then other keys."""
         return self.model_dump(exclude_unset=True)
+
+    def to_line(self) -> str:
+        """The same as a line of a JSONL file."""
+        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 class RecipeRecord(RunRecord):
@@ -238,6 +243,8 @@ class Environment(RunRecord):
     data: DataRecord = DataRecord()
     model: ModelRecord = ModelRecord()
     recipe_sha256: str | None = None
+    extended_from: list[int] = Field(default_factory=list[int])
+    """The recipe's steps before each `ictcli resume RUN steps=N`."""
 
 
 class Failure(RunRecord):

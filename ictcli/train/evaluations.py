@@ -17,10 +17,12 @@ from ictcli.text import shell_word
 from ictcli.train.step import sampling_of
 
 
-def known_before(run: Run, recipe: Recipe, say: Callable[[str], None]) -> Evaluation | None:
-    """The evaluation before training, read from its file; None if that is missing, or damaged,
-    which `say` reports."""
-    path = run.folder / "eval" / "before.json"
+def known_evaluation(
+    run: Run, recipe: Recipe, label: str, say: Callable[[str], None] = lambda text: None
+) -> Evaluation | None:
+    """An evaluation of the run, read from its file; None if that is missing, or damaged, which
+    `say` reports."""
+    path = run.folder / "eval" / f"{label}.json"
     evaluation = read_record(path, Evaluation, strict=False)
     if evaluation and all(f"pass@{k}" in evaluation.passes for k in recipe.eval.k):
         return evaluation

@@ -55,7 +55,7 @@ def launch(
         warn([*recipe_notes(recipe), *task.notes])
         recorded = run.read("environment.json", Environment)
         began, hashed = recorded or Environment(), recipe_hash(run.folder)
-        check_recipe(run.folder, began.recipe_sha256 or hashed, hashed, "the run began")
+        check_recipe(run.folder, began.recipe_sha256 or hashed, "the run began")
         manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
 
         if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):

@@ -18,7 +18,7 @@ from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
 from ictcli.text import shell_word
-from ictcli.train.evaluations import evaluate_heldout, known_before
+from ictcli.train.evaluations import evaluate_heldout, known_evaluation
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
 from ictcli.train.metrics import fork_mask, measure
@@ -43,10 +43,15 @@ def train(
     evaluate = partial(evaluate_heldout, run, recipe, task, engine, observer, interrupted)
     health = Health(run, recipe, task.domain, observer.warned)
 
-    known = known_before(run, recipe, observer.warned)
+    known = known_evaluation(run, recipe, "before", observer.warned)
     before = known or evaluate("before")  # before a checkpoint is restored
     state = run.restore(engine, observer.warned)
     engine.budget.restore(state.budget)
+    label = f"step-{state.step:06d}"
+    if last := known_evaluation(run, recipe, label):  # of a run that is extended
+        judged = with_passes(StepMetrics(step=state.step), recipe.eval.k, last)
+        if health.update_best(state, judged, due=False):
+            checkpoints.write_best(run.folder, state)
     if known:
         observer.evaluated("before", known)
 

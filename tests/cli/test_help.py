@@ -11,7 +11,7 @@ from ictcli.cli import COMMANDS
 
 GROUPED = (
     *("recipes ls", "recipes show", "recipes cp"),
-    *("runs ls", "runs show", "runs diff"),
+    *("runs ls", "runs show", "runs diff", "runs check", "runs rm", "runs gc"),
 )
 HEAVY = {"torch", "mlx", "transformers", "numpy", "scipy", "datasets", "pydantic", "rich"}
 

@@ -17,6 +17,7 @@ from results import HOSTILE, METHODS, SWEPT, result
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.numbers import figure, p_value, points
 from ictcli.compare.report import write_report
+from ictcli.compare.report.contents import VERDICTS
 
 VOID = {"meta", "br", "p", "li", "dt", "dd", "path", "use"}
 
@@ -200,7 +201,12 @@ def test_colours_are_the_pages_and_the_file_is_small(page: str) -> None:
 
 def test_markdown_has_the_same_tables(page: str, folder: Path) -> None:
     text = (folder / "report.md").read_text(encoding="utf-8")
+    verdicts = ("| verdict", *(f"| {verdict} |" for verdict in VERDICTS))
     lines = [line for line in text.splitlines() if line.startswith("| ")]
+    claims = [line for line in lines if line.startswith(verdicts)]
+    heads = sum(line.startswith("| verdict") for line in claims)
+    assert len(claims) - heads == len(result()["claims"]) > heads
+    lines = [line for line in lines if line not in claims and line != "| :-- | :-- | :-- |"]
     tables = Reader(page).tables
     assert len(lines) == sum(len(rows) + 1 for rows in tables.values())
     for one in tables["differences-pass@4"][3:]:
@@ -269,7 +275,17 @@ DRIVER = """<script>addEventListener("load", async () => {
   table.closest("figure").querySelector(".csv").click();
   const drawn = [...document.querySelectorAll(".panel svg")].filter((s) =>
     s.getBoundingClientRect().height > 60 && s.querySelectorAll("path").length > 5).length;
-  document.title = JSON.stringify([orders, await blob.text(), drawn,
+  const claims = [...document.querySelectorAll(".claims details")];
+  const folded = claims.filter((one) => !one.open && !one.querySelector("p").checkVisibility());
+  const places = [...document.querySelectorAll(".scroll")];
+  const goOn = places.filter((one) => one.scrollWidth > one.clientWidth + 1);
+  await new Promise((done) => setTimeout(done, 200));
+  const told = places.filter((one) =>
+    one.closest("figure").querySelector(".wide").offsetWidth > 0);
+  const first = [...document.querySelectorAll("main > section")].map((one) => one.id);
+  document.title = JSON.stringify([claims.length, folded.length, goOn.length,
+    told.length === goOn.length && told.every((one) => goOn.includes(one)), first.slice(0, 2),
+    orders, await blob.text(), drawn,
     document.querySelectorAll(".panel").length,
     document.querySelectorAll("table").length, document.querySelectorAll(".csv").length,
     document.images.length, performance.getEntriesByType("resource").length,
@@ -296,7 +312,10 @@ def test_in_a_browser_tables_sort_and_download_and_the_console_is_clean(
     assert "CONSOLE" not in ended.stderr
     title = ended.stdout.split("<title>")[1].split("</title>")[0].replace("&lt;", "<")
     title = title.replace("&gt;", ">").replace("&amp;", "&")
-    orders, text, drawn, panels, tables, buttons, images, fetched, fits = json.loads(title)
+    claims, folded, wide, says_so, first, *others = json.loads(title)
+    assert claims == folded == len(found["claims"]) and first == ["accuracy", "verdicts"]
+    assert 0 < wide < 14 and says_so  # a table that scrolls says it, and no other
+    orders, text, drawn, panels, tables, buttons, images, fetched, fits = others
     assert drawn == panels >= 15 and tables == buttons >= 14
     assert (images, fetched, fits) == (0, 0, True)
     values = [one["value"] for one in found["differences"]["pass@1"].values()]

@@ -150,6 +150,6 @@ def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> No
     text = told({**found, "claims": claims, "differences": differences})
     assert "no seed finished both them and grpo: stapo." in text
     text = told({**found, "notes": ["stapo is left out: none of its 5 runs finished."]})
-    assert text.index("stapo is left out") < text.index("**supported**")
+    assert text.index("stapo is left out") < text.index("| supported |")
     chosen = [{**one, "chosen": f"lr=4e-4 {HOSTILE}"} for one in found["variants"]]
     assert "| lr=4e-4 &lt;/script" in told({**found, "variants": chosen})

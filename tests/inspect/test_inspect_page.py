@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_tokens_are_shaded_in_the_order_of_uniqueness_and_kept_ones_marked(
             names, text = next(found)
             assert text == (piece if piece and not piece.strip(" ") else sign(piece))
             assert ("k" in str(names["class"]).split()) == rollout["kept"]["ict"][t]
-            shade = float(str(names["style"]).removeprefix("--a:"))
+            shade = float(str(names["style"]).removeprefix("--a:").partition(";")[0])
             shades.append((rollout["stats"]["uniqueness"][t], shade))
         ordered = [shade for _, shade in sorted(shades)]
         assert ordered == sorted(ordered)
@@ -196,26 +197,51 @@ DRIVER = """<script>addEventListener("load", () => {
 });</script>"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
-def test_in_a_browser_keys_and_taps_work_and_the_console_is_clean(
-    session: Session, data: dict[str, Any], held: dict[str, Any], tmp_path: Path
-) -> None:
-    made = page(data, held).replace("</body>", DRIVER + "</body>")
-    (tmp_path / "page.html").write_text(made, "utf-8")
+WIDE = """<script>addEventListener("load", () => {
+  const lefts = () => [...document.querySelectorAll(".text")].map((p) =>
+    [...p.querySelectorAll(".t")].map((t) => t.getBoundingClientRect().left));
+  const opened = lefts();
+  document.dispatchEvent(new KeyboardEvent("keydown", { key: "n" }));
+  document.title = JSON.stringify([opened, lefts()]);
+});</script>"""
+
+
+def dump(html: str, folder: Path, window: str) -> tuple[Any, str]:
+    """The JSON that a script of the page makes its title, and what the browser said."""
+    path = folder / "page.html"
+    path.write_text(html, "utf-8")
     ended = subprocess.run(
         [
             *(CHROMIUM or "", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
-            *(f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr"),
-            *("--window-size=500,800", (tmp_path / "page.html").as_uri()),
+            *(f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr"),
+            *(f"--window-size={window}", path.as_uri()),
         ],
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert "CONSOLE" not in ended.stderr
     title = ended.stdout.split("<title>")[1].split("</title>")[0].replace("&lt;", "<")
-    title = title.replace("&gt;", ">").replace("&amp;", "&")
-    told, looks, images, fetched, fits = json.loads(title)
+    return json.loads(title.replace("&gt;", ">").replace("&amp;", "&")), ended.stderr
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+def test_on_a_wide_screen_tokens_of_a_position_stand_below_one_another(
+    data: dict[str, Any], held: dict[str, Any], tmp_path: Path
+) -> None:
+    made = page(data, held).replace("</body>", WIDE + "</body>")
+    for group in dump(made, tmp_path, "1400,900")[0]:
+        places = [set(at) - {None} for at in zip_longest(*group)]
+        assert len(group) > 2 and len(places) > 5
+        assert all(max(at) - min(at) < 0.5 for at in places)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+def test_in_a_browser_keys_and_taps_work_and_the_console_is_clean(
+    session: Session, data: dict[str, Any], held: dict[str, Any], tmp_path: Path
+) -> None:
+    made = page(data, held).replace("</body>", DRIVER + "</body>")
+    (told, looks, images, fetched, fits), said = dump(made, tmp_path, "500,800")
+    assert "CONSOLE" not in said
     assert (images, fetched, fits) == (0, 0, True)
     first, moved, turned, tapped = told
     kept = {m["name"]: m["kept"] for m in data["methods"]}

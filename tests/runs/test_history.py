@@ -86,15 +86,13 @@ def make_run(folder: Path, counts: list[int], *, finished: bool = True, first: i
 def test_a_run_s_state_is_what_its_files_and_its_lock_say(tmp_path: Path) -> None:
     done = make_run(tmp_path / "a" / "done", COUNTS[0])
     cut = make_run(tmp_path / "cut", COUNTS[0], finished=False)
-    (tmp_path / "half").mkdir()
-    (tmp_path / "half" / ".lock").touch()
+    (tmp_path / "a" / ".lock").touch()  # as a comparison leaves it
     (tmp_path / "other").mkdir()
-    assert [path.name for path in find_runs(tmp_path)] == ["done", "cut", "half"]
+    assert [path.name for path in find_runs(tmp_path)] == ["done", "cut"]
     found = {Path(one.run).name: one for one in list_runs(tmp_path)}
     assert {name: one.state for name, one in found.items()} == {
         "done": "finished",
         "cut": "stopped",
-        "half": "damaged",
     }
     one = found["done"]
     assert (one.recipe, one.model, one.method, one.seed) == ("mine", "m", "x", 0)

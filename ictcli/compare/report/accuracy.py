@@ -76,7 +76,22 @@ def accuracy(comparison: Comparison, looks: Looks) -> doc.Section:
         ]
     )
     table = method_table("accuracy", caption, looks, columns, rows, note)
-    return doc.Section("accuracy", "Accuracy after training", [table])
+    notes = [doc.Text(note, "absent") for note in comparison.notes]
+    blocks = [*notes, table, *_forest(comparison, looks)]
+    return doc.Section("accuracy", "Accuracy after training", blocks)
+
+
+def _forest(comparison: Comparison, looks: Looks) -> list[doc.Figure]:
+    tables = {metric: rows for metric, rows in comparison.differences.items() if rows}
+    caption = (
+        f"Differences from {looks[comparison.baseline].label} in points, paired by seed and "
+        "problem, with 95 % intervals; a filled mark is told from 0 after Holm's correction, a "
+        f"hollow one is not. From {sizes(comparison)}."
+    )
+    panels = [
+        figures.forest(metric, rows, comparison.baseline, looks) for metric, rows in tables.items()
+    ]
+    return [doc.Figure("forest", caption, panels)] if panels else []
 
 
 def _estimate_columns(metric: str) -> list[doc.Column[Mapping[str, Estimate]]]:
@@ -122,17 +137,9 @@ def differences(comparison: Comparison, looks: Looks) -> doc.Section:
         return doc.Section("differences", title, [doc.Text(absent, "absent")])
     every = [each for rows in tables.values() for each in rows.values()]
     family = sum(each.p_holm is not None for each in every)
-    caption = (
-        f"Differences from {baseline} in points, paired by seed and problem, with 95 % intervals; "
-        "a filled mark is told from 0 after Holm's correction, a hollow one is not. "
-        f"From {sizes(comparison)}."
-    )
-    panels = [
-        figures.forest(metric, rows, comparison.baseline, looks) for metric, rows in tables.items()
-    ]
-    blocks: list[doc.Block] = [doc.Figure("forest", caption, panels)]
+    blocks: list[doc.Block] = []
     for metric, rows in tables.items():
-        caption = f"{metric}: differences from {baseline}, in points."
+        caption = f"{metric}: differences from {baseline}, in points, paired by seed and problem."
         columns = _difference_columns(metric, family)
         blocks.append(method_table(f"differences-{metric}", caption, looks, columns, rows))
     note = (

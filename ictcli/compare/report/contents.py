@@ -1,11 +1,28 @@
 """The report as a document: its title, its lead, the verdicts, and the other sections in order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ictcli.compare.claims import Claim
+from ictcli.compare.claims import (
+    HERE,
+    SUBJECT,
+    Claim,
+    EntropyRatio,
+    JudgedDifference,
+    PredictionQuality,
+)
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.crossed import LEVEL
-from ictcli.compare.numbers import counted, listed, p_value, percent, sentence
+from ictcli.compare.numbers import (
+    bounds,
+    counted,
+    hundredths,
+    listed,
+    p_value,
+    percent,
+    points,
+    sentence,
+    thousandths,
+)
 from ictcli.compare.report import accuracy, provenance, tokens, training
 from ictcli.compare.report import document as doc
 from ictcli.compare.report.palette import looks_of
@@ -26,8 +43,8 @@ MARK = " \u2020"
 def document(comparison: Comparison) -> doc.Document:
     looks, colours = looks_of(comparison.variants)
     sections = [
-        verdicts(comparison),
         accuracy.accuracy(comparison, looks),
+        verdicts(comparison),
         accuracy.differences(comparison, looks),
         accuracy.pass_at_k(comparison, looks),
         training.curves(comparison, looks),
@@ -51,7 +68,12 @@ def document(comparison: Comparison) -> doc.Document:
 
 
 def _lead(comparison: Comparison) -> str:
-    """The verdicts and what training reached, in a sentence or two."""
+    """The answer: what training reached, ict's difference from the baseline, and the verdicts."""
+    sentences = [_reached(comparison), _difference(comparison), _judged(comparison)]
+    return " ".join(filter(None, sentences))
+
+
+def _judged(comparison: Comparison) -> str:
     claims = comparison.claims
     if not claims:
         return "No claim of the paper could be judged from these runs."
@@ -60,7 +82,6 @@ def _lead(comparison: Comparison) -> str:
     return (
         f"Of the {counted(len(claims), 'claim')} that this comparison judges, {counts} at "
         f"{counted(len(comparison.seeds), 'seed')} and {counted(comparison.problems, 'problem')}."
-        f"{_reached(comparison)}"
     )
 
 
@@ -72,7 +93,21 @@ def _reached(comparison: Comparison) -> str:
     ]
     if not 0 < len(values) <= 6 or BEFORE not in estimates:
         return ""
-    return f" From {percent(estimates[BEFORE].value)} % pass@1 before training: {listed(values)} %."
+    return f"From {percent(estimates[BEFORE].value)} % pass@1 before training: {listed(values)} %."
+
+
+def _difference(comparison: Comparison) -> str:
+    """The difference of ict from the baseline, where both were run."""
+    metric = next(iter(comparison.differences), "")
+    row = comparison.differences[metric].get(SUBJECT) if metric else None
+    if row is None or row.low is None:
+        return ""
+    side = "above" if row.value >= 0 else "below"
+    told = "told from 0" if row.differs else "not told from 0"
+    return (
+        f"{HERE.capitalize()}, {SUBJECT} lies {percent(abs(row.value))} points of {metric} {side} "
+        f"{comparison.baseline} (95 % interval {bounds(row.low, row.high, points)}): {told}."
+    )
 
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:
@@ -95,11 +130,11 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def verdicts(comparison: Comparison) -> doc.Section:
-    blocks: list[doc.Block] = [doc.Text(note, "absent") for note in comparison.notes]
     claims = comparison.claims
     if not claims:
         none = "No claim is judged: none of the methods it takes was run to its end."
-        return doc.Section("verdicts", "Verdicts", [*blocks, doc.Text(none, "absent")])
+        return doc.Section("verdicts", "Verdicts", [doc.Text(none, "absent")])
+    blocks: list[doc.Block] = []
     meaning = (
         "Supported: the difference has the sign that the paper gives it and is told from 0 at 5 % "
         "after Holm's correction, or every seed is within the bounds named. Contradicted: it is "
@@ -109,7 +144,10 @@ def verdicts(comparison: Comparison) -> doc.Section:
     for family, title in FAMILIES.items():
         members = [each for each in claims if family == (each.test and each.test.family)]
         if members:
-            shown = [(claim.verdict, _name(claim), sentence(claim.sentence)) for claim in members]
+            shown = [
+                doc.ClaimRow(claim.verdict, _name(claim), measured(claim), sentence(claim.sentence))
+                for claim in members
+            ]
             blocks += [doc.Text(_with_tests(title, members), "family"), doc.Claims(shown)]
     blocks.append(doc.Text(meaning, "note"))
     if floors := sorted({floor for claim in claims if (floor := _rests_on_normality(claim))}):
@@ -121,6 +159,23 @@ def verdicts(comparison: Comparison) -> doc.Section:
         )
         blocks.append(doc.Text(marked, "note"))
     return doc.Section("verdicts", "Verdicts", blocks)
+
+
+def measured(claim: Claim) -> str:
+    """The number that a claim rests on, with its 95 % interval."""
+    match claim.numbers:
+        case JudgedDifference(value=value, low=low, high=high):
+            return _with_bounds(f"{points(value)} points", low, high, points)
+        case EntropyRatio(ratio=ratio, low=low, high=high):
+            return _with_bounds(f"{hundredths(ratio)} times the first H1", low, high, hundredths)
+        case PredictionQuality(pearson=(r, low, high)):
+            return _with_bounds(f"r {thousandths(r)}", low, high, thousandths)
+
+
+def _with_bounds(
+    text: str, low: float | None, high: float | None, form: Callable[[float], str]
+) -> str:
+    return text if low is None else f"{text} ({bounds(low, high, form)})"
 
 
 def _name(claim: Claim) -> str:

@@ -141,10 +141,19 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Claims:
-    """Verdict, what is claimed, and the sentence, of each claim."""
+class ClaimRow:
+    verdict: str
+    name: str
+    measured: str
+    """The number behind the verdict, with its interval."""
+    sentence: str
 
-    claims: Sequence[tuple[str, str, str]]
+
+@dataclass(frozen=True)
+class Claims:
+    """A row for each claim, its sentence folded."""
+
+    claims: Sequence[ClaimRow]
 
 
 Block = ReportTable | Figure | Text | Items | Code | Claims

@@ -65,18 +65,21 @@ def _block(block: doc.Block, figures: Iterator[int], tables: Iterator[int]) -> s
             text = escape(block.text, BREAKS)
             return f"<h3>{escape(block.title)}</h3>\n<pre><code>{text}</code></pre>"
         case doc.Claims():
-            return f"<ul class=claims>{''.join(_claim(*claim) for claim in block.claims)}</ul>"
+            return f"<ul class=claims>{''.join(map(_claim, block.claims))}</ul>"
         case doc.Figure():
             return _figure(block, next(figures))
         case doc.ReportTable():
             return _table(block, next(tables))
 
 
-def _claim(verdict: str, name: str, sentence: str) -> str:
+def _claim(row: doc.ClaimRow) -> str:
+    verdict = escape(row.verdict)
     return (
-        f'<li class="{escape(verdict)}"><p class=verdict>'
-        f"<i aria-hidden=true>{SIGNS.get(verdict, '')}</i> {escape(verdict)}</p>"
-        f"<div><h3>{escape(name)}</h3><p>{escape(sentence)}</p></div>"
+        f'<li class="{verdict}"><details><summary><span class=verdict>'
+        f"<i aria-hidden=true>{SIGNS.get(row.verdict, '')}</i> {verdict}</span> "
+        f"<span class=claim>{escape(row.name)}</span> "
+        f"<span class=measured>{escape(row.measured)}</span></summary>"
+        f"<p>{escape(row.sentence)}</p></details>"
     )
 
 
@@ -121,7 +124,7 @@ def _table(table: doc.ReportTable, number: int) -> str:
     note = f"<p class=note>{escape(table.note)}</p>" if table.note else ""
     return (
         f'<figure class=table><figcaption id="table-{name}"><b>Table {number}.</b> '
-        f"{escape(table.caption)}</figcaption>"
+        f"{escape(table.caption)} <span class=wide>↔ scrolls sideways</span></figcaption>"
         f'<div class=scroll role=region tabindex=0 aria-labelledby="table-{name}">'
         f'<table data-name="{name}" aria-labelledby="table-{name}"><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{rows}\n</tbody></table></div>{note}</figure>"

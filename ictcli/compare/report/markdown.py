@@ -24,13 +24,21 @@ def _block(block: doc.Block) -> str:
         case doc.Items():
             return "\n".join(f"- {plain(item)}" for item in block.items)
         case doc.Claims():
-            return "\n".join(f"- **{v}**: {plain(name)}. {plain(s)}" for v, name, s in block.claims)
+            return _claims(block)
         case doc.Code():
             return f"{plain(block.title)}:\n\n{markdown_block(block.text.rstrip())}"
         case doc.ReportTable():
             return _table(block)
         case doc.Figure():
             return ""
+
+
+def _claims(block: doc.Claims) -> str:
+    """A row a claim, and below them what each was judged by."""
+    head = [_row(("verdict", "claim", "measured")), _row((":--", ":--", ":--"))]
+    rows = [_row((c.verdict, plain(c.name), plain(c.measured))) for c in block.claims]
+    lines = [f"- {plain(claim.name)}. {plain(claim.sentence)}" for claim in block.claims]
+    return "\n".join([*head, *rows, "", "In full:", "", *lines])
 
 
 def _table(table: doc.ReportTable) -> str:

@@ -60,8 +60,14 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
+  // A table that is wider than its place says so.
+  const watch = new ResizeObserver((changes) => changes.forEach(({ target }) => {
+    target.parentElement.classList.toggle("goes-on", target.scrollWidth > target.clientWidth + 1);
+  }));
+
   document.querySelectorAll("table").forEach((table) => {
     sortable(table);
+    watch.observe(table.parentElement);
     const button = document.createElement("button");
     button.type = "button";
     button.className = "csv";

@@ -1,0 +1,86 @@
+"""`ictcli resume RUN steps=N`: a run that is trained on ends as one that was as long at once."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+from processes import Ended, Processes, refusal
+
+from ictcli.runs import Run
+
+EVALUATED = ("eval.every=2", "checkpoint.best=eval/pass@1", "checkpoint.last=1")
+
+
+def train(ictcli: Processes, small: tuple[str, ...], folder: Path, name: str, *more: str) -> Ended:
+    ended = ictcli.run("train", "quickstart", *small, *more, "--run", name, folder=folder)
+    assert ended.code == 0, ended.err
+    return ended
+
+
+def result(run: Path) -> dict[str, bytes]:
+    names = [path.relative_to(run) for path in run.glob("model/*.safetensors")]
+    return {str(name): (run / name).read_bytes() for name in (*names, Path("metrics.jsonl"))}
+
+
+def test_a_finished_run_trained_on_equals_the_longer_run(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    train(ictcli, small, tmp_path, "long", "steps=6", *EVALUATED)
+    train(ictcli, small, tmp_path, "short", "steps=4", *EVALUATED)
+    short, long = tmp_path / "short", tmp_path / "long"
+    half = result(short)
+    after = json.loads((short / "summary.json").read_text())["after"]
+    running = ictcli.start("resume", "short", "steps=6", folder=tmp_path)
+    limit = time.monotonic() + 60
+    while len(Run(short).metrics()) < 5:
+        assert time.monotonic() < limit
+        time.sleep(0.001)
+    running.send(signal.SIGKILL)
+    running.wait()
+    assert not (short / "summary.json").exists()
+    ended = ictcli.run("resume", "short", "steps=6", "--json", folder=tmp_path)
+    assert ended.code == 0 and "note:" not in ended.err, ended.err
+    assert result(short) == result(long)
+    assert (
+        json.loads(ended.out)["after"] == json.loads((long / "summary.json").read_text())["after"]
+    )
+    kept = short / "model-step-000004" / "model.safetensors"
+    assert kept.read_bytes() == half["model/model.safetensors"]
+    evaluated = json.loads((short / "eval" / "step-000004.json").read_text())
+    assert {name: evaluated[name] for name in after} == after
+    best = [path / "checkpoints" / "best.json" for path in (short, long)]
+    assert best[0].read_bytes() == best[1].read_bytes()
+    assert json.loads((short / "environment.json").read_text())["extended_from"] == [4]
+    assert ictcli.run("runs", "check", "short", folder=tmp_path).code == 0
+
+
+def test_a_decay_that_depends_on_steps_is_said(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    decay = ("optimizer.decay=linear", "optimizer.lr_hold=0")
+    train(ictcli, small, tmp_path, "run", "steps=2", *decay)
+    ended = ictcli.run("resume", "run", "steps=4", folder=tmp_path)
+    assert ended.code == 0
+    rates = [line.lr for line in Run(tmp_path / "run").metrics()]
+    assert "note: optimizer.decay = 'linear' depends on steps" in ended.err
+    for rate, step in ((rates[1], 2), (rates[2], 3)):
+        assert rate is not None and f"{rate:.3g} at step {step}" in ended.err
+
+
+def test_what_cannot_be_trained_on_is_refused_and_left_alone(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    run = trained[0]
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for override, words in (
+        ("lr=1", "A run keeps the recipe it began with: lr cannot change. resume takes steps=N"),
+        ("steps=5", "is a run of 6 steps, and steps=5 are fewer. ictcli train"),
+        ("steps=many", "steps = 'many'"),
+        ("steps", "is not of the form key=value"),
+    ):
+        told = refusal(ictcli.run("resume", run, override, "--trust", folder=tmp_path), 2)
+        assert words in told
+    ended = ictcli.run("resume", run, "steps=6", "--trust", folder=tmp_path)
+    assert ended.code == 0 and f"ictcli resume {run} steps=N trains on." in ended.err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
