@@ -146,14 +146,14 @@ def _compare(
     def live(recipe: Recipe, path: Path) -> RunObserver:
         return observer(recipe, path, live=not as_json)
 
-    def train(runs: Sequence[RunSpec]) -> tuple[Summaries, list[str]]:
-        return train_all(runs, live, narrate, jobs=jobs, threads=threads)
+    def train(runs: Sequence[RunSpec], later: int = 0) -> tuple[Summaries, list[str]]:
+        return train_all(runs, live, narrate, jobs=jobs, threads=threads, later=later)
 
     failed: list[str] = []
     chosen, tuned = None, None
     if grid:
         tries = tuning_specs(design, grid)
-        summaries, failed = train(tries)
+        summaries, failed = train(tries, later=len(design.variants) * design.seeds)
         tuned = tuning_scores(tries, summaries)
         chosen = best_overrides(tuned, design.variants)
         tuned_to(chosen, [each.label for each in design.variants if each.label not in chosen])

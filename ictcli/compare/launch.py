@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 
 from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
+from ictcli.compare.numbers import counted
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run, manifest
@@ -39,10 +40,12 @@ def train_all(
     *,
     jobs: int = 1,
     threads: int | None = None,
+    later: int = 0,
 ) -> tuple[Summaries, list[str]]:
     """Summaries by folder, and a sentence for each run that failed; the other runs go on. `threads`
-    limits the threads of each run. Raises InterruptedRunError at Ctrl-C, after every run has saved,
-    and RunFailedError when the disk is full."""
+    limits the threads of each run. After each run `say` is told how long all that are left will
+    take, with `later` ones of another call. Raises InterruptedRunError at Ctrl-C, after every run
+    has saved, and RunFailedError when the disk is full."""
     summaries: Summaries = {}
     failed: list[str] = []
 
@@ -69,8 +72,12 @@ def train_all(
         trained = _side_by_side(todo, say, jobs, threads)
     else:
         trained = _in_turn(todo, observer, say, threads)
-    for place, spec, outcome in trained:
+    started = time.monotonic()
+    for number, (place, spec, outcome) in enumerate(trained, 1):
         finish(place, spec, outcome)
+        if left := len(todo) - number + later:
+            pace = (time.monotonic() - started) / number
+            say(f"{counted(left, 'run')} left, about {duration(pace * left)} in all")
     return summaries, failed
 
 

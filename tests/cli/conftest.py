@@ -1,6 +1,7 @@
 """Fixtures of the command line's tests: commands as processes, and one run that many tests read."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,8 @@ def whole(
     made = Comparison(ictcli, tiny_model, tmp_path_factory.mktemp("compare"))
     ended = ictcli.run(*made.args, "whole", folder=made.folder)
     assert ended.code == 0, ended.err
+    left = re.findall(r"^(\d) runs? left, about (?:\d+[hms])+ in all$", ended.err, re.MULTILINE)
+    assert left == ["3", "2", "1"]
     assert json.loads(ended.out) == json.loads(
         (made.folder / "whole" / "comparison.json").read_text()
     )
