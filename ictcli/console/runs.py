@@ -172,6 +172,7 @@ def _environment(environment: Environment) -> None:
         "versions": ", ".join(f"{name} {value}" for name, value in versions.items() if value),
         "libraries": ", ".join(f"{name} {value}" for name, value in environment.libraries.items()),
         "command": " ".join(["ictcli", *environment.command]) if environment.command else "",
+        "extended": ", ".join(f"from {steps} steps" for steps in environment.extended_from),
     }
     _section("environment", values)
 

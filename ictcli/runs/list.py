@@ -125,8 +125,8 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
 
 
 FLAGS = {
-    "train": ("--awake", "--dry-run", "--json"),
-    "compare": ("--awake", "--dry-run", "--json", "--trust"),
+    "train": ("--awake", "--dry-run", "--json", "--time", "-q", "--quiet"),
+    "compare": ("--awake", "--dry-run", "--json", "--trust", "-q", "--quiet"),
 }
 """The options of a command that take no value."""
 

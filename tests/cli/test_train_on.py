@@ -52,6 +52,7 @@ def test_a_finished_run_trained_on_equals_the_longer_run(
     best = [path / "checkpoints" / "best.json" for path in (short, long)]
     assert best[0].read_bytes() == best[1].read_bytes()
     assert json.loads((short / "environment.json").read_text())["extended_from"] == [4]
+    assert "from 4 steps" in ictcli.run("runs", "show", "short", folder=tmp_path).out
     assert ictcli.run("runs", "check", "short", folder=tmp_path).code == 0
 
 
