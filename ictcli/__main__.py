@@ -3,6 +3,7 @@
 Ctrl-C ends it with 130 and without a traceback from here on, while click is imported too.
 """
 
+import contextlib
 import os
 import signal
 import sys
@@ -23,7 +24,8 @@ def main() -> None:
         from ictcli.cli import run
 
         code = run()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # before there was a command
+        say("Interrupted.")
         code = 130
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to stop
     exec("")  # CPython ends by SIGINT, not with `code`, if one came in the last string it executed
@@ -39,7 +41,17 @@ def interrupt(number: int, frame: object) -> None:
 
 def leave(number: int, frame: object) -> None:
     """End the process at once."""
+    say("Interrupted twice: ended at once.")
     os._exit(130)
+
+
+def say(message: str) -> None:
+    """Print an error past all buffers, on a terminal whose cursor may be hidden by a live view."""
+    from ictcli.errors import AGAIN
+
+    cursor = "\x1b[?25h\n" if os.isatty(2) else ""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{cursor}error: {message}\n\nhint: {AGAIN}\n".encode())
 
 
 if __name__ == "__main__":

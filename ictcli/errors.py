@@ -39,6 +39,10 @@ class EngineMissingError(UserError):
     exit_code = 3
 
 
+AGAIN = "the same command starts again; what was saved stands"
+"""The hint where Ctrl-C ended a command that has no better one."""
+
+
 class InterruptedRunError(UserError):
     """Ctrl-C: the step in flight was finished and saved."""
 

@@ -13,6 +13,7 @@ import mlx.core as mx
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
+from ictcli.engine.models import name_end_token
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
@@ -138,6 +139,7 @@ class MlxEngine(EngineCore):
         restore_layout(folder, like=self.loaded.folder)
         save_config(config, folder / "config.json")
         self.tokenizer.save_pretrained(folder)
+        name_end_token(folder)
         settings = self.loaded.folder / "generation_config.json"
         if settings.is_file():
             shutil.copy(settings, folder)

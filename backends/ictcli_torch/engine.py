@@ -14,7 +14,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.models import rope_settings
+from ictcli.engine.models import name_end_token, rope_settings
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from . import sample
@@ -64,6 +64,8 @@ class TorchEngine(EngineCore):
         self.passes = Passes(self.model, self.vocabulary, recompute=settings.gradient_checkpointing)
 
     def describe(self) -> dict[str, Any]:
+        weights = dict(self.model.named_parameters())
+        adapters = sum(p.numel() for name, p in weights.items() if "lora_" in name)
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
         return {
             "engine": "torch",
@@ -72,8 +74,8 @@ class TorchEngine(EngineCore):
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
             "bits": [4] if self.settings.load_in_4bit else [],
-            "parameters": self.model.num_parameters(),
-            "trained": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
+            "parameters": self.model.num_parameters() - adapters,
+            "trained": sum(p.numel() for p in weights.values() if p.requires_grad),
             "vocabulary": self.vocabulary,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
@@ -128,6 +130,7 @@ class TorchEngine(EngineCore):
         with self._whole():
             self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+        name_end_token(folder)
         path = folder / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         if self.settings.load_in_4bit:

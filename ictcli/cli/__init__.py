@@ -14,12 +14,12 @@ from typing import Any
 import click
 
 from ictcli import __version__
-from ictcli.errors import UserError, nearest
+from ictcli.errors import AGAIN, UserError, nearest
 from ictcli.text import VisibleStream, one_line, wrapped
 
 COMMANDS = (
     *("train", "resume", "eval", "generate", "grade", "compare", "inspect"),
-    *("export", "runs", "recipes", "methods", "doctor", "completion"),
+    *("export", "runs", "recipes", "methods", "download", "doctor", "completion"),
 )
 COMPLETES = "_ICTCLI_COMPLETE"
 """Set by the script of `ictcli completion` when a shell asks for completions."""
@@ -126,7 +126,7 @@ def _run() -> int:
     except click.ClickException as error:
         return fail(error.format_message(), "", error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        return fail("Interrupted.", "what was saved before stands; see ictcli resume --help", 130)
+        return fail("Interrupted.", AGAIN, 130)
     except BrokenPipeError:
         raise
     except (MemoryError, RuntimeError) as error:

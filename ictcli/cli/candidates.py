@@ -12,7 +12,6 @@ from click import Context, Parameter
 from click.shell_completion import CompletionItem
 
 Items = list[CompletionItem[str]]
-MODELS = ("builtin:chain",)
 
 
 def recipes(ctx: Context, param: Parameter, incomplete: str) -> Items:
@@ -48,11 +47,19 @@ def _recipes_in(folder: Path) -> Iterable[Path]:
     return folder.expanduser().glob("*/recipe.toml")
 
 
+def downloads(ctx: Context, param: Parameter, incomplete: str) -> Items:
+    """Recipes and benchmarks."""
+    from ictcli.recipe import shipped_recipes
+    from ictcli.tasks import BENCHMARKS
+
+    return _items([*shipped_recipes(), *BENCHMARKS], incomplete, "file")
+
+
 def models(ctx: Context, param: Parameter, incomplete: str) -> Items:
     """Models and runs, then settings."""
     if "=" in incomplete:
         return settings(ctx, param, incomplete)
-    return [*runs(ctx, param, incomplete), *_items(MODELS, incomplete)]
+    return [*runs(ctx, param, incomplete), *_items(_built_in(), incomplete)]
 
 
 def methods(ctx: Context, param: Parameter, incomplete: str) -> Items:
@@ -76,6 +83,12 @@ def engines(ctx: Context, param: Parameter, incomplete: str) -> Items:
     return _items(engine_names(), incomplete)
 
 
+def _built_in() -> Iterable[str]:
+    from ictcli.engine.models import BUILTIN
+
+    return (f"builtin:{name}" for name in BUILTIN)
+
+
 def _values(key: str) -> Iterable[str]:
     """Values of a key, where they are few and have names."""
     if key in ("method", "method.name"):
@@ -91,7 +104,7 @@ def _values(key: str) -> Iterable[str]:
 
         return TASKS if key == "task" else BENCHMARKS
     if key == "model":
-        return MODELS
+        return _built_in()
     return _choices(key)
 
 

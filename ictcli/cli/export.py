@@ -75,6 +75,8 @@ def command(
     made = out or run / (f"{which}-{saved.name}" if saved else which)
     if made.exists():
         raise UserError(f"{made} exists already.", "--out OTHER makes another folder")
+    if recipe.adapters is None and layout and not merge:
+        narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
     base = None
     if repo and not whole:
         base = make.check_public(run, recipe, repo)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from safetensors import SafetensorError, safe_open
 
+from ictcli.engine.hub import answers, silence
 from ictcli.errors import UserError, nearest
 from ictcli.text import shell_word
 
@@ -104,6 +105,11 @@ def _with_adapter(folder: Path) -> Source:
     return Source(locate(base).path, folder)
 
 
+def reason_of(error: Exception) -> str:
+    """What a library says of a failure, on one line and without its full stop."""
+    return " ".join((str(error).strip() or type(error).__name__).split())[:300].rstrip(".!")
+
+
 @contextmanager
 def loading(model: str, other: str) -> Generator[None]:
     """Around what loads a model: whatever it raises becomes a UserError, whose hint names the
@@ -111,13 +117,12 @@ def loading(model: str, other: str) -> Generator[None]:
     try:
         yield
     except Exception as error:  # whatever a broken folder makes the library raise
-        reason = " ".join((str(error).strip() or type(error).__name__).split())[:300].rstrip(".!")
-        hint = "check the path or hub id; a hub id needs the network or a filled cache"
+        hint = "check the path or hub id"
         if isinstance(error, TypeError | KeyError) or "not supported" in str(error):
             hint = f"this engine may not know this kind of model; --backend {other} may"
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
-        raise UserError(f"The model {model} cannot be loaded: {reason}.", hint) from error
+        raise UserError(f"The model {model} cannot be loaded: {reason_of(error)}.", hint) from error
 
 
 def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[int, ...]:
@@ -139,6 +144,38 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     if "<|return|>" in ends:
         ends.pop("<|end|>", None)  # there it ends a message, and the answer's is yet to come
     return tuple(sorted(ids | set(ends.values())))
+
+
+def check_reachable(model: str) -> None:
+    """UserError for a hub id that can come neither from the cache nor from the hub."""
+    if Path(model).is_dir() or answers() or is_cached(model):
+        return
+    raise UserError(
+        f"The model {model} is not in the cache, and {silence()}.",
+        f"with a network: ictcli download {shell_word(model)}; or give a folder with the model",
+    )
+
+
+def is_cached(model: str) -> bool:
+    """Whether a hub id's settings and weights are all in the cache."""
+    folder = snapshot(model)
+    if folder is None:
+        return False
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        return any(folder.glob("*.safetensors"))
+    parts: dict[str, str] = _read_object(index).get("weight_map", {})
+    return all((folder / name).is_file() for name in parts.values())
+
+
+def name_end_token(folder: Path) -> None:
+    """In place: give a tokenizer without an end token its padding token as such. lm-eval takes the
+    end token as what stands before a text; where a response ends, the model's settings say."""
+    path = folder / "tokenizer_config.json"
+    config = _read_object(path) if path.is_file() else {}
+    if config.get("eos_token") is None and (pad := config.get("pad_token")):
+        config["eos_token"] = pad
+        path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def snapshot(path: str) -> Path | None:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ictcli.engine.checks import check_sampling
+from ictcli.engine.models import check_reachable, locate
 from ictcli.engine.protocol import Engine
 from ictcli.errors import EngineMissingError, UserError, install, nearest
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -94,6 +95,8 @@ def build_engine(
     if launcher and name != launcher.ENGINE:
         hint = f"start it without {launcher.PROGRAM}"
         raise UserError(f"The {name} engine runs in one process.", hint)
+    if name in LIBRARIES:
+        check_reachable(locate(model).path)  # before the engine's library takes its seconds
     try:
         build = engines[name].load()
     except ImportError as error:

@@ -12,11 +12,8 @@ from typing import Any, cast
 
 from safetensors import safe_open
 
-from ictcli.engine.models import locate
+from ictcli.engine.models import check_reachable, locate, reason_of
 from ictcli.errors import UserError
-
-HUB_TIMEOUT = 5
-"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -131,17 +128,16 @@ def _from_hub(model: str) -> Path:
     import huggingface_hub
 
     hub = cast(Any, huggingface_hub)
-    try:
-        path = hub.try_to_load_from_cache(model, "config.json")
-        if not isinstance(path, str):  # not in the cache, or known not to exist
-            url = hub.hf_hub_url(model, "config.json")
-            hub.get_hf_file_metadata(url, timeout=HUB_TIMEOUT)  # else a download retries for long
+    path = hub.try_to_load_from_cache(model, "config.json")
+    if not isinstance(path, str):  # not in the cache, or known not to exist
+        check_reachable(model)
+        try:
             path = str(hub.hf_hub_download(model, "config.json"))
-    except Exception as error:  # no network, no such model, no access
-        raise UserError(
-            f"The config.json of {model} is not in the Hugging Face cache and cannot be fetched.",
-            f"with the network: hf download {model} config.json",
-        ) from error
+        except Exception as error:  # no such model, no access
+            raise UserError(
+                f"The config.json of {model} cannot be fetched: {reason_of(error)}.",
+                f"look at https://huggingface.co/{model}",
+            ) from error
     return Path(path).parent
 
 

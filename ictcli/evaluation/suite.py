@@ -19,6 +19,7 @@ from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
 from ictcli.tasks import prompts
 from ictcli.tasks.split import key_of
+from ictcli.text import shell_word
 
 Bar = Callable[[str, int], Callable[[int, int], None]]
 """(name, problems) of an evaluation to what shows its progress."""
@@ -170,7 +171,7 @@ def _checked(
 @contextlib.contextmanager
 def _kept(folder: Path) -> Generator[None]:
     """Adds to an error that stops sampling how to resume from the samples so far."""
-    again = f"the same command with --resume --out {folder}"
+    again = f"the same command with --resume --out {shell_word(folder)}"
     so_far = f"the samples so far are in {folder}."
     try:
         yield

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from ictcli.algorithm.methods import METHODS
 from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
@@ -21,7 +22,6 @@ from ictcli.runs.show import flat
 from ictcli.text import markdown_code as code
 from ictcli.text import markdown_text, quoted
 
-PAPER = "https://arxiv.org/abs/2606.19771"
 MAIN = (
     *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
     *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
@@ -64,11 +64,18 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         "## Versions",
         _versions(environment),
         "## Citation",
-        f"The method of token selection is that of [arXiv 2606.19771]({PAPER}), "
-        '"Beyond Entropy: Learning from Token-Level Distributional Deviations for LLM Reasoning", '
-        "as implemented by ictcli.",
+        _citation(method),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _citation(method: str) -> str:
+    source = METHODS[method].source if method in METHODS else ""
+    if not (paper := re.match(r"arXiv (\d{4}\.\d{5})", source)):
+        return f"The method is {code(method)}, as implemented by ictcli."
+    place = markdown_text(source[paper.end() :])
+    link = f"[{paper[0]}](https://arxiv.org/abs/{paper[1]}){place}"
+    return f"The method {code(method)} is that of {link}, as implemented by ictcli."
 
 
 def _header(
@@ -113,14 +120,14 @@ def license_of(base: str) -> str | None:
 
 
 def _opening(base: str, task: str, method: str, *, adapter: bool, step: int | None) -> str:
-    what = "Low-rank adapters for" if adapter else "A model trained from"
+    what = "Low-rank adapters for " if adapter else ""
     text = (
-        f"{what} {code(base)}, trained by reinforcement learning with verifiable "
-        f"rewards on {task} with ictcli, method {code(method)}."
+        f"{what}{code(base)}, trained on {task} by reinforcement learning with verifiable rewards. "
+        f"Made with ictcli, method {code(method)}."
     )
     if step is None:
         return text
-    return f"{text} These are the weights of the checkpoint of step {step}, not the run's last."
+    return f"{text} The weights are those of the checkpoint of step {step}, not the run's last."
 
 
 def _results(
@@ -130,7 +137,7 @@ def _results(
     beside that before training."""
     if step is None:
         if summary is None:
-            return "The run did not finish, so there are none."
+            return "The run did not finish, so there are no results."
         before, after, head = summary.before, summary.after, "after"
         problems, samples = summary.problems, summary.samples_per_problem
     else:
@@ -151,7 +158,7 @@ def _results(
     bench = public_name(str(flat(recipe).get("eval.bench") or recipe.get("task", "")))
     return (
         f"{markdown_table(rows)}\n\n{problems} held-out problems of {code(bench)}, {samples} "
-        "samples each; 95 % intervals by bootstrap over problems. They say nothing of other seeds."
+        "samples each; 95 % bootstrap intervals over problems. Another seed may give other figures."
     )
 
 
@@ -167,8 +174,8 @@ def _training(recipe: Mapping[str, Any], summary: Summary | None, method: str) -
     if summary is not None:
         share = summary.tokens_kept_share
         kept = (
-            f"\n\nOf {summary.tokens_sampled:,} sampled tokens {share:.1%} were trained "
-            "(the dense warm-up, where there is one, included)."
+            f"\n\n{share:.1%} of the {summary.tokens_sampled:,} sampled tokens were trained, steps "
+            "of the dense warm-up included."
         )
     return markdown_table(rows) + kept
 
@@ -179,15 +186,15 @@ def _data(task: str, data: DataRecord) -> str:
     parts: list[str] = []
     generated = "train" in data.model_fields_set and data.train is None
     if generated and not {"path", "file"} & {*sources}:
-        parts.append(f"The task {task}, whose problems are made by ictcli from the seed.")
+        parts.append(f"The problems of {task} are made by ictcli from the seed.")
     if sources:
         rows = [["source", "value"], *([key, code(value)] for key, value in sources.items())]
         parts.append(markdown_table(rows))
-    return "\n\n".join(parts) or f"The task {task}; the run has no record of its problems."
+    return "\n\n".join(parts) or f"The run has no record of the problems of {task}."
 
 
 def _use(base: str, name: str, *, adapter: bool, layout: str) -> str:
-    below = base if is_public(base) else "the-model-below"
+    below = base if is_public(base) else "path/to/base-model"
     name = re.sub(r"[^\w./-]", "_", name)
     if layout == "mlx":
         model = f"--model {below} --adapter-path {name}" if adapter else f"--model {name}"
@@ -211,11 +218,11 @@ def _use(base: str, name: str, *, adapter: bool, layout: str) -> str:
 
 def _limitations(task: str) -> str:
     return (
-        f"- Trained to be judged right on {task} alone, from one seed; other abilities of "
-        "the model below were not measured afterwards and may have suffered.\n"
-        "- The reward is an automatic verdict on the final answer: the reasoning before it was "
-        "never judged, and may be wrong where the answer is right.\n"
-        "- Nothing was done about safety, bias or truthfulness beyond what the model below has."
+        f"- It was trained on {task} alone, with one seed. Other abilities were not measured and "
+        "may be worse than the base model's.\n"
+        "- The reward judges the final answer only. The reasoning before a right answer may be "
+        "wrong.\n"
+        "- Safety, bias and truthfulness were neither trained nor measured."
     )
 
 

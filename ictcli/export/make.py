@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ictcli.engine import Engine, build_engine, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
-from ictcli.engine.models import ADAPTER_CONFIG, locate, snapshot
+from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export.card import card
 from ictcli.files import new_folder
@@ -128,6 +128,7 @@ def export_model(
             for file in Path(locate(str(run / "model")).path).iterdir():
                 if file.is_file() and file.name != "README.md":
                     shutil.copyfile(file, plain / file.name)
+            name_end_token(plain)
         else:
             build().export(plain, packed=packed)
         if converted:

@@ -1,7 +1,6 @@
 """Rows of data sets on the Hugging Face hub, at pinned commits."""
 
 import contextlib
-import os
 import re
 import sys
 import warnings
@@ -11,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ictcli.engine.hub import answers, offline_variable, silence
 from ictcli.errors import UserError
 from ictcli.rows import Row, Rows
 
 COMMIT = re.compile("[0-9a-f]{40}")
-_OFFLINE = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def load(source: HubSource) -> Rows:
     parts: list[tuple[Iterable[dict[str, Any]], str | None]] = []
     while not parts:
         try:
-            with _quiet():
+            with quiet():
                 parts = [_config(source, config, revision) for config in source.configs]
         except Exception as error:
             if revision is None or source.rows is None or not _is_without_revision(error):
@@ -100,6 +99,16 @@ def load(source: HubSource) -> Rows:
     return Rows(rows, where, tuple(notes))
 
 
+def fetch(path: str) -> None:
+    """Bring every split of a data set into the cache. UserError where it cannot be had."""
+    answers()
+    try:
+        with quiet():
+            _datasets().load_dataset(path)
+    except Exception as error:
+        raise _refusal(HubSource(path, None, ("",), "", None), error) from error
+
+
 def _config(
     source: HubSource, config: str, revision: str | None
 ) -> tuple[Iterable[dict[str, Any]], str | None]:
@@ -108,6 +117,7 @@ def _config(
     if cached is not None:
         return cached, revision
     load_dataset = _datasets().load_dataset
+    answers()
     data = load_dataset(source.path, config or None, split=source.split, revision=revision)
     return data, _commit(data) or _resolved(source.path, revision)
 
@@ -115,13 +125,8 @@ def _config(
 def _cached(source: HubSource, config: str, revision: str) -> Iterable[dict[str, Any]] | None:
     """A commit from the cache of `datasets`, or None. (Its own loader asks the network first and,
     offline, uses whatever commit was cached last.)"""
-    from datasets.naming import camelcase_to_snakecase  # pyright: ignore
-
     library = _datasets()
-    owner, _, name = source.path.partition("/")
-    folder = Path(library.config.HF_DATASETS_CACHE).expanduser()
-    folder = folder / f"{owner}___{camelcase_to_snakecase(name)}"
-    folder = folder / (config or "default") / "0.0.0" / revision
+    folder = cache_folder(source.path) / (config or "default") / "0.0.0" / revision
     if not (folder / "dataset_info.json").is_file():
         return None
     ending = re.compile(rf"-{source.split}(-\d+-of-\d+)?\.arrow")
@@ -131,6 +136,15 @@ def _cached(source: HubSource, config: str, revision: str) -> Iterable[dict[str,
     except Exception:
         return None
     return library.concatenate_datasets(parts) if parts else None
+
+
+def cache_folder(path: str) -> Path:
+    """Where `datasets` keeps the rows of a data set."""
+    from datasets.naming import camelcase_to_snakecase  # pyright: ignore
+
+    owner, _, name = path.partition("/")
+    cache = Path(_datasets().config.HF_DATASETS_CACHE).expanduser()
+    return cache / f"{owner}___{camelcase_to_snakecase(name)}"
 
 
 def _commit(data: Any) -> str | None:
@@ -145,7 +159,7 @@ def _resolved(path: str, revision: str | None) -> str | None:
     """The commit of a revision (None = main) on the hub; None offline."""
     import huggingface_hub
 
-    if _is_offline():
+    if offline_variable():
         return None
     try:
         return huggingface_hub.HfApi().dataset_info(path, revision=revision).sha
@@ -157,10 +171,6 @@ def _datasets() -> Any:
     import datasets  # pyright: ignore[reportMissingTypeStubs]
 
     return cast(Any, datasets)
-
-
-def _is_offline() -> bool:
-    return bool(_datasets().config.HF_HUB_OFFLINE)
 
 
 def _kinds(error: BaseException | None) -> set[str]:
@@ -181,27 +191,26 @@ def _is_without_revision(error: BaseException) -> bool:
 def _refusal(source: HubSource, error: Exception) -> UserError:
     """Why a data set cannot be loaded, and what to do. Never quotes the rows of a gated one."""
     path, kinds = source.path, _kinds(error)
-    instead = "give its rows in a file: data=FILE.jsonl (to train: task=FILE.jsonl)"
+    download, instead = "RECIPE|BENCHMARK", "give its rows in a file: data=FILE.jsonl"
+    if source.rows is None:
+        download, instead = f"hub:{path}", "name a file in its place"
     gated = UserError(
         f"The data set {path} is gated: it opens to those who have accepted its terms.",
         f"accept them on {source.page} and log in with `hf auth login`, or {instead}",
     )
     unreachable = kinds & {"ConnectionError", "TransportError", "LocalEntryNotFoundError"}
     unreachable = unreachable or str(error).startswith("Couldn't find cache")
-    if unreachable and (_is_offline() or "OfflineModeIsEnabled" in kinds):
-        off = ("", "0", "FALSE", "NO", "OFF")
-        on = [name for name in _OFFLINE if os.environ.get(name, "").upper() not in off]
-        why = (on or _OFFLINE)[0]
+    if unreachable and not answers():
         return UserError(
-            f"The data set {path} is not in the cache, and {why} keeps this machine offline.",
-            f"load it once with {why}=0, or {instead}",
+            f"The data set {path} is not in the cache, and {silence()}.",
+            f"with a network: ictcli download {download}; or {instead}",
         )
     if "GatedRepoError" in kinds or "gated dataset" in str(error):
         return gated
     if unreachable:
         return UserError(
-            f"The hub does not answer, and the data set {path} is not in the cache.",
-            f"check the network, or {instead}",
+            f"The connection to the hub broke, and the data set {path} is not in the cache.",
+            f"try again, or {instead}",
         )
     if _is_without_revision(error):
         return UserError(
@@ -225,7 +234,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
 
 
 @contextlib.contextmanager
-def _quiet() -> Generator[None]:
+def quiet() -> Generator[None]:
     """Without a terminal: no progress bars or warnings of the libraries."""
     if sys.stderr.isatty():
         yield

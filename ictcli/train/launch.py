@@ -30,6 +30,7 @@ from ictcli.runs.records import (
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
 from ictcli.tasks.prompts import encode, fitted, unread_notes
+from ictcli.text import shell_word
 from ictcli.tracking.observer import tracked
 from ictcli.train.loop import train
 
@@ -183,6 +184,11 @@ def record_failure(run: Run) -> Generator[None]:
         yield
     except InterruptedRunError:
         raise
+    except KeyboardInterrupt:  # the second: the step in flight is lost
+        raise InterruptedRunError(
+            "Interrupted twice: the step in flight was not saved.",
+            f"ictcli resume {shell_word(run.folder)}",
+        ) from None
     except Exception as error:
         with contextlib.suppress(OSError):
             failure = Failure(error=encodable(failure_message(error))[:1000])

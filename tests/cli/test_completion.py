@@ -66,7 +66,7 @@ def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
     ("line", "offered"),
     [
         ("ictcli ", set(COMMANDS)),
-        ("ictcli do", {"doctor"}),
+        ("ictcli doc", {"doctor"}),
         ("ictcli recipes s", {"show"}),
         ("ictcli recipes show quick", {"quickstart"}),
         ("ictcli train ", set(shipped_recipes())),
@@ -75,7 +75,7 @@ def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
         ("ictcli train quickstart steps=3 checkpoint.ev", {"checkpoint.every="}),
         ("ictcli train quickstart method=i", {"ict"}),
         ("ictcli train quickstart alarms.collapse=", {"warn", "stop", "off"}),
-        ("ictcli train quickstart model=builtin:", {"chain"}),
+        ("ictcli train quickstart model=builtin:c", {"chain"}),
         ("ictcli train quickstart --dr", {"--dry-run"}),
         ("ictcli train quickstart --backend to", {"torch"}),
         ("ictcli compare quickstart --methods ict,dr", {"ict,dr_grpo"}),

@@ -86,3 +86,10 @@ def test_every_command_can_be_quiet(ictcli: Processes, tmp_path: Path) -> None:
     commands = [*(name for name in COMMANDS if name not in ("runs", "recipes")), "runs ls"]
     for command in ["", *commands]:
         assert "--quiet" in ictcli.run(*command.split(), "--help", folder=tmp_path).out
+
+
+def test_an_export_for_a_library_says_that_there_are_no_adapters(
+    ictcli: Processes, spaced: Path, tmp_path: Path
+) -> None:
+    ended = ictcli.run("export", spaced, "--to", "hf", folder=tmp_path)
+    assert ended.code == 0 and "it has no adapters, and a whole model is made" in ended.err

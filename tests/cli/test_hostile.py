@@ -16,8 +16,6 @@ from markdown_it import MarkdownIt
 from processes import Ended, Processes
 from strangers import HOSTILE, NAME, World
 
-from ictcli.export.card import PAPER
-
 BEFORE = "<script>addEventListener('error', () => { window.errorSeen = 1; });</script>"
 AFTER = """<script>addEventListener("load", () => {
   for (const key of ["m", "s", "n", "[", "]", "ArrowRight", "ArrowDown"])
@@ -168,7 +166,7 @@ def plain_markdown(text: str) -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     every = [child for token in tokens for child in (token, *(token.children or ()))]
     assert not {"html_block", "html_inline", "image"} & {token.type for token in every}
-    assert {str(t.attrs["href"]) for t in every if t.type == "link_open"} <= {PAPER}
+    assert not [t for t in every if t.type == "link_open"]
     heads = [tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open"]
     assert "forged" not in heads and not [t for t in tokens if t.type == "hr"]
     assert "table_open" in {t.type for t in tokens}

@@ -11,15 +11,34 @@ from pathlib import Path
 
 import pytest
 
+from ictcli.errors import AGAIN
+
 
 @pytest.mark.parametrize("presses", [1, 3])
 @pytest.mark.parametrize("moment", [0.15, 0.4, 0.8])
 def test_ctrl_c_ends_a_command_with_130_and_no_traceback(
     tmp_path: Path, moment: float, presses: int
 ) -> None:
+    code, told = pressed(tmp_path, moment, presses, "train", "quickstart")
+    assert "Traceback" not in told and "Exception ignored" not in told
+    assert code == 130
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_ctrl_c_before_an_evaluation_has_begun_names_what_to_type(
+    tmp_path: Path, presses: int
+) -> None:
+    code, told = pressed(tmp_path, 0.8, presses, "eval", "builtin:chain", "--bench", "chain")
+    assert code == 130 and told.lstrip().startswith("error: Interrupted")
+    assert told.endswith(f"hint: {AGAIN}\n") and told.count("hint:") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def pressed(folder: Path, moment: float, presses: int, *args: str) -> tuple[int, str]:
+    """The exit code and stderr of a command at which Ctrl-C is pressed so many times."""
     with subprocess.Popen(
-        [sys.executable, "-m", "ictcli", "train", "quickstart"],
-        cwd=tmp_path,
+        [sys.executable, "-m", "ictcli", *args],
+        cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -29,8 +48,7 @@ def test_ctrl_c_ends_a_command_with_130_and_no_traceback(
             process.send_signal(signal.SIGINT)
             time.sleep(0.02)
         told = process.communicate(timeout=60)[1].decode()
-    assert "Traceback" not in told
-    assert process.returncode == 130
+    return process.returncode, told
 
 
 def test_a_step_that_takes_long_does_not_keep_a_child_alive() -> None:

@@ -149,6 +149,16 @@ def test_training_does_not_begin_with_adapters(
     assert "ictcli export" in caught.value.hint
 
 
+@pytest.mark.parametrize("kind", ["lora", "dora"])
+def test_parameters_are_the_model_s_and_adapters_count_as_trained(
+    make_engine: MakeEngine, make_adapted: MakeEngine, tiny_model: Path, kind: str
+) -> None:
+    whole = make_engine(tiny_model).describe()
+    adapted = make_adapted(tiny_model, adapter=with_(kind=kind)).describe()
+    assert adapted["parameters"] == whole["parameters"]
+    assert 0 < adapted["trained"] < whole["trained"] == whole["parameters"]
+
+
 def test_adapters_of_kind_none_are_none(make_engine: MakeEngine, tiny_model: Path) -> None:
     engine = make_engine(tiny_model, SMOOTH, AdapterSettings())
     assert train(engine, made_up(), 1)[0].stepped

@@ -61,7 +61,7 @@ def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
         "| pass@1 | 0.250 [0.200, 0.300] | 0.280 [0.200, 0.300] |",
         "| lr | `1e-06` |",
         "| method.keep | `0.1` |",
-        "11.7% were trained",
+        "11.7% of the ",
         "| revision | `abc123` |",
         "| `torch` | `2.13.0` |",
         "arXiv 2606.19771",
@@ -190,3 +190,11 @@ def test_a_folder_near_the_run_is_no_name_of_the_hub(tmp_path: Path) -> None:
     (run / "environment.json").write_text(json.dumps({"command": ["train", "b/mine.toml"]}))
     (tmp_path / "b" / "other" / "base").mkdir(parents=True)
     assert not is_public("other/base", run)
+
+
+def test_the_paper_cited_is_the_method_s(tmp_path: Path) -> None:
+    for method, paper in (("dapo", "2503.14476"), ("random", None), ("unheard", None)):
+        run = make_run(tmp_path / method, method={"name": method})
+        cited = card(run, "it", adapter=False, layout="hf").partition("## Citation")[2]
+        assert f"`{method}`" in cited and ("arXiv" in cited) == (paper is not None)
+        assert paper is None or f"https://arxiv.org/abs/{paper}" in cited

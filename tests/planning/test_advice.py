@@ -53,8 +53,8 @@ def changed(recipe: Recipe, changes: list[tuple[str, str, Any]]) -> MemoryEstima
 def test_a_hub_id_that_cannot_be_had_is_a_sentence() -> None:
     memory = check_memory(recipe_of(model="nobody/has-this"))
     assert memory.estimate is None
-    assert "needs the model's config.json" in memory.sentence
-    assert "hf download nobody/has-this config.json" in memory.sentence
+    assert "is not in the cache" in memory.sentence
+    assert "ictcli download nobody/has-this" in memory.sentence
 
 
 @pytest.mark.parametrize("config", ["{", "[]", "{}", '{"num_attention_heads": "x"}'])

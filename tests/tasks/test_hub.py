@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from datasets.exceptions import DatasetNotFoundError
 from datasets.packaged_modules.json.json import Json
 from huggingface_hub.errors import OfflineModeIsEnabled
 
+from ictcli.engine.hub import VARIABLES, answers
 from ictcli.errors import UserError
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.datasets import MMLU_STEM, SOURCES
@@ -20,7 +21,6 @@ from ictcli.tasks.datasets import MMLU_STEM, SOURCES
 PIN = SOURCES["gsm8k"].revision or ""
 OTHER = "a" * 40
 ROWS = [{"question": f"q{i}", "answer": f"so\n#### {i}"} for i in range(5)]
-ENVIRONMENT = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 class Loaded(list[dict[str, Any]]):
@@ -33,12 +33,17 @@ class Loaded(list[dict[str, Any]]):
 
 
 @pytest.fixture(autouse=True)
-def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    for name in ENVIRONMENT:
+def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """An empty cache, and a hub that does not answer."""
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    return tmp_path / "cache"
+    answers.cache_clear()
+    yield tmp_path / "cache"
+    answers.cache_clear()
 
 
 Answer = Callable[[str, str, str | None], Any]
@@ -163,8 +168,8 @@ def test_a_gated_data_set_names_the_page_to_accept_its_terms_on(
     ("error", "words"),
     [
         (MISSING, "The hub has no data set openai/gsm8k, or none that is open to you."),
-        (ConnectionError("Couldn't reach it"), "The hub does not answer, and the data set openai"),
-        (ValueError("Couldn't find cache for openai/gsm8k"), "The hub does not answer"),
+        (ConnectionError("Couldn't reach it"), "not in the cache, and the hub does not answer."),
+        (ValueError("Couldn't find cache for openai/gsm8k"), "and the hub does not answer."),
         (ValueError("BuilderConfig 'main' not found.\nmore"), "be loaded: BuilderConfig 'main' no"),
         (RuntimeError(), "The data set openai/gsm8k cannot be loaded: RuntimeError."),
     ],
@@ -186,7 +191,7 @@ def test_a_failure_of_a_private_data_set_quotes_nothing(monkeypatch: pytest.Monk
     assert "secret" not in caught.value.message + caught.value.hint
 
 
-@pytest.mark.parametrize("name", ENVIRONMENT)
+@pytest.mark.parametrize("name", VARIABLES)
 def test_offline_and_not_in_the_cache(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     offline(monkeypatch, name)
     words = f"openai/gsm8k is not in the cache, and {name} keeps this machine offline"

@@ -1,0 +1,39 @@
+"""ictcli download: what is needed to work without a network afterwards."""
+
+import click
+
+from ictcli.cli import JSON, candidates
+
+
+@click.command("download")
+@click.argument(
+    "names",
+    metavar="RECIPE|MODEL|BENCHMARK...",
+    nargs=-1,
+    required=True,
+    shell_complete=candidates.downloads,
+)
+@JSON
+def command(names: tuple[str, ...], as_json: bool) -> None:
+    """Fetch what the named things need, for working without a network afterwards.
+
+    Of a recipe that is its model with the tokenizer, the data it trains on and its benchmarks. A
+    model is a hub id, a data set hub:OWNER/NAME. All goes into the cache of the Hugging Face
+    libraries, where every command finds it. A download that was broken off goes on.
+
+    \b
+    ictcli download qwen2.5-0.5b-gsm8k
+    ictcli download Qwen/Qwen2.5-0.5B math500 aime24
+    """
+    from ictcli.console import narrate, print_records
+    from ictcli.console.runs import size_text
+    from ictcli.tasks.download import download
+
+    rows: list[dict[str, str]] = []
+    for name in names:
+        narrate(f"fetching {name}")
+        for part in download(name):
+            taken = size_text(part.bytes) if part.path else "-"
+            where = str(part.path or "comes with ictcli, or is a file")
+            rows.append({"kind": part.kind, "name": part.name, "size": taken, "where": where})
+    print_records(rows, as_json=as_json)

@@ -1,0 +1,52 @@
+"""The Hugging Face hub: whether it answers, and the libraries' offline mode where it does not."""
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+from typing import Any, cast
+
+WAIT_S = 3.0
+"""Seconds in which the hub answers, or does not."""
+VARIABLES = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+OFF = ("", "0", "FALSE", "NO", "OFF")
+
+
+def offline_variable() -> str | None:
+    """The environment variable that keeps this process offline, if one does."""
+    set_ones = (name for name in VARIABLES if os.environ.get(name, "").upper() not in OFF)
+    return next(set_ones, None)
+
+
+@functools.cache
+def answers() -> bool:
+    """Whether the hub answers, asked once. Where it does not, the libraries work offline from here
+    on: each of their requests would be tried again for most of a minute."""
+    if offline_variable():
+        return False
+    import huggingface_hub
+
+    hub = cast(Any, huggingface_hub)
+    reached = threading.Event()
+
+    def ask() -> None:
+        with contextlib.suppress(Exception):
+            hub.get_session().head(hub.constants.ENDPOINT, timeout=WAIT_S)
+            reached.set()
+
+    asking = threading.Thread(target=ask, daemon=True)  # no one can hurry a name server
+    asking.start()
+    asking.join(WAIT_S)
+    if not reached.is_set():
+        hub.constants.HF_HUB_OFFLINE = True
+        if "datasets" in sys.modules:
+            cast(Any, sys.modules["datasets"]).config.HF_HUB_OFFLINE = True
+    return reached.is_set()
+
+
+def silence() -> str:
+    """Why the hub is not asked, as the end of a sentence."""
+    if variable := offline_variable():
+        return f"{variable} keeps this machine offline"
+    return "the hub does not answer"

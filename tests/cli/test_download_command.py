@@ -1,0 +1,79 @@
+"""`ictcli download` from a hub on this machine, and work without it afterwards."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from local_hub import local_hub
+from processes import Ended, refusal
+
+from ictcli.engine.hub import VARIABLES
+from ictcli.engine.models import BUILTIN
+
+RECIPE = """
+model = "me/tiny"
+task = "hub:me/sums"
+method = "grpo"
+steps = 1
+columns = {prompt = "question", gold = "answer"}
+"""
+ROWS = [{"question": f"{i}+1=", "answer": str(i + 1)} for i in range(40)]
+
+
+def ictcli(folder: Path, endpoint: str, *args: str) -> Ended:
+    """A command with a cache of its own, and no variable that keeps it offline."""
+    own = {key: value for key, value in os.environ.items() if key not in VARIABLES}
+    ended = subprocess.run(
+        [sys.executable, "-m", "ictcli", *args],
+        env={**own, "HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_what_a_recipe_needs_is_fetched_once_and_serves_without_the_hub(tmp_path: Path) -> None:
+    model = {file.name: file.read_bytes() for file in BUILTIN["chain"].iterdir()}
+    data = {"train.jsonl": "".join(json.dumps(row) + "\n" for row in ROWS).encode()}
+    repositories = {
+        "models/me/tiny": {**model, "pytorch_model.bin": b"code", "onnx/config.json": b"{}"},
+        "datasets/me/sums": data,
+    }
+    (tmp_path / "mine.toml").write_text(RECIPE)
+    with local_hub(repositories) as (endpoint, served):
+        first = ictcli(tmp_path, endpoint, "download", "mine.toml", "--json")
+        assert first.code == 0, first.err
+        needed = {"model.safetensors", "config.json", "tokenizer.json", "train.jsonl"}
+        assert needed <= set(served) and not {"pytorch_model.bin", "onnx/config.json"} & set(served)
+        served.clear()
+        again = ictcli(tmp_path, endpoint, "download", "me/tiny", "hub:me/sums", "--json")
+        assert (again.code, served) == (0, [])
+        missing = ictcli(tmp_path, endpoint, "download", "me/nothing")
+        assert "The model me/nothing cannot be fetched" in refusal(missing, 2)
+    rows = json.loads(first.out)
+    assert [(row["kind"], row["name"]) for row in rows] == [
+        ("model", "me/tiny"),
+        ("data", "me/sums"),
+    ]
+    assert json.loads(again.out) == rows
+    for row in rows:
+        assert Path(row["where"]).is_dir() and row["size"].endswith("iB")
+    bench = ("--bench", "hub:me/sums", "--n", "1", "--limit", "2", "max_tokens=4", "--json")
+    columns = ("columns.prompt=question", "columns.gold=answer", "hub.split=train")
+    ended = ictcli(tmp_path, endpoint, "eval", "me/tiny", *bench, *columns)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)[0]["problems"] == 2
+
+
+def test_what_is_built_in_needs_no_hub(tmp_path: Path) -> None:
+    ended = ictcli(tmp_path, "http://127.0.0.1:9", "download", "quickstart", "--json")
+    assert ended.code == 0, ended.err
+    assert [row["name"] for row in json.loads(ended.out)] == ["builtin:chain", "chain"]
+
+
+def test_a_name_of_nothing_is_refused(tmp_path: Path) -> None:
+    ended = ictcli(tmp_path, "http://127.0.0.1:9", "download", "quikstart")
+    assert "'quikstart' (did you mean quickstart?)" in refusal(ended, 2)

@@ -1,0 +1,67 @@
+"""Exports are loaded by the libraries that others use: transformers' pipelines, mlx-lm, lm-eval."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ictcli.engine import is_installed
+from ictcli.export.make import export_model
+from ictcli.recipe import load_recipe
+from ictcli.runs import Run
+from ictcli.tasks.chain.tokenizer import EOS_ID
+
+QUESTION = "3+4="
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built-in model, exported from a run whose model lacks an end token, as older runs do."""
+    from ictcli.engine.models import BUILTIN
+
+    folder = tmp_path_factory.mktemp("interop")
+    with Run.create(folder / "run", load_recipe("quickstart")) as run:
+        model = run.folder / "model"
+        model.mkdir()
+        for file in BUILTIN["chain"].iterdir():
+            (model / file.name).write_bytes(file.read_bytes())
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    assert settings["eos_token"] is None
+    export_model(run.folder, folder / "made", None, "hf", "made")
+    return folder / "made"
+
+
+def test_transformers_pipeline_generates(exported: Path) -> None:
+    from transformers import pipeline
+
+    generate: Any = pipeline("text-generation", model=str(exported), device="cpu")
+    (answer,) = generate(QUESTION, max_new_tokens=16, do_sample=False)
+    assert answer["generated_text"].startswith(QUESTION) and answer["generated_text"] != QUESTION
+    assert generate.tokenizer.eos_token is not None
+    assert generate.model.generation_config.eos_token_id == EOS_ID
+
+
+@pytest.mark.skipif(not is_installed("mlx"), reason="mlx-lm is not installed")
+def test_mlx_lm_generates(exported: Path) -> None:
+    import mlx_lm
+
+    library: Any = mlx_lm
+    model, tokenizer = library.load(str(exported))
+    assert library.generate(model, tokenizer, QUESTION, max_tokens=16)
+
+
+@pytest.mark.skipif(find_spec("lm_eval") is None, reason="lm-eval (192 MB) is not installed")
+def test_lm_eval_scores_and_generates(exported: Path) -> None:
+    from lm_eval.api.instance import Instance  # pyright: ignore
+    from lm_eval.models.huggingface import HFLM  # pyright: ignore
+
+    instance: Any = Instance
+    model: Any = HFLM(pretrained=str(exported), device="cpu")
+    pairs = [(QUESTION, "7"), ("", QUESTION)]  # with and without a text before
+    asked = [instance("loglikelihood", {}, pair, place) for place, pair in enumerate(pairs)]
+    assert all(logprob < 0 for logprob, _ in model.loglikelihood(asked))
+    until = {"until": ["\n"], "max_gen_toks": 16, "do_sample": False}
+    (text,) = model.generate_until([instance("generate_until", {}, (QUESTION, until), 0)])
+    assert text
