@@ -9,7 +9,7 @@ from ictcli.compare.forks import ForkComparison
 from ictcli.compare.numbers import counted, points
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
-from ictcli.console.plain import narrate
+from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_columns, print_json
 from ictcli.text import duration, figure
 
@@ -35,8 +35,7 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
         at_once += f" (--jobs {jobs} asks for more than there are cores for)"
     kinds = len(estimate.measured)
     of_each = "one run" if kinds == 1 else f"{kinds} kinds of run"
-    narrate(
-        "",
+    narrate_paragraph(
         f"{len(estimate.runs)} runs, {estimate.left} of them to do: about "
         f"{duration(estimate.seconds)}{at_once}, and {estimate.bytes / 2**20:,.0f} MiB of disk; "
         f"from steps of {of_each}, timed now.",
@@ -76,20 +75,18 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     print_columns(list(next(iter(result.estimates.values()))), _summary_columns(result))
     seeds = len(result.seeds)
     over = "seeds and problems" if seeds > 1 else "problems: one seed says nothing of others"
-    narrate(
-        "",
+    narrate_paragraph(
         f"mean ± half of the 95 % interval over {over}; forks: recall and precision while "
         "training, behind the dense warm-up.",
-        "",
     )
+    narrate("")
     if result.forks:
         print_columns(result.forks, FORK_COLUMNS)
-        narrate(
-            "",
+        narrate_paragraph(
             "true forks kept, on the same rollouts of the model before training; near 10 %: the "
             "share that keep=0.1 comes to, by response or over the batch as the method takes it",
-            "",
         )
+        narrate("")
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
@@ -105,11 +102,13 @@ def _answer(result: Comparison) -> None:
         print_columns(list(rows), _difference_columns(result))
         told = "* is told from 0 at 5 % after Holm's correction"
         base = result.baseline
-        narrate("", f"differences from {base} in points, with 95 % intervals; {told}", "")
+        narrate_paragraph(f"differences from {base} in points, with 95 % intervals; {told}")
+        narrate("")
     if result.claims:
         print_columns(result.claims, VERDICT_COLUMNS)
         at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
-        narrate("", f"verdicts at {at}; undecided is no evidence that there is no difference", "")
+        narrate_paragraph(f"verdicts at {at}; undecided is no evidence that there is no difference")
+        narrate("")
 
 
 def _difference_columns(result: Comparison) -> dict[str, Callable[[str], str]]:
