@@ -102,7 +102,7 @@ def _blocks(adapter: Path) -> int:
                 return blocks
     raise UserError(
         f"How many blocks {source} has is not known here, and mlx-lm's layout counts them.",
-        f"hf download {source} config.json",
+        f"ictcli download {source}",
     )
 
 
