@@ -105,7 +105,7 @@ def command(
     for run in filter(is_run, map(Path, models)):
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)
-    benchmarks = benchmark_specs(names, settings)
+    benchmarks = benchmark_specs(names, settings, specs)
     with EvalProgress() as progress:
         results, folder = evaluate_suite(
             specs, benchmarks, settings, out=out, resume=resume, say=narrate, progress=progress.of

@@ -95,8 +95,11 @@ def unlike(models: Sequence[ModelSpec]) -> str | None:
     return None
 
 
-def benchmark_specs(names: str, settings: EvaluationSettings) -> list[BenchmarkSpec]:
-    """The benchmarks in a comma-separated list. UserError where problems are not available."""
+def benchmark_specs(
+    names: str, settings: EvaluationSettings, models: Sequence[ModelSpec] = ()
+) -> list[BenchmarkSpec]:
+    """The benchmarks in a comma-separated list, for these models: problems of the user's own are
+    answered within the tokens that their runs had. UserError where problems are not available."""
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not wanted:
         raise UserError("--bench names no benchmark.", "--bench math500,gsm8k")
@@ -105,6 +108,7 @@ def benchmark_specs(names: str, settings: EvaluationSettings) -> list[BenchmarkS
         raise UserError(f"columns is of data sets of one's own, not of {names}.", "leave it out")
     if settings.hub != HubSettings() and not any(name.startswith(HUB) for name in wanted):
         raise UserError(f"hub is of hub:owner/name, not of {names}.", "leave it out")
+    trained = max((model.max_tokens or 0 for model in models), default=0)
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
@@ -123,7 +127,7 @@ def benchmark_specs(names: str, settings: EvaluationSettings) -> list[BenchmarkS
             BenchmarkSpec(
                 replace(benchmark, domain=judged(benchmark.domain, settings.reward)),
                 problems,
-                settings.max_tokens or benchmark.max_tokens,
+                settings.max_tokens or (is_custom(name) and trained) or benchmark.max_tokens,
                 _stem(benchmark.name, [spec.stem for spec in specs]),
             )
         )

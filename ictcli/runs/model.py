@@ -59,7 +59,23 @@ def find_models(
         specs.append(replace(spec, trained_on=trained_on(spec.run)) if spec.run else spec)
     for note in notes:
         say(f"note: {note}")
-    return specs
+    return _asked_alike(specs, say)
+
+
+def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
+    """A model that is no run is asked and sampled as the runs beside it, where these agree: then
+    only the models differ."""
+    asked = [
+        {"prompt": s.prompt, "temperature": s.temperature, "top_p": s.top_p, "top_k": s.top_k}
+        for s in specs
+        if s.run
+    ]
+    if not asked or any(other != asked[0] for other in asked):
+        return specs
+    alike = [spec if spec.run else replace(spec, **asked[0]) for spec in specs]
+    if names := [spec.name for spec, same in zip(specs, alike, strict=True) if spec != same]:
+        say(f"note: {', '.join(names)}: asked and sampled as the run beside it.")
+    return alike
 
 
 def model_spec(

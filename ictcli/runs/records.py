@@ -45,6 +45,12 @@ class RecipeRecord(RunRecord):
         method = cast(JsonValue, (self.model_extra or {}).get("method", ""))
         return str(method.get("name", "") if isinstance(method, dict) else method)
 
+    @property
+    def bench(self) -> str:
+        """What the run is evaluated on in place of its task's held-out problems; empty if that."""
+        evaluation = cast(JsonValue, (self.model_extra or {}).get("eval", {}))
+        return str(evaluation.get("bench") or "") if isinstance(evaluation, dict) else ""
+
 
 class Stamp(RunRecord):
     """The field that says which version of ictcli wrote a file."""

@@ -17,6 +17,7 @@ from ictcli.runs.records import (
     StepMetrics,
     StepTimings,
 )
+from ictcli.tasks.custom import is_custom
 from ictcli.text import shell_word
 
 CURVES = (
@@ -140,7 +141,11 @@ def next_commands(run: Path, shown: Entry) -> list[str]:
     where = shell_word(run)
     commands: list[str] = []
     if shown.state == "finished":
-        if shown.task:
+        recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
+        if recipe.bench:
+            models = f"{shell_word(recipe.model)} {where}"
+            commands.append(f"ictcli eval {models} --bench {shell_word(recipe.bench)}")
+        elif shown.task and not is_custom(shown.task):
             commands.append(f"ictcli eval {where} --bench {shell_word(shown.task)}")
         commands.append(f'ictcli generate {where} "PROMPT"')
         commands.append(f"ictcli export {where}")

@@ -91,7 +91,7 @@ def encode(
     """Token ids per problem. UserError if a prompt is empty, or prompt + max_tokens exceeds the
     context."""
     ids = [_tokens(engine, problem, domain, settings) for problem in problems]
-    for problem, tokens in zip(problems, ids, strict=True):
+    for problem, tokens in sorted(zip(problems, ids, strict=True), key=lambda pair: -len(pair[1])):
         if not tokens and problem.prompt.strip():
             raise _unreadable(problem)
         if not tokens:

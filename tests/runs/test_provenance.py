@@ -32,7 +32,15 @@ class Notes:
         self.warnings.append(message)
 
 
-SMALL = ("steps=2", "prompts=2", "group=4", "max_tokens=16", "eval.problems=4", "engine.threads=1")
+SMALL = (
+    "method=grpo",
+    "steps=2",
+    "prompts=2",
+    "group=4",
+    "max_tokens=16",
+    "eval.problems=4",
+    "engine.threads=1",
+)
 
 
 def resumed(folder: Path) -> tuple[Summary, list[str]]:
