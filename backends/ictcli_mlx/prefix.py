@@ -42,8 +42,18 @@ class ResponseCache:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Whether rows can share a prompt: every block looks back at all keys and values before it."""
-    return all(type(cache) is KVCache for cache in make_prompt_cache(model))
+    """Whether rows can share a prompt: every block looks back at all keys and values before it, and
+    its attention takes a mask for each row."""
+    if any(type(cache) is not KVCache for cache in make_prompt_cache(model)):
+        return False
+    rows = 13  # unlike any number of heads, with which a mask of rows could be confused
+    ids, prompts = mx.zeros((rows, 2), dtype=mx.int32), mx.zeros((1, 2), dtype=mx.int32)
+    of_row = mx.zeros((rows,), dtype=mx.int32)
+    try:  # builds the graph of a pass, and evaluates nothing
+        wanted_states(model, (), ids, mx.array([0]), prompts, mx.array([2]), of_row)
+    except ValueError:
+        return False
+    return True
 
 
 def wanted_states(

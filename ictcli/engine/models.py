@@ -133,7 +133,10 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     with a question of its own.
     """
     ids: set[int] = set()
-    for stop in (*configured, tokenizer.eos_token_id):
+    named = tokenizer.eos_token_id
+    if named == tokenizer.pad_token_id and any(stop is not None for stop in configured):
+        named = None  # `name_end_token` put it there, for programs that need one
+    for stop in (*configured, named):
         if stop is not None:
             listed = cast(list[Any], stop if isinstance(stop, list | tuple) else [stop])
             if not all(type(i) is int for i in listed):

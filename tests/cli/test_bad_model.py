@@ -103,7 +103,7 @@ def test_a_model_that_is_not_whole_is_refused(
         ("builtin:chian", "no built-in model 'chian' (did you mean chain?)"),
         ("./nosuch", "There is no model folder ./nosuch"),
         ("/no/such/folder", "There is no model folder /no/such/folder"),
-        ("no-such/model", "The model no-such/model cannot be loaded"),
+        ("no-such/model", "The model no-such/model is not in the cache"),
         ("", "is not a model: it has no config.json"),
     ],
 )
