@@ -172,6 +172,8 @@ def text(row: Row, *names: str, key: str = "") -> str:
                 f"{row.where} has a {name} that is {kind_of(value)}, not text.",
                 "each row needs one, as text",
             )
+    if empty := [name for name in names if name in row.columns]:
+        raise UserError(f"{row.where} has an empty {empty[0]}.", "fill it in, or leave the row out")
     other = f"; columns.{key}=NAME names another" if key else ""
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",

@@ -20,7 +20,8 @@ from ictcli.recipe.overrides import KEYS_HINT, NAMES, apply_overrides, blamed, t
 from ictcli.recipe.patterns import compiled
 from ictcli.recipe.recipe import Recipe
 from ictcli.recipe.tables import ColumnSettings, HubSettings, Table
-from ictcli.text import escaped
+from ictcli.rows import is_file_name
+from ictcli.text import escaped, shell_word
 
 T = TypeVar("T", bound=Table)
 
@@ -36,6 +37,10 @@ def shipped_recipes() -> dict[str, Path]:
 
 def find_recipe(source: str) -> Path:
     """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none."""
+    if is_file_name(source):
+        raise UserError(
+            f"{source} is data, and no recipe.", f"ictcli train RECIPE task={shell_word(source)}"
+        )
     if source.endswith(".toml") or "/" in source:
         path = Path(source)
         if not path.is_file():

@@ -129,5 +129,5 @@ def _refuse_tables(what: str, columns: ColumnSettings, hub: HubSettings) -> None
         for key in settings.model_dump(exclude_none=True):
             raise UserError(
                 f"{table}.{key} is for custom data sets, and {what} has its own.",
-                "name a file or hub:owner/name, or leave the key out",
+                "task=FILE in place of data=FILE takes it, or leave the key out",
             )

@@ -110,6 +110,7 @@ USAGE = [
     (["train"], "Missing argument 'RECIPE'"),
     (["train", "quickstrt"], "no recipe 'quickstrt' (did you mean quickstart?)"),
     (["train", "nosuch.toml"], "There is no recipe file nosuch.toml"),
+    (["train", "my data/mine.csv"], "ictcli train RECIPE task='my data/mine.csv'"),
     (["recipes", "show", "nosuch"], "no recipe 'nosuch'"),
     (["recipes", "lss"], "No such command 'lss'"),
     (["resume"], "Missing argument 'RUN'"),

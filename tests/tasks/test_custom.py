@@ -75,6 +75,13 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
     )
 
 
+def test_an_empty_cell_is_told_as_one(tmp_path: Path) -> None:
+    name = write(tmp_path, "csv", [{"prompt": "a", "gold": "1"}, {"prompt": "b", "gold": ""}])
+    with pytest.raises(UserError, match="line 3 has an empty gold") as caught:
+        find_benchmark(name)
+    assert caught.value.hint == "fill it in, or leave the row out"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_choices_may_stand_in_any_kind_of_file(tmp_path: Path, kind: str) -> None:
     choices: Any = ["x, y", "z"]
