@@ -98,7 +98,7 @@ def test_nothing_is_held_from_step_to_step(tiny_model: Path, kind: Any) -> None:
         assert mx.get_cache_memory() == 0
         gc.collect()  # or another test's engine may be given back in between
         active.append(mx.get_active_memory())
-    assert max(active[2:]) - min(active[2:]) < 4096
+    assert max(active[2:]) - min(active[2:]) < 1 << 14  # small arrays come and go
 
 
 def test_the_recipes_limit_is_mlx_s_own_too(tiny_model: Path) -> None:
