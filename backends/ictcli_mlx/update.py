@@ -8,7 +8,7 @@ import numpy as np
 from mlx.utils import tree_map
 
 from ictcli.algorithm.objective import Objective, policy_loss, token_logp
-from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, bucket
+from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, bucket, chunks
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
@@ -44,8 +44,12 @@ class Passes:
     def logits(self, batch: MicroBatch) -> FloatArray:
         """(N, V) float32 at the wanted places."""
         states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
-        parts = [head_logits(self.model, self.heads, states[c]) for c in self._chunks(len(states))]
-        logits = np.concatenate([np.array(part) for part in parts])
+        logits = np.concatenate(
+            [
+                np.array(head_logits(self.model, self.heads, states[c]))
+                for c in chunks(len(states), self.chunk)
+            ]
+        )
         self.memory.watch("Evaluating logits", HINT)
         return logits
 
@@ -55,7 +59,7 @@ class Passes:
         targets = mx.array(batch.targets)
         parts = [
             token_logp(mx, head_logits(self.model, self.heads, states[c]), targets[c], temperature)
-            for c in self._chunks(len(targets))
+            for c in chunks(len(targets), self.chunk)
         ]
         logp = np.concatenate([np.array(part) for part in parts])
         self.memory.watch("Evaluating log-probabilities", HINT)
@@ -115,12 +119,12 @@ class Passes:
             self.model.update(parameters)
             states = wanted_states(self.model, self.heads, *inputs)
             figures = self._head_loss(objective)
-            chunks = self._chunks(len(states))
-            if len(chunks) > 1:  # else autograd would hold the logits of all
+            slices = chunks(len(states), self.chunk)
+            if len(slices) > 1:  # else autograd would hold the logits of all
                 figures = _with_gradient(figures)
             parts = [
                 figures(self._head_weights(), states[c], {name: x[c] for name, x in terms.items()})
-                for c in chunks
+                for c in slices
             ]
             losses, logp, kl = (list(figures) for figures in zip(*parts, strict=True))
             return mx.stack(losses).sum(), mx.concatenate(logp), mx.concatenate(kl)
@@ -142,9 +146,6 @@ class Passes:
 
     def _head_weights(self) -> list[Any]:
         return [module.trainable_parameters() for module, _ in self.heads]
-
-    def _chunks(self, n: int) -> list[slice]:
-        return [slice(first, first + self.chunk) for first in range(0, n, self.chunk)]
 
 
 def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:

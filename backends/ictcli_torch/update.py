@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ictcli.algorithm.objective import policy_loss, token_logp
-from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch
+from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, chunks
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
@@ -29,8 +29,12 @@ class Passes:
     def logits(self, batch: MicroBatch) -> FloatArray:
         """(N, V) float32 at the wanted places."""
         states = wanted_states(self.model, batch)
-        chunks = self._chunks(len(states))
-        return np.concatenate([head_logits(self.model, states[c]).cpu().numpy() for c in chunks])
+        return np.concatenate(
+            [
+                head_logits(self.model, states[c]).cpu().numpy()
+                for c in chunks(len(states), self.chunk)
+            ]
+        )
 
     @torch.inference_mode()
     def logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
@@ -38,7 +42,7 @@ class Passes:
         states, targets = wanted_states(self.model, batch), self._on_device(batch.targets).long()
         logp = [
             token_logp(namespace, head_logits(self.model, states[c]), targets[c], temperature)
-            for c in self._chunks(len(states))
+            for c in chunks(len(states), self.chunk)
         ]
         return torch.cat(logp).cpu().numpy()
 
@@ -52,7 +56,7 @@ class Passes:
         loss, kl, logp, gradients = 0.0, 0.0, list[Tensor](), list[Tensor]()
         with recomputing(self.model, self.recompute):
             states = wanted_states(self.model, batch)
-            for part in self._chunks(len(states)):
+            for part in chunks(len(states), self.chunk):
                 leaf = states[part].detach().requires_grad_()
                 some = {name: values[part] for name, values in arrays.items()}
                 figures = policy_loss(
@@ -65,9 +69,6 @@ class Passes:
                 gradients.append(leaf.grad)
             states.backward(torch.cat(gradients))
         return loss, torch.cat(logp).cpu().numpy(), kl
-
-    def _chunks(self, n: int) -> list[slice]:
-        return [slice(first, first + self.chunk) for first in range(0, n, self.chunk)]
 
     def _on_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.model.device)

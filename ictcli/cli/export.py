@@ -46,13 +46,14 @@ def command(
     ictcli export runs/mine --merge --push me/mine
     ictcli export runs/mine --checkpoint best
     """
-    from ictcli.console import benchmark_of, narrate, output, warn_altered
+    from ictcli.console import narrate, output, warn_altered
     from ictcli.errors import UserError
     from ictcli.export import make
     from ictcli.export.push import open_repository, push
     from ictcli.runs import is_run
     from ictcli.runs.checkpoints import pick
     from ictcli.runs.find import find_run
+    from ictcli.runs.show import benchmark_of
     from ictcli.runs.trust import recipe_of
     from ictcli.text import shell_word
 

@@ -6,12 +6,11 @@ step.
 
 from ictcli.console.live import observer
 from ictcli.console.plain import narrate, output, warn_altered
-from ictcli.console.results import EvalProgress, benchmark_of, evaluations, report
+from ictcli.console.results import EvalProgress, evaluations, report
 from ictcli.console.table import print_records
 
 __all__ = [
     "EvalProgress",
-    "benchmark_of",
     "evaluations",
     "narrate",
     "observer",

@@ -19,8 +19,7 @@ from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
 from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs.records import Summary
-from ictcli.tasks import BENCHMARKS, TASKS
-from ictcli.tasks.custom import is_custom
+from ictcli.runs.show import evaluation_command
 from ictcli.text import duration, one_line, shell_word
 from ictcli.tracking import where_to_look
 
@@ -121,22 +120,11 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
     for name in recipe.log:
         narrate(f"log:   {where_to_look(name, folder)}")
-    if own := recipe.eval.bench:
-        models = f"{shell_word(recipe.model)} {shell_word(folder)}"
-        narrate(f"next:  ictcli eval {models} --bench {shell_word(own)}")
-    elif bench := benchmark_of(summary.task):
-        narrate(f"next:  ictcli eval {shell_word(folder)} --bench {bench}")
+    if evaluation := evaluation_command(folder):
+        narrate(f"next:  {evaluation}")
     if any((folder / "rollouts").glob("step-*.safetensors")):
         narrate(f"next:  ictcli inspect {shell_word(folder)}")
     narrate(f'next:  ictcli generate {shell_word(folder)} "PROMPT"')
-
-
-def benchmark_of(task: str) -> str | None:
-    """The benchmarks for a model trained on `task`; None for a custom task."""
-    if is_custom(task):
-        return None  # its held-out part was evaluated; the rest was trained on
-    more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
-    return ",".join([task, *(name for name in more if name not in TASKS)])  # others are tasks' own
 
 
 def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:

@@ -71,7 +71,7 @@ def micro_batches(
     rows, G = np.flatnonzero(wanted.any(axis=1)), rollouts.group
     most_rows = most_rows or max(len(rows), 1)
     spared = lengths[rows // G].sum() - lengths[np.unique(rows // G)].sum()
-    share = share and spared >= SPARED * (lengths[rows // G] + ends[rows]).sum()
+    share = share and is_worth_sharing(spared, (lengths[rows // G] + ends[rows]).sum())
 
     def tokens(some: Sequence[int]) -> int:
         prompts = np.array(some) // G
@@ -97,6 +97,11 @@ def micro_batches(
         batch = both
     if batch:
         yield _pack(rollouts, batch, wanted, ends, share=share)
+
+
+def is_worth_sharing(spared: float, tokens: float) -> bool:
+    """Whether sharing prompts spares enough of the tokens that would run without it."""
+    return spared >= SPARED * tokens
 
 
 def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int, most: int) -> list[list[int]]:
@@ -153,6 +158,11 @@ def _padded(
     for i, row in enumerate(rows):
         array[i, : len(row)] = row
     return array
+
+
+def chunks(n: int, size: int) -> list[slice]:
+    """n states in chunks of `size` for the LM head."""
+    return [slice(first, first + size) for first in range(0, n, size)]
 
 
 def bucket(n: int, per_octave: int = 4) -> int:

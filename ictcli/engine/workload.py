@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ictcli.algorithm.selection import share_count
 from ictcli.engine.dtype import in_bfloat16
-from ictcli.engine.packing import CHUNK_LOGITS, SPARED
+from ictcli.engine.packing import CHUNK_LOGITS, is_worth_sharing
 from ictcli.engine.registry import choose_backend
 from ictcli.engine.shape import ModelShape
 from ictcli.errors import UserError
@@ -116,7 +116,7 @@ class Workload:
         most = batch
         if isinstance(recipe.engine.micro_batch, int):
             most = min(batch, recipe.engine.micro_batch)
-        if not share or (G - 1) * P < SPARED * G * (P + T):
+        if not share or not is_worth_sharing((G - 1) * P, G * (P + T)):
             rows = max(1, min(most, budget // self.length))
             return rows, rows
         groups = budget // (P + G * T)

@@ -2,8 +2,9 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import fmean
 
 from ictcli.recipe import Recipe
 from ictcli.text import duration
@@ -117,7 +118,7 @@ class Pace:
         not yet seen are taken to be as long as the others."""
         if self._first is None:
             return None
-        seen = {dense: mean(steps) for dense, steps in self._steps.items() if steps}
+        seen = {dense: fmean(steps) for dense, steps in self._steps.items() if steps}
         step = seen.get(False, seen.get(True, self._first))
         dense = seen.get(True, seen.get(False, self._first))
         return estimate_time(
@@ -135,8 +136,3 @@ class Pace:
             return "-"
         done = self._evaluating[1] * self._evaluation if self._evaluating else 0.0
         return duration(max(estimate.seconds - done, 0.0))
-
-
-def mean(values: Sequence[float] | deque[float]) -> float:
-    """The mean of some numbers."""
-    return sum(values) / len(values)

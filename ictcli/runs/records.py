@@ -46,10 +46,10 @@ class RecipeRecord(RunRecord):
         return str(method.get("name", "") if isinstance(method, dict) else method)
 
     @property
-    def bench(self) -> str:
-        """What the run is evaluated on in place of its task's held-out problems; empty if that."""
-        evaluation = cast(JsonValue, (self.model_extra or {}).get("eval", {}))
-        return str(evaluation.get("bench") or "") if isinstance(evaluation, dict) else ""
+    def evaluation(self) -> dict[str, JsonValue]:
+        """The table `eval`; empty where there is none."""
+        table = cast(JsonValue, (self.model_extra or {}).get("eval"))
+        return table if isinstance(table, dict) else {}
 
 
 class Stamp(RunRecord):

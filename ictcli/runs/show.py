@@ -17,6 +17,7 @@ from ictcli.runs.records import (
     StepMetrics,
     StepTimings,
 )
+from ictcli.tasks import BENCHMARKS, TASKS
 from ictcli.tasks.custom import is_custom
 from ictcli.text import shell_word
 
@@ -141,12 +142,8 @@ def next_commands(run: Path, shown: Entry) -> list[str]:
     where = shell_word(run)
     commands: list[str] = []
     if shown.state == "finished":
-        recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
-        if recipe.bench:
-            models = f"{shell_word(recipe.model)} {where}"
-            commands.append(f"ictcli eval {models} --bench {shell_word(recipe.bench)}")
-        elif shown.task and not is_custom(shown.task):
-            commands.append(f"ictcli eval {where} --bench {shell_word(shown.task)}")
+        if evaluation := evaluation_command(run):
+            commands.append(evaluation)
         commands.append(f'ictcli generate {where} "PROMPT"')
         commands.append(f"ictcli export {where}")
     elif shown.state in ("stopped", "failed"):
@@ -154,6 +151,31 @@ def next_commands(run: Path, shown: Entry) -> list[str]:
     if any((run / "rollouts").glob("step-*.safetensors")):
         commands.append(f"ictcli inspect {where}")
     return commands
+
+
+def evaluation_command(run: Path) -> str | None:
+    """How to measure a finished run: beside the model it began with where it was evaluated on a
+    benchmark of its own, else on its task's. None for a custom task, whose held-out problems were
+    evaluated and whose others were trained on."""
+    recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
+    where, bench = shell_word(run), recipe.evaluation.get("bench")
+    if not isinstance(bench, str):
+        names = benchmark_of(recipe.task)
+        return f"ictcli eval {where} --bench {shell_word(names)}" if names else None
+    columns = recipe.evaluation.get("columns")
+    table = columns if isinstance(columns, dict) else {}
+    keys = [shell_word(f"columns.{key}={value}") for key, value in table.items()]
+    return " ".join(
+        ["ictcli eval", shell_word(recipe.model), where, "--bench", shell_word(bench), *keys]
+    )
+
+
+def benchmark_of(task: str) -> str | None:
+    """The benchmarks for a model trained on `task`; None for a custom task."""
+    if not task or is_custom(task):
+        return None
+    more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
+    return ",".join([task, *(name for name in more if name not in TASKS)])  # others are tasks' own
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Table:

@@ -78,7 +78,7 @@ def test_golds_that_cannot_be_read_are_told(ictcli: Processes, tmp_path: Path) -
         ('{"response": "a", "gold": "1"}', ["--kind=no.py"], "the function in it is not named"),
         ('{"response": "a", "gold": "1"}', ["--out=."], "--out . is a folder"),
         ('{"response": "a", "gold": "1"}', ["--out=no/v.jsonl"], "has no folder no to lie in"),
-        ('{"response": NaN, "gold": "1"}', [], "line 1 has no response"),
+        ('{"response": NaN, "gold": "1"}', [], "line 1 has an empty response"),
         ('{"response": "a", "gold": true}', [], "line 1 has no gold"),
     ],
 )

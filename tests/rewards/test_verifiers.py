@@ -239,10 +239,10 @@ def test_verifiers_of_a_file_run_in_a_worker_and_are_reported_when_they_fail(
 
 
 def test_what_a_verifier_imports_is_not_charged_to_an_answer(tmp_path: Path) -> None:
-    (tmp_path / "beside.py").write_text("VALUE = 3\n")
+    (tmp_path / "judge_table.py").write_text("VALUE = 3\n")
     (tmp_path / "slow.py").write_text(
-        "import time\nimport beside\nprint('loaded')\ntime.sleep(1.5)\n"
-        "def f(response, gold): return beside.VALUE == 3\n"
+        "import time\nimport judge_table\nprint('loaded')\ntime.sleep(1.5)\n"
+        "def f(response, gold): return judge_table.VALUE == 3\n"
     )
     found = grade(["a", "b"], ["", ""], f"{tmp_path}/slow.py:f", limits=Limits(seconds=1.0))
     assert [one.status for one in found] == ["correct", "correct"]

@@ -148,7 +148,7 @@ def test_no_error_shows_a_private_question(tmp_path: Path, column: str) -> None:
     rows = [hard(1), hard(2, **{column: None})]
     with pytest.raises(UserError) as caught:
         find_benchmark("gpqa", write(tmp_path, *rows))
-    assert caught.value.message.endswith(f"rows.jsonl, line 2 has no {column}.")
+    assert caught.value.message.endswith(f"rows.jsonl, line 2 has an empty {column}.")
     (tmp_path / "cut.jsonl").write_text(json.dumps(hard(1))[:-9])
     with pytest.raises(UserError, match=r"cut\.jsonl, line 1 is not JSON") as caught:
         find_benchmark("gpqa", str(tmp_path / "cut.jsonl"))
