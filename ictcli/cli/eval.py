@@ -68,7 +68,8 @@ def command(
     as_markdown: bool,
     threads: int | None,
 ) -> None:
-    """Measure pass@k and maj@n of model folders, hub ids, builtin:chain, or runs, side by side.
+    """Measure pass@k and maj@n of model folders, hub ids, built-in models (builtin:chain,
+    builtin:ledger) and runs, side by side.
 
     KEY=VALUE are a recipe's: temperature, max_tokens, seed, data (a file in place of the hub's
     data; data.BENCH for one of several), plugins, columns.*, hub.*, prompt.*, sampling.*,

@@ -44,8 +44,9 @@ def command(
     as_json: bool,
     threads: int | None,
 ) -> int:
-    """Ask a run's model, a model folder, a hub id or builtin:chain. Without PROMPT it is read from
-    stdin, as with -; on a terminal a small chat begins.
+    """Ask a run's model, a model folder, a hub id or a built-in model (builtin:chain,
+    builtin:ledger). Without PROMPT it is read from stdin, as with -; on a terminal a small chat
+    begins.
 
     A run asks, samples and judges as its evaluations do. KEY=VALUE changes that, as in ictcli eval:
     temperature, max_tokens, seed, plugins, prompt.*, sampling.*, reward.verifier, .pattern,

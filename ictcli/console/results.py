@@ -101,8 +101,9 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     body: list[list[str]] = []
     for metric, after in summary.after.items():
         before = summary.before[metric]
-        gain = after.value - before.value
-        body.append([metric, interval(before.json()), interval(after.json()), f"{gain:+.3f}"])
+        gain = summary.change.get(metric)
+        change = interval(gain, sign="+") if gain else f"{after.value - before.value:+.3f}"
+        body.append([metric, interval(before), interval(after), change])
     table(["", "before", "after", "change"], body)
     narrate_paragraph(
         f"{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
@@ -128,23 +129,25 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
 
 
 def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
-    """A sentence on which tokens were trained after the `dense` first steps, or in all steps if
-    each was dense, with the figures there are."""
+    """Sentences on which tokens were trained after the `dense` first steps, or in all steps if each
+    was dense, with the figures there are."""
+    when = f" after the {dense} dense steps" if 0 < dense < steps else ""
+    when = " (every step was dense)" if dense and dense >= steps else when
     parts: list[str] = []
     if "share_kept" in kept:
         parts.append(f"{kept['share_kept']:.1%} of all")
     if "kept_prob" in kept:
-        parts.append(f"mean probability {kept['kept_prob']:.2f}")
+        parts.append(f"their mean probability is {kept['kept_prob']:.2f}")
     if "regime_high" in kept:
-        parts.append(f"{kept['regime_high']:.0%} where raising them lowers H2")
+        parts.append(f"raising {kept['regime_high']:.0%} of them lowers H2")
+    text = f"tokens trained{when}: " + "; ".join(parts) + "."
     if "fork_recall" in kept and "fork_precision" in kept:
-        parts.append(
-            f"{kept['fork_recall']:.0%} of the forks, {kept['fork_precision']:.0%} of them forks "
-            f"(of all tokens {kept['fork_share']:.0%} are)"
+        text += (
+            f" Where an answer is decided (forks, {kept['fork_share']:.0%} of all tokens): "
+            f"{kept['fork_recall']:.0%} of the forks were trained, and "
+            f"{kept['fork_precision']:.0%} of the trained tokens are forks."
         )
-    when = f" after the {dense} dense steps" if 0 < dense < steps else ""
-    when = " (every step was dense)" if dense and dense >= steps else when
-    return f"tokens trained{when}: " + "; ".join(parts)
+    return text
 
 
 SHOWN = 5

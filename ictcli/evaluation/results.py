@@ -116,17 +116,22 @@ def with_differences(results: Sequence[Result]) -> list[Result]:
 def difference(result: Result, first: Result) -> Differences:
     """A result minus another with the same problems, n, ks and seed."""
     n, seed = result.n, result.settings.seed
-    counts = [np.array(each.correct) for each in (result, first)]
-    scores: dict[str, Difference | None] = {}
-    for name in result.passes:
-        k = int(name.removeprefix("pass@"))
-        values, others = (pass_at_k(n, correct, k) for correct in counts)
-        scores[name] = paired(values, others, seed)
-    scores[f"maj@{n}"] = None
+    scores: dict[str, Difference | None] = {**pass_differences(result, first), f"maj@{n}": None}
     if result.majority is not None and first.majority is not None:
         votes = np.array(result.majority), np.array(first.majority)
         scores[f"maj@{n}"] = paired(*votes, seed)
     return Differences(to=first.name, scores=scores)
+
+
+def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Difference]:
+    """pass@k of an evaluation minus that of another with the same problems, n and ks."""
+    counts = [np.array(each.correct) for each in (evaluation, first)]
+    scores: dict[str, Difference] = {}
+    for name in evaluation.passes:
+        k = int(name.removeprefix("pass@"))
+        values, others = (pass_at_k(evaluation.n, correct, k) for correct in counts)
+        scores[name] = paired(values, others, evaluation.settings.seed)
+    return scores
 
 
 def metrics_of(results: Sequence[Evaluation]) -> list[str]:

@@ -18,7 +18,7 @@ from ictcli.export.card import card
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import EngineSettings
-from ictcli.runs.checkpoints import engine_at
+from ictcli.runs.checkpoints import check_finished, engine_at
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.text import shell_word
@@ -29,12 +29,9 @@ Layout = Literal["hf", "mlx"]
 def adapters_of(run: Path, recipe: Recipe) -> Path | None:
     """The folder of a run's adapters, or None where it trained all weights. Raises UserError where
     the run is not finished."""
-    folder = run / ("adapter" if recipe.adapters else "model")
-    if not folder.is_dir():
-        raise UserError(
-            f"The run {run} has no finished model yet.", f"ictcli resume {shell_word(run)}"
-        )
-    return folder if recipe.adapters else None
+    name = "adapter" if recipe.adapters else "model"
+    check_finished(run, name)
+    return run / name if recipe.adapters else None
 
 
 def check_public(run: Path, recipe: Recipe, repo: str) -> str:

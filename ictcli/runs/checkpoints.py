@@ -244,6 +244,17 @@ def pick(run: Path, which: str) -> Path:
     return path
 
 
+def check_finished(run: Path, *names: str) -> None:
+    """UserError, with the last checkpoint, where a run has none of those folders."""
+    if any((run / name).is_dir() for name in names):
+        return
+    steps = [_step(path) for path in complete(run)]
+    other = f", or take its last checkpoint: --checkpoint {steps[-1]}" if steps else ""
+    raise UserError(
+        f"The run {run} has no finished model yet.", f"ictcli resume {shell_word(run)}{other}"
+    )
+
+
 def weights_of(path: Path) -> str:
     """A checksum of a checkpoint's files without state.json, which holds seconds."""
     files = Manifest.model_validate_json((path / MANIFEST).read_bytes()).files

@@ -17,7 +17,7 @@ from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.recipe import plugins
 from ictcli.recipe.tables import EngineSettings, Example, PromptSettings, SamplingSettings
-from ictcli.runs.checkpoints import engine_at, pick, weights_of
+from ictcli.runs.checkpoints import check_finished, engine_at, pick, weights_of
 from ictcli.runs.folder import is_run
 from ictcli.runs.trust import check_code, recipe_of
 from ictcli.tasks.custom import is_custom
@@ -107,6 +107,8 @@ def _model_spec(
     run = Path(model) if is_run(Path(model)) else None
     trained = settings_of(run) if run else RunSettings()
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
+    if run and not saved:
+        check_finished(run, "model", "adapter")
     engine = _with(trained.engine, settings.engine)
     sampling = _with(trained.sampling, settings.sampling)
     temperature = settings.temperature

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.record import Record
 
 FORMAT = 1
@@ -171,6 +171,8 @@ class Summary(RunRecord):
     before: dict[str, Interval]
     """pass@k by name."""
     after: dict[str, Interval]
+    change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
+    """after - before, paired by problem."""
     problems: int
     samples_per_problem: int
     wall_s: float

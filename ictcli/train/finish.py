@@ -7,6 +7,7 @@ import numpy as np
 
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
+from ictcli.evaluation.results import pass_differences
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run, checkpoints, manifest
@@ -89,6 +90,7 @@ def finish(
         steps=state.step,
         before={f"pass@{k}": before.passes[f"pass@{k}"] for k in recipe.eval.k},
         after={f"pass@{k}": after.passes[f"pass@{k}"] for k in recipe.eval.k},
+        change=pass_differences(after, before),
         problems=after.problems,
         samples_per_problem=after.n,
         wall_s=round(state.wall_s + before.seconds + after.seconds, 2),

@@ -120,8 +120,16 @@ def test_a_run_without_a_final_model_is_not_evaluated(
     ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
 ) -> None:
     shutil.copytree(trained[0], tmp_path / "run", ignore=shutil.ignore_patterns("model"))
-    ended = ictcli.run("eval", "run", "--bench", "chain", folder=tmp_path)
-    assert "run has no finished model yet. ictcli resume run" in refusal(ended, 2)
+    words = (
+        "The run run has no finished model yet. ictcli resume run, or take its last checkpoint: "
+    )
+    for command in (
+        ("eval", "run", "--bench", "chain"),
+        ("generate", "run", "1+1="),
+        ("export", "run"),
+    ):
+        told = refusal(ictcli.run(*command, folder=tmp_path), 2)
+        assert words + "--checkpoint 6" in told
 
 
 @pytest.mark.parametrize(
