@@ -87,9 +87,14 @@ M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
 class Memory:
     """The memory of one device. What was used before counts for nothing."""
 
+    engines = 0
+    """Number of engines that this process has made."""
+
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        gc.collect()  # an engine before this one: its parts hold each other
+        if Memory.engines:
+            gc.collect()  # those before this one: their parts hold each other
+        Memory.engines += 1
         self.free()
         if device.type == "cuda":
             if torch.cuda.is_initialized():

@@ -5,7 +5,8 @@ A backend is a Python package with an entry point in the group `ictcli.engines`.
 
 import contextlib
 import platform
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from functools import cache
+from importlib.metadata import EntryPoints, PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,9 +17,15 @@ from ictcli.errors import EngineMissingError, UserError, install, nearest
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 
+@cache
+def _points(group: str) -> EntryPoints:
+    """The entry points of a group, read once: it takes the files of every installed package."""
+    return entry_points(group=group)
+
+
 def installed_engines() -> dict[str, Any]:
     """Entry points of the group `ictcli.engines`, by name."""
-    return {point.name: point for point in entry_points(group="ictcli.engines")}
+    return {point.name: point for point in _points("ictcli.engines")}
 
 
 LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
@@ -65,7 +72,7 @@ def find_launcher() -> Any:
     `ictcli.launchers`: `ENGINE`, its own name; `PROGRAM`, what the user starts; `launched()`; and
     `run(command)`, which runs the command in one process and works for its engine in the others.
     """
-    modules = (point.load() for point in entry_points(group="ictcli.launchers"))
+    modules = (point.load() for point in _points("ictcli.launchers"))
     return next((module for module in modules if module.launched()), None)
 
 

@@ -6,6 +6,8 @@ starting Python and importing torch takes seconds. One request at a time, JSON o
 any; negative: the kernel kills the process that writes past it).
 """
 
+import gc
+import importlib
 import json
 import os
 import resource
@@ -17,13 +19,14 @@ from typing import Any
 
 def warm_up(model: str) -> None:
     """Import what any command may need. One thread, since threads do not survive a fork."""
-    import math_verify  # noqa: F401
-    import scipy.stats  # noqa: F401
-
+    for name in ("math_verify", "scipy.stats", "ictcli.console", "ictcli.train"):
+        importlib.import_module(name)
     from ictcli.engine import build_engine
     from ictcli.recipe.tables import EngineSettings
 
     build_engine(model, EngineSettings(threads=1))
+    gc.collect()
+    gc.freeze()  # no collection of a fork goes through the libraries' objects
 
 
 def become(request: dict[str, Any]) -> None:

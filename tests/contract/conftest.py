@@ -1,5 +1,6 @@
 """Engines by name, the models they are tried on, and the oracle of each."""
 
+import contextlib
 import gc
 import os
 from collections.abc import Callable
@@ -56,6 +57,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _libraries_out_of_the_collector() -> None:
     """Each torch engine begins with a garbage collection: 0.4 s over all that is imported here."""
+    for engine in installed_engines().values():
+        with contextlib.suppress(ImportError):
+            engine.load()
     gc.collect()
     gc.freeze()
 

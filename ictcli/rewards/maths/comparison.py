@@ -141,7 +141,7 @@ class Comparison:
             alike = len(names) == 1 or names in ({"y", "f(x)"}, {"y", "g(x)"}, {"y", "h(x)"})
             if alike and self.same(gold.value, answer.value):
                 return True
-            return self._equations(gold, answer)
+            return self._equations(gold, answer) or self._inequalities(gold, answer)
         named, other = (gold, answer) if isinstance(gold, Named) else (answer, gold)
         assert isinstance(named, Named)
         if isinstance(other, Chain) and self._equations(named, other):

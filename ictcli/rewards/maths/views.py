@@ -11,9 +11,12 @@ from ictcli.rewards.maths.words import simple
 
 
 def spoken(node: Node) -> str | None:
-    """Words, or a product of letters, without spaces; None for other nodes."""
+    """Words, a list of them, or a product of letters, without spaces; None for other nodes."""
     if isinstance(node, Words):
         return node.text.replace(" ", "")
+    if isinstance(node, Items) and not node.brackets:
+        words = [item.text for item in node.items if isinstance(item, Words)]
+        return "".join(words).replace(" ", "") if len(words) == len(node.items) else None
     if not isinstance(node, Scalar) or node.unit:
         return None
     letters_only = re.fullmatch(r"[A-Za-z ]+", node.text)
