@@ -4,14 +4,13 @@ import json
 import os
 import pty
 import re
-import shutil
-import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml
+from browser import dump, needs_chromium
 from markdown_it import MarkdownIt
 from processes import Ended, Processes
 from strangers import HOSTILE, NAME, World
@@ -28,7 +27,6 @@ AFTER = """<script>addEventListener("load", () => {
     all.filter((e) => [...e.attributes].some((a) => a.name.startsWith("on"))).length,
     document.querySelectorAll("script").length, document.body.innerText.includes("onerror=")]);
 });</script>"""
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
 
@@ -189,7 +187,7 @@ def test_a_comparison_is_plain_markdown(compared: Path) -> None:
     plain_markdown((compared / "report.md").read_text("utf-8"))
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_no_script_of_a_text_runs_in_a_browser(
     ictcli: Processes, world: World, compared: Path, tmp_path: Path
 ) -> None:
@@ -200,18 +198,6 @@ def test_no_script_of_a_text_runs_in_a_browser(
         assert not hidden(text)
         text = text.replace("<head>", f"<head>{BEFORE}", 1)
         place = text.rindex("</body>")
-        (tmp_path / "page.html").write_text(text[:place] + AFTER + text[place:], "utf-8")
-        ended = subprocess.run(
-            [
-                *(CHROMIUM or "", "--headless=new", "--no-sandbox", "--disable-gpu"),
-                *("--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"),
-                *("--enable-logging=stderr", "--virtual-time-budget=2000"),
-                (tmp_path / "page.html").as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert "CONSOLE" not in ended.stderr
-        title = ended.stdout.split("<title>")[1].split("</title>")[0]
-        assert json.loads(title) == [None, None, 0, 0, scripts + 2, True]
+        told, said = dump(text[:place] + AFTER + text[place:], tmp_path)
+        assert "CONSOLE" not in said
+        assert told == [None, None, 0, 0, scripts + 2, True]

@@ -1,10 +1,7 @@
 """The report: its numbers are the result's, its text stays text, it needs nothing but itself."""
 
-import csv
-import io
 import json
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -255,72 +252,3 @@ def test_the_package_does_not_import_matplotlib_before_it_draws() -> None:
     code = "import sys, ictcli.cli, ictcli.compare.report; print('matplotlib' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.stdout.strip() == "False", ended.stderr
-
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-DRIVER = """<script>addEventListener("load", async () => {
-  const table = document.querySelector('table[data-name="differences-pass@1"]');
-  const order = () => [...table.tBodies[0].rows].map((row) =>
-    JSON.parse(row.cells[1].dataset.v)[0]);
-  const head = () => table.tHead.rows[0].cells[1];
-  const orders = [order()];
-  for (let turn = 0; turn < 3; turn++) {
-    head().querySelector("button").click();
-    orders.push(order());
-  }
-  let blob = null;
-  URL.createObjectURL = (made) => { blob = made; return "#"; };
-  HTMLAnchorElement.prototype.click = function () { this.clicked = true; };
-  table.closest("figure").querySelector(".csv").click();
-  const drawn = [...document.querySelectorAll(".panel svg")].filter((s) =>
-    s.getBoundingClientRect().height > 60 && s.querySelectorAll("path").length > 5).length;
-  const claims = [...document.querySelectorAll(".claims details")];
-  const folded = claims.filter((one) => !one.open && !one.querySelector("p").checkVisibility());
-  const places = [...document.querySelectorAll(".scroll")];
-  const goOn = places.filter((one) => one.scrollWidth > one.clientWidth + 1);
-  await new Promise((done) => setTimeout(done, 200));
-  const told = places.filter((one) =>
-    one.closest("figure").querySelector(".wide").offsetWidth > 0);
-  const first = [...document.querySelectorAll("main > section")].map((one) => one.id);
-  document.title = JSON.stringify([claims.length, folded.length, goOn.length,
-    told.length === goOn.length && told.every((one) => goOn.includes(one)), first.slice(0, 2),
-    orders, await blob.text(), drawn,
-    document.querySelectorAll(".panel").length,
-    document.querySelectorAll("table").length, document.querySelectorAll(".csv").length,
-    document.images.length, performance.getEntriesByType("resource").length,
-    document.documentElement.scrollWidth <= innerWidth]);
-});</script>"""
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
-def test_in_a_browser_tables_sort_and_download_and_the_console_is_clean(
-    page: str, found: dict[str, Any], tmp_path: Path
-) -> None:
-    (tmp_path / "page.html").write_text(page.replace("</body>", DRIVER + "</body>"), "utf-8")
-    ended = subprocess.run(
-        [
-            *(CHROMIUM or "", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
-            *(f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr"),
-            *("--virtual-time-budget=2000", "--window-size=500,900"),
-            (tmp_path / "page.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert "CONSOLE" not in ended.stderr
-    title = ended.stdout.split("<title>")[1].split("</title>")[0].replace("&lt;", "<")
-    title = title.replace("&gt;", ">").replace("&amp;", "&")
-    claims, folded, wide, says_so, first, *others = json.loads(title)
-    assert claims == folded == len(found["claims"]) and first == ["accuracy", "verdicts"]
-    assert 0 < wide < 14 and says_so  # a table that scrolls says it, and no other
-    orders, text, drawn, panels, tables, buttons, images, fetched, fits = others
-    assert drawn == panels >= 15 and tables == buttons >= 14
-    assert (images, fetched, fits) == (0, 0, True)
-    values = [one["value"] for one in found["differences"]["pass@1"].values()]
-    falling = sorted(values, reverse=True)
-    assert orders == [values, falling, falling[::-1], values]
-    rows = list(csv.DictReader(io.StringIO(text)))
-    assert [float(row["pass@1 difference"]) for row in rows] == values
-    assert [row["method"] for row in rows] == [label for label in METHODS if label != "grpo"]

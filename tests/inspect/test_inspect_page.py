@@ -1,14 +1,13 @@
 """The page: nothing of the model's text becomes markup, nothing is fetched, keys work."""
 
 import json
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import dump, needs_chromium
 from synthetic import HOSTILE, record
 
 from ictcli.errors import UserError
@@ -167,8 +166,6 @@ def test_only_a_page_of_its_own_is_overwritten(
         assert before is None or target.read_bytes() == before
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
 DRIVER = """<script>addEventListener("load", () => {
   const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key }));
   const told = [];
@@ -206,41 +203,23 @@ WIDE = """<script>addEventListener("load", () => {
 });</script>"""
 
 
-def dump(html: str, folder: Path, window: str) -> tuple[Any, str]:
-    """The JSON that a script of the page makes its title, and what the browser said."""
-    path = folder / "page.html"
-    path.write_text(html, "utf-8")
-    ended = subprocess.run(
-        [
-            *(CHROMIUM or "", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
-            *(f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr"),
-            *(f"--window-size={window}", path.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    title = ended.stdout.split("<title>")[1].split("</title>")[0].replace("&lt;", "<")
-    return json.loads(title.replace("&gt;", ">").replace("&amp;", "&")), ended.stderr
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_on_a_wide_screen_tokens_of_a_position_stand_below_one_another(
     data: dict[str, Any], held: dict[str, Any], tmp_path: Path
 ) -> None:
     made = page(data, held).replace("</body>", WIDE + "</body>")
-    for group in dump(made, tmp_path, "1400,900")[0]:
+    for group in dump(made, tmp_path)[0]:
         places = [set(at) - {None} for at in zip_longest(*group)]
         assert len(group) > 2 and len(places) > 5
         assert all(max(at) - min(at) < 0.5 for at in places)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_in_a_browser_keys_and_taps_work_and_the_console_is_clean(
     session: Session, data: dict[str, Any], held: dict[str, Any], tmp_path: Path
 ) -> None:
     made = page(data, held).replace("</body>", DRIVER + "</body>")
-    (told, looks, images, fetched, fits), said = dump(made, tmp_path, "500,800")
+    (told, looks, images, fetched, fits), said = dump(made, tmp_path, window="500,800")
     assert "CONSOLE" not in said
     assert (images, fetched, fits) == (0, 0, True)
     first, moved, turned, tapped = told

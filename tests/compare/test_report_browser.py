@@ -1,0 +1,67 @@
+"""The report in a browser: tables sort and download, details fold, and nothing is fetched."""
+
+import csv
+import io
+from pathlib import Path
+
+from browser import dump, needs_chromium
+from results import METHODS, result
+
+from ictcli.compare.comparison import Comparison
+from ictcli.compare.report import write_report
+
+DRIVER = """<script>addEventListener("load", async () => {
+  const table = document.querySelector('table[data-name="differences-pass@1"]');
+  const order = () => [...table.tBodies[0].rows].map((row) =>
+    JSON.parse(row.cells[1].dataset.v)[0]);
+  const head = () => table.tHead.rows[0].cells[1];
+  const orders = [order()];
+  for (let turn = 0; turn < 3; turn++) {
+    head().querySelector("button").click();
+    orders.push(order());
+  }
+  let blob = null;
+  URL.createObjectURL = (made) => { blob = made; return "#"; };
+  HTMLAnchorElement.prototype.click = function () { this.clicked = true; };
+  table.closest("figure").querySelector(".csv").click();
+  const drawn = [...document.querySelectorAll(".panel svg")].filter((s) =>
+    s.getBoundingClientRect().height > 60 && s.querySelectorAll("path").length > 5).length;
+  const claims = [...document.querySelectorAll(".claims details")];
+  const folded = claims.filter((one) => !one.open && !one.querySelector("p").checkVisibility());
+  const places = [...document.querySelectorAll(".scroll")];
+  const goOn = places.filter((one) => one.scrollWidth > one.clientWidth + 1);
+  await new Promise((done) => setTimeout(done, 200));
+  const told = places.filter((one) =>
+    one.closest("figure").querySelector(".wide").offsetWidth > 0);
+  const first = [...document.querySelectorAll("main > section")].map((one) => one.id);
+  document.title = JSON.stringify([claims.length, folded.length, goOn.length,
+    told.length === goOn.length && told.every((one) => goOn.includes(one)), first.slice(0, 2),
+    orders, await blob.text(), drawn,
+    document.querySelectorAll(".panel").length,
+    document.querySelectorAll("table").length, document.querySelectorAll(".csv").length,
+    document.images.length, performance.getEntriesByType("resource").length,
+    document.documentElement.scrollWidth <= innerWidth]);
+});</script>"""
+
+
+@needs_chromium
+def test_in_a_browser_tables_sort_and_download_and_the_console_is_clean(
+    tmp_path: Path,
+) -> None:
+    found = result()
+    write_report(Comparison.model_validate(found), tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    told, said = dump(page.replace("</body>", DRIVER + "</body>"), tmp_path, window="500,900")
+    assert "CONSOLE" not in said
+    claims, folded, wide, says_so, first, *others = told
+    assert claims == folded == len(found["claims"]) and first == ["accuracy", "verdicts"]
+    assert 0 < wide < 14 and says_so  # a table that scrolls says it, and no other
+    orders, text, drawn, panels, tables, buttons, images, fetched, fits = others
+    assert drawn == panels >= 15 and tables == buttons >= 14
+    assert (images, fetched, fits) == (0, 0, True)
+    values = [one["value"] for one in found["differences"]["pass@1"].values()]
+    falling = sorted(values, reverse=True)
+    assert orders == [values, falling, falling[::-1], values]
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [float(row["pass@1 difference"]) for row in rows] == values
+    assert [row["method"] for row in rows] == [label for label in METHODS if label != "grpo"]
