@@ -133,6 +133,8 @@ def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
     was dense, with the figures there are."""
     when = f" after the {dense} dense steps" if 0 < dense < steps else ""
     when = " (every step was dense)" if dense and dense >= steps else when
+    if kept.get("share_kept") == 1:
+        return f"tokens trained{when}: all."
     parts: list[str] = []
     if "share_kept" in kept:
         parts.append(f"{kept['share_kept']:.1%} of all")

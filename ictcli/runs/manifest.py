@@ -68,8 +68,10 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
         try:
             if not (run / name).resolve().is_relative_to(inside):
                 wrong[name] = "lies outside the run"  # a stranger's manifest may say anything
-            elif not (run / name).is_file():
+            elif not (run / name).exists():
                 wrong[name] = MISSING
+            elif not (run / name).is_file():
+                wrong[name] = "is no plain file"
             elif checksum(run / name) != record:
                 wrong[name] = "is not what the run wrote"
         except OSError as error:

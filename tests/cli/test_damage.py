@@ -88,6 +88,16 @@ def test_a_pipe_in_a_run_folder_is_refused_and_never_waited_for(
     assert f"{path.relative_to(tmp_path)} is no plain file" in ended.err
 
 
+def test_what_reads_around_a_pipe_names_it(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    shutil.copytree(trained[0], tmp_path / "run")
+    (tmp_path / "run" / "timings.jsonl").unlink()
+    os.mkfifo(tmp_path / "run" / "timings.jsonl")
+    ended = ictcli.run("runs", "show", "run", folder=tmp_path)
+    assert ended.code == 0 and "timings.jsonl is no plain file" in ended.out + ended.err
+
+
 @pytest.mark.parametrize("file", ["summary.json", "environment.json", "recipe.toml"])
 @pytest.mark.parametrize("command", ["resume", "export"])
 def test_what_cannot_be_read_is_refused_by_name(

@@ -78,7 +78,8 @@ def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) 
     names = ["../pipe", str(tmp_path / "pipe"), "pipe"]
     text = json.dumps({"format": 1, "files": dict.fromkeys(names, record)})
     (run / "manifest.json").write_text(text)
-    assert list(manifest.faults(run).values()) == [*["lies outside the run"] * 2, "is missing"]
+    outside = ["lies outside the run"] * 2
+    assert list(manifest.faults(run).values()) == [*outside, "is no plain file"]
 
 
 def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
