@@ -112,3 +112,20 @@ def in_fresh_process(work: Callable[..., T], *arguments: object) -> T:
     """`work(*arguments)` in a process that has done nothing else, for its peak of memory."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
+
+
+def peak_of(engine: Any, work: Callable[[], object]) -> int:
+    """The peak of MLX's allocator, or for torch of this process's resident set."""
+    from ictcli.engine.memory import forget_peak, peak_rss
+
+    if engine.settings.backend == "torch":
+        forget_peak()
+        work()
+        return peak_rss()
+    import mlx.core as mx
+
+    mx.synchronize()
+    mx.clear_cache()
+    engine.memory.forget_peak()
+    work()
+    return engine.peak_memory()

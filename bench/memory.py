@@ -13,15 +13,13 @@ import argparse
 import gc
 import sys
 import tempfile
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness import QWEN, in_fresh_process, make_model, random_weights
+from harness import QWEN, in_fresh_process, make_model, peak_of, random_weights
 
 from ictcli.engine import build_engine
-from ictcli.engine.memory import forget_peak, peak_rss
 from ictcli.engine.shape import read_shape
 from ictcli.planning.estimate import MemoryEstimate, estimate_memory
 from ictcli.recipe import Recipe, check
@@ -127,22 +125,7 @@ def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
 
     update()  # AdamW allocates its moments in the first step
     phases = {"sampling": lambda: sample(1), "evaluating": evaluate, "updating": update}
-    return {phase: peak(engine, work) for phase, work in phases.items()}
-
-
-def peak(engine: Any, work: Callable[[], object]) -> int:
-    """The peak of MLX's allocator, or for torch of this process's resident set."""
-    if engine.settings.backend == "torch":
-        forget_peak()
-        work()
-        return peak_rss()
-    import mlx.core as mx
-
-    mx.synchronize()
-    mx.clear_cache()
-    engine.memory.forget_peak()
-    work()
-    return engine.peak_memory()
+    return {phase: peak_of(engine, work) for phase, work in phases.items()}
 
 
 def show(name: str, planned: MemoryEstimate, measured: dict[str, int]) -> float:
