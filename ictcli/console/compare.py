@@ -76,8 +76,8 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     seeds = len(result.seeds)
     over = "seeds and problems" if seeds > 1 else "problems: one seed says nothing of others"
     narrate_paragraph(
-        f"mean ± half of the 95 % interval over {over}; forks: recall and precision while "
-        "training, behind the dense warm-up.",
+        f"means with 95 % intervals over {over}; forks: recall and precision while training, "
+        "behind the dense warm-up.",
     )
     narrate("")
     if result.forks:
@@ -144,24 +144,20 @@ def _summary_columns(result: Comparison) -> dict[str, Callable[[str], str]]:
     def reached(by_label: Mapping[str, Estimate]) -> Callable[[str], str]:
         return lambda label: _interval(by_label[label])
 
+    forks = {"forks kept": trained("fork_recall"), "kept that fork": trained("fork_precision")}
     return {
         "method": str,
         "seeds": lambda label: str(first[label].seeds),
         **{metric: reached(by_label) for metric, by_label in result.estimates.items()},
         "tokens kept": trained("tokens_kept_share"),
-        "forks kept": trained("fork_recall"),
-        "kept that fork": trained("fork_precision"),
+        **(forks if any(one.fork_recall is not None for one in result.training.values()) else {}),
         "s/step": seconds,
     }
 
 
 def _interval(estimate: Estimate) -> str:
     value, low, high = estimate.value, estimate.low, estimate.high
-    if low is None or high is None:
-        return f"{value:.3f}"
-    if min(value - low, high - value) < 0.99 * (high - low) / 2:  # cut at 0 or 1
-        return f"{value:.3f} [{low:.3f}, {high:.3f}]"
-    return f"{value:.3f} ± {(high - low) / 2:.3f}"
+    return f"{value:.3f}" if low is None or high is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _share(share: float | None) -> str:

@@ -1,7 +1,7 @@
 """The models and benchmarks of an evaluation, checked before anything is loaded."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class ModelSpec:
     max_tokens: int | None = None
     """Of the run's recipe; benchmarks have their own."""
     run: Path | None = None
+    columns: ColumnSettings = field(default_factory=ColumnSettings)
+    """Of the data that the run is evaluated on, or trained on; benchmarks have their own."""
     pattern: str | None = None
     """The answer pattern in training; benchmarks have their own."""
     plugins: tuple[Path, ...] = ()
@@ -108,12 +110,13 @@ def benchmark_specs(
         raise UserError(f"columns is of data sets of one's own, not of {names}.", "leave it out")
     if settings.hub != HubSettings() and not any(name.startswith(HUB) for name in wanted):
         raise UserError(f"hub is of hub:owner/name, not of {names}.", "leave it out")
+    usual = next((model.columns for model in models if model.run), None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
         hub = settings.hub if name.startswith(HUB) else None
-        benchmark = find_benchmark(name, files.get(name), columns, hub)
+        benchmark = find_benchmark(name, files.get(name), columns, hub, usual)
         problems = benchmark.problems(settings.limit)
         if not problems:
             raise UserError(f"The benchmark {name} has no problems.", "look at its data")

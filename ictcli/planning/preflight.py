@@ -37,7 +37,7 @@ def preflight(recipe: Recipe) -> list[str]:
             test = recipe.eval
             if test.bench is not None:  # which may be a file
                 with contextlib.suppress(ElsewhereError):
-                    find_benchmark(test.bench, test.data, test.columns, test.hub)
+                    find_benchmark(test.bench, test.data, test.columns, test.hub, recipe.columns)
     try:
         context = read_shape(recipe.model).context
     except UserError:

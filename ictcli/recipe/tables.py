@@ -159,6 +159,10 @@ class ColumnSettings(Table):
     difficulty: str | None = None
     """A number for `curriculum = "difficulty"`."""
 
+    def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
+        """These names, and the other's where none is given here."""
+        return other.model_copy(update=self.model_dump(exclude_none=True))
+
 
 class HubSettings(Table):
     """Which part of the data set `hub:owner/name` to use."""

@@ -15,14 +15,23 @@ from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
-from ictcli.recipe import plugins
-from ictcli.recipe.tables import EngineSettings, Example, PromptSettings, SamplingSettings
+from ictcli.recipe import find_recipe, plugins
+from ictcli.recipe.tables import (
+    ColumnSettings,
+    EngineSettings,
+    Example,
+    PromptSettings,
+    SamplingSettings,
+)
 from ictcli.runs.checkpoints import check_finished, engine_at, pick, weights_of
 from ictcli.runs.folder import is_run
 from ictcli.runs.trust import check_code, recipe_of
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
+
+RECIPES = {"builtin:chain": "quickstart", "builtin:ledger": "ledger"}
+"""The recipe that trains each built-in model."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class RunSettings:
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     temperature: float = 1.0
     max_tokens: int | None = None
+    columns: ColumnSettings = field(default_factory=ColumnSettings)
     pattern: str | None = None
     """How answers were read in training."""
     missing: tuple[str, ...] = ()
@@ -105,7 +115,7 @@ def _model_spec(
     """A model or run with the settings that were typed in place of its recipe's, and sentences on
     plugins that are missing."""
     run = Path(model) if is_run(Path(model)) else None
-    trained = settings_of(run) if run else RunSettings()
+    trained = settings_of(run) if run else _defaults(model)
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
     if run and not saved:
         check_finished(run, "model", "adapter")
@@ -130,10 +140,17 @@ def _model_spec(
         top_k=sampling.top_k,
         max_tokens=trained.max_tokens,
         run=run,
+        columns=trained.columns,
         pattern=trained.pattern,
         plugins=trained.plugins,
     )
     return spec, trained.missing
+
+
+def _defaults(model: str) -> RunSettings:
+    """How a model that no run made is asked: a built-in one as the recipe that trains it does."""
+    recipe = RECIPES.get(model)
+    return _read(find_recipe(recipe)) if recipe else RunSettings()
 
 
 def _with(table: Any, typed: Any) -> Any:
@@ -195,10 +212,17 @@ def _read(file: Path) -> RunSettings:
         SamplingSettings.model_validate(data.get("sampling", {})),
         float(temperature),
         data.get("max_tokens"),
+        _columns(data),
         cast(dict[str, Any], reward).get("pattern") if isinstance(reward, dict) else None,
         tuple(missing),
         tuple(loaded),
     )
+
+
+def _columns(data: dict[str, Any]) -> ColumnSettings:
+    """The columns of the data that a run is evaluated on, and of those it is trained on."""
+    trained = ColumnSettings.model_validate(data.get("columns", {}))
+    return ColumnSettings.model_validate(data.get("eval", {}).get("columns", {})).filled_by(trained)
 
 
 def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:

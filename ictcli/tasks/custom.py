@@ -4,7 +4,7 @@ import math
 import re
 from pathlib import Path
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, nearest
 from ictcli.recipe.tables import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed
 from ictcli.rows import PROMPTS, Row, Rows, is_file_name, read_file, text
@@ -29,22 +29,27 @@ def read_custom(
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
     split: str = "",
+    usual: ColumnSettings | None = None,
 ) -> ProblemSet:
     """The problems of a .jsonl, .csv or .parquet file, or of `hub:owner/name` (from `split`, unless
     `hub` names another).
 
-    `columns` names the columns. By default the prompt is in prompt, question or problem; the gold
-    in gold or answer, or in the box of a solution; choices and ids in columns of these names, if
-    any. The verifier is choice if there are choices, integer if all golds are integers, else math.
-    UserError if a named column is missing, or a row cannot be read."""
+    `columns` names the columns, and `usual` those to take where they are there. By default the
+    prompt is in prompt, question or problem; the gold in gold or answer, or in the box of a
+    solution; choices and ids in columns of these names, if any. The verifier is choice if there are
+    choices, integer if all golds are integers, else math. UserError if a named column is missing,
+    or a row cannot be read."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     rows = _rows(name, hub, split)
-    for column in filter(None, columns.model_dump().values()):
+    for key, column in columns.model_dump(exclude_none=True).items():
         if column not in rows.columns:
             raise UserError(
-                f"{name} has no column {column!r}; it has {', '.join(rows.columns) or 'none'}.",
-                "columns.gold=answer, for example, names the column of the gold",
+                f"{name} has no column {column!r}{nearest(column, rows.columns)}; it has "
+                f"{', '.join(rows.columns) or 'none'}.",
+                f"columns.{key}=NAME names the column of the {key}",
             )
+    there = {key: name for key, name in (usual or columns) if name in rows.columns}
+    columns = columns.filled_by(ColumnSettings(**there))
     choices_in = columns.choices or "choices"
     chosen = [row for row in rows.rows if row.get(choices_in) is not None]
     if 0 < len(chosen) < len(rows.rows):
@@ -79,6 +84,11 @@ def read_custom(
         solutions[id_] = _solution(row, columns, golds, gold)
         if columns.difficulty is not None:
             difficulty[id_] = _difficulty(row, columns.difficulty)
+    if len(unsolved) == len(problems):
+        raise UserError(
+            f"No solution of {name} has an answer in a box.",
+            "columns.gold=solution takes the whole text of that column as the answer",
+        )
     distinct = {p.gold for p in problems.values() if p.id not in unsolved}
     kind = "choice" if chosen else "integer" if all(map(BARE.fullmatch, distinct)) else "math"
     return ProblemSet(list(problems.values()), rows, kind, unsolved, solutions, difficulty)

@@ -8,8 +8,9 @@ from typing import Any
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import Example
-from ictcli.rewards import Limits
+from ictcli.rewards import Limits, Verifier
 from ictcli.seeds import generator
+from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.tasks.task import Domain, Task, with_train
@@ -19,6 +20,8 @@ FEW = 8
 """With fewer held-out problems than this, a note says so."""
 PRECISE = 100
 """With fewer than this, the note says how little their share says."""
+ALL = 1 << 62
+"""More problems than any data set holds."""
 GENERATED = 4096
 """Number of held-out problems to check for a task that generates its problems."""
 
@@ -36,7 +39,9 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
     examined: Sequence[Problem] = ()
     if recipe.eval.bench is not None:
         settings = recipe.eval
-        bench = find_benchmark(recipe.eval.bench, settings.data, settings.columns, settings.hub)
+        bench = find_benchmark(
+            recipe.eval.bench, settings.data, settings.columns, settings.hub, recipe.columns
+        )
         examined = bench.problems(None)
         if not task.train:  # `batch` may return any of its problems: evaluate on none of them
             trained = {key_of(problem.prompt) for problem in task.finite}
@@ -51,6 +56,8 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
         def heldout(n: int) -> list[Problem]:
             return left[:n]
 
+        if is_custom(recipe.task) or recipe.data:  # no part of it needs to be held out
+            task = with_train(task, task.finite)
         task = replace(
             task,
             heldout=heldout,
@@ -61,6 +68,12 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
     if task.train or recipe.prompt.examples:
         held = {key_of(p.prompt) for p in (examined or task.heldout(len(task.finite) or GENERATED))}
     task = _without(task, held, "held_out", "held-out problems, white space and case aside")
+    if task.train and (is_custom(recipe.task) or recipe.data):
+        verify = task.domain.verify
+        judged = f", judged by the verifier {verify.name}" if isinstance(verify, Verifier) else ""
+        file = task.source.get("file", task.name)
+        note = f"{file}: {len(task.train):,} problems to train on{judged}."
+        task = replace(task, notes=(note, *task.notes))
     recipe = _with_examples(recipe, task, held)
     shown = {key_of(example.prompt) for example in recipe.prompt.examples}
     task = _without(task, shown, "examples", "examples of the prompt")
@@ -133,12 +146,16 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
 
 
 def _few(recipe: Recipe, task: Task) -> Task:
-    """The task, with a note if fewer problems are held out than the recipe wants or than FEW."""
+    """The task, with a note if fewer problems are held out than the recipe wants or than FEW, or
+    if a data set of one's own holds more."""
     wanted, skip = recipe.eval.problems, recipe.eval.skip
     held = len(task.heldout(skip + max(wanted, FEW))) - skip
+    name = task.examined[0] if task.examined else task.name
+    if is_custom(name) and (there := len(task.heldout(ALL)) - skip) > wanted:
+        note = f"{wanted:,} of the {there:,} problems of {name} are evaluated on; "
+        return replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))
     if not 0 < held < max(wanted, FEW):
         return task
-    name = task.examined[0] if task.examined else task.name
     note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on"
     note += f", of the {wanted:,} that eval.problems asks for." if held < wanted else "."
     if held < PRECISE:  # the normal interval of a share of 1/2

@@ -4,6 +4,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Literal
 
 from ictcli.engine import Engine
@@ -16,8 +17,8 @@ from ictcli.types import Problem, Rollouts
 Template = Literal["chat", "none", "own"]
 CHECKED = 2000
 """Prompts of a data set whose characters are looked at, at most."""
-SHOWN = 80
-"""Characters of such a prompt that a note shows, at most."""
+SHOWN, LONGEST = 5, 30
+"""Words of such prompts that a note shows, and characters of each, at most."""
 METASPACE = "\u2581"
 """A space, as some tokenizers write it."""
 
@@ -149,22 +150,23 @@ def unread_notes(
 ) -> list[str]:
     """A note if the tokenizer loses characters of some of the prompts, the first `CHECKED` of which
     are looked at. UserError if it loses all of a question."""
-    tokenizer, lost = engine.tokenizer, list[tuple[str, str]]()
-    checked = problems[:CHECKED]
+    tokenizer, checked = engine.tokenizer, problems[:CHECKED]
+    lossy, words = 0, dict[str, None]()
     for problem in checked:
         text, _ = render(tokenizer, problem, domain, settings)
         if (read := read_back(tokenizer, text)) is None:
             continue
-        lost.append((text, read))
+        lossy += 1
+        words |= dict.fromkeys(Counter(text.split()) - Counter(read.split()))
         question = read_back(tokenizer, problem.prompt)
         if question is not None and not _characters(question):
             raise _unreadable(problem)
-    if not lost:
+    if not lossy:
         return []
-    text, read = (middle_cut(part, SHOWN) for part in lost[0])
-    example = "" if domain.private else f': "{text}" is read as "{read}"'
+    shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in islice(words, SHOWN))
+    example = "" if domain.private else f": of {shown}{', ...' * (len(words) > SHOWN)}"
     return [
-        f"The model's tokenizer loses characters of {len(lost):,} of {len(checked):,} "
+        f"The model's tokenizer loses characters of {lossy:,} of {len(checked):,} "
         f"prompts{example}. Take a model that reads such text."
     ]
 

@@ -1,7 +1,7 @@
 """Tasks and benchmarks by name."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 def register_task(name: str) -> Callable[[Callable[..., Task]], Callable[..., Task]]:
     """Decorator: register a function that builds a task; it is called when the task is used. Its
-    parameters may include `data`, a file to use in place of the task's data (or None), and
-    `verify`, the verifier to judge by (None: the task's own)."""
+    parameters may include `data`, a file to use in place of the task's data (or None), `columns`,
+    the names of that file's columns, and `verify`, the verifier to judge by (None: the task's
+    own)."""
 
     def add(build: Callable[..., Task]) -> Callable[..., Task]:
         TASKS[name] = build
@@ -52,15 +53,17 @@ def find_task(
     """The task of that name, or over a custom data set: a file or `hub:owner/name`, of which
     `columns` and `hub` say more (`tasks.custom`).
 
-    `reward` names a verifier to use in place of the task's; `data` is a file with the same columns
-    to use in place of the task's data. UserError if there is no such task, or no data."""
+    `reward` names a verifier to use in place of the task's; `data` is a file to use in place of the
+    task's data, with its columns or those that `columns` names. UserError if there is no such task,
+    or no data."""
     verify = None if reward is None else find_verifier(reward)
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse_data(f"The task {name} is a data set", data)
         return split_task(name, read_custom(name, columns, hub, "train"), verify)
-    _check_name("task", name, TASKS, columns, hub)
-    task = _build("task", name, TASKS[name], data=data, verify=verify)
+    named = data is not None and "columns" in _parameters(TASKS.get(name))
+    _check_name("task", name, TASKS, ColumnSettings() if named else columns, hub)
+    task = _build("task", name, TASKS[name], data=data, verify=verify, columns=columns)
     return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
 
 
@@ -69,14 +72,16 @@ def find_benchmark(
     data: str | None = None,
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
+    usual: ColumnSettings | None = None,
 ) -> Benchmark:
     """The benchmark of that name, the held-out part of the task of that name, or a benchmark over a
     custom data set, as for `find_task`. `data` is a file with the same columns to use in place of
-    the benchmark's data. UserError if there is no such benchmark, or no data."""
+    the benchmark's data, `usual` names columns of a custom data set where it has them. UserError if
+    there is no such benchmark, or no data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse_data(f"The benchmark {name} is a data set", data)
-        return listed(name, read_custom(name, columns, hub, "test"))
+        return listed(name, read_custom(name, columns, hub, "test", usual))
     if name in TASKS and name not in BENCHMARKS:
         _refuse_tables(f"the benchmark {name}", columns, hub)
         task = find_task(name, data=data)
@@ -93,9 +98,13 @@ def find_benchmark(
     return _build("benchmark", name, BENCHMARKS[name], data=data)
 
 
+def _parameters(build: Callable[..., Any] | None) -> Collection[str]:
+    return inspect.signature(build).parameters if build else ()
+
+
 def _build(kind: str, name: str, build: Callable[..., Any], **arguments: Any) -> Any:
     """Call a builder with those arguments it has parameters for; `data` must be one, if set."""
-    parameters = inspect.signature(build).parameters
+    parameters = _parameters(build)
     if "data" not in parameters:
         _refuse_data(f"The {kind} {name} makes its own problems", arguments["data"])
     return build(**{key: value for key, value in arguments.items() if key in parameters})

@@ -63,8 +63,11 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
     held = [p for p in kept if is_heldout(p.prompt)]
     train = [p for p in kept if not is_heldout(p.prompt)]
     if not held or not train:
+        different = len({key_of(problem.prompt) for problem in kept})
+        prompts = f", {different} different prompts" if different < len(kept) else ""
         raise UserError(
-            f"The data set {name} is too small to hold a part of it out: {len(kept)} problems.",
+            f"The data set {_data_name(name, data)} is too small to hold a part of it out: "
+            f"{len(kept)} problems{prompts}.",
             "a few dozen problems at least are needed",
         )
     task = Task(
@@ -89,12 +92,18 @@ def listed(name: str, data: ProblemSet, *, private: bool = False) -> Benchmark:
     return Benchmark(name, domain, lambda n: kept[:n], source=data.rows.source, notes=notes)
 
 
+def _data_name(name: str, data: ProblemSet) -> str:
+    """The name, with the file that stands in for its data."""
+    file = str(data.rows.source.get("file", ""))
+    return f"{name} ({file})" if file and not name.endswith(file) else name
+
+
 def _readable(
     name: str, data: ProblemSet, verify: Verifier
 ) -> tuple[list[Problem], tuple[str, ...]]:
     """The problems whose golds the verifier can read, and the notes of the data: how many problems
     were left out, with the first ids. UserError if none is left."""
-    problems = data.problems
+    problems, name = data.problems, _data_name(name, data)
     readable = {gold: verify.readable(gold) for gold in dict.fromkeys(p.gold for p in problems)}
     out = [p.id for p in problems if p.id in data.unsolved or not readable[p.gold]]
     if not out:
@@ -102,7 +111,8 @@ def _readable(
     if len(out) == len(problems):
         raise UserError(
             f"The verifier {verify.name} can read none of the golds of {name}.",
-            "look at its golds, or name another verifier",
+            "look at its golds; columns.gold=NAME takes another column, reward.verifier=NAME "
+            "another verifier",
         )
     dropped = set(out)
     more = f" and {len(out) - SHOWN} more" if len(out) > SHOWN else ""

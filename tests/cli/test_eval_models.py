@@ -176,5 +176,5 @@ def test_notes_of_a_benchmark_are_told_once_and_recorded(
     args = (*models, "--bench", "aime24", f"data={path}", *SMALL, "--out", "out", "--json")
     ended = ictcli.run(*args, folder=tmp_path)
     assert ended.code == 0, ended.err
-    assert ended.err.count("1 of the 2 problems of aime24 left out") == 1
+    assert ended.err.count("1 of the 2 problems of aime24 (d.jsonl) left out") == 1
     assert ["left out" in entry["notes"][0] for entry in json.loads(ended.out)] == [True, True]

@@ -183,7 +183,7 @@ def test_unreadable_golds_are_left_out_by_id(tmp_path: Path) -> None:
     bench = find_benchmark("aime24", write(tmp_path, *rows))
     assert [p.id for p in bench.problems(None)] == ["aime24-0"]
     (note,) = bench.notes
-    assert note.startswith("8 of the 9 problems of aime24 left out")
+    assert note.startswith("8 of the 9 problems of aime24 (rows.jsonl) left out")
     assert note.endswith("aime24-1, aime24-2, aime24-3, aime24-4, aime24-5 and 3 more.")
     with pytest.raises(UserError, match="integer can read none of the golds of aime24"):
         find_benchmark("aime24", write(tmp_path, *rows[1:]))

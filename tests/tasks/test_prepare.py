@@ -71,14 +71,13 @@ def test_no_problem_of_the_benchmark_is_trained_on(
     write(folder / "rows.jsonl", prompts)
     write(folder / "bench.jsonl", [f"{changed(prompts[i])} \n" for i in shared] + ["another"])
     task = task_of(recipe_of(folder, "eval.bench=bench.jsonl"))
-    own = [p for p in prompts if not is_heldout(p)]
-    left = [p for p in own if p not in {prompts[i] for i in shared}]
-    assert sorted(p.prompt for p in epoch(task)) == sorted(left)
+    left = [p for p in prompts if p not in {prompts[i] for i in shared}]
+    assert sorted(p.prompt for p in epoch(task)) == sorted(left)  # none is held out but the shared
     assert len(task.heldout(N)) == len(shared) + 1
-    out = len(own) - len(left)
+    out = len(shared)
     assert task.left_out == ({"held_out": out} if out else {})
     assert [n for n in task.notes if "left out of training" in n] == [
-        n for n in task.notes if n.startswith(f"{out} of {len(own)} problems")
+        n for n in task.notes if n.startswith(f"{out} of {N} problems")
     ]
 
 

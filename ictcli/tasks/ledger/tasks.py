@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
+from ictcli.recipe.tables import ColumnSettings
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.seeds import seed_of
 from ictcli.tasks.custom import read_custom
@@ -33,11 +34,16 @@ def heldout(name: str, n: int) -> list[Problem]:
     return draw(name, random.Random(f"heldout {name}"), n, heldout=True)
 
 
-def ledger_task(name: str, data: str | None = None, verify: Verifier | None = None) -> Task:
+def ledger_task(
+    name: str,
+    data: str | None = None,
+    verify: Verifier | None = None,
+    columns: ColumnSettings | None = None,
+) -> Task:
     """The task of a setting; `data` is a file of problems in its words, in place of those it makes
     itself."""
     if data is not None:
-        task = split_task(name, read_custom(data), verify or find_verifier("integer"))
+        task = split_task(name, read_custom(data, columns), verify or find_verifier("integer"))
         return replace(task, domain=DOMAIN)
 
     def batch(seed: int, step: int, n: int) -> list[Problem]:
