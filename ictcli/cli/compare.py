@@ -86,12 +86,14 @@ def command(
     from ictcli.console.compare import planned
     from ictcli.errors import UserError
     from ictcli.recipe import find_recipe, load_recipe
+    from ictcli.runs.trust import check_recipe
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
         raise UserError("--methods names no method.", "ictcli methods lists them")
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
     extra = (f"engine.backend={backend}",) if backend else ()
+    check_recipe(recipe)
     load_recipe(recipe, [*overrides, *extra])  # plugins add methods
     variants = variants_of(names, [read_grid(text, "--sweep") for text in sweeps])
     design = Design(recipe, (*overrides, *extra), variants, seeds, folder)

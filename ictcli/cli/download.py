@@ -3,6 +3,7 @@
 import click
 
 from ictcli.cli import JSON, candidates
+from ictcli.cli.process import TRUST
 
 
 @click.command("download")
@@ -14,6 +15,7 @@ from ictcli.cli import JSON, candidates
     shell_complete=candidates.downloads,
 )
 @JSON
+@TRUST
 def command(names: tuple[str, ...], as_json: bool) -> None:
     """Fetch what the named things need, for working without a network afterwards.
 
@@ -27,10 +29,12 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     """
     from ictcli.console import narrate, print_records
     from ictcli.console.runs import size_text
+    from ictcli.runs.trust import check_recipe
     from ictcli.tasks.download import download
 
     rows: list[dict[str, str]] = []
     for name in names:
+        check_recipe(name)
         narrate(f"fetching {name}")
         for part in download(name):
             taken = size_text(part.bytes) if part.path else "-"

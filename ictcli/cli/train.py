@@ -6,7 +6,7 @@ import click
 
 from ictcli.cli import candidates
 from ictcli.cli.engines import BACKEND
-from ictcli.cli.process import finite, process_options
+from ictcli.cli.process import TRUST, finite, process_options
 
 
 @click.command("train")
@@ -29,6 +29,7 @@ from ictcli.cli.process import finite, process_options
     help="With --dry-run: time two steps and say how long it takes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary, or the plan, as JSON.")
+@TRUST
 @process_options
 def command(
     recipe: str,
@@ -55,8 +56,10 @@ def command(
     from ictcli.planning.preflight import preflight
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
+    from ictcli.runs.trust import check_recipe
     from ictcli.train.launch import launch
 
+    check_recipe(recipe)
     extra = [f"engine.backend={backend}"] if backend else []
     extra += [f"engine.threads={threads}"] if threads else []
     resolved = load_recipe(recipe, [*overrides, *extra])

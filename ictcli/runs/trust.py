@@ -18,6 +18,8 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, plugins
 from ictcli.runs.read import check_plain, read_bytes
 
+OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
+"""What stands beside a run's recipe, and beside no other."""
 _session: set[str] = set()
 """What was remembered in this process: the file may not be writable."""
 _all = False
@@ -34,6 +36,13 @@ def recipe_of(run: Path) -> Recipe:
     code may not run (see `check_code`)."""
     check_code(run)
     return load_recipe(run / "recipe.toml")
+
+
+def check_recipe(source: str) -> None:
+    """`check_code` where a recipe that was typed is that of a run's folder."""
+    path = Path(source)
+    if path.name == "recipe.toml" and any((path.parent / name).exists() for name in OF_RUNS):
+        check_code(path.parent)
 
 
 def check_code(run: Path) -> None:

@@ -22,6 +22,8 @@ COMMANDS = {
     "generate": ("generate", "run", "1+2="),
     "inspect": ("inspect", "run", "--plain"),
     "export": ("export", "run", "--out", "out"),
+    "train": ("train", "run/recipe.toml", "--dry-run"),
+    "download": ("download", "run/recipe.toml"),
 }
 
 
@@ -70,6 +72,12 @@ def test_code_of_a_run_runs_for_its_maker_and_for_who_trusts_it(made: Stranger, 
     assert made.ran()
     assert made.run(user, *COMMANDS[name]).code == 0, "it is remembered"
     assert made.ran()
+
+
+def test_a_comparison_of_a_runs_recipe_is_asked_for_too(made: Stranger) -> None:
+    many = ("compare", "run/recipe.toml", "--methods", "ict,random", "--seeds", "1")
+    assert "--trust" in refusal(made.run("another", *many), 2)
+    assert not made.ran()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
