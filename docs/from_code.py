@@ -3,25 +3,18 @@
 A page names a part by `<!-- from code: NAME -->`, NAME being a function of this file.
 """
 
-import ast
 import inspect
 import re
-import textwrap
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any, Literal, cast, get_args, get_origin
 
 import click
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.cli import COMMANDS, cli
 from ictcli.recipe import Recipe
+from ictcli.recipe.keys import attribute_docs, keys_of, nested
 
 PLACE = re.compile(r"<!-- from code: (\w+) -->")
-SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
-KINDS = {int: "integer", float: "number", bool: "true, false", str: "text", dict: "table"}
 
 
 def fill_in(page: str) -> str:
@@ -32,11 +25,11 @@ def fill_in(page: str) -> str:
 def recipe_keys() -> str:
     """A table of the top-level keys, and one of each table of keys."""
     tables = dict(nested(Recipe))
-    parts = [key_table(Recipe, "", skip=set(tables))]
+    parts = [key_table(Recipe, "")]
     for name, table in tables.items():
         below = dict(nested(table))
         title = f"## `{name}`\n\n{inspect.getdoc(table)}\n"
-        parts += [title, key_table(table, f"{name}.", skip=set(below))]
+        parts += [title, key_table(table, f"{name}.")]
         for inner, table_below in below.items():
             same = next(key for key, other in tables.items() if other is table_below)
             what = attribute_docs(table)[inner]
@@ -44,75 +37,13 @@ def recipe_keys() -> str:
     return "\n".join(parts)
 
 
-def nested(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The fields of a model that are tables of keys."""
-    for name, info in model.model_fields.items():
-        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-            yield name, info.annotation
-
-
-def key_table(model: type[BaseModel], prefix: str, skip: set[str]) -> str:
+def key_table(model: type[BaseModel], prefix: str) -> str:
     """A Markdown table of a model's fields."""
-    docs = attribute_docs(model)
     rows = [
-        (f"`{prefix}{name}`", values(info), default(info), docs.get(name, ""))
-        for name, info in model.model_fields.items()
-        if name not in skip
+        (f"`{key.name}`", key.values, f"`{key.default}`" * bool(key.default), key.meaning)
+        for key in keys_of(model, prefix)
     ]
     return table(("key", "values", "default", "meaning"), rows)
-
-
-def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
-    """The docstrings below a class's attributes, its parents' included, each on one line."""
-    docs: dict[str, str] = {}
-    for parent in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for field, text in pairwise(body.body):
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(words))):
-                    docs[name] = " ".join(words.split())
-                case _:
-                    pass
-    return docs
-
-
-def values(info: FieldInfo) -> str:
-    """What a field takes: its choices, or its type and bounds."""
-    kinds = [kind for kind in get_args(info.annotation) or (info.annotation,) if kind is not None]
-    if get_origin(info.annotation) is Literal:
-        return ", ".join(f"`{choice}`" for choice in kinds)
-    if get_origin(info.annotation) in (tuple, list):
-        return f"list: {values_of(kinds[0])}"
-    names = [values_of(kind) for kind in kinds if kind is not type(None)]
-    bounds = [
-        f"{sign} {getattr(bound, name):g}"
-        for bound in info.metadata
-        for name, sign in SIGNS.items()
-        if hasattr(bound, name)
-    ]
-    return " or ".join(names) + (" " + ", ".join(bounds) if bounds else "")
-
-
-def values_of(kind: Any) -> str:
-    """The name of a type for readers of TOML."""
-    if get_origin(kind) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(kind))
-    return KINDS.get(get_origin(kind) or kind, "table")
-
-
-def default(info: FieldInfo) -> str:
-    """A field's default as TOML writes it."""
-    if info.is_required():
-        return "required"
-    value = info.default
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, float):
-        return f"`{value:g}`".replace("e-0", "e-")
-    return f"`{list(cast(tuple[object, ...], value)) if isinstance(value, tuple) else value}`"
 
 
 def methods() -> str:
@@ -124,7 +55,7 @@ def methods() -> str:
         options = method.options.model_fields
         parts.append(f"## `{method.name}`\n\n{about}\n\n{mean}\n")
         if options:
-            parts.append(key_table(method.options, "method.", skip=set()))
+            parts.append(key_table(method.options, "method."))
     return "\n".join(parts)
 
 

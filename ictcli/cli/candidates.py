@@ -35,6 +35,13 @@ def settings(ctx: Context, param: Parameter, incomplete: str) -> Items:
     return _items((name[:end] for name, end in zip(keys, ends, strict=True)), incomplete)
 
 
+def keys(ctx: Context, param: Parameter, incomplete: str) -> Items:
+    """Keys of a recipe."""
+    from ictcli.recipe import recipe_keys
+
+    return _items(recipe_keys(), incomplete)
+
+
 def runs(ctx: Context, param: Parameter, incomplete: str) -> Items:
     """Run folders here, in runs/ and below what was typed; and folders."""
     typed = Path(incomplete)

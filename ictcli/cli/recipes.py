@@ -1,4 +1,4 @@
-"""ictcli recipes: list, show and copy the shipped recipes."""
+"""ictcli recipes: list, show and copy the shipped recipes, and explain the keys."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from ictcli.text import shell_word
 @click.group("recipes", invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """List, show and copy the recipes that ship with ictcli."""
+    """List, show and copy the recipes that ship with ictcli, and explain their keys."""
     help_without_command(ctx)
 
 
@@ -38,6 +38,31 @@ def show(name: str) -> None:
     from ictcli.recipe import find_recipe, recipe_text
 
     output(*recipe_text(find_recipe(name)).removesuffix("\n").split("\n"))
+
+
+@command.command("keys")
+@click.argument("parts", metavar="[PART]...", nargs=-1, shell_complete=candidates.keys)
+@JSON
+def keys(parts: tuple[str, ...], as_json: bool) -> None:
+    """Explain the keys whose names hold one of PARTs, or all: values, default, meaning.
+
+    \b
+    ictcli recipes keys prompt eval.columns
+    """
+    from ictcli.console import print_records
+    from ictcli.recipe import Recipe
+    from ictcli.recipe.keys import all_keys
+
+    shown = [key for key in all_keys(Recipe) if any(part in key.name for part in parts or ("",))]
+    if not shown:
+        raise UserError(
+            f"No key of a recipe has {' or '.join(parts)} in its name.", "ictcli recipes keys"
+        )
+    records = [
+        {"key": key.name, "values": key.values, "default": key.default, "meaning": key.meaning}
+        for key in shown
+    ]
+    print_records(records, as_json=as_json)
 
 
 @command.command("cp")

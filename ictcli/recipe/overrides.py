@@ -8,7 +8,7 @@ from ictcli.errors import UserError
 
 NAMES = {"method": "name", "reward": "verifier"}
 """Tables that may be given as this key alone."""
-KEYS_HINT = "ictcli train quickstart --dry-run shows the keys"
+KEYS_HINT = "ictcli recipes keys explains them"
 
 
 def typed_key(override: str) -> str:

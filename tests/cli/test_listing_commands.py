@@ -7,7 +7,7 @@ import pytest
 from processes import Processes, refusal
 
 from ictcli.algorithm.methods import METHODS
-from ictcli.recipe import shipped_recipes
+from ictcli.recipe import recipe_keys, shipped_recipes
 
 
 def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes, tmp_path: Path) -> None:
@@ -81,3 +81,14 @@ def test_every_recipe_can_be_looked_at_without_a_network(
     ended = ictcli.run("train", name, "--dry-run", folder=tmp_path)
     assert ended.code == 0 and "\nplan: " in f"\n{ended.err}"
     assert not list(tmp_path.iterdir())
+
+
+def test_every_key_is_explained(ictcli: Processes, tmp_path: Path) -> None:
+    told = json.loads(ictcli.run("recipes", "keys", "--json", folder=tmp_path).out)
+    names = [key for key in recipe_keys() if not key.startswith("method")]
+    assert sorted(one["key"] for one in told) == sorted([*names, "method"])
+    assert all(one["meaning"] and one["values"] for one in told)
+    some = ictcli.run("recipes", "keys", "alarms", "eval.columns", folder=tmp_path)
+    assert "eval.columns.gold" in some.out and "prompt.suffix" not in some.out
+    refused = ictcli.run("recipes", "keys", "nosuchkey", folder=tmp_path)
+    assert "No key of a recipe has nosuchkey" in refusal(refused, 2)
