@@ -21,6 +21,15 @@ def lists(draw: random.Random) -> Iterator[Pair]:
         yield gold, f"{gold}, {values[0]}", False
         yield gold, f"{values[0]}, {values[1]}", False
         yield gold, f"x = {values[0]}, y = {values[1]}, z = {values[2]}", False
+    for dots in ("\\ldots", "\\dots", "\\cdots"):
+        start, step = draw.randint(1, 9), draw.randint(1, 5)
+        first, second, last = start, start + step, start + 9 * step
+        gold = f"{first}, {second}, \\ldots, {last}"
+        yield gold, f"{first},{second},{dots},{last}", True
+        yield gold, f"\\{{{first}, {second}, {dots}, {last}\\}}", True
+        yield gold, f"{second}, {first}, {dots}, {last}", False
+        yield gold, f"\\{{{last}, {dots}, {first}, {second}\\}}", False
+        yield gold, f"{first}, {dots}, {second}, {last}", False
 
 
 def tuples(draw: random.Random) -> Iterator[Pair]:
@@ -175,6 +184,15 @@ def expressions(draw: random.Random) -> Iterator[Pair]:
         yield f"x^{a}", f"x^{{{a + 1}}}", False
 
 
+def two_readings(draw: random.Random) -> Iterator[Pair]:
+    for gold in ("x", "n(n+1)/2", "2^n", "\\frac{1}{x}", "7", "\\ln x"):
+        for exponent in ("x", "{2n}", "{\\ln x}", "{x^2+1}", "{|x|}"):
+            yield gold, f"{gold}+0^{exponent}", False
+        number = draw.randint(2, 9)
+        yield gold, f"{gold}+(k-k)^n", False
+        yield gold, f"{gold}+0^{number}", True
+
+
 def functions(draw: random.Random) -> Iterator[Pair]:
     for name in ("\\gcd", "\\operatorname{lcm}"):
         yield f"{name}(m,n)", f"{name}(n,m)", True
@@ -200,6 +218,22 @@ def bound_variables(draw: random.Random) -> Iterator[Pair]:
         yield "\\int_0^1 e^{x^2} dx", f"\\int_{{0}}^{{1}} e^{{{other}^2}} \\, d{other}", True
         yield "\\int_0^1 e^{x^2} dx", f"\\int_{{0}}^{{1}} e^{{x^2}} \\, d{other}", False
         yield "\\int_0^1 e^{x^2} dx", f"\\int_{{0}}^{{2}} e^{{{other}^2}} \\, d{other}", False
+    for power in (9, 15, 18, 20, 40):
+        gold, tiny = "\\int_0^1 e^{x^2} dx", f"10^{{-{power}}}"
+        yield gold, f"\\int_0^1 e^{{x^2}}(1+{tiny}) dx", False
+        yield gold, f"\\int_0^1 e^{{x^2}}-{tiny} dx", False
+        yield gold, f"\\int_0^{{1+{tiny}}} e^{{x^2}} dx", False
+        yield gold, f"\\int_{{0.{'0' * power}1}}^1 e^{{x^2}} dx", False
+        yield (
+            f"\\int_0^1 e^{{x^{{{power}}}}} dx",
+            f"\\int_0^1 e^{{x \\cdot x^{{{power - 1}}}}} dx",
+            True,
+        )
+    for letter in "abty":
+        gold = f"\\int_0^1 x^2{letter} dx"
+        yield gold, f"\\int_0^1 u^2{letter} du", True
+        yield gold, f"\\int_0^1 {letter}u^2 du", True
+        yield gold, f"\\int_0^1 x^2{letter} d{letter}", False
 
 
 FAMILIES: dict[str, Callable[[random.Random], Iterator[Pair]]] = {
@@ -215,6 +249,7 @@ FAMILIES: dict[str, Callable[[random.Random], Iterator[Pair]]] = {
     "chain": chains,
     "equation": equations,
     "expression": expressions,
+    "two readings": two_readings,
     "function": functions,
     "bound variable": bound_variables,
 }

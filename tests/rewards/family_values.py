@@ -37,6 +37,16 @@ def numbers(draw: random.Random) -> Iterator[Pair]:
         yield fraction(value), fraction(value + Fraction(1, 40)), False
         yield fraction(value), f"{decimal}1", False
         yield fraction(value), fraction(-value), False
+    for _ in range(6):
+        digit, whole = draw.choice([1, 2, 4, 5, 7, 8]), draw.randint(1, 9)
+        gold = fraction(whole + Fraction(digit, 9))
+        for command in ("\\overline", "\\bar", "\\dot"):
+            yield gold, f"{whole}+0.{command}{{{digit}}}", True
+            yield gold, f"{whole + 1}-0.{command}{{{9 - digit}}}", True
+            yield gold, f"{whole}+0.{command}{{{digit + 1}}}", False
+            yield gold, f"{whole}+0.0{command}{{{digit}}}", False
+        yield str(whole), f"{whole - 1}+0.\\overline{{9}}", True
+        yield str(whole), f"{whole - 1}+0.9", False
 
 
 def decimals(draw: random.Random) -> Iterator[Pair]:
@@ -179,6 +189,10 @@ def unknown_words(draw: random.Random) -> Iterator[Pair]:
         number = draw.randint(2, 90)
         yield str(number), f"\\text{{{words} }}{number}", False
         yield f"\\text{{{words} }}{number}", f"\\text{{{words}}}\\ {number}", True
+        if not words.endswith((":", "not")):
+            yield f"\\text{{{words} }}{number}", f"\\text{{{words} }}{number}.0", True
+            yield f"\\text{{{words} }}{number}", f"\\text{{{words} }}{number + 1}.0", False
+            yield f"\\text{{{words} }}{number}", f"{number}\\text{{ {words}}}", False
 
 
 def names(draw: random.Random) -> Iterator[Pair]:

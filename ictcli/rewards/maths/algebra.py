@@ -12,6 +12,7 @@ from typing import Any, cast
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.rewards.maths.latex import GREEK, OPAQUE, is_word
+from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.operations import (
     FUNCTIONS,
     LARGEST_COUNT,
@@ -31,7 +32,10 @@ sympy = cast(Any, _sympy)
 DEEPEST = 60
 """Deepest nesting of brackets; more could exhaust Python's stack."""
 
-_TOKEN = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|\\.|\S")
+_TOKEN = re.compile(
+    r"\d*\.\d*\\(?:overline|bar|dot)(?:\{\d+\}| \d)"  # a repeating decimal
+    r"|\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|\\.|\S"
+)
 _LONG_RUN = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{4,}")
 _MIXED = re.compile(r"\\frac\{(\d+)\}\{(\d+)\}")
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil", "|": "|"}
@@ -51,6 +55,13 @@ def read(text: str) -> Any:
     if reader.peek():
         raise UnreadableError(reader.peek())
     return expression
+
+
+def _exact(token: str) -> Any:
+    value = number(token)
+    if value is None:
+        raise UnreadableError("too long a number")
+    return sympy.Rational(value.numerator, value.denominator)
 
 
 class _Reader:
@@ -168,7 +179,7 @@ class _Reader:
             return sympy.floor(inside) if token == "\\lfloor" else sympy.ceiling(inside)
         self.take()
         if token[:1].isdigit() or (token[:1] == "." and len(token) > 1):
-            return sympy.Rational(token.replace(",", ""))
+            return _exact(token)
         if token.isalpha() or token[1:] in GREEK:
             return self.symbol(token)
         if token[:1] == "\\":

@@ -37,6 +37,7 @@ from ictcli.rewards.maths.structure import expand, read
 from ictcli.rewards.maths.views import (
     assigned,
     in_hundredths,
+    is_continued,
     is_value_alone,
     of_one_letter,
     only_letter,
@@ -227,7 +228,8 @@ class Comparison:
         words = any(isinstance(item, Words) for item in gold.items)
         left, right = with_names(gold.items), with_names(answer.items)
         if brackets <= {"", "{}"} and not (words and brackets == {""}):
-            return self._matching(left, right)
+            ordered = is_continued(gold) or is_continued(answer)
+            return (self._in_order if ordered else self._matching)(left, right)
         return len(brackets) == 1 and self._in_order(left, right)
 
     def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:

@@ -44,7 +44,10 @@ def root(inside: Any, index: Any) -> Any:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """base ** exponent. Raises UnreadableError if the result would be very large."""
+    """base ** exponent. Raises UnreadableError if the result would be very large, and for a power
+    of 0 with an unknown exponent, which is 0, 1 or undefined."""
+    if exponent.free_symbols and base == 0:
+        raise UnreadableError("a power of 0 with an unknown exponent")
     if exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1 and base.is_real:
         return power(root(base, sympy.Integer(exponent.q)), sympy.Integer(exponent.p))
     if exponent.is_number and exponent.is_real:

@@ -1,11 +1,8 @@
 """Equality of expressions by their values at many points.
 
-`algebra` parses the expressions. What it does not know (integrals, limits) goes to math-verify,
-whose verdict counts only if its parse depends on every number and letter. This can be slow and use
-much memory, so it runs in a worker.
+`algebra` parses the expressions. This can be slow and use much memory, so it runs in a worker.
 """
 
-import logging
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -27,10 +24,12 @@ PASSES = ((100, ENOUGH), (600, None))
 at little cost, the second decides."""
 _FAILURES = (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError)
 """What sympy raises for an expression that it cannot handle."""
-_GROUP = r"(?:\{[^{}]*\}|\w|\\infty)"
-_INTEGRAL = re.compile(rf"(\\int\s*_\s*{_GROUP}\s*\^\s*{_GROUP})(.*?)\s*d\s*([a-zA-Z])")
+_GROUP = r"(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w|\\infty)"
+_INTEGRAL = re.compile(
+    rf"\\int\s*_\s*({_GROUP})\s*\^\s*({_GROUP})((?:(?!\\int).)*?)\s*d\s*([a-df-zA-Z])"
+)
 _SUM = re.compile(r"([^_]*\\(?:sum|prod)_\{)([a-zA-Z])=.*")
-_FRESH = (*"uvwtszabckmnpqr", "\\xi")
+_FRESH = (*"uvwtszabckmnpqr", "\\xi ")
 
 
 def equal(left_text: str, right_text: str) -> bool:
@@ -40,7 +39,7 @@ def equal(left_text: str, right_text: str) -> bool:
         left, right = _read(left_text), _read(right_text)
     except UnknownError:
         left_text, right_text = with_same_bound(left_text, right_text)
-        if flat(left_text) == flat(right_text) or believed(left_text, right_text):
+        if flat(left_text) == flat(right_text) or _integrals(left_text, right_text):
             return True
         raise
     if left == right:
@@ -171,60 +170,40 @@ def _real(value: Any) -> bool:
     return bool(abs(value.as_real_imag()[1]) <= 1e-80 * max(1, abs(value)))
 
 
+def _integrals(left: str, right: str) -> bool:
+    """Whether two definite integrals have equal ends and integrands, whatever their letters."""
+    first, second = _INTEGRAL.fullmatch(left), _INTEGRAL.fullmatch(right)
+    if not first or not second:
+        return False
+    fresh = _fresh(left, right)
+    return all(
+        flat(a) == flat(b) or ("\\infty" not in a + b and equal(a, b))
+        for a, b in zip(_parts(first, fresh), _parts(second, fresh), strict=True)
+    )
+
+
+def _parts(integral: re.Match[str], letter: str) -> list[str]:
+    """Both ends and the integrand, with another letter for its variable."""
+    ends = [end[1:-1].strip() if end[0] == "{" else end for end in integral.group(1, 2)]
+    return [*ends, _renamed(integral[3], integral[4], letter)]
+
+
+def _renamed(text: str, letter: str, other: str) -> str:
+    return re.sub(
+        r"\\[a-zA-Z]+|[a-zA-Z]", lambda sign: other if sign[0] == letter else sign[0], text
+    )
+
+
+def _fresh(left: str, right: str) -> str:
+    return next(letter for letter in _FRESH if letter not in letters(left) | letters(right))
+
+
 def with_same_bound(left: str, right: str) -> tuple[str, str]:
-    """Two texts with one letter for the variable of their sum or definite integral."""
-    fresh = next(letter for letter in _FRESH if letter not in letters(left) | letters(right))
+    """Two texts with one letter for the variable of their sum."""
+    fresh = _fresh(left, right)
     return _rebound(left, fresh), _rebound(right, fresh)
 
 
 def _rebound(text: str, letter: str) -> str:
-    if summed := _SUM.fullmatch(text):
-        return summed[1] + re.sub(
-            rf"(?<![\\a-zA-Z]){summed[2]}(?![a-zA-Z])", letter, summed[0][len(summed[1]) :]
-        )
-    match = _INTEGRAL.fullmatch(text)
-    if not match or match[2].count("\\int"):
-        return text
-    body = re.sub(rf"(?<![\\a-zA-Z]){match[3]}(?![a-zA-Z])|(?<=\d){match[3]}", letter, match[2])
-    return f"{match[1]}{body} d{letter}"
-
-
-@lru_cache(maxsize=1)
-def _library() -> Any:
-    import math_verify  # pyright: ignore[reportMissingTypeStubs]
-
-    logging.getLogger("math_verify").setLevel(logging.CRITICAL)
-    return cast(Any, math_verify)
-
-
-def believed(gold: str, answer: str) -> bool:
-    """Whether math-verify finds both equal and both parses depend on every number and letter."""
-    if letters(gold) != letters(answer) or gold.count("\\") != answer.count("\\"):
-        return False
-    if not all(re.search(r"\\(?:int|lim|frac\{d)", text) for text in (gold, answer)):
-        return False
-    left, right = _parse(gold), _parse(answer)
-    if not left or not right or not _attentive(gold, left) or not _attentive(answer, right):
-        return False
-    return bool(_library().verify(left, right, strict=True, timeout_seconds=None))
-
-
-def _parse(text: str) -> Any:
-    library = _library()
-    config = library.LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False)
-    return library.parse(
-        f"\\boxed{{{text}}}",
-        [config],
-        fallback_mode="no_fallback",
-        extraction_mode="first_match",
-        parsing_timeout=None,
-    )
-
-
-def _attentive(text: str, parsed: Any) -> bool:
-    """Whether the parse changes with every number and letter of the text."""
-    for part in re.finditer(r"\d+|(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", text):
-        other = str(int(part[0]) + 7) if part[0].isdigit() else "w" if part[0] != "w" else "u"
-        if _parse(text[: part.start()] + other + text[part.end() :]) == parsed:
-            return False
-    return True
+    summed = _SUM.fullmatch(text)
+    return summed[1] + _renamed(text[len(summed[1]) :], summed[2], letter) if summed else text

@@ -42,6 +42,9 @@ _PLAIN_TAIL = re.compile(
     rf"^(.*?[\d}})\]])(\s*)([A-Za-z][A-Za-z.]*(?:(?:[\s/·-]|{_POWER_SIGN})+[A-Za-z.]+)*(?:{_POWER_SIGN})?)$"
 )
 _HEAD = re.compile(rf"^(-?\s*){OPEN}([^{OPEN}{CLOSE}]*){CLOSE}\s*(?=[-\d.(\\])(.*)$")
+_WORDS_HEAD = re.compile(
+    rf"{OPEN}\s*((?:[a-z]{{2}}|[A-Za-z][a-z]{{2}}|[A-Za-z]+ )[^{CLOSE}]*?)\s*{CLOSE}\s*(-?[\d.,]+)"
+)
 _MONEY = re.compile(r"^(-?\s*)([£€¥₹]|USD|EUR|GBP|INR|Rs\.?)\s*(?=[\d.])(.*)$")
 _SIGN = re.compile(r"\s*(?:\^\s*\{?\s*(-?\d)\s*\}?|(/)|\\cdot|[·*]|([^\s/·*^\\]+)|(.))", re.S)
 
@@ -189,7 +192,9 @@ def _in_plain_letters(space: str, tail: str) -> bool:
 
 
 def unknown_words(text: str) -> tuple[str, str] | None:
-    """(value, words) of a value followed by marked words that name no unit."""
+    """(value, words) of a number behind marked words, or a value before some, that are no unit."""
+    if head := _WORDS_HEAD.fullmatch(text):
+        return head[2], f"{head[1][:2].lower()}{head[1][2:]} _"
     tail = _TEXT_TAIL.match(text)
     return (tail[1].strip(), tail[2].replace(OPEN, " ").replace(CLOSE, " ")) if tail else None
 
