@@ -145,8 +145,8 @@ def _compare(
     from ictcli.files import write_json
     from ictcli.runs.observer import RunObserver
 
-    def live(recipe: Recipe, path: Path) -> RunObserver:
-        return observer(recipe, path, live=not as_json)
+    def live(recipe: Recipe, path: Path, later: int) -> RunObserver:
+        return observer(recipe, path, later, live=not as_json)
 
     def train(runs: Sequence[RunSpec], later: int = 0) -> tuple[Summaries, list[str]]:
         return train_all(runs, live, narrate, jobs=jobs, threads=threads, later=later)

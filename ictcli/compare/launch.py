@@ -30,7 +30,8 @@ Outcome = Summary | str
 Process = subprocess.Popen[bytes]
 Running = dict[Process, tuple[str, RunSpec, float]]
 """By process: what is said of its run, the run, and when it started."""
-OpenObserver = Callable[[Recipe, Path], AbstractContextManager[RunObserver]]
+OpenObserver = Callable[[Recipe, Path, int], AbstractContextManager[RunObserver]]
+"""Of a run, with the number of those after it."""
 
 
 def train_all(
@@ -71,7 +72,7 @@ def train_all(
     if jobs > 1:
         trained = _side_by_side(todo, say, jobs, threads)
     else:
-        trained = _in_turn(todo, observer, say, threads)
+        trained = _in_turn(todo, observer, say, threads, later)
     started = time.monotonic()
     for number, (place, spec, outcome) in enumerate(trained, 1):
         finish(place, spec, outcome)
@@ -137,13 +138,14 @@ def _in_turn(
     observer: OpenObserver,
     say: Callable[[str], None],
     threads: int | None,
+    later: int,
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
     """Each run in this process."""
-    for place, spec in todo:
+    for after, (place, spec) in zip(reversed(range(len(todo))), todo, strict=True):
         say(place)
         run, _ = Run.open(spec.folder)
         recipe = spec.recipe.with_engine(threads=threads) if threads else spec.recipe
-        with run, observer(spec.recipe, spec.folder) as observing:
+        with run, observer(spec.recipe, spec.folder, after + later) as observing:
             try:
                 outcome: Outcome = launch(run, recipe, observing, observing.attach)
             except InterruptedRunError as error:

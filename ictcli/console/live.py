@@ -49,19 +49,20 @@ def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) ->
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
 
 
-def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> RunObserver:
-    """The live view if stderr is a terminal, else a plain line a step."""
+def observer(recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True) -> RunObserver:
+    """The live view if stderr is a terminal, else a plain line a step. `later` is the number of
+    runs after this one."""
     err = Screen(stderr=True)
     if live and err.is_terminal and not err.is_dumb_terminal:
-        return LiveObserver(recipe, folder)
-    return PlainObserver(recipe, folder)
+        return LiveObserver(recipe, folder, later)
+    return PlainObserver(recipe, folder, later)
 
 
 class LiveObserver(PacedObserver):
     """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
-        super().__init__(recipe, folder)
+    def __init__(self, recipe: Recipe, folder: Path, later: int = 0) -> None:
+        super().__init__(recipe, folder, later)
         self._console = Screen(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
         self._history: list[StepMetrics] = []
@@ -134,7 +135,7 @@ class LiveObserver(PacedObserver):
         head.add_row(
             cell_text(f"{recipe.rule.name} on {recipe.task}", style="bold"),
             ProgressBar(total=recipe.steps, completed=number, width=30),
-            cell_text(f"step {number}/{recipe.steps}  left {self.pace.left()}  {self._status}"),
+            cell_text(f"step {number}/{recipe.steps}  left {self.left()}  {self._status}"),
         )
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))

@@ -10,7 +10,7 @@ from ictcli.planning.time_estimate import Pace
 from ictcli.recipe import Recipe
 from ictcli.runs import manifest
 from ictcli.runs.observer import RunObserver, Step
-from ictcli.text import figure, one_line, wrapped
+from ictcli.text import duration, figure, one_line, wrapped
 from ictcli.tracking import where_to_look
 
 SENTENCES = ("note: ", "warning: ")
@@ -49,11 +49,11 @@ def passes(evaluation: Evaluation) -> str:
 
 
 class PacedObserver(RunObserver):
-    """Knows how long its run will still take."""
+    """Knows how long its run will still take, and `later` runs like it after it."""
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, later: int = 0) -> None:
         super().__init__(recipe, folder)
-        self.pace = Pace(recipe)
+        self.pace, self.later = Pace(recipe), later
 
     def attach(self, engine: Engine) -> None:
         super().attach(engine)
@@ -72,9 +72,17 @@ class PacedObserver(RunObserver):
         estimate = self.pace.estimate()
         if first and estimate:
             self.say(
-                f"time left: about {self.pace.left()} by the first step of this process "
+                f"time left: about {self.left()}, by the first step of this process "
                 f"({estimate.parts()}); later ones make it surer"
             )
+
+    def left(self) -> str:
+        """The time left of the run, and what later ones will take."""
+        run = self.pace.estimate(whole=True)
+        if not self.later or run is None:
+            return self.pace.left()
+        others = f"{self.later} run{'s' * (self.later > 1)}"
+        return f"{self.pace.left()}, then {duration(run.seconds * self.later)} for {others}"
 
     def say(self, line: str) -> None:
         """Show a line."""

@@ -113,9 +113,10 @@ class Pace:
                 self._steps[number <= self.recipe.dense_steps].append(took)
         self._started, self._done = now, number
 
-    def estimate(self) -> TimeEstimate | None:
-        """What is left after the last step; None before the first of this process. Steps of a kind
-        not yet seen are taken to be as long as the others."""
+    def estimate(self, *, whole: bool = False) -> TimeEstimate | None:
+        """What is left after the last step, or with `whole` a run like this one from its beginning;
+        None before the first step of this process. Steps of a kind not yet seen are taken to be as
+        long as the others."""
         if self._first is None:
             return None
         seen = {dense: fmean(steps) for dense, steps in self._steps.items() if steps}
@@ -126,7 +127,7 @@ class Pace:
             step=step,
             dense_step=dense,
             evaluation=self._evaluation,
-            done=self._done,
+            done=0 if whole else self._done,
         )
 
     def left(self) -> str:

@@ -65,7 +65,9 @@ def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> No
         assert time.monotonic() < limit
         time.sleep(0.001)
     running.send(signal.SIGKILL)
-    assert running.wait().code == -signal.SIGKILL
+    killed = running.wait()
+    assert killed.code == -signal.SIGKILL
+    assert re.search(r"time left: about \S+, then \S+ for 3 runs", killed.err)
     assert not (whole.folder / "killed" / "comparison.json").exists()
     ended = whole.ictcli.run(*whole.args, "killed", folder=whole.folder)
     assert ended.code == 0, ended.err

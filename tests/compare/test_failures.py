@@ -21,9 +21,13 @@ from ictcli.compare.gather import notes_of
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.recipe import to_toml
+from ictcli.recipe import Recipe, to_toml
 from ictcli.runs.observer import RunObserver
 from ictcli.runs.records import Summary
+
+
+def observer(recipe: Recipe, folder: Path, later: int) -> RunObserver:
+    return RunObserver(recipe, folder)
 
 
 def small_design(folder: Path, *overrides: str) -> Design:
@@ -182,7 +186,7 @@ def test_a_failed_process_is_told_in_its_own_words_not_in_old_ones(tmp_path: Pat
         (spec.folder / "checkpoints").mkdir()
         (spec.folder / "failure.json").write_text('{"error": "an older failure."}')
     said: list[str] = []
-    summaries, failed = train_all(runs, RunObserver, said.append, jobs=2)
+    summaries, failed = train_all(runs, observer, said.append, jobs=2)
     told = [line for line in said if line.startswith("failed: ")]
     assert summaries == {} and len(failed) == 2 and [f"failed: {one}" for one in failed] == told
     assert all("gone.jsonl" in line and "older" not in line for line in failed), failed
@@ -212,7 +216,7 @@ def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
         if text.startswith("waiting"):
             waited.set()
 
-    summaries, failed = train_all(runs, RunObserver, say)
+    summaries, failed = train_all(runs, observer, say)
     holder.join()
     assert len(summaries) == 5 and len(failed) == 1
     assert str(runs[1].folder / "summary.json") in failed[0]
