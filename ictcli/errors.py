@@ -42,6 +42,9 @@ class EngineMissingError(UserError):
 AGAIN = "the same command starts again; what was saved stands"
 """The hint where Ctrl-C ended a command that has no better one."""
 
+RESUME = "ictcli resume"
+"""How the note begins that an error of a training bears: the command that goes on."""
+
 
 class InterruptedRunError(UserError):
     """Ctrl-C: the step in flight was finished and saved."""

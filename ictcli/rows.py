@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -76,9 +77,8 @@ def read_file(name: str) -> Rows:
     object per line; blank lines are skipped). UserError, with the line, if it cannot be read."""
     path = Path(name)
     if not path.is_file():
-        raise UserError(
-            f"There is no data file {name}.", "give the path of a .jsonl, .csv or .parquet file"
-        )
+        what = f"{name} is no plain file" if path.exists() else f"There is no data file {name}"
+        raise UserError(f"{what}.", "give the path of a .jsonl, .csv or .parquet file")
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -102,7 +102,7 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
             continue
         where = f"{name}, line {number}"
         try:
-            row = json.loads(line)
+            row = json.loads(line, parse_int=_integer)
         except (ValueError, RecursionError) as error:
             raise UserError(f"{where} is not JSON: {error}.", "one object a line") from error
         if not isinstance(row, dict):
@@ -113,8 +113,17 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
         yield Row(where, number, cast("dict[str, Any]", row))
 
 
+def _integer(digits: str) -> int | str:
+    """As text where Python makes no number of so many digits."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
+
+
 def _csv(name: str, text: str) -> Iterator[Row]:
-    """The rows of CSV text; an empty cell has no value."""
+    """The rows of CSV text, with cells of any length; an empty cell has no value."""
+    limit = csv.field_size_limit(sys.maxsize)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     first = 1
@@ -143,6 +152,8 @@ def _csv(name: str, text: str) -> Iterator[Row]:
             yield Row(where, number, dict(zip_longest(header, [cell or None for cell in cells])))
     except csv.Error as error:
         raise UserError(f"{name}, line {first} is not CSV: {error}.", "check its quotes") from error
+    finally:
+        csv.field_size_limit(limit)  # of the whole process
 
 
 def _parquet(name: str, content: bytes) -> Iterator[Row]:
@@ -171,6 +182,12 @@ def text(row: Row, *names: str, key: str = "") -> str:
             raise UserError(
                 f"{row.where} has a {name} that is {kind_of(value)}, not text.",
                 "each row needs one, as text",
+            )
+    for name in names:
+        value = row.columns.get(name)
+        if isinstance(value, float) and math.isinf(value):
+            raise UserError(
+                f"{row.where} has a {name} that is not finite.", "write it as text, in quotes"
             )
     if empty := [name for name in names if name in row.columns]:
         raise UserError(f"{row.where} has an empty {empty[0]}.", "fill it in, or leave the row out")

@@ -44,8 +44,9 @@ def one_line(text: object) -> str:
 
 
 def shell_word(text: object) -> str:
-    """A path or a name as one word of a command that a user types."""
-    return shlex.quote(str(text))
+    """A path or a name as one word of a command that a user types, and no option of it."""
+    word = shlex.quote(str(text))
+    return f"./{word}" if str(text).startswith("-") else word
 
 
 def escaped(data: str, wide: str = "\\U{:08x}") -> str:

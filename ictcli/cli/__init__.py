@@ -7,14 +7,15 @@ import errno
 import importlib
 import os
 import sys
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import click
 
 from ictcli import __version__
-from ictcli.errors import AGAIN, UserError, nearest
+from ictcli.errors import AGAIN, RESUME, UserError, nearest
 from ictcli.text import VisibleStream, one_line, wrapped
 
 COMMANDS = (
@@ -91,6 +92,36 @@ def help_without_command(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
+STDOUT = "<stdout>"
+
+
+class Stdout:
+    """stdout, whose errors bear its name, as those of files bear theirs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with _named():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _named():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _named() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        error.filename = STDOUT
+        raise
+
+
 def main() -> None:
     """Run the command line; exits with its code."""
     sys.exit(run())
@@ -98,20 +129,29 @@ def main() -> None:
 
 def run() -> int:
     """Run the command line; returns an exit code of `ictcli.errors`."""
-    for name in ("stdout", "stderr"):  # libraries write warnings and logs there too
-        setattr(sys, name, VisibleStream(getattr(sys, name)))
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the shell closed it: in order, so each has its descriptor
+            nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 (to the end)
+            setattr(sys, name, nothing)
+    sys.stdout = VisibleStream(cast(TextIO, Stdout(sys.stdout)))
+    sys.stderr = VisibleStream(sys.stderr)  # libraries write warnings and logs there too
     if COMPLETES in os.environ:
         importlib.import_module("ictcli.cli.completion").register()
     try:
         code = _run()
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads the output closed it: no error
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        if isinstance(error, BrokenPipeError):  # whoever reads the output closed it: no error
+            return 0
+        reason = error.strerror or str(error)
+        code = fail(f"The output cannot be written: {reason}.", "send it somewhere else", 1)
     return code
 
 
 def _run() -> int:
+    """Run the command and print its error; returns its exit code. OSError where stdout cannot be
+    written."""
     try:
         result = _command()
     except UserError as error:
@@ -138,10 +178,12 @@ def _run() -> int:
             raise
         return fail(
             "The memory of the device is full.",
-            "lower engine.rows and engine.micro_tokens in RUN/recipe.toml, then: ictcli resume RUN",
+            f"lower engine.rows and engine.micro_tokens, then: {_again(error)}",
             1,
         )
     except OSError as error:
+        if error.filename == STDOUT:
+            raise
         return fail(*_explain(error), 1)
     return result if isinstance(result, int) else 0
 
@@ -179,11 +221,17 @@ def fail(message: str, hint: str, code: int) -> int:
 def _explain(error: OSError) -> tuple[str, str]:
     where = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"No space is left on the disk{where}.", "free some, then: ictcli resume RUN"
+        return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
     if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         return f"This cannot be written or read: {error.strerror}{where}.", (
             "choose a folder of your own with --run, --out, or check its permissions"
         )
     return f"{error.strerror or error}{where}.", (
-        "check the path and the disk; what was saved stands, and ictcli resume RUN continues it"
+        f"check the path and the disk, then: {_again(error)}; what was saved stands"
     )
+
+
+def _again(error: BaseException) -> str:
+    """What goes on after an error: the command noted on that of a training."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    return next((note for note in notes if note.startswith(RESUME)), "the same command")

@@ -1,6 +1,7 @@
 """ictcli completion: what a shell needs to complete commands, recipes, settings and runs."""
 
 import os
+import shlex
 from typing import Any
 
 import click
@@ -15,7 +16,6 @@ from click.shell_completion import (
 )
 
 from ictcli.cli import COMPLETES
-from ictcli.text import shell_word
 
 
 class Bash(BashComplete):
@@ -52,7 +52,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
         part = os.environ["COMP_PART"].strip("=:")
         before = len(incomplete) - len(part) if incomplete.endswith(part) else 0
         return [
-            CompletionItem(shell_word(item.value[before:]), type=item.type)
+            CompletionItem(shlex.quote(item.value[before:]), type=item.type)
             for item in super().get_completions(args, incomplete)
         ]
 

@@ -11,7 +11,6 @@ what to do when it ends early.
 
 import contextlib
 import errno
-import shlex
 from collections.abc import Collection, Generator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from ictcli.files import is_leftover
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord
+from ictcli.text import shell_word
 
 OTHER = "--out OTHER takes another folder"
 GOES_ON = "the same command goes on from there"
@@ -54,7 +54,7 @@ def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) 
         raise UserError(
             f"{folder / 'report.html'} is of a larger comparison: this one would replace it by a "
             f"report without {listed(parts)}.",
-            f"{reported.command} makes that one again; {OTHER}; rm {shlex.quote(str(path))} gives "
+            f"{reported.command} makes that one again; {OTHER}; rm {shell_word(path)} gives "
             "the report up and keeps its runs",
         )
 

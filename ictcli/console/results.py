@@ -18,9 +18,10 @@ from ictcli.recipe import Recipe
 from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
 from ictcli.rewards.verifiers import STATUSES, Verdict
+from ictcli.runs import checkpoints
 from ictcli.runs.records import Summary
 from ictcli.runs.show import evaluation_command
-from ictcli.text import duration, one_line, shell_word
+from ictcli.text import duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
 
 EVERY = 30.0
@@ -116,8 +117,8 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     narrate(f"{model.name}: {model}")
     if model.name == "adapter":
         narrate(f"whole: ictcli export {shell_word(folder)} --merge")
-    if (best := summary.best) and best.step:
-        reached = f"step {best.step} by {best.metric} ({best.value:.3f})"
+    if (best := summary.best) and checkpoints.best_of(folder) in checkpoints.complete(folder):
+        reached = f"step {best.step} by {best.metric} ({figure(best.value)})"
         narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
     for name in recipe.log:
         narrate(f"log:   {where_to_look(name, folder)}")

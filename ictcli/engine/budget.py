@@ -6,7 +6,10 @@ done again from its beginning, so it ends, to the bit, as if it had begun with t
 
 import gc
 from collections.abc import Callable, Iterator
-from typing import TypedDict, TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from ictcli.engine import packing
 from ictcli.errors import RunFailedError, UserError
@@ -22,12 +25,15 @@ class OverLimitError(RunFailedError):
     """More memory was taken than the recipe or the device allows."""
 
 
+Size = Annotated[int, Field(gt=0)]
+
+
 class BudgetState(TypedDict, total=False):
     """The smaller sizes after memory ran out, for a checkpoint; empty = it never did."""
 
-    micro_tokens: int
-    rows: int
-    of: list[int | str | None]
+    micro_tokens: Size
+    rows: Size
+    of: list[Size | str | None]
     """The sizes of the recipe."""
 
 
@@ -128,7 +134,7 @@ class Budget:
             ways.append("set engine.gradient_checkpointing=true")
         ways.append("train adapters (adapter.kind=lora) or a smaller model")
         if self._limited:
-            ways.append("raise engine.memory_limit (in RUN/recipe.toml, then ictcli resume RUN)")
+            ways.append("raise engine.memory_limit (of a run in its recipe.toml, then resume)")
         return RunFailedError(
             f"Memory ran out {where}: {reason}.",
             f"{', or '.join(ways)}; ictcli train RECIPE --dry-run shows what takes how much",

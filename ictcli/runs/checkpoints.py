@@ -14,9 +14,12 @@ import errno
 import hashlib
 import json
 import tomllib
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field
 from pathlib import Path
+from typing import Annotated, Self
 
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError
 
 from ictcli.engine import Engine, build_engine
@@ -27,8 +30,8 @@ from ictcli.recipe.metrics import direction
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.runs.manifest import MANIFEST, checksum, checksums
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
-from ictcli.runs.read import read_environment, read_record
-from ictcli.runs.records import BestCheckpoint, Format, Manifest, StepMetrics
+from ictcli.runs.read import read_bytes, read_environment, read_record
+from ictcli.runs.records import BestCheckpoint, Format, Manifest, SavedRecipe, StepMetrics
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, Rollouts
 
@@ -37,30 +40,41 @@ STATE, BEST = "state.json", "best.json"
 DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
 """What reading a damaged checkpoint raises; a full memory or a failing disk raises others."""
 
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+Seconds = Annotated[float, Field(ge=0)]
 
-@dataclass
+
+@dataclass(config=ConfigDict(strict=True, allow_inf_nan=False))
 class State:
     """What a checkpoint holds besides weights and optimiser; all else follows from the step.
-    A field that an older checkpoint lacks takes its default."""
+    A field that an older checkpoint lacks takes its default; unknown keys are ignored."""
 
-    step: int = 0
-    nonfinite: int = 0
+    step: Count = 0
+    nonfinite: Count = 0
     """Steps skipped in a row for a loss, gradient or logit that was not finite."""
-    skipped: int = 0
+    skipped: Count = 0
     """Steps skipped in all."""
     first_entropy: float | None = None
-    tokens_sampled: int = 0
-    tokens_kept: int = 0
-    wall_s: float = 0.0
+    tokens_sampled: Count = 0
+    tokens_kept: Count = 0
+    wall_s: Seconds = 0.0
     """Seconds of the steps, including evaluations between them."""
-    train_s: float = 0.0
+    train_s: Seconds = 0.0
     """The same without evaluations."""
     best_metric: str = ""
     """`checkpoint.best`; empty = not set."""
-    best_step: int = 0
+    best_step: Count = 0
     """The step of the best checkpoint so far; 0 = none."""
     best_value: float | None = None
     budget: BudgetState = field(default_factory=BudgetState)
+
+    @model_validator(mode="after")
+    def _best_was_reached(self) -> Self:
+        if self.best_step > self.step:
+            raise ValueError("the best step is still to come")
+        if (self.best_step > 0) != (self.best_value is not None):
+            raise ValueError("a best step has a value, and nothing else has")
+        return self
 
     def add(
         self, metrics: StepMetrics, rollouts: Rollouts, kept: BoolArray, seconds: float
@@ -74,6 +88,9 @@ class State:
             self.first_entropy = metrics.entropy
         self.nonfinite = 0 if metrics.finite else self.nonfinite + 1
         self.skipped += not metrics.finite
+
+
+_STATE = TypeAdapter(State)
 
 
 class DamagedError(ValueError):
@@ -125,9 +142,9 @@ def _write(path: Path, data: object) -> None:
     path.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def check(path: Path) -> None:
-    """Compare a checkpoint with its manifest. DamagedError where a file is missing, cut short or
-    altered; UserError where another version of ictcli wrote it."""
+def check(path: Path) -> State:
+    """Compare a checkpoint with its manifest; returns its state. DamagedError where a file is
+    missing, cut short or altered; UserError where another version of ictcli wrote it."""
     file = path / MANIFEST
     has_manifest = file.is_file()  # the first format had none
     written = read_record(file if has_manifest else path / STATE, Format, strict=False)
@@ -147,16 +164,29 @@ def check(path: Path) -> None:
             raise DamagedError(f"{name} is missing")
         if record != checksum(file):
             raise DamagedError(f"{name} is not what was saved")
+    return _state(path)
+
+
+def _state(path: Path) -> State:
+    data = read_bytes(path / STATE)
+    try:
+        SavedRecipe.model_validate_json(data)
+        state = _STATE.validate_json(data)
+    except ValueError as error:
+        raise DamagedError(f"{STATE} is not what a run saves") from error
+    if state.step != _step(path):
+        raise DamagedError(f"{STATE} is of step {state.step}")
+    return state
 
 
 def read(path: Path, engine: Engine) -> State:
     """Restore an engine to a checkpoint; returns its state. Raises one of DAMAGE where a file is
     damaged, before the engine is touched; UserError where another version or recipe made it."""
-    check(path)
-    data = json.loads((path / STATE).read_text(encoding="utf-8"))
-    check_recipe(path.parent.parent, data["recipe"], f"{path} was saved")
+    state = check(path)
+    saved = SavedRecipe.model_validate_json(read_bytes(path / STATE))
+    check_recipe(path.parent.parent, saved.recipe, f"{path} was saved")
     engine.restore(path)
-    return State(**{field.name: data[field.name] for field in fields(State) if field.name in data})
+    return state
 
 
 # The best
@@ -218,17 +248,22 @@ def _step(path: Path) -> int:
 # Using one
 
 
+def best_of(run: Path) -> Path | None:
+    """The checkpoint that best.json names, there or not; None without such a file."""
+    best = read_record(folder_of(run) / BEST, BestCheckpoint, strict=False)
+    return folder_of(run) / best.checkpoint if best else None
+
+
 def pick(run: Path, which: str) -> Path:
     """The checkpoint `best`, or that of a step, checked. UserError where it does not exist."""
     steps = ", ".join(str(_step(path)) for path in complete(run)) or "none"
     if which == "best":
-        best = read_record(folder_of(run) / BEST, BestCheckpoint, strict=False)
-        if best is None:
+        path = best_of(run)
+        if path is None:
             raise UserError(
                 f"No checkpoint of {run} is marked as the best.",
                 f"checkpoint.best=eval/pass@1 in a recipe marks one; steps that are there: {steps}",
             )
-        path = folder_of(run) / best.checkpoint
     elif which.isdecimal():
         path = path_of(run, int(which))
     else:

@@ -85,6 +85,12 @@ class BestCheckpoint(Format):
     value: float | None
 
 
+class SavedRecipe(RunRecord):
+    """state.json: the SHA-256 of the recipe that a checkpoint was saved with."""
+
+    recipe: str
+
+
 class StepMetrics(RunRecord):
     """A line of metrics.jsonl. None: the figure does not exist for this step."""
 

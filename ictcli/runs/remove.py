@@ -7,10 +7,9 @@ from pathlib import Path
 from ictcli.errors import UserError
 from ictcli.files import drop
 from ictcli.runs import checkpoints
-from ictcli.runs.checkpoints import BEST, DAMAGE
+from ictcli.runs.checkpoints import DAMAGE
 from ictcli.runs.folder import Run, is_run
-from ictcli.runs.read import in_use, read_record, size
-from ictcli.runs.records import BestCheckpoint
+from ictcli.runs.read import in_use, size
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,11 @@ def old_checkpoints(runs: Iterable[Path], *, finished: bool = False) -> list[Old
 
 def _old(run: Path, *, keep_newest: bool) -> list[Path]:
     folders = checkpoints.folders(run)
-    best = read_record(checkpoints.folder_of(run) / BEST, BestCheckpoint, strict=False)
+    best = checkpoints.best_of(run)
     newest = next((at for at in reversed(range(len(folders))) if _whole(folders[at])), None)
     if keep_newest:
         folders = [] if newest is None else folders[:newest]
-    return [path for path in folders if best is None or path.name != best.checkpoint]
+    return [path for path in folders if path != best]
 
 
 def _whole(path: Path) -> bool:

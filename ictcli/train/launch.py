@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
-from ictcli.errors import InterruptedRunError, UserError
+from ictcli.errors import RESUME, InterruptedRunError, UserError
 from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
@@ -178,7 +178,8 @@ def failure_message(error: Exception) -> str:
 
 @contextlib.contextmanager
 def record_failure(run: Run) -> Generator[None]:
-    """Write the exception that ends the run within to failure.json; Ctrl-C is none."""
+    """Write the exception that ends the run within to failure.json, and note on it the command
+    that goes on; Ctrl-C is none."""
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:
         yield
@@ -193,4 +194,5 @@ def record_failure(run: Run) -> Generator[None]:
         with contextlib.suppress(OSError):
             failure = Failure(error=encodable(failure_message(error))[:1000])
             write_json(run.folder / "failure.json", failure.to_json())
+        error.add_note(f"{RESUME} {shell_word(run.folder)}")
         raise

@@ -11,6 +11,7 @@ from ictcli.recipe import Recipe
 from ictcli.rewards import Verifier
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks import Domain
+from ictcli.text import shell_word
 
 STEPS = 5
 """Steps in a row without a group of unequal rewards that are an alarm."""
@@ -80,4 +81,4 @@ def grade_command(run: Path, recipe: Recipe, domain: Domain) -> str:
     if domain.pattern is not None:
         options += ["--pattern", domain.pattern]
     file = run / "eval" / "before.jsonl"
-    return shlex.join(["ictcli", "grade", str(file), *options, "--explain"])
+    return f"ictcli grade {shell_word(file)} {shlex.join([*options, '--explain'])}"

@@ -1,6 +1,7 @@
 """Data sets that cannot be used."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,40 @@ def test_a_file_that_is_not_utf_8_is_named(
     (tmp_path / "data.jsonl").write_bytes(GOOD.encode() + b'{"prompt": "caf\xe9", "gold": "1"}\n')
     args = ("--bench", "data.jsonl", "max_tokens=8")
     assert "data.jsonl" in refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
+
+
+LONG = "7" * 6000
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("long.csv", f"response,gold\n{'x ' * 100_000}\\boxed{{5}},5\n"),
+        ("digits.jsonl", f'{{"response": "\\\\boxed{{{LONG}}}", "gold": {LONG}}}\n'),
+    ],
+)
+def test_nothing_is_too_long_to_be_read(
+    ictcli: Processes, tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    ended = ictcli.run("grade", name, "--json", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert [row["status"] for row in json.loads(ended.out)] == ["correct"]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-Infinity"])
+def test_a_gold_that_is_not_finite_is_not_called_empty(
+    ictcli: Processes, tmp_path: Path, number: str
+) -> None:
+    (tmp_path / "data.jsonl").write_text(f'{{"response": "5", "gold": {number}}}\n')
+    told = refusal(ictcli.run("grade", "data.jsonl", folder=tmp_path), 2)
+    assert "data.jsonl, line 1 has a gold that is not finite." in told
+
+
+@pytest.mark.parametrize("name", [os.devnull, "."])
+def test_what_is_no_plain_file_is_called_so(ictcli: Processes, tmp_path: Path, name: str) -> None:
+    told = refusal(ictcli.run("grade", name, folder=tmp_path), 2)
+    assert told.startswith(f"{name} is no plain file.")
 
 
 @pytest.mark.parametrize(

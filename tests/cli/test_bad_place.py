@@ -102,7 +102,7 @@ def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
     with disk(tmp_path / "disk", 1024) as full:
         ended = ictcli.run(*args, "--run", "disk/run", folder=tmp_path)
         told = refusal(ended, 1)
-        assert "No space is left on the disk" in told and "ictcli resume " in told
+        assert "No space is left on the disk" in told and "ictcli resume disk/run" in told
         saved = Run(full / "run").checkpoints()
         assert saved and not [path for path in full.rglob("*") if is_leftover(path)]
         mount("-o", "remount,size=8m", full)

@@ -3,12 +3,15 @@
 `python bench/damage.py --cases 20000` runs more of the same cases.
 """
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 from processes import Ended, Processes, refusal
+
+from ictcli.runs.manifest import checksum
 
 
 def test_every_file_that_is_written_once_is_checked(
@@ -30,6 +33,24 @@ def test_every_file_that_is_written_once_is_checked(
             unchecked.append(name)
         path.write_bytes(before)
     assert unchecked == []
+
+
+def test_a_checkpoint_whose_state_no_run_saves_is_damaged(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained[0], run)
+    path = max((run / "checkpoints").glob("step-*"))
+    state = path / "state.json"
+    state.write_text(state.read_text().replace('"wall_s": ', '"wall_s": -'))
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["files"]["state.json"] = checksum(state).to_json()
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    ended = ictcli.run("runs", "check", "run", folder=tmp_path)
+    assert ended.code == 1 and f"checkpoints/{path.name}" in ended.out
+    (run / "summary.json").unlink()
+    ended = ictcli.run("resume", "run", folder=tmp_path)
+    assert ended.code == 0 and f"{path.name} is damaged (state.json is " in ended.err, ended.err
 
 
 @pytest.mark.parametrize(

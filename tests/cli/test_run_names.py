@@ -1,6 +1,7 @@
 """The names that `ictcli runs ls` prints, as arguments of the other commands."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -38,6 +39,20 @@ def test_every_command_takes_the_names_that_the_list_prints(ictcli: Processes, h
             assert ended.code == 0, (command, ended.err)
     shown = json.loads(ictcli.run("runs", "show", "mine", "--json", folder=here).out)
     assert shown["run"] == "runs/mine"
+
+
+def test_a_name_that_begins_with_a_dash_is_typed_as_a_path(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    shutil.copytree(trained[0], tmp_path / "-x")
+    said = ictcli.run("resume", "./-x", folder=tmp_path).err
+    lines = [line for line in said.splitlines() if " ictcli " in line]
+    commands = [shlex.split(line[line.index(" ictcli ") + 8 :]) for line in lines]
+    assert {command[0] for command in commands} >= {"resume", "inspect", "generate", "eval"}
+    assert all("./-x" in command for command in commands)
+    (inspect,) = (command for command in commands if command[0] == "inspect")
+    ended = ictcli.run(*inspect, "--plain", "--trust", folder=tmp_path)
+    assert ended.code == 0, ended.err
 
 
 def test_a_path_that_exists_wins(ictcli: Processes, here: Path) -> None:

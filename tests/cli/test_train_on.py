@@ -1,6 +1,7 @@
 """`ictcli resume RUN steps=N`: a run that is trained on ends as one that was as long at once."""
 
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -54,6 +55,17 @@ def test_a_finished_run_trained_on_equals_the_longer_run(
     assert json.loads((short / "environment.json").read_text())["extended_from"] == [4]
     assert "from 4 steps" in ictcli.run("runs", "show", "short", folder=tmp_path).out
     assert ictcli.run("runs", "check", "short", folder=tmp_path).code == 0
+
+
+def test_the_best_checkpoint_is_offered_where_it_is_there(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    offer = "ictcli export run --checkpoint best"
+    ended = train(ictcli, small, tmp_path, "run", "steps=1", "checkpoint.best=reward")
+    assert offer in ended.err
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    ended = ictcli.run("resume", "run", folder=tmp_path)
+    assert ended.code == 0 and "next: " in ended.err and offer not in ended.err, ended.err
 
 
 def test_a_decay_that_depends_on_steps_is_said(

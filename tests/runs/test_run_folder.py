@@ -11,8 +11,9 @@ from ictcli.engine import Engine, build_engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
-from ictcli.runs import Run, free_folder, is_run, read_rollouts
+from ictcli.runs import Run, checkpoints, free_folder, is_run, read_rollouts
 from ictcli.runs.checkpoints import State
+from ictcli.runs.manifest import checksum
 from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary
 from ictcli.runs.rollouts import Description
 from ictcli.tasks import find_task
@@ -167,6 +168,45 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_word(
         (path.parent.parent / "step-000002" / file).write_bytes(b"")
         with pytest.raises(RunFailedError, match="No checkpoint"):
             run.restore(engine, said.append)
+
+
+NO_STATES: list[tuple[str, str]] = [
+    *(("step", text) for text in ('"x"', "4.0", "3", "true", "null", "-1", "[4]")),
+    *(("budget", text) for text in ("-1", "[1]", '{"rows": "x", "of": [1024, null, 512]}')),
+    *(("budget", text) for text in ('{"rows": 0}', '{"micro_tokens": -1}')),
+    *(("best_value", text) for text in ("1" + 400 * "0", '"x"', "NaN", "0.5")),
+    *(("best_metric", "5"), ("recipe", "5"), ("skipped", "[]"), ("nonfinite", '"1"')),
+    *(("best_step", text) for text in ('"x"', "-1", "2", "9")),
+    *(("wall_s", text) for text in ('"a"', "NaN", "-1", "1e999")),
+    *(("train_s", "null"), ("tokens_sampled", "null"), ("tokens_sampled", str(1 << 80))),
+    *(("tokens_kept", "-1"), ("first_entropy", '"a"'), ("first_entropy", "Infinity")),
+]
+
+
+def test_a_state_that_no_run_saves_is_damage_whatever_its_checksum_says(
+    tmp_path: Path, recipe: Recipe, engine: Engine
+) -> None:
+    with Run.create(tmp_path / "run", recipe) as run:
+        fill(run, 4)
+        run.checkpoint(engine, State(step=2), 2)
+        path = run.checkpoint(engine, State(step=4), 2)
+        whole = json.loads((path / "state.json").read_text())
+
+        def write(text: str) -> None:
+            (path / "state.json").write_text(text)
+            manifest = json.loads((path / "manifest.json").read_text())
+            manifest["files"]["state.json"] = checksum(path / "state.json").to_json()
+            (path / "manifest.json").write_text(json.dumps(manifest))
+
+        write(json.dumps({**whole, "of a later version": [1]}))
+        assert checkpoints.check(path).step == 4
+        for key, text in NO_STATES:
+            write(json.dumps({**whole, key: "HERE"}).replace('"HERE"', text))
+            with pytest.raises(checkpoints.DamagedError, match=r"state\.json is"):
+                checkpoints.check(path)
+        said: list[str] = []
+        assert run.restore(engine, said.append).step == 2
+        assert "step-000004 is damaged (state.json is not what a run saves)" in said[0]
 
 
 def test_a_recipe_changed_behind_a_run_is_refused(
