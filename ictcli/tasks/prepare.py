@@ -146,14 +146,15 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
 
 
 def _few(recipe: Recipe, task: Task) -> Task:
-    """The task, with a note if fewer problems are held out than the recipe wants or than FEW, or
-    if a data set of one's own holds more."""
+    """The task, with a note if fewer problems are held out than the recipe wants or than FEW, and
+    one if the file of `eval.bench` holds more."""
     wanted, skip = recipe.eval.problems, recipe.eval.skip
     held = len(task.heldout(skip + max(wanted, FEW))) - skip
     name = task.examined[0] if task.examined else task.name
-    if is_custom(name) and (there := len(task.heldout(ALL)) - skip) > wanted:
+    there = len(task.heldout(ALL)) - skip
+    if task.examined and is_custom(name) and there > wanted:
         note = f"{wanted:,} of the {there:,} problems of {name} are evaluated on; "
-        return replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))
+        task = replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))
     if not 0 < held < max(wanted, FEW):
         return task
     note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on"
