@@ -125,7 +125,7 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
 
 
 FLAGS = {
-    "train": ("--awake", "--dry-run", "--json", "--time", "-q", "--quiet"),
+    "train": ("--awake", "--dry-run", "--json", "--time", "--trust", "-q", "--quiet"),
     "compare": ("--awake", "--dry-run", "--json", "--trust", "-q", "--quiet"),
 }
 """The options of a command that take no value."""

@@ -143,12 +143,21 @@ def test_a_gold_may_be_the_text_of_a_choice_unless_it_says_two_things(
             find_benchmark(name)
 
 
-@pytest.mark.parametrize("gold", [math.nan, math.inf, None])
-def test_a_gold_that_is_no_number_is_missing(tmp_path: Path, gold: float | None) -> None:
+@pytest.mark.parametrize(
+    ("gold", "words", "hint"),
+    [
+        (math.nan, "an empty gold", "fill it in, or leave the row out"),
+        (None, "an empty gold", "fill it in, or leave the row out"),
+        (math.inf, "a gold that is not finite", "write it as text, in quotes"),
+    ],
+)
+def test_a_gold_that_is_no_number_is_missing(
+    tmp_path: Path, gold: float | None, words: str, hint: str
+) -> None:
     rows: list[dict[str, object]] = [{"prompt": "a?", "gold": 1}, {"prompt": "b?", "gold": gold}]
-    with pytest.raises(UserError, match="line 2 has an empty gold") as caught:
+    with pytest.raises(UserError, match=f"line 2 has {words}") as caught:
         find_benchmark(write(tmp_path / "d.jsonl", rows))
-    assert caught.value.hint == "fill it in, or leave the row out"
+    assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize(
