@@ -182,6 +182,31 @@ def expressions(draw: random.Random) -> Iterator[Pair]:
         yield f"\\sqrt{{{a * a * b}}}", f"{a}\\sqrt{{{b}}}", True
         yield f"\\ln {a}^{b}", f"{b}\\ln {a}", True
         yield f"x^{a}", f"x^{{{a + 1}}}", False
+    yield from _alike_at_most_points(draw)
+
+
+def _alike_at_most_points(draw: random.Random) -> Iterator[Pair]:
+    """What differs from `x` in a part of the line only, or has no value in one."""
+    for place in draw.sample(range(30, 400), 6):
+        tiny, width = f"10^{{-{draw.choice([20, 40, 90])}}}", draw.randint(2, 9)
+        bumps = (
+            f"\\frac{{1}}{{(x-{place})^2}}-{width}", f"1-e^{{(x-{place})^2-{width}}}",
+            f"1-e^{{|x-{place}|-1/{width}}}", f"\\sin (x-{place})-0.99", f"{tiny}-(x-{place})^2",
+            f"\\sqrt{{x-{place}}}-{width}", f"{tiny}-|x-{place}|", f"-10^{{{place}}}-x",
+            f"1-(x-{place})^2-(y-{width})^2", f"(x-{place})({place}+{tiny}-x)",
+        )  # fmt: skip
+        for bump in bumps:
+            yield "x", f"x+\\max(0, {bump})", False
+        for never in (f"-e^{{x-{place}}}", f"-\\frac{{1}}{{(x-{place})^2}}", f"-|x-{place}|"):
+            yield "x", f"x+\\max(0, {never})", True
+        for half in (f"\\ln(x-{place})", f"\\sqrt{{x+{place}}}", f"\\log(x^2-{place})"):
+            for nothing in (f"x+{half}-{half}", f"x+0{half}", f"x \\cdot 1^{{{half}}}",
+                            f"x({half})^0", f"x+\\frac{{0}}{{{half}}}"):  # fmt: skip
+                yield "x", nothing, False
+            yield f"x+{half}", f"{half}+x", True
+            yield f"x+{half}", f"x+2{half}-{half}", True
+        yield str(place), f"{place}+\\ln x-\\ln x", False
+        yield str(place), f"{place}+x-x", True
 
 
 def two_readings(draw: random.Random) -> Iterator[Pair]:

@@ -23,6 +23,7 @@ from ictcli.rewards.maths.operations import (
     power,
     quotient,
     root,
+    without_positive_factors,
 )
 
 __all__ = ["UnknownError", "UnreadableError", "read"]
@@ -43,8 +44,9 @@ _ENDS = {*_CLOSING.values(), "\\cdot", "", *",+-/*^_!=&:'"}
 """Tokens that start no factor."""
 
 
-def read(text: str) -> Any:
-    """The sympy expression of tidy LaTeX. Raises UnreadableError."""
+def read(text: str) -> tuple[Any, frozenset[Any]]:
+    """The sympy expression of tidy LaTeX, and what must not be negative for it to be real, as it
+    is written: sympy cancels a logarithm or a root. Raises UnreadableError."""
     text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
     if re.search(r"\\frac\{d[^{}]*\}\{d", text):
         raise UnknownError("a derivative")
@@ -54,7 +56,7 @@ def read(text: str) -> Any:
     expression = reader.sum()
     if reader.peek():
         raise UnreadableError(reader.peek())
-    return expression
+    return expression, frozenset(map(without_positive_factors, reader.conditions))
 
 
 def _exact(token: str) -> Any:
@@ -74,6 +76,7 @@ class _Reader:
         self.bars = 0
         self.bound: set[str] = set()
         self.infinite = False
+        self.conditions: list[Any] = []
 
     def peek(self) -> str:
         """The next token; empty at the end."""
@@ -145,13 +148,26 @@ class _Reader:
         return self.bars == 0 if token == "|" else token not in _ENDS
 
     def power(self) -> Any:
+        known = len(self.conditions)
         base = self.postfix(self.atom())
         if self.accept("^"):
             exponent = self.atom()
             if self.peek() == "^":
                 raise UnreadableError("x^y^z has two readings")
-            base = self.postfix(power(base, exponent))
+            result = power(base, exponent)
+            if self.conditions[known:] == [result]:  # (\\sqrt{x})^2 is x
+                self.conditions.pop()
+            even_root = exponent.is_Rational and exponent.q % 2 == 0
+            if even_root or base.free_symbols & exponent.free_symbols:  # x^x
+                self.require(base)
+            base = self.postfix(result)
         return base
+
+    def require(self, inside: Any) -> Any:
+        """What is not negative wherever the expression is real."""
+        if inside.free_symbols and not inside.is_nonnegative:
+            self.conditions.append(inside)
+        return inside
 
     def postfix(self, value: Any) -> Any:
         if not self.accept("!"):
@@ -226,7 +242,8 @@ class _Reader:
             return sympy.binomial(countable(above), below)
         if name == "sqrt":
             index = self.within("[") if self.peek() == "[" else sympy.Integer(2)
-            return root(self.within("{"), index)
+            inside = self.within("{")
+            return root(inside if index.is_odd else self.require(inside), index)
         if name in ("pi", "infty"):
             return sympy.pi if name == "pi" else self.infinity()
         if name in OPAQUE:
@@ -267,7 +284,10 @@ class _Reader:
             if f"arc{name}" not in FUNCTIONS:
                 raise UnreadableError(f"\\{name}^-1")
             apply, exponent = FUNCTIONS[f"arc{name}"], None
-        value = apply(self.argument_of(name))
+        argument = self.argument_of(name)
+        if name in ("ln", "log", "lg"):
+            self.require(argument)
+        value = apply(argument)
         if base is not None:
             value = value * sympy.log(10) / sympy.log(base)
         return value if exponent is None else power(value, exponent)
@@ -311,4 +331,5 @@ class _Reader:
         if last.is_finite and (last - first).is_number and last - first > LARGEST_COUNT:
             raise UnreadableError("too long a sum")
         counter = sympy.Symbol(index, integer=True)
+        self.conditions = [each for each in self.conditions if counter not in each.free_symbols]
         return (sympy.Sum if name == "sum" else sympy.Product)(term, (counter, first, last))

@@ -60,6 +60,12 @@ def power(base: Any, exponent: Any) -> Any:
     return result
 
 
+def without_positive_factors(value: Any) -> Any:
+    """What has the sign of a value: `4 - 4cos x` as `1 - cos x`."""
+    factors = sympy.Mul.make_args(sympy.factor_terms(value))
+    return sympy.Mul(*(factor for factor in factors if not factor.is_positive))
+
+
 def divisors(name: str) -> Callable[..., Any]:
     """gcd or lcm of whole numbers; of anything else a symbol, as sympy takes gcd(m, n) for 1."""
 

@@ -1,10 +1,12 @@
 """The points at which two expressions are compared: fixed ones, and one in each part that absolute
 values, maxima, floors, roots and logarithms divide the numbers into.
 
-Without the latter `100 - x` is `|x - 100|` at every fixed point.
+Without the latter `100 - x` is `|x - 100|` at every fixed point. The parts are found exactly, by
+isolating the real roots of polynomials.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import Any, cast
 
@@ -23,10 +25,10 @@ _POINTS = (
 )
 _WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9", "11", "10", "13", "12")
 _FAR = (-(10**12), -1000, -40, 40, 1000, 10**12)
-_MOST_BREAKS = 20
+_LARGEST_DEGREE = 40
 _LARGEST_COUNTED = 200
 _STEPS = (sympy.floor, sympy.ceiling)
-_SIDES = (sympy.Abs, sympy.sign, sympy.log)
+_SIDES = (sympy.Abs, sympy.sign)
 _EXTREMES = (sympy.Max, sympy.Min)
 _ARCS = (sympy.asin, sympy.acos)
 
@@ -34,24 +36,54 @@ Point = dict[Any, Any]
 """The value of each symbol."""
 
 
-def points(left: Any, right: Any) -> Iterator[Point]:
-    """The points for two expressions; symbols that count something get whole numbers."""
-    symbols = sorted(left.free_symbols | right.free_symbols, key=str)
-    counts = left.atoms(*COUNTS) | right.atoms(*COUNTS)
-    counted = {symbol for count in counts for symbol in count.free_symbols}
+def points(left: Any, right: Any, conditions: frozenset[Any]) -> Iterator[Point]:
+    """The points for two expressions and what must not be negative in them; symbols that count
+    something get whole numbers."""
+    symbols = _symbols(left, right, conditions)
     for index in range(len(_POINTS) + ENOUGH):
-        yield _fixed(symbols, counted, index)
-    switches = {switch for each in (left, right) for switch in _switches(each)}
-    if not switches:
-        return
+        yield _fixed(symbols, _counted(left, right), index)
+    yield from parts(left, right, conditions) or ()
+
+
+def _symbols(left: Any, right: Any, conditions: frozenset[Any]) -> list[Any]:
+    return sorted(
+        {symbol for each in (left, right, *conditions) for symbol in each.free_symbols}, key=str
+    )
+
+
+def _counted(left: Any, right: Any) -> set[Any]:
+    counts = left.atoms(*COUNTS) | right.atoms(*COUNTS)
+    return {symbol for count in counts for symbol in count.free_symbols}
+
+
+@lru_cache(maxsize=64)
+def parts(left: Any, right: Any, conditions: frozenset[Any]) -> list[Point] | None:
+    """A point in each part, along a line for each symbol; None if the parts cannot be told."""
+    turns = {turn for each in (left, right) for turn in _turns(each)}
+    edges = {edge for each in (left, right) for edge in _edges(each)} | conditions
+    steps = {step.args[0] for each in (left, right) for step in each.atoms(*_STEPS)}
+    if any(len(turn.free_symbols) > 1 for turn in turns) or len(steps) > 1:
+        return None
+    if not turns | edges | steps:
+        return []
+    symbols, counted = _symbols(left, right, conditions), _counted(left, right)
     start = _fixed(symbols, counted, 0)
+    found: list[Point] = []
     for symbol in symbols:
         others = {other: value for other, value in start.items() if other != symbol}
-        for value in _between_breaks([each.subs(others) for each in switches], symbol):
-            if symbol not in counted:
-                yield start | {symbol: value}
-            elif 0 < round(value) <= _LARGEST_COUNTED:
-                yield start | {symbol: sympy.Integer(round(value))}
+        switches = [each.subs(others) for each in turns | edges]
+        for step in (each.subs(others) for each in steps if symbol in each.free_symbols):
+            if not step.is_polynomial(symbol) or sympy.degree(step, symbol) != 1:
+                return None
+            switches.extend(step - end for end in (-1, 0, 1))
+            found.extend(start | {symbol: sympy.Integer(value)} for value in _FAR)
+        values = _between_breaks([each for each in switches if symbol in each.free_symbols], symbol)
+        if values is None:
+            return None
+        if symbol in counted:
+            values = [sympy.Integer(n) for v in values if 0 < (n := round(v)) <= _LARGEST_COUNTED]
+        found.extend(start | {symbol: value} for value in values)
+    return found
 
 
 def _fixed(symbols: list[Any], counted: set[Any], index: int) -> Point:
@@ -64,42 +96,77 @@ def _fixed(symbols: list[Any], counted: set[Any], index: int) -> Point:
     return point
 
 
-def _switches(expression: Any) -> Iterator[Any]:
-    """Expressions at whose zeros this one may become another."""
+def _turns(expression: Any) -> Iterator[Any]:
+    """Expressions at whose zeros this one becomes another."""
     for part in sympy.preorder_traversal(expression):
-        if isinstance(part, _SIDES) or (part.is_Pow and not part.exp.is_Integer):
-            yield part.args[0]
+        if isinstance(part, _SIDES):
+            yield from sympy.factor_terms(part.args[0]).as_powers_dict()
         elif isinstance(part, _EXTREMES):
             yield from (a - b for a, b in combinations(part.args, 2))
-        elif isinstance(part, (*_STEPS, *_ARCS)):
-            ends = (-1, 0, 1) if isinstance(part, _STEPS) else (-1, 1)
-            yield from (part.args[0] - end for end in ends)
 
 
-def _between_breaks(switches: list[Any], symbol: Any) -> Iterator[Any]:
-    """A value of a symbol below, between and above the zeros of switches; where these are not those
-    of polynomials, some far values."""
-    zeros: set[float] = set()
+def _edges(expression: Any) -> Iterator[Any]:
+    """Expressions at whose zeros this one may cease to be real."""
+    for part in sympy.preorder_traversal(expression):
+        if isinstance(part, sympy.log) or (part.is_Pow and not part.exp.is_Integer):
+            yield part.args[0]
+        elif isinstance(part, _ARCS):
+            yield from (part.args[0] - end for end in (-1, 1))
+
+
+def _between_breaks(switches: list[Any], symbol: Any) -> list[Any] | None:
+    """A rational value of a symbol below, between and above the zeros and poles of switches; None
+    if one of these is no algebraic function over the rationals."""
+    product = sympy.Poly(1, symbol, domain="QQ")
     for switch in switches:
-        for plain in (switch.replace(sympy.Abs, _itself), switch.replace(sympy.Abs, _negative)):
-            above = sympy.fraction(sympy.together(plain))[0]
-            if symbol not in above.free_symbols:
-                continue
-            if not above.is_polynomial(symbol):
-                yield from map(sympy.Integer, _FAR)
-                continue
-            roots = sympy.Poly(above, symbol).nroots(maxsteps=200)
-            zeros.update(float(root) for root in roots if root.is_real)
-    breaks = sorted(sorted(zeros, key=abs)[:_MOST_BREAKS])
-    if breaks:
-        far = max(1.0, abs(breaks[0]), abs(breaks[-1]))
-        for low, high in pairwise([breaks[0] - far, *breaks, breaks[-1] + far]):
-            yield sympy.Rational((low + high) / 2)
+        if switch.is_positive or switch.is_negative:
+            continue
+        for side in sympy.fraction(sympy.together(switch)):
+            polynomial = _without_radicals(side, symbol)
+            if polynomial is None:
+                return None
+            product = product.lcm(polynomial.sqf_part())
+    if product.degree() > _LARGEST_DEGREE:
+        return None
+    if product.degree() < 1:
+        return []
+    breaks = [interval for interval, _ in product.intervals()]
+    values = [breaks[0][0] - 1]
+    for (low, high), (below, above) in pairwise(breaks):
+        while high >= below:
+            if low < high:
+                low, high = product.refine_root(low, high)
+            if below < above:
+                below, above = product.refine_root(below, above)
+        values.append((high + below) / 2)
+    return [*values, breaks[-1][1] + 1]
 
 
-def _itself(inside: Any) -> Any:
-    return inside
+def _without_radicals(side: Any, symbol: Any) -> Any:
+    """A polynomial over the rationals that is 0 wherever `side` is; None if there is none."""
+    while radical := next(
+        (part for part in sympy.preorder_traversal(side) if _radical(part)), None
+    ):
+        value = sympy.Dummy()
+        if isinstance(radical, sympy.Abs):
+            relation = value**2 - radical.args[0] ** 2
+        else:
+            relation = value**radical.exp.q - radical.base**radical.exp.p
+        pair = [
+            sympy.fraction(sympy.together(each))[0]
+            for each in (side.xreplace({radical: value}), relation)
+        ]
+        if not all(each.is_polynomial(value) for each in pair):
+            return None
+        side = sympy.expand(sympy.resultant(*pair, value))
+    try:
+        polynomial = sympy.Poly(side, symbol, domain="QQ")
+    except sympy.PolynomialError:  # CoercionFailed for a coefficient like pi is one
+        return None
+    return None if polynomial.is_zero else polynomial
 
 
-def _negative(inside: Any) -> Any:
-    return -inside
+def _radical(part: Any) -> bool:
+    if isinstance(part, sympy.Abs):
+        return True
+    return part.is_Pow and part.exp.is_Rational and not part.exp.is_Integer

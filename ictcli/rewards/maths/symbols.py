@@ -15,7 +15,7 @@ import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.algebra import UnknownError, UnreadableError
 from ictcli.rewards.maths.latex import flat, letters
-from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, points
+from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, parts, points
 
 sympy = cast(Any, _sympy)
 
@@ -29,6 +29,8 @@ _INTEGRAL = re.compile(
     rf"\\int\s*_\s*({_GROUP})\s*\^\s*({_GROUP})((?:(?!\\int).)*?)\s*d\s*([a-df-zA-Z])"
 )
 _SUM = re.compile(r"([^_]*\\(?:sum|prod)_\{)([a-zA-Z])=.*")
+_Conditions = tuple[frozenset[Any], frozenset[Any]]
+"""What must not be negative on the left and on the right."""
 _FRESH = (*"uvwtszabckmnpqr", "\\xi ")
 
 
@@ -36,30 +38,49 @@ def equal(left_text: str, right_text: str) -> bool:
     """Whether two tidy expressions agree at every point where both have a value, and have a real
     value at the same points. Raises UnreadableError."""
     try:
-        left, right = _read(left_text), _read(right_text)
+        (left, known), (right, known_right) = _read(left_text), _read(right_text)
     except UnknownError:
         left_text, right_text = with_same_bound(left_text, right_text)
         if flat(left_text) == flat(right_text) or _integrals(left_text, right_text):
             return True
         raise
-    if left == right:
+    conditions = known, known_right
+    if left == right and known == known_right:
         return True
-    if not left.free_symbols | right.free_symbols:
+    if not left.free_symbols | right.free_symbols | known | known_right:
         return _constants(left, right)
     agreed = 0
     for digits, most in PASSES:
-        agreed = _agreed(left, right, digits, most)
+        agreed = _agreed(left, right, conditions, digits, most)
         if agreed is None:
             return False
     if agreed == 0:  # functions without a value, f(x)
-        return bool(sympy.expand(left - right) == 0)
+        return known == known_right and bool(sympy.expand(left - right) == 0)
+    if agreed >= ENOUGH and parts(left, right, known ^ known_right) is None:
+        return _hold_everywhere(known ^ known_right) and _reduce_to_the_same(left, right)
     return agreed >= ENOUGH
 
 
-def _agreed(left: Any, right: Any, digits: int, most: int | None) -> int | None:
+def _hold_everywhere(conditions: frozenset[Any]) -> bool:
+    return all(sympy.simplify(condition).is_nonnegative for condition in conditions)
+
+
+def _reduce_to_the_same(left: Any, right: Any) -> bool:
+    """Whether the difference of two expressions is 0 by the rules of algebra alone."""
+    difference = (left - right).rewrite(sympy.Abs)
+    if difference.has(sympy.log):  # each takes what is not negative: the conditions of both agree
+        difference = sympy.logcombine(difference, force=True)
+    return bool(sympy.expand(difference) == 0 or sympy.simplify(difference) == 0)
+
+
+def _agreed(
+    left: Any, right: Any, conditions: _Conditions, digits: int, most: int | None
+) -> int | None:
     """The number of points at which both have the same value; None where they differ at one."""
     agreed, imaginary = 0, left.has(sympy.I) or right.has(sympy.I)
-    for a, b in _samples(left, right, digits, most):
+    if imaginary:
+        conditions = frozenset[Any](), frozenset[Any]()
+    for a, b in _samples(left, right, conditions, digits, most):
         if not imaginary and not _real(a) and not _real(b):
             continue  # a root or logarithm of a negative number
         if _real(a) != _real(b) or not close(a, b, digits):
@@ -85,7 +106,7 @@ def _constants(left: Any, right: Any) -> bool:
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
     """Whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
     UnreadableError."""
-    expression = _read(text)
+    expression, _ = _read(text)
     value = None if expression.free_symbols else value_at(expression, {}, PASSES[0][0])
     if value is None or value.is_infinite or not _real(value):
         return False
@@ -95,21 +116,23 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
 
 def proportional(left_text: str, right_text: str) -> int:
     """The sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
-    left, right = _read(left_text), _read(right_text)
+    (left, known), (right, known_right) = _read(left_text), _read(right_text)
     if not left.free_symbols | right.free_symbols:
         return 0
     ratios: list[Any] | None = []
     for digits, most in PASSES:
-        ratios = _ratios(left, right, digits, most)
+        ratios = _ratios(left, right, (known, known_right), digits, most)
         if ratios is None:
             return 0
     return 0 if len(ratios) < ENOUGH else (1 if ratios[0] > 0 else -1)
 
 
-def _ratios(left: Any, right: Any, digits: int, most: int | None) -> list[Any] | None:
+def _ratios(
+    left: Any, right: Any, conditions: _Conditions, digits: int, most: int | None
+) -> list[Any] | None:
     """left / right at the points where neither is 0; None where it is not the same at all."""
     ratios: list[Any] = []
-    for a, b in _samples(left, right, digits, most):
+    for a, b in _samples(left, right, conditions, digits, most):
         if not _real(a) or not _real(b) or a == b == 0:
             continue
         if a == 0 or b == 0 or (ratios and not close(a / b, ratios[0], digits)):
@@ -119,9 +142,9 @@ def _ratios(left: Any, right: Any, digits: int, most: int | None) -> list[Any] |
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str) -> Any:
+def _read(text: str) -> tuple[Any, frozenset[Any]]:
     try:
-        expression = algebra.read(text)
+        expression, conditions = algebra.read(text)
         expression = expression.doit() if expression.has(*COUNTS) else expression
     except UnreadableError:
         raise
@@ -131,15 +154,28 @@ def _read(text: str) -> Any:
         raise UnreadableError(text)
     if expression.has(sympy.oo):  # a sum without an end that has no closed form, or diverges
         raise UnknownError(text)
-    return expression
+    return expression, conditions
 
 
-def _samples(left: Any, right: Any, digits: int, most: int | None) -> Iterator[tuple[Any, Any]]:
-    """Values of both at the first `most` points, or all, where both are defined."""
-    for point in islice(points(left, right), most):
+def _samples(
+    left: Any, right: Any, conditions: _Conditions, digits: int, most: int | None
+) -> Iterator[tuple[Any, Any]]:
+    """Values of both at the first `most` points, or all, where both are defined; i for one whose
+    conditions fail."""
+    known, known_right = conditions
+    for point in islice(points(left, right, known ^ known_right), most):
         a, b = value_at(left, point, digits), value_at(right, point, digits)
         if a is not None and b is not None:
-            yield a, b
+            yield (
+                a if _hold(known - known_right, point, digits) else sympy.I,
+                b if _hold(known_right - known, point, digits) else sympy.I,
+            )
+
+
+def _hold(conditions: frozenset[Any], point: Point, digits: int) -> bool:
+    """Whether no condition is negative, imaginary or undefined at a point."""
+    values = [value_at(condition, point, digits) for condition in conditions]
+    return all(value is not None and _real(value) and value >= 0 for value in values)
 
 
 def value_at(expression: Any, point: Point, digits: int) -> Any:
