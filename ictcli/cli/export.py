@@ -53,7 +53,7 @@ def command(
     from ictcli.runs import is_run
     from ictcli.runs.checkpoints import pick
     from ictcli.runs.find import find_run
-    from ictcli.runs.show import benchmark_of
+    from ictcli.runs.show import evaluation_command
     from ictcli.runs.trust import recipe_of
     from ictcli.text import shell_word
 
@@ -99,5 +99,5 @@ def command(
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")
     if repo:
         narrate(f"pushed: {push(hub, made, repo, public=public)}")
-    if bench := benchmark_of(recipe.task):
-        narrate(f"next: ictcli eval {shell_word(made)} --bench {bench}")
+    if evaluation := evaluation_command(run, made):
+        narrate(f"next: {evaluation}")

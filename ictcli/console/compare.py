@@ -116,7 +116,7 @@ def _difference_columns(result: Comparison) -> dict[str, Callable[[str], str]]:
         return lambda label: _points(by_label.get(label))
 
     return {
-        f"less {result.baseline}": str,
+        f"minus {result.baseline}": str,
         **{metric: difference(by_label) for metric, by_label in result.differences.items()},
     }
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Self
@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.screen import Screen
 from ictcli.console.table import print_json, stdout_width, table
+from ictcli.evaluation.passk import Difference
 from ictcli.evaluation.report import caption, differences, fitting, interval, markdown
 from ictcli.evaluation.results import Result
 from ictcli.recipe import Recipe
@@ -111,6 +112,8 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         f"95 % intervals over problems. {summary.steps} steps in {summary.wall_s:.0f} s; "
         f"{summary.tokens_sampled:,} tokens sampled, {summary.tokens_kept_share:.1%} of them kept.",
     )
+    if verdict := verdict_line(summary.change):
+        narrate_paragraph(verdict)
     narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
     narrate("")
     model = Path(summary.model)
@@ -127,6 +130,17 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     if any((folder / "rollouts").glob("step-*.safetensors")):
         narrate(f"next:  ictcli inspect {shell_word(folder)}")
     narrate(f'next:  ictcli generate {shell_word(folder)} "PROMPT"')
+
+
+def verdict_line(change: Mapping[str, Difference]) -> str:
+    """Whether the first score changed, in words; empty where that is not known."""
+    for name, gain in change.items():
+        if not gain.differs:
+            return f"{name}: no change can be told from 0 with so many problems and samples."
+        if gain.value < 0:
+            return f"{name} fell: the interval of its change excludes 0. A smaller lr may help."
+        return f"{name} rose: the interval of its change excludes 0."
+    return ""
 
 
 def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:

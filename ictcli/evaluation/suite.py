@@ -4,6 +4,7 @@ import contextlib
 import errno
 import gc
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ictcli.engine import Engine
@@ -66,7 +67,10 @@ def evaluate_suite(
     loaded: list[provenance.ModelProvenance] = []
     for model in reversed(models):  # the first stays loaded
         try:
-            loaded.insert(0, _checked(engines.of(model), model, benchmarks, say))
+            engine = engines.of(model)
+            if settings.max_tokens is None:
+                benchmarks = [_within(engine, model, spec, say) for spec in benchmarks]
+            loaded.insert(0, _checked(engine, model, benchmarks, say))
         except UserError as error:
             if not alone:
                 error.message = f"{model.name}: {error.message}"
@@ -143,6 +147,18 @@ def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec])
                     f"{seen:,} of {len(spec.problems):,} problems of {spec.name} were trained on "
                     f"by {model.run}: this does not measure what it does on others."
                 )
+
+
+def _within(
+    engine: Engine, model: ModelSpec, spec: BenchmarkSpec, say: Callable[[str], None]
+) -> BenchmarkSpec:
+    """The benchmark with no more tokens an answer than the model's context has room for."""
+    ids = prompts.encode(engine, spec.problems, spec.benchmark.domain, model.prompt, 1)
+    room = engine.context - max(map(len, ids))
+    if spec.max_tokens <= room:
+        return spec
+    say(f"note: max_tokens={room} for {spec.name}, by the context of {model.name}.")
+    return replace(spec, max_tokens=room)
 
 
 def _checked(

@@ -6,6 +6,7 @@ escaped: as JSON in the header, which is valid YAML, and as inline code in the t
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -195,9 +196,10 @@ def _data(task: str, data: DataRecord) -> str:
 
 def _use(base: str, name: str, *, adapter: bool, layout: str) -> str:
     below = base if is_public(base) else "path/to/base-model"
-    name = re.sub(r"[^\w./-]", "_", name)
+    name = re.sub(r"[^\w./ -]", "_", name)
     if layout == "mlx":
-        model = f"--model {below} --adapter-path {name}" if adapter else f"--model {name}"
+        place = shlex.quote(name)
+        model = f"--model {below} --adapter-path {place}" if adapter else f"--model {place}"
         return f"```console\nmlx_lm.generate {model} --prompt '...'\n```"
     lines = ["from transformers import AutoModelForCausalLM, AutoTokenizer", ""]
     quoted, under = json.dumps(name), json.dumps(below)

@@ -153,21 +153,21 @@ def next_commands(run: Path, shown: Entry) -> list[str]:
     return commands
 
 
-def evaluation_command(run: Path) -> str | None:
-    """How to measure a finished run: beside the model it began with where it was evaluated on a
-    benchmark of its own, else on its task's. None for a custom task, whose held-out problems were
-    evaluated and whose others were trained on."""
+def evaluation_command(run: Path, model: Path | None = None) -> str | None:
+    """How to measure a finished run, or a `model` made of it: on the benchmark of its own that it
+    was evaluated on, beside the model it began with, or the run; else on its task's. None for data
+    of one's own, whose held-out problems were evaluated and whose others were trained on."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
-    where, bench = shell_word(run), recipe.evaluation.get("bench")
+    bench = recipe.evaluation.get("bench")
     if not isinstance(bench, str):
-        names = benchmark_of(recipe.task)
-        return f"ictcli eval {where} --bench {shell_word(names)}" if names else None
+        if recipe.own_data or not (names := benchmark_of(recipe.task)):
+            return None
+        return f"ictcli eval {shell_word(model or run)} --bench {shell_word(names)}"
     columns = recipe.evaluation.get("columns")
     table = columns if isinstance(columns, dict) else {}
     keys = [shell_word(f"columns.{key}={value}") for key, value in table.items()]
-    return " ".join(
-        ["ictcli eval", shell_word(recipe.model), where, "--bench", shell_word(bench), *keys]
-    )
+    models = f"{shell_word(model or recipe.model)} {shell_word(run)}"
+    return " ".join([f"ictcli eval {models} --bench {shell_word(bench)}", *keys])
 
 
 def benchmark_of(task: str) -> str | None:

@@ -165,9 +165,13 @@ def unread_notes(
         return []
     shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in islice(words, SHOWN))
     example = "" if domain.private else f": of {shown}{', ...' * (len(words) > SHOWN)}"
+    suffix = set((domain.suffix if settings.suffix is None else settings.suffix).split())
+    advice = "Take a model that reads such text, or leave these problems out."
+    if 2 * len(words.keys() & suffix) > len(suffix):
+        advice = "Most are of the line behind each question: prompt.suffix= leaves it out."
     return [
         f"The model's tokenizer loses characters of {lossy:,} of {len(checked):,} "
-        f"prompts{example}. Take a model that reads such text."
+        f"prompts{example}. {advice}"
     ]
 
 

@@ -50,6 +50,9 @@ class Health:
         self.domain = domain
         self.say = say
         self._warned: set[str] = set()
+        self._entropy: str | None = None
+        """The alarm of the last step's entropy."""
+        self._had_signal = False
         self._without_signal: list[Shares] = []
         """Of the last steps in a row whose groups all had equal rewards."""
 
@@ -57,6 +60,7 @@ class Health:
         """Take down whether a step has a signal, and warn of each new way in which the verifier
         fails."""
         shares = shares_of(batch)
+        self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
         reasons = [verdict.reason for verdict in batch.verdicts if verdict.failed]
         for reason in dict.fromkeys(reasons):
@@ -88,9 +92,15 @@ class Health:
         if len(self._without_signal) == STEPS:  # said once, until a step has a signal again
             kinds.append("no_signal")
         if state.first_entropy and metrics.entropy is not None:
-            kinds.append(entropy_alarm(state.first_entropy, metrics.entropy))
+            kinds.append(self._new_entropy_alarm(state.first_entropy, metrics.entropy))
         reactions = {kind: getattr(self.recipe.alarms, kind) for kind in kinds if kind}
         return [Alarm(kind, how == "stop") for kind, how in reactions.items() if how != "off"]
+
+    def _new_entropy_alarm(self, first: float, now: float) -> str | None:
+        """`entropy_alarm`, said once until the entropy is as it should be again."""
+        kind, before = entropy_alarm(first, now), self._entropy
+        self._entropy = kind
+        return kind if kind != before else None
 
     def react(self, alarms: Sequence[Alarm], state: State, metrics: StepMetrics) -> None:
         """Warn of alarms, then raise RunFailedError if one stops the run."""
@@ -106,12 +116,15 @@ class Health:
             shares = mean(self._without_signal)
             message = sentence(state.step, shares)
             hint = advice(self.run.folder, self.recipe, self.domain, shares)
+            if self._had_signal and shares.all_right < 0.5:  # it could be learned from before
+                hint = f"lr={self.recipe.lr / 10:g} (earlier steps had a signal)"
             warning = f"{message} Next: {hint}"
         else:
             warning = message = (
                 f"Entropy {alarm.kind}: {metrics.entropy:.3g} nats a token at step {state.step}, "
                 f"{state.first_entropy:.3g} at the first."
             )
+            warning += f" A smaller lr than {self.recipe.lr:g} often mends it."
             hint = f"set alarms.{alarm.kind} to warn in {self.run.folder / 'recipe.toml'}, "
             hint += "then resume the run"
         if not alarm.stops:
