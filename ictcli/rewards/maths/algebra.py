@@ -165,7 +165,7 @@ class _Reader:
 
     def require(self, inside: Any) -> Any:
         """What is not negative wherever the expression is real."""
-        if inside.free_symbols and not inside.is_nonnegative:
+        if inside.free_symbols and not (inside.is_nonnegative or isinstance(inside, sympy.Abs)):
             self.conditions.append(inside)
         return inside
 

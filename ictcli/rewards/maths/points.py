@@ -133,11 +133,13 @@ def _between_breaks(switches: list[Any], symbol: Any) -> list[Any] | None:
     breaks = [interval for interval, _ in product.intervals()]
     values = [breaks[0][0] - 1]
     for (low, high), (below, above) in pairwise(breaks):
+        steps = 1
         while high >= below:
             if low < high:
-                low, high = product.refine_root(low, high)
+                low, high = product.refine_root(low, high, steps=steps)
             if below < above:
-                below, above = product.refine_root(below, above)
+                below, above = product.refine_root(below, above, steps=steps)
+            steps *= 2
         values.append((high + below) / 2)
     return [*values, breaks[-1][1] + 1]
 
