@@ -32,7 +32,7 @@ LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
 """What each of our engines stands on; an entry point alone does not say that it is there."""
 
 
-RECORDED = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "math-verify")
+RECORDED = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "sympy")
 
 
 def versions() -> dict[str, str]:

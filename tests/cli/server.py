@@ -19,7 +19,7 @@ from typing import Any
 
 def warm_up(model: str) -> None:
     """Import what any command may need. One thread, since threads do not survive a fork."""
-    for name in ("math_verify", "scipy.stats", "ictcli.console", "ictcli.train"):
+    for name in ("sympy", "scipy.stats", "ictcli.console", "ictcli.train"):
         importlib.import_module(name)
     from ictcli.engine import build_engine
     from ictcli.recipe.tables import EngineSettings
