@@ -5,12 +5,14 @@
 
 Random Qwen2 models; the peaks of sampling, evaluating (other rows, no statistics) and one optimiser
 update, each after a warm-up. For MLX the peak is its allocator's; for torch on a CPU it is the
-resident set of a fresh process on Linux, whose high-water mark is reset before each phase. The
+resident set of a fresh process on Linux, whose high-water mark is reset before each phase, and
+whose allocator maps every large array for itself: its heap's fragments differ from run to run. The
 constants of `backends/*/plan.py` were set by this; the aim is a ratio between 0.8 and 1.2.
 """
 
 import argparse
 import gc
+import os
 import sys
 import tempfile
 from importlib.metadata import version
@@ -146,6 +148,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=("mlx", "torch"), default="mlx")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES | TORCH_CASES))
     options = parser.parse_args()
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = "131072"  # for the fresh processes
     cases, worst = TORCH_CASES if options.engine == "torch" else CASES, list[float]()
     for name in options.names or cases:
         sizes, settings, prompt_tokens = cases[name]
