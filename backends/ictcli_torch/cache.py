@@ -1,11 +1,11 @@
-"""The key-value cache of lock-step decoding."""
+"""The key-value caches of lock-step decoding."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, StaticLayer
 
 
 class GrowingLayer(DynamicLayer):
@@ -61,3 +61,42 @@ def new_cache(config: Any) -> DynamicCache:
         GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers
     ]
     return cache
+
+
+class FixedLayer(StaticLayer):
+    """A full-attention layer whose keys and values keep their addresses: those of `rows` of another
+    layer, in whose `filled` positions it begins, with room for `length`.
+
+    The next ones are written at `place` (1,), a number on the device. The mask alone says how many
+    there are.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, layer: Any, rows: Tensor, filled: int, length: int, place: Tensor) -> None:
+        super().__init__(length)
+        self._place = place
+        self.keys, self.values = (
+            _longer(x[:, :, :filled], rows, length) for x in (layer.keys, layer.values)
+        )
+        self.is_initialized = True
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        self.keys.index_copy_(2, self._place, key_states)
+        self.values.index_copy_(2, self._place, value_states)
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        """As if all but the next were filled, so that the causal mask hides nothing."""
+        return self.max_cache_len - 1
+
+
+def _longer(x: Tensor, rows: Tensor, length: int) -> Tensor:
+    """`rows` of x, with zeros behind: what a mask hides is multiplied by 0, and must be finite."""
+    _, heads, filled, width = x.shape
+    longer = torch.zeros((len(rows), heads, length, width), dtype=x.dtype, device=x.device)
+    longer[:, :, :filled] = x[rows]
+    return longer

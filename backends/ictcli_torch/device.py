@@ -137,7 +137,10 @@ class Memory:
 
 
 def ran_out(error: Exception) -> bool:
-    """Whether PyTorch, or what it runs on, raised this for want of memory."""
+    """Whether PyTorch, or what it runs on, raised this for want of memory, or on the way out of
+    something that memory ran out in, as the end of a CUDA graph's capture may."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and says_full(str(error))
+    if isinstance(error, RuntimeError) and says_full(str(error)):
+        return True
+    return isinstance(error.__context__, Exception) and ran_out(error.__context__)

@@ -17,10 +17,11 @@ from ictcli.engine.core import EngineCore
 from ictcli.engine.models import name_end_token, rope_settings
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from . import sample
+from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .model import load, stop_ids, text_config
 from .optimizer import Optimizer
+from .sample import lockstep
 from .update import Passes
 
 SMALL_PARAMETERS = 5_000_000
@@ -60,7 +61,11 @@ class TorchEngine(EngineCore):
         self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.adapt(adapters)
         self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
-        self.lockstep = partial(sample.lockstep, self.model)
+        self.compiled = (
+            self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
+        )
+        decoder = FixedDecoder if self.compiled else GrowingDecoder
+        self.lockstep = partial(lockstep, self.model, decoder=decoder)
         self.passes = Passes(self.model, self.vocabulary, recompute=settings.gradient_checkpointing)
 
     def describe(self) -> dict[str, Any]:
@@ -73,6 +78,7 @@ class TorchEngine(EngineCore):
             "device_name": name,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
+            "compiled": self.compiled,
             "bits": [4] if self.settings.load_in_4bit else [],
             "parameters": self.model.num_parameters() - adapters,
             "trained": sum(p.numel() for p in weights.values() if p.requires_grad),

@@ -62,10 +62,11 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
         "KV cache": work.cache(at_once, work.prompt),
         "activations": read * numbers * width,
     }
+    fixed = work.device == "cuda" and recipe.engine.compile != "off" and not s.windowed
     filled = capacity = work.prompt + CHUNK
     while capacity < work.length:
         capacity *= 2
-    if work.device == "cpu":  # unwritten storage is not resident
+    if work.device == "cpu" or fixed:  # unwritten storage is not resident, or there is none
         filled = capacity = work.length
     growth = work.cache(rows, filled) / s.layers  # a layer grows by copying
     cache = work.cache(rows, capacity) + growth
@@ -76,6 +77,8 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     each = GROUP_STATS_COPIES if set(stats) & set(GROUP_STATS) else each
     cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
     step = {"merged adapters": merged, "KV cache": cache}
+    if fixed:
+        step["CUDA graph"] = (4 + width) * probabilities
     yield step | {"LM head": 4 * (STEP_LOGITS + cut) * probabilities}
     if stats:
         statistics = 4 * each * taken

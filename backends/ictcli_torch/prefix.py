@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from ictcli.engine.packing import MicroBatch
+from ictcli.types import IntArray
 
 
 class PromptLayer(DynamicLayer):
@@ -46,33 +48,38 @@ def shares_prompts(model: Any) -> bool:
 def wanted_states(model: Any, batch: MicroBatch) -> Tensor:
     """(N, H) states in front of the LM head, at the wanted places."""
     trunk, device = model.get_decoder(), model.device
-    ids, head = (torch.from_numpy(array).to(device) for array in (batch.ids, batch.head))
+
+    def on_device(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
+    ids = on_device(batch.ids)
+    row, place = map(on_device, batch.head.nonzero())  # a mask's on a GPU would be waited for
     if batch.shared is None:
-        return trunk(input_ids=ids, use_cache=False).last_hidden_state[head]
-    prompts, of_row, lengths = (
-        torch.from_numpy(array).to(device)
-        for array in (batch.shared.ids, batch.shared.of_row, batch.shared.lengths)
-    )
+        return trunk(input_ids=ids, use_cache=False).last_hidden_state[row, place]
+    shared = batch.shared
+    prompts, of_row, lengths = map(on_device, (shared.ids, shared.of_row, shared.lengths))
     cache: Any = DynamicCache(config=model.config)
     cache.layers = [PromptLayer() for _ in cache.layers]
     states = trunk(input_ids=prompts, past_key_values=cache, use_cache=True).last_hidden_state
     ends = states[torch.arange(len(prompts), device=device), lengths - 1]
     cache_of_rows: Any = DynamicCache(config=model.config)
     cache_of_rows.layers = [ResponseLayer(layer, of_row) for layer in cache.layers]
+    mask = _mask(shared.lengths[shared.of_row], batch.ids.shape[1])
     states = trunk(
         input_ids=ids,
-        attention_mask=_mask(lengths, of_row, ids),
+        attention_mask=None if mask is None else on_device(mask),
         position_ids=lengths[of_row, None] + torch.arange(ids.shape[1], device=device),
         past_key_values=cache_of_rows,
         use_cache=True,
     ).last_hidden_state
-    return torch.cat([ends[of_row, None], states], dim=1)[head]
+    return torch.cat([ends[of_row, None], states], dim=1)[row, place]
 
 
-def _mask(lengths: Tensor, of_row: Tensor, ids: Tensor) -> Tensor | None:
-    """(R, P + S) without the padding of shorter prompts; None where there is none."""
-    longest = int(lengths.max())
-    if bool((lengths == longest).all()):
+def _mask(prompts: IntArray, length: int) -> IntArray | None:
+    """(R, P + length) without the padding of shorter prompts, of so many tokens (R,); None where
+    there is none."""
+    longest = int(prompts.max())
+    if (prompts == longest).all():
         return None
-    prompts = torch.arange(longest, device=ids.device) < lengths[of_row, None]
-    return torch.cat([prompts, torch.ones_like(ids, dtype=torch.bool)], dim=1).long()
+    places = np.arange(longest + length)
+    return ((places < prompts[:, None]) | (places >= longest)).astype(np.int64)

@@ -1,5 +1,6 @@
 """The forward and backward pass of one micro-batch (`ictcli.engine.core` loops over them)."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,8 @@ class Passes:
         pass's loss, log pi (N,) and summed KL."""
         arrays = {name: self._on_device(values) for name, values in terms.items()}
         arrays["targets"] = self._on_device(batch.targets).long()
-        loss, kl, logp, gradients = 0.0, 0.0, list[Tensor](), list[Tensor]()
+        losses, kls = list[Tensor](), list[Tensor]()  # on the device: a chunk waits for no other
+        logp, gradients = list[Tensor](), list[Tensor]()
         with recomputing(self.model, self.recompute):
             states = wanted_states(self.model, batch)
             for part in chunks(len(states), self.chunk):
@@ -63,11 +65,13 @@ class Passes:
                     namespace, head_logits(self.model, leaf), some["targets"], some, whole.objective
                 )
                 figures[0].backward()
-                loss, kl = loss + float(figures[0].detach()), kl + float(figures[2].detach().sum())
+                losses.append(figures[0].detach())
+                kls.append(figures[2].detach().sum())
                 logp.append(figures[1].detach())
                 assert leaf.grad is not None
                 gradients.append(leaf.grad)
             states.backward(torch.cat(gradients))
+        loss, kl = (math.fsum(torch.stack(values).tolist()) for values in (losses, kls))
         return loss, torch.cat(logp).cpu().numpy(), kl
 
     def _on_device(self, array: np.ndarray) -> Tensor:

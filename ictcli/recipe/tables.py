@@ -48,7 +48,7 @@ class EngineSettings(Table):
     """Device memory limit in GiB; a run that needs more stops with an error. 0 = the limit that the
     device recommends, if it has one."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Fuse kernels (MLX); auto = on a GPU."""
+    """Fuse kernels (MLX), or decode by CUDA graphs (PyTorch on a CUDA GPU); auto = on a GPU."""
     load_in_4bit: bool = False
     """Round the model's weights to 4 bits while loading, to train adapters on top: NF4 of
     bitsandbytes on a CUDA GPU, mlx-lm's packing on a Mac."""

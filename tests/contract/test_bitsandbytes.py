@@ -8,7 +8,7 @@ import pytest
 
 from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
-from .conftest import MakeEngine, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up, require
 from .lowrank import DORA, LORA, adapters_of
 from .test_gpu import has_cuda
 from .training import apart, state, train
@@ -55,6 +55,14 @@ def test_adapters_train_on_4_bits(
     assert whole.describe()["bits"] == []
     np.testing.assert_allclose(whole.logprobs(rollouts, 1.0), wanted, atol=0.3)
     assert {str(w.dtype) for w in after[0].values()} == {"float32"}
+
+
+def test_graphs_of_4_bits_sample_what_is_evaluated(make: MakeEngine, tiny_model: Path) -> None:
+    engine = make(tiny_model, adapter=LORA, load_in_4bit=True, dtype="bfloat16")
+    assert engine.describe()["compiled"]
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+    evaluated = engine.logprobs(found, 1.0)
+    np.testing.assert_allclose(found.logp, evaluated, atol=0.3)
 
 
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])

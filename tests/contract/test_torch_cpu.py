@@ -1,5 +1,7 @@
 """Laws of the PyTorch engine's ways with a device: large layers on a CPU, and what needs a GPU."""
 
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +9,11 @@ import numpy as np
 import pytest
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .lowrank import LORA, adapters_of
 from .oracle import Oracle
 from .test_mlx import make_mlx
@@ -151,3 +154,45 @@ def test_mlx_packs_to_4_bits_itself_and_has_no_8_bit_moments(tiny_model: Path) -
     gap = np.abs(engine.logprobs(rollouts, 1.0) - plain)
     assert 1e-3 < gap.mean() < 0.5
     assert train(engine, rollouts, 1)[0].stepped
+
+
+@pytest.mark.parametrize("decoder", ["GrowingDecoder", "FixedDecoder"])
+def test_a_device_is_waited_for_where_its_numbers_are_needed(
+    tiny_model: Path, decoder: str
+) -> None:
+    """On `meta`, which computes nothing but refuses tensors of another device: what comes back from
+    it is zeros. Twice a token at fixed shapes, and once more for the mask of a growing cache; a
+    fixed number of times a pass."""
+    require("torch")
+    import torch
+    from ictcli_torch import decode
+    from ictcli_torch.optimizer import Optimizer
+    from torch.overrides import TorchFunctionMode
+
+    waits: list[str] = []
+
+    class Device(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            name, first = func.__name__, args[0] if args else None
+            back = name in ("cpu", "item", "tolist", "__float__", "__int__", "__bool__")
+            if back and isinstance(first, torch.Tensor) and first.is_meta:
+                waits.append(name)
+                return getattr(torch.zeros(first.shape, dtype=first.dtype), name)()
+            return func(*args, **(kwargs or {}))
+
+    engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
+    engine.model.to("meta").set_attn_implementation("sdpa")
+    engine.lockstep = partial(engine.lockstep, decoder=getattr(decode, decoder))
+    with Device():
+        engine.optimizer = Optimizer(engine.model, SMOOTH)
+        found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+        a_token = 2 if decoder == "FixedDecoder" else 3
+        assert len(waits) <= a_token * found.tokens.shape[1] + len(WANTED)
+        for chunk, share in product((1 << 20, 8), (True, False)):
+            engine.passes.chunk, engine.passes.share = chunk, share
+            waits.clear()
+            weights = sparse_weights(rollouts)
+            engine.gradient(Update(rollouts, weights, advantages(rollouts), PLAIN))
+            assert len(waits) <= 4

@@ -111,3 +111,20 @@ def test_what_auto_chose_is_kept_and_said_once() -> None:
     assert choose_micro_tokens(recipe, chosen["micro_tokens"], said.append, other) == chosen
     assert len(said) == 1
     assert choose_micro_tokens(recipe_of(), None, said.append, limit) == {}
+
+
+def test_a_cache_of_fixed_shapes_is_no_longer_than_its_rows() -> None:
+    """On CUDA, and not for models with windows, which take none."""
+
+    def sampling(shape: ModelShape, chosen: str) -> dict[str, float]:
+        engine = {"backend": "torch", "device": "cuda", "compile": chosen}
+        recipe = recipe_of(prompts=2, group=8, max_tokens=500, engine=engine)
+        return estimate_memory(recipe, shape, 100).phases["sampling"]
+
+    a_layer = 2.0 * 16 * 600 * QWEN.keys * 2
+    whole = a_layer * (QWEN.layers + 1)  # one is copied
+    assert sampling(QWEN, "auto")["KV cache"] == whole
+    assert sampling(QWEN, "auto")["CUDA graph"] > 0
+    assert sampling(QWEN, "off")["KV cache"] > whole
+    windowed = replace(QWEN, windowed=True)
+    assert sampling(windowed, "auto") == sampling(QWEN, "off")

@@ -1,0 +1,197 @@
+"""Laws of decoding at fixed shapes, as CUDA graphs need it: it changes nothing but time.
+
+`test_gpu` collects some of them again, and there the steps are graphs.
+"""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ictcli.recipe.tables import AdapterSettings
+from ictcli.types import IntArray, Rollouts
+
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
+from .lowrank import DORA, LORA
+from .models import make_capped
+from .test_generate import same
+from .test_torch import make_torch
+from .training import SMOOTH, train
+
+LONG = replace(SAMPLING, max_tokens=60, stop_ids=(7,))
+
+
+@pytest.fixture(params=[8, 256], ids=["made anew", "made once"])
+def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Free positions of a cache: rows that ended leave when there are none."""
+    require("torch")
+    monkeypatch.setattr("ictcli_torch.decode.FixedDecoder.ROOM", request.param)
+    return request.param
+
+
+def plain_and_fixed(engine: Any) -> tuple[Rollouts, Rollouts]:
+    from ictcli_torch.decode import FixedDecoder, GrowingDecoder
+
+    lockstep, found = engine.lockstep, []
+    for decoder in (GrowingDecoder, FixedDecoder):
+        engine.lockstep = partial(lockstep, decoder=decoder)
+        found.append(engine.generate(PROMPTS, GROUP, LONG, 5, WANTED))
+    assert found[0].lengths.max() > 50
+    assert len(set(found[0].lengths.tolist())) > 4
+    return found[0], found[1]
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["whole", "lora", "dora"])
+def test_fixed_shapes_change_no_token(
+    tiny_model: Path, device: str, adapter: AdapterSettings | None
+) -> None:
+    """Prompts of several lengths, and rows that end early."""
+    engine = make_torch(tiny_model, SMOOTH, adapter, device=device)
+    train(engine, made_up(), 1)
+    plain, fixed = plain_and_fixed(engine)
+    same(fixed, plain)
+
+
+@pytest.mark.usefixtures("room")
+def test_fixed_shapes_change_no_token_in_16_bits(tiny_model: Path) -> None:
+    engine = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16")
+    train(engine, made_up(), 1)
+    plain, fixed = plain_and_fixed(engine)
+    same(fixed, plain, atol=0.05)
+
+
+class Tape:
+    """Stands for a CUDA graph on a CPU: the second call records every operation on tensors, and
+    later ones repeat these on the same memory, whatever Python would do now."""
+
+    def __init__(self) -> None:
+        self.operations: list[tuple[Any, Any, Any, Any]] = []
+        self.calls = 0
+
+    def __call__(self, work: Callable[[], None]) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            work()
+        elif self.calls == 2:
+            self._record(work)
+        else:
+            self._repeat()
+
+    def _record(self, work: Callable[[], None]) -> None:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        operations = self.operations
+
+        class Recorder(TorchDispatchMode):
+            def __torch_dispatch__(
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                result = func(*args, **(kwargs or {}))
+                operations.append((func, args, kwargs or {}, result))
+                return result
+
+        with Recorder():
+            work()
+
+    def _repeat(self) -> None:
+        from torch.utils._pytree import tree_leaves
+
+        for func, args, kwargs, result in self.operations:
+            again = func(*args, **kwargs)
+            for old, new in zip(tree_leaves(result), tree_leaves(again), strict=True):
+                if hasattr(old, "copy_") and old.data_ptr() != new.data_ptr():
+                    old.copy_(new)
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("adapter", [None, DORA], ids=["whole", "dora"])
+def test_a_step_is_its_operations_repeated(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
+) -> None:
+    """Nothing of it is a number of Python's that changes from step to step."""
+    tapes: list[Tape] = []
+
+    def runner(device: Any) -> Tape:
+        tapes.append(Tape())
+        return tapes[-1]
+
+    monkeypatch.setattr("ictcli_torch.decode.runner", runner)
+    engine = make_torch(tiny_model, SMOOTH, adapter)
+    plain, fixed = plain_and_fixed(engine)
+    same(fixed, plain)
+    assert sum(tape.calls for tape in tapes) == LONG.max_tokens - 1
+
+
+@pytest.mark.parametrize(("attention", "rounding"), [("sdpa", 1e-6), ("eager", 2e-5)])
+def test_what_differs_is_rounding(untied_model: Path, attention: str, rounding: float) -> None:
+    """In float64 nothing is left of it, but for the softmax of `eager`, which is float32."""
+    engine = make_torch(untied_model)
+    engine.model.double().set_attn_implementation(attention)
+    plain, fixed = plain_and_fixed(engine)
+    same(fixed, plain, atol=rounding)
+
+
+def test_tokens_of_fixed_shapes_are_heard_as_they_are_drawn(tiny_model: Path) -> None:
+    from ictcli_torch.decode import FixedDecoder
+
+    engine, heard = make_torch(tiny_model), [list[int]() for _ in range(len(PROMPTS) * GROUP)]
+
+    def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
+        for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+            assert len(heard[row]) == t
+            heard[row].append(token)
+
+    engine.lockstep = partial(engine.lockstep, decoder=FixedDecoder)
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, on_tokens=hear)
+    assert heard == [found.tokens[row, :T].tolist() for row, T in enumerate(found.lengths)]
+
+
+def test_a_decoder_goes_with_its_pass(tiny_model: Path) -> None:
+    """A cycle of references would keep its cache, and a graph, until Python collects garbage."""
+    from ictcli_torch.decode import FixedDecoder
+
+    engine, made = make_torch(tiny_model), list[weakref.ref[Any]]()
+
+    def decoder(*given: Any) -> Any:
+        made.append(weakref.ref(own := FixedDecoder(*given)))
+        return own
+
+    engine.lockstep = partial(engine.lockstep, decoder=decoder)
+    engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+    assert [reference() for reference in made] == [None]
+
+
+def test_only_models_that_have_fixed_steps_take_them(
+    tiny_model: Path, sliding_model: Path, hybrid_model: Path, tmp_path: Path
+) -> None:
+    """Windows, recurrent layers, experts, and frequencies that follow the length do not."""
+    require("torch")
+    import torch
+    from ictcli_torch.decode import has_fixed_step
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    def of(config: Any) -> bool:
+        with torch.device("meta"):
+            return has_fixed_step(AutoModelForCausalLM.from_config(config))
+
+    tiny = AutoConfig.from_pretrained(tiny_model)
+    assert of(tiny)
+    for other in (sliding_model, hybrid_model, make_capped(tmp_path)):
+        assert not of(AutoConfig.from_pretrained(other))
+    sizes = {key: getattr(tiny, key) for key in ("hidden_size", "intermediate_size", "vocab_size")}
+    assert not of(AutoConfig.for_model("mixtral", num_hidden_layers=1, **sizes))
+    scaled = {"rope_theta": 1e4, "factor": 2.0}
+    for rope, fixed in (("linear", True), ("dynamic", False)):
+        tiny.rope_parameters = scaled | {"rope_type": rope}
+        assert of(tiny) == fixed
+
+
+@pytest.mark.parametrize("chosen", ["auto", "on", "off"])
+def test_graphs_are_for_cuda(tiny_model: Path, device: str, chosen: str) -> None:
+    engine = make_torch(tiny_model, device=device, compile=chosen)
+    assert engine.describe()["compiled"] == (device == "cuda" and chosen != "off")
