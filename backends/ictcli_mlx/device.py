@@ -1,5 +1,7 @@
 """The device, and its memory: watched at every boundary of evaluation and limited."""
 
+import os
+
 import mlx.core as mx
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
@@ -9,11 +11,13 @@ from ictcli.errors import EngineMissingError
 CACHE_SHARE = 8
 """Of the limit, one part in so many may be kept as freed buffers."""
 UNLIMITED_CACHE = 2 << 30
+os.environ.setdefault("MLX_ENABLE_TF32", "0")  # or a CUDA GPU and an M5 round float32's products
 DEFAULT_LIMIT = mx.get_memory_limit()
 
 
 class Memory:
-    """The memory of one device. `limit_gib` 0: what the device recommends, where it says."""
+    """The memory of one device. `limit_gib` 0: what the device recommends, where it says; CUDA
+    does not."""
 
     def __init__(self, limit_gib: float) -> None:
         recommended = mx.device_info().get("max_recommended_working_set_size", 0)
@@ -59,6 +63,7 @@ class Memory:
 def ran_out(error: Exception) -> bool:
     """Whether MLX raised this for want of memory: it has no type of its own for that."""
     texts = ("Unable to allocate", "Attempting to allocate", "Insufficient Memory", "OutOfMemory")
+    texts += ("out of memory",)  # CUDA's
     kinds = (RuntimeError, ValueError)
     return isinstance(error, MemoryError) or (
         isinstance(error, kinds) and any(text in str(error) for text in texts)
@@ -70,19 +75,17 @@ def _size(n: float) -> str:
 
 
 def choose_device(name: str) -> mx.Device:
-    """Make the device MLX's default. `auto`: the GPU (Metal), else the CPU."""
-    has_gpu = mx.is_available(mx.Device(mx.gpu))
-    if name == "auto":
-        kind = mx.gpu if has_gpu else mx.cpu
-    elif name == "cpu":
-        kind = mx.cpu
-    elif name in ("gpu", "mps") and has_gpu:
-        kind = mx.gpu
-    else:
-        reason = "this machine has none" if name in ("gpu", "mps") else "MLX has cpu and gpu"
+    """Make the device MLX's default. `auto`: the GPU (Metal or CUDA), else the CPU."""
+    names = {"auto": mx.cpu, "cpu": mx.cpu}
+    if mx.is_available(mx.Device(mx.gpu)):
+        names |= {"auto": mx.gpu, "gpu": mx.gpu}
+        names["cuda" if mx.cuda.is_available() else "mps"] = mx.gpu
+    if name not in names:
+        known = name in ("gpu", "cuda", "mps")
+        reason = "MLX finds none here" if known else "MLX has cpu and gpu"
         raise EngineMissingError(
             f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
         )
-    device = mx.Device(kind)
+    device = mx.Device(names[name])
     mx.set_default_device(device)
     return device

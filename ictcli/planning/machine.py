@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 
 import psutil
@@ -33,8 +34,8 @@ def device_of(settings: EngineSettings) -> str:
     loading it."""
     backend, device = choose_backend(settings.backend), settings.device.partition(":")[0]
     if backend == "mlx":
-        on_gpu = device in ("gpu", "mps") or (device == "auto" and on_apple_silicon())
-        return "gpu" if on_gpu else "cpu"
+        found = on_apple_silicon() or (_mlx_has_cuda() and bool(_visible_gpus()))
+        return "gpu" if device in ("gpu", "mps", "cuda") or (device == "auto" and found) else "cpu"
     if device != "auto":
         return device
     if on_apple_silicon():
@@ -53,17 +54,22 @@ def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLi
 
 def _machine_limit(settings: EngineSettings, machine_gib: float) -> MemoryLimit:
     device = device_of(settings)
-    if machine_gib and device == "cuda":
+    on_cuda = device == "cuda" or (device == "gpu" and not on_apple_silicon())
+    if machine_gib and on_cuda:
         return MemoryLimit(machine_gib * 2**30, f"a GPU of {machine_gib:g} GiB")
     if machine_gib:
         name = f"{RAM_SHARE:.0%} of a machine of {machine_gib:g} GiB"
         return MemoryLimit(RAM_SHARE * machine_gib * 2**30, name)
-    if device == "cuda":
+    if on_cuda:
         return MemoryLimit(_gpu_memory(settings.device), "the GPU's memory")
     if sys.platform == "linux":
         return MemoryLimit(_available(), "what this machine has free")
     name = f"{RAM_SHARE:.0%} of this machine's memory"
     return MemoryLimit(RAM_SHARE * psutil.virtual_memory().total, name)
+
+
+def _mlx_has_cuda() -> bool:
+    return any(list(distributions(name=f"mlx-cuda-{version}")) for version in (12, 13))
 
 
 def _available() -> float:

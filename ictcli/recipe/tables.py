@@ -20,7 +20,7 @@ class EngineSettings(Table):
     backend: str = "auto"
     """Engine: torch, mlx, one that a package adds, or auto = the best one installed."""
     device: str = "auto"
-    """Device of the torch engine: auto, cuda, cuda:1, mps or cpu."""
+    """Device: auto, cpu; of the torch engine cuda, cuda:1 or mps; of MLX gpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number format of the weights; auto = 16 bits on a GPU; on a CPU with AVX512-BF16 or AMX the
     torch engine keeps a model of bfloat16 as it is below adapters; else float32. Adapters and

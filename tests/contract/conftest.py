@@ -5,6 +5,7 @@ import gc
 import os
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,15 @@ def require(name: str) -> None:
     pytest.skip(f"the {name} engine: {missing}")
 
 
+def has_cuda(engine: str) -> bool:
+    """Whether the engine's library finds a CUDA GPU."""
+    try:
+        library: Any = import_module({"torch": "torch", "mlx": "mlx.core"}[engine])
+    except ImportError:
+        return False
+    return library.cuda.is_available()
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`device`: the CPU, or a GPU in tests that are marked so."""
     if "device" in metafunc.fixturenames:
@@ -73,8 +83,8 @@ def engine_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def make_engine(engine_name: str, device: str) -> MakeEngine:
     """Build an engine of the test's own: `make_engine(folder, optimizer, rows=4, ...)`."""
-    if device == "cuda" and engine_name != "torch":
-        pytest.skip(f"the {engine_name} engine has no CUDA")
+    if device == "cuda" and not has_cuda(engine_name):
+        pytest.skip(f"the {engine_name} engine finds no CUDA GPU")
 
     def make(
         folder: Path,

@@ -2,6 +2,8 @@
 
 import pytest
 
+from .conftest import ENGINES, has_cuda
+
 # Collected here again, now with `device` = cuda.
 from .test_adapters import (  # noqa: F401
     test_an_export_of_16_bits_has_16_bits,
@@ -43,13 +45,7 @@ from .test_update_dense import (  # noqa: F401
     test_ratio_and_clip_against_old_logp,
 )
 
-
-def has_cuda() -> bool:
-    try:
-        import torch
-    except ImportError:
-        return False
-    return torch.cuda.is_available()
-
-
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_cuda(), reason="there is no CUDA GPU")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not any(map(has_cuda, ENGINES)), reason="there is no CUDA GPU"),
+]

@@ -13,7 +13,7 @@ from ictcli.engine import build_engine
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, has_cuda, made_up, require
 from .models import make_capped, make_multimodal, make_recurrent
 from .oracle import Oracle
 from .test_generate import same
@@ -28,6 +28,8 @@ def make_torch(
     **settings: Any,
 ) -> Any:
     require("torch")
+    if settings.get("device") == "cuda" and not has_cuda("torch"):
+        pytest.skip("PyTorch finds no CUDA GPU")
     given = {"backend": "torch", "device": "cpu", "dtype": "float32", "threads": 1, **settings}
     chosen = EngineSettings(**given)
     return build_engine(str(folder), chosen, optimizer or OptimizerSettings(), adapter)
