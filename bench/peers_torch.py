@@ -4,11 +4,12 @@
     python bench/peers_torch.py --trl peer/bin/python [--rounds 5] [--prompt 100] [--layers 24]
 
 A random model of Qwen2.5-0.5B's shape in float32, LoRA of rank 16 on all linear layers of its
-blocks; a step is 2 prompts x 4 rollouts x 64 tokens, none of which ends early: sampling, then one
-update. Ours takes ICT's statistics while it samples, and trains the 10 % it selects, or all
-(`dense`). TRL trains all, without a reference (beta = 0). Each program is a process of its own with
-one thread; they take turns, and the first turn warms up. Wall and CPU seconds of all turns: on a
-busy machine go by the latter. Compare ratios, never the seconds of two machines.
+blocks (`--full`: all weights); a step is 2 prompts x 4 rollouts x 64 tokens, none of which ends
+early: sampling, then one update. Ours takes ICT's statistics while it samples, and trains the 10 %
+it selects, or all (`dense`). TRL trains all, without a reference (beta = 0). Each program is a
+process of its own with one thread; they take turns, and the first turn warms up. Wall and CPU
+seconds of all turns: on a busy machine go by the latter, on a GPU (`bench/gpu.py`) by the former.
+Compare ratios, never the seconds of two machines.
 """
 
 import argparse
@@ -24,26 +25,49 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-GROUP, PROMPTS, RANK = 4, 2, 16
+RANK = 16
+PASSED_ON = ("prompt", "tokens", "rounds", "prompts", "group", "device", "dtype")
+"""Options that each program gets."""
 
 
-def prompts_of(length: int) -> list[str]:
-    return [(f"{n}+{n * 7 % 83}=" * length)[:length] for n in range(11, 11 + PROMPTS)]
+def prompts_of(a: argparse.Namespace) -> list[str]:
+    texts = (f"{n}+{n * 7 % 83}=" * a.prompt for n in range(11, 11 + a.prompts))
+    return [text[: a.prompt] for text in texts]
 
 
 class Clock:
-    """Says what a turn took: wall and CPU seconds, those of sampling, and the peak of memory."""
+    """Says what a turn took: wall and CPU seconds, those of sampling (wall seconds on a GPU), and
+    the peak of memory, the GPU's where there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
+        self.on_gpu = device != "cpu"
+        self.start()
+
+    def start(self) -> None:
         self.sampling = 0.0
         self.began = time.perf_counter(), time.process_time()
 
+    def now(self) -> float:
+        if not self.on_gpu:
+            return time.process_time()
+        import torch
+
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
     def stop(self) -> None:
+        self.now()
         wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        rss = peak * (1 if sys.platform == "darwin" else 1024) / 1e9
-        took = {"wall": wall, "cpu": cpu, "sampling": self.sampling, "rss": rss}
+        took = {"wall": wall, "cpu": cpu, "sampling": self.sampling, "peak": self.peak()}
         print("turn " + json.dumps(took), flush=True)
+
+    def peak(self) -> float:
+        if self.on_gpu:
+            import torch
+
+            return torch.cuda.max_memory_allocated() / 1e9
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def ours(folder: str, a: argparse.Namespace) -> None:
@@ -59,17 +83,19 @@ def ours(folder: str, a: argparse.Namespace) -> None:
 
     engine = build_engine(
         folder,
-        EngineSettings(backend="torch", device="cpu", dtype="float32", threads=1),
+        EngineSettings(backend="torch", device=a.device, dtype=a.dtype, threads=1),
         OptimizerSettings(),
-        AdapterSettings(kind="lora", rank=RANK, alpha=2 * RANK),
+        None if a.full else AdapterSettings(kind="lora", rank=RANK, alpha=2 * RANK),
     )
-    prompts = [engine.tokenizer(text)["input_ids"] for text in prompts_of(a.prompt)]
-    rewards, seeds = np.tile([1.0, -1.0], PROMPTS * GROUP // 2), iter(range(10**9))
+    prompts = [engine.tokenizer(text)["input_ids"] for text in prompts_of(a)]
+    rewards, seeds = np.tile([1.0, -1.0], a.prompts * a.group // 2), iter(range(10**9))
+    clock = Clock(a.device)
 
     for _ in sys.stdin:
-        clock = Clock()
-        rollouts = engine.generate(prompts, GROUP, Sampling(a.tokens), next(seeds), STATISTICS)
-        clock.sampling = time.process_time() - clock.began[1]
+        clock.start()
+        began = clock.now()
+        rollouts = engine.generate(prompts, a.group, Sampling(a.tokens), next(seeds), STATISTICS)
+        clock.sampling = clock.now() - began
         kept = rollouts.valid
         if a.keep < 1:
             kept = top_share(rollouts.stats["uniqueness"], kept, a.keep)
@@ -88,55 +114,59 @@ def trl(folder: str, a: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(folder, eos_token="#")
+    rows = a.prompts * a.group
+    end = {"suppress_tokens": [tokenizer.eos_token_id]}
+    by_vllm = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3}
     config = GRPOConfig(
         output_dir=folder + "/trl",
-        use_cpu=True,
-        per_device_train_batch_size=PROMPTS * GROUP,
-        gradient_accumulation_steps=1,
-        num_generations=GROUP,
+        use_cpu=a.device == "cpu",
+        per_device_train_batch_size=min(rows, 8),
+        gradient_accumulation_steps=max(rows // 8, 1),
+        num_generations=a.group,
         max_completion_length=a.tokens,
         max_steps=a.rounds + 1,
         learning_rate=1e-4,
         lr_scheduler_type="constant",
         beta=0.0,
         temperature=1.0,
-        bf16=False,
+        bf16=a.dtype == "bfloat16",
         gradient_checkpointing=False,
-        generation_kwargs={"suppress_tokens": [tokenizer.eos_token_id]},
+        generation_kwargs={"ignore_eos": True} if a.vllm else end,
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
+        **(by_vllm if a.vllm else {}),
     )
-
-    clock = Clock()
+    lora: Any = LoraConfig(
+        r=RANK, lora_alpha=2 * RANK, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+    clock = Clock(a.device)
 
     class Timed(GRPOTrainer):
         def _generate(self, *args: Any, **options: Any) -> Any:
-            began = time.process_time()
+            began = clock.now()
             completions = super()._generate(*args, **options)
-            clock.sampling += time.process_time() - began
+            clock.sampling += clock.now() - began
             return completions
 
     class Turns(TrainerCallback):
         def on_step_begin(self, *args: Any, **options: Any) -> None:
             sys.stdin.readline()
-            clock.__init__()
+            clock.start()
 
         def on_step_end(self, *args: Any, **options: Any) -> None:
             clock.stop()
 
-    rows = [{"prompt": text} for text in prompts_of(a.prompt)] * (a.rounds + 2)
+    data = [{"prompt": text} for text in prompts_of(a)] * (a.rounds + 2)
     trainer = Timed(
-        model=AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32),
+        model=AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, a.dtype)),
         args=config,
         reward_funcs=lambda completions, **columns: [float(len(c) % 2) for c in completions],
-        train_dataset=Dataset.from_list(rows),
+        train_dataset=Dataset.from_list(data),
         processing_class=tokenizer,
         callbacks=[Turns()],
-        peft_config=LoraConfig(
-            r=RANK, lora_alpha=2 * RANK, target_modules="all-linear", task_type="CAUSAL_LM"
-        ),
+        peft_config=None if a.full else lora,
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -146,11 +176,13 @@ class Program:
     """One of the programs, in a process of its own."""
 
     def __init__(
-        self, python: str, role: str, folder: str, a: argparse.Namespace, keep: float
+        self, python: str, role: str, folder: str, a: argparse.Namespace, *more: str
     ) -> None:
-        command = [python, __file__, role, "--folder", folder, "--keep", str(keep)]
-        command += ["--prompt", str(a.prompt), "--tokens", str(a.tokens), "--rounds", str(a.rounds)]
-        self.log = Path(folder) / f"{role}.log"
+        command = [python, __file__, role, "--folder", folder, *more]
+        for option in PASSED_ON:
+            command += [f"--{option}", str(getattr(a, option))]
+        command += ["--full"] if a.full else []
+        self.log = Path(folder) / f"{role}{len(list(Path(folder).glob('*.log')))}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 command,
@@ -172,6 +204,24 @@ class Program:
         raise RuntimeError(self.log.read_text()[-2000:])
 
 
+def compare(folder: str, a: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+    """What each program took in each round."""
+    from harness import take_turns
+
+    programs = {
+        "ours": Program(sys.executable, "ours", folder, a, "--keep", str(a.keep)),
+        "trl": Program(a.trl, "trl", folder, a),
+    }
+    if a.dense:
+        programs["ours, dense"] = Program(sys.executable, "ours", folder, a, "--keep", "1")
+    if a.vllm:
+        programs["trl, vllm"] = Program(a.trl, "trl", folder, a, "--vllm")
+    turns = take_turns({name: program.turn for name, program in programs.items()}, a.rounds)
+    for program in programs.values():
+        program.process.communicate()  # ends it, and frees what it holds of a GPU
+    return turns
+
+
 def show(turns: dict[str, list[dict[str, float]]]) -> None:
     totals = {
         name: {key: sum(turn[key] for turn in its) for key in ("wall", "cpu", "sampling")}
@@ -180,9 +230,9 @@ def show(turns: dict[str, list[dict[str, float]]]) -> None:
     print(f"{'':14s} {'wall s':>8s} {'CPU s':>8s} {'sampling':>9s} {'peak GB':>8s}   a step")
     for name, its in turns.items():
         wall, cpu, sampling = (total / len(its) for total in totals[name].values())
-        peak = max(turn["rss"] for turn in its)
+        peak = max(turn["peak"] for turn in its)
         print(f"{name:14s} {wall:8.2f} {cpu:8.2f} {sampling:9.2f} {peak:8.2f}")
-    for name in [name for name in turns if name != "trl"]:
+    for name in [name for name in turns if not name.startswith("trl")]:
         pairs = zip(turns[name], turns["trl"], strict=True)
         spread = [ours["cpu"] / theirs["cpu"] for ours, theirs in pairs]
         ratios = {key: total / totals["trl"][key] for key, total in totals[name].items()}
@@ -200,6 +250,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--prompt", type=int, default=6, help="tokens of a prompt")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of a response")
+    parser.add_argument("--prompts", type=int, default=2)
+    parser.add_argument("--group", type=int, default=4)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--full", action="store_true", help="train all weights")
+    parser.add_argument("--vllm", action="store_true", help="TRL with vLLM too (a GPU)")
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--vocab", type=int, default=151_936)
     parser.add_argument("--keep", type=float, default=0.1, help="share of tokens that ICT trains")
@@ -209,18 +265,12 @@ def main() -> None:
     if a.role != "all":
         {"ours": ours, "trl": trl}[a.role](a.folder, a)
         return
-    from harness import QWEN, in_fresh_process, make_model, take_turns
+    from harness import QWEN, in_fresh_process, make_model
 
     with tempfile.TemporaryDirectory() as folder:
         sizes = QWEN | {"layers": a.layers, "vocabulary": a.vocab}
-        in_fresh_process(partial(make_model, Path(folder), "torch", **sizes))
-        programs = {
-            "ours": Program(sys.executable, "ours", folder, a, a.keep),
-            "trl": Program(a.trl, "trl", folder, a, 1.0),
-        }
-        if a.dense:
-            programs["ours, dense"] = Program(sys.executable, "ours", folder, a, 1.0)
-        turns = take_turns({name: program.turn for name, program in programs.items()}, a.rounds)
+        in_fresh_process(partial(make_model, Path(folder), "torch", dtype=a.dtype, **sizes))
+        turns = compare(folder, a)
         print(f"prompts of {a.prompt} tokens; load of the machine {os.getloadavg()[0]:.1f}")
         show(turns)
 
