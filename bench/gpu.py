@@ -15,21 +15,17 @@ are shown.
 """
 
 import argparse
-import json
-import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from harness import STATISTICS, in_fresh_process, make_model, random_weights, take_turns
+from harness import STATISTICS, in_fresh_process, make_model, random_weights, record, take_turns
 from peers_torch import RANK, compare, show
 from qwen import SIZES
 
@@ -167,10 +163,15 @@ def beside_trl(a: argparse.Namespace, folder: str, trained: str, work: dict[str,
     find = "from importlib.util import find_spec as f; raise SystemExit(f('vllm') is None)"
     has_vllm = a.device != "cpu" and not subprocess.run([a.trl, "-c", find]).returncode
     given = {"trl": a.trl, "rounds": a.rounds, "device": a.device, "dtype": "bfloat16"}
-    given |= {"full": trained == "full", "vllm": has_vllm, "dense": True, "keep": KEEP}
+    given |= {
+        "full": trained == "full",
+        "vllm": has_vllm,
+        "dense": True,
+        "keep": KEEP,
+        "beside": None,
+    }
     turns = compare(folder, argparse.Namespace(**given, **work))
-    show(turns)
-    return turns
+    return {"turns": turns, **show(turns)}
 
 
 def main() -> None:
@@ -200,15 +201,9 @@ def main() -> None:
                     one["trl"] = beside_trl(a, folder, trained, work)
             found[f"{size}, {trained}"] = one
     if a.json:
-        about = {
-            "command": " ".join(["python", "bench/gpu.py", *sys.argv[1:]]),
-            "machine": platform.processor() or platform.machine(),
-            "versions": {name: version(name) for name in ("ictcli", "torch", "transformers")},
-            "work": work,
-            "limits": peaks,
-        }
-        a.json.parent.mkdir(parents=True, exist_ok=True)
-        a.json.write_text(json.dumps({**about, "models": found}, indent=1) + "\n")
+        packages = ("torch", "transformers")
+        gpu = torch.cuda.get_device_name() if a.device == "cuda" else None
+        record(a.json, packages, gpu=gpu, work=work, limits=peaks, models=found)
 
 
 if __name__ == "__main__":

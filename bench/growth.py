@@ -11,23 +11,19 @@ is the slope between two neighbours on logarithmic axes: 1 where twice the size 
 """
 
 import argparse
-import json
 import math
 import os
-import platform
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import psutil
-from harness import STATISTICS, Sizes, in_fresh_process, make_model, peak_of, random_weights
+from harness import STATISTICS, Sizes, in_fresh_process, make_model, peak_of, random_weights, record
 
 T = TypeVar("T")
 
@@ -157,16 +153,8 @@ def main() -> None:
         found[axis] = measure(options.engine, axis)
         table(axis, found[axis])
     if options.json:
-        about = {
-            "command": " ".join(["python", "bench/growth.py", *sys.argv[1:]]),
-            "machine": platform.processor() or platform.machine(),
-            "versions": {name: version(name) for name in ("ictcli", options.engine, "numpy")},
-            "base": BASE,
-            "model": MODEL,
-        }
         points = {a: {n: asdict(took) for n, took in one.items()} for a, one in found.items()}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({**about, "points": points}, indent=1) + "\n")
+        record(options.json, (options.engine,), base=BASE, model=MODEL, points=points)
     if options.plot:
         plot(found, options.plot)
 

@@ -2,8 +2,12 @@
 
 import json
 import multiprocessing
-from collections.abc import Callable, Mapping
+import platform
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -129,3 +133,16 @@ def peak_of(engine: Any, work: Callable[[], object]) -> int:
     engine.memory.forget_peak()
     work()
     return engine.peak_memory()
+
+
+def record(path: Path, packages: Sequence[str], **found: Any) -> None:
+    """Write what was found with the command, the machine and the versions that it was found on."""
+    cpu = Path("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.*)", cpu.read_text()) if cpu.exists() else None
+    about = {
+        "command": " ".join(["python", "bench/" + Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "machine": f"{model[1] if model else platform.processor()}, {platform.system()}",
+        "versions": {name: version(name) for name in ("ictcli", *packages)},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**about, **found}, indent=1) + "\n")

@@ -1,15 +1,15 @@
 """The PyTorch engine against TRL's GRPOTrainer, on the same work, in one run.
 
     python -m venv peer && peer/bin/pip install torch trl peft
-    python bench/peers_torch.py --trl peer/bin/python [--rounds 5] [--prompt 100] [--layers 24]
+    python bench/peers_torch.py --trl peer/bin/python [--rounds 5] [--prompt 100] [--json FILE]
 
 A random model of Qwen2.5-0.5B's shape in float32, LoRA of rank 16 on all linear layers of its
 blocks (`--full`: all weights); a step is 2 prompts x 4 rollouts x 64 tokens, none of which ends
 early: sampling, then one update. Ours takes ICT's statistics while it samples, and trains the 10 %
-it selects, or all (`dense`). TRL trains all, without a reference (beta = 0). Each program is a
-process of its own with one thread; they take turns, and the first turn warms up. Wall and CPU
-seconds of all turns: on a busy machine go by the latter, on a GPU (`bench/gpu.py`) by the former.
-Compare ratios, never the seconds of two machines.
+it selects, or all (`--dense`). TRL trains all, without a reference (beta = 0). `--beside` runs ours
+of another checkout too. Each program is a process of its own with one thread; they take turns, and
+the first turn warms up. Wall and CPU seconds of all turns: on a busy machine go by the latter, on a
+GPU (`bench/gpu.py`) by the former. Compare ratios, never the seconds of two machines.
 """
 
 import argparse
@@ -23,9 +23,12 @@ import time
 import warnings
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 RANK = 16
+SMALL = {"hidden": 128, "layers": 4, "heads": 4, "intermediate": 512, "vocabulary": 1024}
+"""A model of which little is matrix products."""
 PASSED_ON = ("prompt", "tokens", "rounds", "prompts", "group", "device", "dtype")
 """Options that each program gets."""
 
@@ -58,7 +61,9 @@ class Clock:
     def stop(self) -> None:
         self.now()
         wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
-        took = {"wall": wall, "cpu": cpu, "sampling": self.sampling, "peak": self.peak()}
+        update = (wall if self.on_gpu else cpu) - self.sampling
+        took = {"wall": wall, "cpu": cpu, "sampling": self.sampling, "update": update}
+        took["peak"] = self.peak()
         print("turn " + json.dumps(took), flush=True)
 
     def peak(self) -> float:
@@ -176,13 +181,20 @@ class Program:
     """One of the programs, in a process of its own."""
 
     def __init__(
-        self, python: str, role: str, folder: str, a: argparse.Namespace, *more: str
+        self,
+        python: str,
+        role: str,
+        folder: str,
+        a: argparse.Namespace,
+        *more: str,
+        checkout: Path | None = None,
     ) -> None:
         command = [python, __file__, role, "--folder", folder, *more]
         for option in PASSED_ON:
             command += [f"--{option}", str(getattr(a, option))]
         command += ["--full"] if a.full else []
         self.log = Path(folder) / f"{role}{len(list(Path(folder).glob('*.log')))}.log"
+        path = {"PYTHONPATH": f"{checkout}:{checkout / 'backends'}"} if checkout else {}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 command,
@@ -190,7 +202,7 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+                env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **path},
             )
 
     def turn(self) -> dict[str, float]:
@@ -208,12 +220,14 @@ def compare(folder: str, a: argparse.Namespace) -> dict[str, list[dict[str, floa
     """What each program took in each round."""
     from harness import take_turns
 
-    programs = {
-        "ours": Program(sys.executable, "ours", folder, a, "--keep", str(a.keep)),
-        "trl": Program(a.trl, "trl", folder, a),
-    }
+    own = partial(Program, sys.executable, "ours", folder, a, "--keep")
+    programs = {"ours": own(str(a.keep))}
+    if a.beside:
+        programs["beside"] = own(str(a.keep), checkout=a.beside.resolve())
+    if a.trl:
+        programs["trl"] = Program(a.trl, "trl", folder, a)
     if a.dense:
-        programs["ours, dense"] = Program(sys.executable, "ours", folder, a, "--keep", "1")
+        programs["ours, dense"] = own("1")
     if a.vllm:
         programs["trl, vllm"] = Program(a.trl, "trl", folder, a, "--vllm")
     turns = take_turns({name: program.turn for name, program in programs.items()}, a.rounds)
@@ -222,25 +236,31 @@ def compare(folder: str, a: argparse.Namespace) -> dict[str, list[dict[str, floa
     return turns
 
 
-def show(turns: dict[str, list[dict[str, float]]]) -> None:
-    totals = {
-        name: {key: sum(turn[key] for turn in its) for key in ("wall", "cpu", "sampling")}
+def show(turns: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
+    """Print what a step takes, and ours as a ratio to another's; returns both."""
+    means = {
+        name: {key: fmean(turn[key] for turn in its) for key in its[0]}
         for name, its in turns.items()
     }
-    print(f"{'':14s} {'wall s':>8s} {'CPU s':>8s} {'sampling':>9s} {'peak GB':>8s}   a step")
-    for name, its in turns.items():
-        wall, cpu, sampling = (total / len(its) for total in totals[name].values())
-        peak = max(turn["peak"] for turn in its)
-        print(f"{name:14s} {wall:8.2f} {cpu:8.2f} {sampling:9.2f} {peak:8.2f}")
-    for name in [name for name in turns if not name.startswith("trl")]:
-        pairs = zip(turns[name], turns["trl"], strict=True)
+    for name, mean in means.items():
+        mean["peak"] = max(turn["peak"] for turn in turns[name])
+    heads = ("wall s", "CPU s", "sampling", "update", "peak GB")
+    print(f"{'a step':14s} " + " ".join(f"{head:>8s}" for head in heads))
+    for name, mean in means.items():
+        print(f"{name:14s} {' '.join(f'{value:8.2f}' for value in mean.values())}")
+    other = next(name for name in turns if not name.startswith("ours"))
+    ratios = dict[str, Any]()
+    for name in [name for name in turns if name.startswith("ours")]:
+        pairs = zip(turns[name], turns[other], strict=True)
         spread = [ours["cpu"] / theirs["cpu"] for ours, theirs in pairs]
-        ratios = {key: total / totals["trl"][key] for key, total in totals[name].items()}
+        of = {key: value / means[other][key] for key, value in means[name].items()}
+        ratios[f"{name} / {other}"] = of | {"cpu, turn by turn": spread}
         print(
-            f"{name} / trl: wall {ratios['wall']:.2f}, CPU {ratios['cpu']:.2f} "
-            f"(turn by turn {min(spread):.2f} to {max(spread):.2f}), "
-            f"sampling {ratios['sampling']:.2f}"
+            f"{name} / {other}: wall {of['wall']:.2f}, CPU {of['cpu']:.2f} "
+            f"(turn by turn {min(spread):.2f} to {max(spread):.2f}), sampling "
+            f"{of['sampling']:.2f}, update {of['update']:.2f}, memory {of['peak']:.2f}"
         )
+    return {"a step": means, "ratios": ratios}
 
 
 def main() -> None:
@@ -256,8 +276,9 @@ def main() -> None:
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--full", action="store_true", help="train all weights")
     parser.add_argument("--vllm", action="store_true", help="TRL with vLLM too (a GPU)")
-    parser.add_argument("--layers", type=int, default=24)
-    parser.add_argument("--vocab", type=int, default=151_936)
+    parser.add_argument("--small", action="store_true", help="a model of 1M parameters")
+    parser.add_argument("--beside", type=Path, help="a checkout whose ours is timed too")
+    parser.add_argument("--json", type=Path, help="write what was found")
     parser.add_argument("--keep", type=float, default=0.1, help="share of tokens that ICT trains")
     parser.add_argument("--dense", action="store_true", help="ours too with all tokens trained")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
@@ -265,14 +286,16 @@ def main() -> None:
     if a.role != "all":
         {"ours": ours, "trl": trl}[a.role](a.folder, a)
         return
-    from harness import QWEN, in_fresh_process, make_model
+    from harness import QWEN, in_fresh_process, make_model, record
 
+    sizes = SMALL if a.small else QWEN
     with tempfile.TemporaryDirectory() as folder:
-        sizes = QWEN | {"layers": a.layers, "vocabulary": a.vocab}
         in_fresh_process(partial(make_model, Path(folder), "torch", dtype=a.dtype, **sizes))
-        turns = compare(folder, a)
-        print(f"prompts of {a.prompt} tokens; load of the machine {os.getloadavg()[0]:.1f}")
-        show(turns)
+        found = show(compare(folder, a))
+    if a.json:
+        ask = "import trl, transformers as t; print(trl.__version__, 'transformers', t.__version__)"
+        peer = subprocess.check_output([a.trl, "-c", ask], text=True).strip() if a.trl else None
+        record(a.json, ("torch", "transformers"), trl=peer, model=sizes, **found)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 import contextlib
 import ctypes
 import gc
+import math
 import sys
 from importlib.util import find_spec
 
 import torch
+from psutil import Process
 
 from ictcli.engine.memory import forget_peak, peak_rss, says_full
 from ictcli.errors import EngineMissingError, UserError, install
@@ -114,8 +116,9 @@ class Memory:
     def end_phase(self) -> None:
         """After sampling or an update. On a CPU, give what it freed back to the system: glibc keeps
         blocks of less than 32 MiB for later, and the next phase wants other sizes, so that a
-        process would come to hold what both take."""
-        if self.device.type == "cpu":
+        process would come to hold what both take. Less than a third of the process stays: to take
+        it again costs a small model a tenth of its step."""
+        if self.device.type == "cpu" and _kept_free() > Process().memory_info().rss / 3:
             self.free()
 
     def free(self) -> None:
@@ -134,6 +137,22 @@ class Memory:
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return peak_rss()
+
+
+class _Heap(ctypes.Structure):
+    """glibc's struct mallinfo2; `free` is what it keeps of what was freed."""
+
+    names = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks")
+    _fields_ = [(name, ctypes.c_size_t) for name in (*names, "free", "keepcost")]
+
+
+def _kept_free() -> float:
+    """Bytes that the C library keeps for later, of what was freed; infinite where it cannot say."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        mallinfo2 = ctypes.CDLL(None).mallinfo2  # glibc 2.33
+        mallinfo2.restype = _Heap
+        return mallinfo2().free
+    return math.inf
 
 
 def ran_out(error: Exception) -> bool:

@@ -89,11 +89,12 @@ def blocks(model: Any) -> nn.ModuleList:
 
 @contextlib.contextmanager
 def recomputing(model: Any, active: bool) -> Generator[None]:
-    """Within, the backward pass computes each block's activations again from its input.
+    """Within, the backward pass computes each block's activations again from its input, but for the
+    last block's, with which it begins.
 
     transformers does so only while it trains, with dropout.
     """
-    plain = list(blocks(model)) if active else []
+    plain = list(blocks(model))[:-1] if active else []
     for block in plain:
         block.forward = partial(
             checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False

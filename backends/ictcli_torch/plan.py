@@ -20,7 +20,7 @@ NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""
 CHUNK = 32
 """Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer.CHUNK`)."""
-PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 21, 1 << 26
+PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
 """Logits whose statistics are taken at once (`stats`)."""
 
 # Copies held at once. All logits are float32.
@@ -98,8 +98,7 @@ def updating(work: Workload) -> Iterator[Parts]:
         passing = 4.0 * tokens * 2 * s.intermediate  # the backward pass through one block
         if recipe.engine.gradient_checkpointing:
             inputs = work.blocks * tokens * s.hidden * work.width
-            again = min(block, layers - inputs) + passing
-            layers = inputs
+            again, layers = passing, min(inputs + block, layers)  # the last block keeps its own
         copies = PASS_LOGITS + (TEMPERATURE_LOGITS if recipe.temperature != 1 else 0)
         copies += ENTROPY_LOGITS if recipe.entropy else 0
         copies += ROUNDED_LOGITS if work.width < 4 else 0

@@ -1,15 +1,22 @@
 """The states that a pass wants, each prompt run once where its rows share it."""
 
+import contextlib
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from ictcli.engine.packing import MicroBatch
-from ictcli.types import IntArray
+from ictcli.types import BoolArray, IntArray
+
+from .model import blocks
+
+Places = tuple[Tensor, Tensor]
+"""Rows (N,) and positions (N,)."""
 
 
 class PromptLayer(DynamicLayer):
@@ -45,6 +52,27 @@ def shares_prompts(model: Any) -> bool:
     return all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
 
 
+@contextlib.contextmanager
+def narrow_end(model: Any, places: Places) -> Generator[None]:
+    """Within, the last block's MLP runs at `places` of (R, S) alone: only their states are
+    read, and no other place sees them."""
+    mlp = getattr(blocks(model)[-1], "mlp", None)
+    if not type(mlp).__name__.endswith("MLP"):  # a router returns more than states
+        yield
+        return
+    assert isinstance(mlp, nn.Module)
+    plain = mlp.forward
+
+    def forward(states: Tensor) -> Tensor:
+        return torch.zeros_like(states).index_put(places, plain(states[places]))
+
+    mlp.forward = forward
+    try:
+        yield
+    finally:
+        del mlp.forward
+
+
 def wanted_states(model: Any, batch: MicroBatch) -> Tensor:
     """(N, H) states in front of the LM head, at the wanted places."""
     trunk, device = model.get_decoder(), model.device
@@ -52,27 +80,34 @@ def wanted_states(model: Any, batch: MicroBatch) -> Tensor:
     def on_device(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(device)
 
+    def at(mask: BoolArray) -> Places:  # a mask on a GPU would be waited for
+        row, place = mask.nonzero()
+        return on_device(row), on_device(place)
+
     ids = on_device(batch.ids)
-    row, place = map(on_device, batch.head.nonzero())  # a mask's on a GPU would be waited for
     if batch.shared is None:
-        return trunk(input_ids=ids, use_cache=False).last_hidden_state[row, place]
+        with narrow_end(model, at(batch.head)):
+            return trunk(input_ids=ids, use_cache=False).last_hidden_state[at(batch.head)]
     shared = batch.shared
     prompts, of_row, lengths = map(on_device, (shared.ids, shared.of_row, shared.lengths))
     cache: Any = DynamicCache(config=model.config)
     cache.layers = [PromptLayer() for _ in cache.layers]
-    states = trunk(input_ids=prompts, past_key_values=cache, use_cache=True).last_hidden_state
-    ends = states[torch.arange(len(prompts), device=device), lengths - 1]
+    ends = torch.arange(len(prompts), device=device), lengths - 1
+    with narrow_end(model, ends):
+        prompt_states = trunk(input_ids=prompts, past_key_values=cache, use_cache=True)
     cache_of_rows: Any = DynamicCache(config=model.config)
     cache_of_rows.layers = [ResponseLayer(layer, of_row) for layer in cache.layers]
     mask = _mask(shared.lengths[shared.of_row], batch.ids.shape[1])
-    states = trunk(
-        input_ids=ids,
-        attention_mask=None if mask is None else on_device(mask),
-        position_ids=lengths[of_row, None] + torch.arange(ids.shape[1], device=device),
-        past_key_values=cache_of_rows,
-        use_cache=True,
-    ).last_hidden_state
-    return torch.cat([ends[of_row, None], states], dim=1)[row, place]
+    with narrow_end(model, at(batch.head[:, 1:])):
+        states = trunk(
+            input_ids=ids,
+            attention_mask=None if mask is None else on_device(mask),
+            position_ids=lengths[of_row, None] + torch.arange(ids.shape[1], device=device),
+            past_key_values=cache_of_rows,
+            use_cache=True,
+        ).last_hidden_state
+    first = prompt_states.last_hidden_state[ends][of_row, None]
+    return torch.cat([first, states], dim=1)[at(batch.head)]
 
 
 def _mask(prompts: IntArray, length: int) -> IntArray | None:

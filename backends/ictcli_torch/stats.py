@@ -13,8 +13,8 @@ from ictcli.types import FloatArray, IntArray
 
 from . import namespace
 
-PENDING_ELEMENTS = 1 << 21
-"""Logits whose statistics are taken in one go: 8 MB."""
+PENDING_ELEMENTS = 1 << 18
+"""Logits whose statistics are taken in one go: 1 MB, which a core's cache holds."""
 
 
 GPU_ELEMENTS = 1 << 26

@@ -88,12 +88,12 @@ def test_16_bits_below_adapters_compute_the_model(
 def test_gradient_checkpointing_computes_blocks_again(
     tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
 ) -> None:
-    """Once more on the way back, and to the same gradient; sampling does not."""
+    """Once more on the way back, but for the last; to the same gradient. Sampling does not."""
     rollouts, found, calls = made_up(), [], []
     for checkpointing in (False, True):
         engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=checkpointing)
         count: list[int] = []
-        block = engine.model.model.layers[1]
+        block = engine.model.model.layers[0]
         block.self_attn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
         engine.update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN, 1e-3)
         calls.append(len(count))
