@@ -22,6 +22,7 @@ import tempfile
 import time
 import warnings
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -248,9 +249,9 @@ def show(turns: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
     print(f"{'a step':14s} " + " ".join(f"{head:>8s}" for head in heads))
     for name, mean in means.items():
         print(f"{name:14s} {' '.join(f'{value:8.2f}' for value in mean.values())}")
-    other = next(name for name in turns if not name.startswith("ours"))
+    own = [name for name in turns if name.startswith("ours")]
     ratios = dict[str, Any]()
-    for name in [name for name in turns if name.startswith("ours")]:
+    for name, other in product(own, [name for name in turns if name not in own]):
         pairs = zip(turns[name], turns[other], strict=True)
         spread = [ours["cpu"] / theirs["cpu"] for ours, theirs in pairs]
         of = {key: value / means[other][key] for key, value in means[name].items()}
