@@ -54,8 +54,8 @@ def shares_prompts(model: Any) -> bool:
 
 @contextlib.contextmanager
 def narrow_end(model: Any, places: Places) -> Generator[None]:
-    """Within, the last block's MLP runs at `places` of (R, S) alone: only their states are read, and
-    no other place sees them."""
+    """Within, the last block's MLP runs at `places` of (R, S) alone: only their states are read,
+    and no other place sees them."""
     mlp = getattr(blocks(model)[-1], "mlp", None)
     if not type(mlp).__name__.endswith("MLP"):  # a router returns more than states
         yield
