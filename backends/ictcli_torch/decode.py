@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ictcli.errors import UserError
 
-from .attention import NAME
 from .cache import FixedLayer, new_cache
 from .device import ran_out
 from .model import text_config
@@ -218,26 +217,23 @@ def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     except RuntimeError as error:
         if ran_out(error):
             raise
+        reason = str(error).partition("\n")[0]
         raise UserError(
-            f"This model's decoding step cannot be a CUDA graph: {str(error).splitlines()[0]}",
+            f"This model's decoding step cannot be a CUDA graph: {reason}",
             "engine.compile=off decodes without",
         ) from error
     return graph
 
 
-ATTENTION = ("sdpa", "eager", NAME)
-"""Kinds of attention whose masks are made without a look at the values."""
-
-
 def has_fixed_step(model: Any) -> bool:
     """Whether a step can have fixed shapes and decide nothing on the host: full attention in every
-    block, no experts, no frequencies that follow the length, and a forward pass that transformers
-    compiles as a whole."""
+    block, by PyTorch's kernels, no experts, no frequencies that follow the length, and a forward
+    pass that transformers compiles as a whole."""
     rope = getattr(text_config(model), "rope_parameters", None) or {}
     return (
         shares_prompts(model)
         and getattr(model, "_can_compile_fullgraph", False)
-        and model.config._attn_implementation in ATTENTION
+        and model.config._attn_implementation == "sdpa"
         and not model._can_set_experts_implementation()
         and rope.get("rope_type") != "dynamic"
     )

@@ -169,7 +169,8 @@ def test_a_decoder_goes_with_its_pass(tiny_model: Path) -> None:
 def test_only_models_that_have_fixed_steps_take_them(
     tiny_model: Path, sliding_model: Path, hybrid_model: Path, tmp_path: Path
 ) -> None:
-    """Windows, recurrent layers, experts, and frequencies that follow the length do not."""
+    """Windows, recurrent layers, experts, frequencies that follow the length, and attention that a
+    model writes out do not."""
     require("torch")
     import torch
     from ictcli_torch.decode import has_fixed_step
@@ -185,6 +186,7 @@ def test_only_models_that_have_fixed_steps_take_them(
         assert not of(AutoConfig.from_pretrained(other))
     sizes = {key: getattr(tiny, key) for key in ("hidden_size", "intermediate_size", "vocab_size")}
     assert not of(AutoConfig.for_model("mixtral", num_hidden_layers=1, **sizes))
+    assert not of(AutoConfig.for_model("bloom", n_layer=1, hidden_size=32, vocab_size=18))
     scaled = {"rope_theta": 1e4, "factor": 2.0}
     for rope, fixed in (("linear", True), ("dynamic", False)):
         tiny.rope_parameters = scaled | {"rope_type": rope}

@@ -85,6 +85,20 @@ def test_an_update_that_ran_out_is_that_of_a_smaller_budget(
     assert train(whole, made_up(1), 1, 1)[0].loss == pytest.approx(report.loss, rel=1e-4, abs=1e-6)
 
 
+def test_an_error_on_the_way_out_of_full_memory_is_one_of_memory() -> None:
+    """A CUDA graph whose capture ran out ends in another error than that."""
+    require("torch")
+    from ictcli_torch.device import ran_out
+
+    with pytest.raises(RuntimeError) as caught:
+        try:
+            raise real_error("torch")
+        finally:
+            raise RuntimeError("operation failed due to a previous error during capture")
+    assert ran_out(caught.value)
+    assert not ran_out(RuntimeError("operation not permitted when stream is capturing"))
+
+
 @pytest.mark.parametrize("at", [3, 9])
 def test_a_gradient_that_was_not_handed_over_is_dropped(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch, at: int
