@@ -1,21 +1,17 @@
 """Messages and sums between the processes of a launch."""
 
 import contextlib
-import json
 from collections.abc import Generator
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map
-from safetensors.numpy import load, save
 
+from ictcli.engine.distributed import Message, packed, unpacked
 from ictcli.errors import RunFailedError
 
 from .files import number
-
-Message = tuple[str, dict[str, Any], dict[str, np.ndarray]]
-"""A verb, its plain arguments and its arrays."""
 
 
 class Communicator:
@@ -60,19 +56,19 @@ class Communicator:
 
     def broadcast(self, message: Message | None) -> Message:
         """Rank 0's message, on every rank."""
-        blob = b"" if message is None else _packed(message)
+        blob = b"" if message is None else packed(message)
         size = int(np.array(self._sum(mx.array(len(blob), dtype=mx.int32))))
         part = np.frombuffer(blob, dtype=np.uint8) if blob else np.zeros(size, dtype=np.uint8)
-        return _unpacked(np.array(self._sum(mx.array(part))).tobytes())
+        return unpacked(np.array(self._sum(mx.array(part))).tobytes())
 
     def gather(self, message: Message) -> list[Message]:
         """Every rank's message, by rank, on every rank."""
-        blob = np.frombuffer(_packed(message), dtype=np.uint8)
+        blob = np.frombuffer(packed(message), dtype=np.uint8)
         sizes = np.array(self._every(mx.array([len(blob)], dtype=mx.int32)))
         padded = np.zeros((1, sizes.max()), dtype=np.uint8)
         padded[0, : len(blob)] = blob
         rows = np.array(self._every(mx.array(padded)))
-        return [_unpacked(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
+        return [unpacked(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
 
     def sum(self, tree: Any) -> Any:
         """A tree's sum over ranks, array by array, the same bits on every rank."""
@@ -81,16 +77,3 @@ class Communicator:
     def spread(self, tree: Any) -> Any:
         """Rank 0's arrays, on every rank."""
         return self.sum(tree if self.rank == 0 else tree_map(mx.zeros_like, tree))
-
-
-def _packed(message: Message) -> bytes:
-    verb, arguments, arrays = message
-    head = json.dumps([verb, arguments]).encode()
-    body = save({name: np.ascontiguousarray(values) for name, values in arrays.items()})
-    return len(head).to_bytes(8, "little") + head + body
-
-
-def _unpacked(blob: bytes) -> Message:
-    end = 8 + int.from_bytes(blob[:8], "little")
-    verb, arguments = json.loads(blob[8:end])
-    return verb, arguments, load(blob[end:])

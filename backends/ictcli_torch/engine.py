@@ -60,13 +60,17 @@ class TorchEngine(EngineCore):
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.adapt(adapters)
-        self.optimizer = Optimizer(self.model, optimizer) if optimizer else None
+        self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.compiled = (
             self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
         )
         decoder = FixedDecoder if self.compiled else GrowingDecoder
         self.lockstep = partial(lockstep, self.model, decoder=decoder)
         self.passes = Passes(self.model, self.vocabulary, recompute=settings.gradient_checkpointing)
+
+    def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
+        """What steps the model's weights or, where it has any, its adapters."""
+        return Optimizer(self.model, settings)
 
     def describe(self) -> dict[str, Any]:
         weights = dict(self.model.named_parameters())
@@ -124,8 +128,7 @@ class TorchEngine(EngineCore):
             return {name: p.data for name, p in self.model.named_parameters() if p.requires_grad}
         return _once(self.model.state_dict())
 
-    @staticmethod
-    def write_arrays(path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
+    def write_arrays(self, path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
         save_file(arrays, path, metadata=about or None)
 
     def load(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:

@@ -224,6 +224,14 @@ class EngineCore(ABC):
             self.memory.end_phase()
 
     @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """See `ictcli.engine.Engine`."""
+
+    @abstractmethod
+    def keep_reference(self) -> None:
+        """See `ictcli.engine.Engine`."""
+
+    @abstractmethod
     def adapters(self) -> Any:
         """The backend's module with `put_on` and `read`."""
 

@@ -28,11 +28,21 @@ def installed_engines() -> dict[str, Any]:
     return {point.name: point for point in _points("ictcli.engines")}
 
 
-LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
+LIBRARIES = {"torch": "torch", "mlx": "mlx_lm", "trl": "trl"}
 """What each of our engines stands on; an entry point alone does not say that it is there."""
 
 
-RECORDED = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "sympy")
+RECORDED = (
+    "torch",
+    "transformers",
+    "mlx",
+    "mlx-lm",
+    "trl",
+    "accelerate",
+    "numpy",
+    "datasets",
+    "sympy",
+)
 
 
 def versions() -> dict[str, str]:
@@ -100,7 +110,7 @@ def build_engine(
         raise EngineMissingError(f"The {name} engine is not installed.", install(name))
     launcher = find_launcher()
     if launcher and name != launcher.ENGINE:
-        hint = f"start it without {launcher.PROGRAM}"
+        hint = f"--backend {launcher.ENGINE}, or start it without {launcher.PROGRAM}"
         raise UserError(f"The {name} engine runs in one process.", hint)
     if name in LIBRARIES:
         check_reachable(locate(model).path)  # before the engine's library takes its seconds

@@ -1,7 +1,9 @@
 """What a run would refuse of its recipe and data, checked before a model is loaded."""
 
 import contextlib
+from importlib.metadata import entry_points
 
+from ictcli.engine import choose_backend
 from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
@@ -11,7 +13,10 @@ from ictcli.tasks.prepare import heldout, prepare
 
 
 def recipe_notes(recipe: Recipe) -> list[str]:
-    """Notes on settings that are probably not meant."""
+    """Notes on settings that are probably not meant. UserError for those that the engine refuses,
+    by a function of its own at an entry point of the group `ictcli.checks`."""
+    for point in entry_points(group="ictcli.checks", name=choose_backend(recipe.engine.backend)):
+        point.load()(recipe)
     if recipe.dense_steps < recipe.steps:
         return []
     return [

@@ -1,0 +1,120 @@
+"""Two processes on a CPU against one: `python bench/ranks.py [FOLDER]`.
+
+Trains the quickstart's model with DistributedDataParallel and FSDP2, all weights and LoRA, for ten
+steps, and prints how far its weights are from those of the torch engine in one process; resumes
+each from the middle and compares bits; kills one of two processes and times the end of the other;
+and runs the quickstart itself.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+SMALL = [
+    *("prompts=3", "group=4", "max_tokens=24", "keep=0.3", "warmup=1", "eval.problems=4"),
+    *("eval.n=2", "eval.k=[1]", "optimizer.eps=0.01", "checkpoint.every=5", "checkpoint.last=9"),
+]
+FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
+LAST = "checkpoints/step-000010/weights.safetensors"
+
+
+def start(folder: Path, arguments: list[str], env: dict[str, str]) -> list[subprocess.Popen[str]]:
+    """What torchrun starts: the command on two ranks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(one.getsockname()[1])}
+    common = os.environ | env | address | {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    common |= {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", "ictcli", *arguments],
+            cwd=folder,
+            env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+
+
+def run(folder: Path, arguments: list[str], env: dict[str, str]) -> None:
+    for process in start(folder, arguments, env):
+        said, _ = process.communicate()
+        if process.returncode:
+            sys.exit(said)
+
+
+def alone(folder: Path, arguments: list[str]) -> None:
+    folder.mkdir(parents=True)
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    program = [sys.executable, "-m", "ictcli"]
+    done = subprocess.run([*program, *arguments], cwd=folder, env=env, stdout=subprocess.DEVNULL)
+    assert done.returncode == 0
+
+
+def apart(one: Path, other: Path) -> float:
+    first, second = load_file(one), load_file(other)
+    assert first.keys() == second.keys()
+    return max(float(np.abs(first[name] - second[name]).max()) for name in first)
+
+
+def compare(folder: Path, kind: str) -> None:
+    command = ["train", "quickstart", "-q", "--run", "run", "steps=10", f"adapter.kind={kind}"]
+    alone(folder / kind, [*command, *SMALL, "--backend", "torch"])
+    for name, env in (("ddp", {}), ("fsdp2", FSDP)):
+        place = folder / f"{kind}-{name}"
+        run(place, [*command, *SMALL, "--backend", "trl"], env)
+        gap = apart(folder / kind / "run" / LAST, place / "run" / LAST)
+        kept = {file: (place / "run" / file).read_bytes() for file in (LAST, "metrics.jsonl")}
+        for lost in ("checkpoints/step-000010", "model", "adapter"):
+            shutil.rmtree(place / "run" / lost, ignore_errors=True)
+        (place / "run" / "summary.json").unlink()
+        run(place, ["resume", "run", "-q"], env)
+        same = all((place / "run" / file).read_bytes() == bits for file, bits in kept.items())
+        print(f"{kind:5} {name:6} weights {gap:.1e} from one process, resumed to the bit: {same}")
+
+
+def kill(folder: Path, lost: int) -> None:
+    command = ["train", "quickstart", "--backend", "trl", "--run", "run", "steps=400", *SMALL]
+    started = start(folder / f"kill-{lost}", command, FSDP)
+    first = started[0].stdout
+    assert first is not None
+    for line in first:
+        if line.startswith("step 3/"):
+            break
+    began = time.monotonic()
+    started[lost].kill()
+    said, _ = started[1 - lost].communicate()
+    line = next((line for line in said.splitlines() if line.startswith("error")), "no sentence")
+    print(f"rank {lost} killed: the other ended in {time.monotonic() - began:.1f} s: {line[:90]}")
+
+
+def quickstart(folder: Path) -> None:
+    command = ["train", "quickstart", "-q", "--backend", "trl", "--run", "run"]
+    run(folder / "quickstart", command, {})
+    summary = json.loads((folder / "quickstart" / "run" / "summary.json").read_text())
+    for name in ("before", "after"):
+        for k, found in summary[name].items():
+            low, high = found["low"], found["high"]
+            print(f"quickstart {name:6} {k} {found['value']:.3f} [{low:.3f}, {high:.3f}]")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made:
+        where = Path(sys.argv[1] if len(sys.argv) > 1 else made).resolve()
+        for trained in ("none", "lora"):
+            compare(where, trained)
+        for rank in (0, 1):
+            kill(where, rank)
+        quickstart(where)

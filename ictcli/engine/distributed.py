@@ -1,0 +1,297 @@
+"""Data parallelism: several processes, on one machine or many, that work on one run.
+
+A launcher starts the same command everywhere. Rank 0 alone runs the command, and its engine
+broadcasts each verb to the others, which hold a model and nothing else: no recipe, no data, no run
+folder. Prompts are split by rank and so are the rows of an update, whose gradients are summed;
+since weights are normalised over the whole batch before, the sum is the whole batch's gradient, and
+every rank takes the same step from it. Every rank works within rank 0's budget, and where memory
+runs out on one while it samples, all sample again with what it has left.
+"""
+
+import contextlib
+import json
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from ictcli.algorithm.objective import Objective
+from ictcli.engine.core import EngineCore
+from ictcli.engine.sampling import join
+from ictcli.engine.update import Update
+from ictcli.errors import RunFailedError
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.seeds import uniforms
+from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
+
+T = TypeVar("T")
+
+Message = tuple[str, dict[str, Any], dict[str, np.ndarray]]
+"""A verb, its plain arguments and its arrays."""
+
+
+class Communicator(Protocol):
+    """One process among those of a launch."""
+
+    rank: int
+    size: int
+    broken: bool
+
+    def together(self) -> AbstractContextManager[None]:
+        """Around what all ranks do at once. If it fails on this one, no rank may be spoken to any
+        more: the others wait for the part that will not come."""
+        ...
+
+    def broadcast(self, message: Message | None) -> Message:
+        """Rank 0's message, on every rank."""
+        ...
+
+    def gather(self, message: Message) -> list[Message]:
+        """Every rank's message, by rank, on every rank."""
+        ...
+
+
+class DataParallel(EngineCore):
+    """An engine of one rank. On rank 0 its verbs are called; the others `work`. It stands in front
+    of a backend's own engine among the bases of a class."""
+
+    processes: Any
+    """A `Communicator`, of the backend's own kind."""
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "processes": self.processes.size}
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seed: int,
+        wanted: Sequence[str] = (),
+        on_tokens: OnTokens | None = None,
+    ) -> Rollouts:
+        arguments: dict[str, Any] = {
+            "prompts": [[int(i) for i in prompt] for prompt in prompts],
+            "group": group,
+            "sampling": asdict(sampling),
+            "seed": str(seed),
+            "wanted": list(wanted),
+        }
+        with self.processes.together():
+            self.tell("generate", arguments | self.budgeted())
+            return self._generate(**arguments)
+
+    def _generate(
+        self,
+        prompts: list[list[int]],
+        group: int,
+        sampling: dict[str, Any],
+        seed: str,
+        wanted: list[str],
+    ) -> Rollouts:
+        how = Sampling(**sampling)
+        how = replace(how, stop_ids=tuple(how.stop_ids))
+        numbers = uniforms(int(seed), len(prompts) * group, how.max_tokens)
+        edges = np.linspace(0, len(prompts), self.processes.size + 1).round().astype(int)
+        first, last = int(edges[self.processes.rank]), int(edges[self.processes.rank + 1])
+        rows = slice(first * group, last * group)
+
+        def work() -> Rollouts | None:
+            if last == first:
+                return None
+            return self.sample(prompts[first:last], group, how, numbers[rows], wanted)
+
+        own = self.agreed(work)
+        message: Message = ("rollouts", *plain(own)) if own else ("none", {}, {})
+        parts = [
+            rollouts_of(*rest) for verb, *rest in self.processes.gather(message) if verb != "none"
+        ]
+        return join(parts, range(len(prompts)))
+
+    def keep_reference(self) -> None:
+        self.tell("keep_reference")
+        super().keep_reference()
+
+    def update(
+        self,
+        rollouts: Rollouts,
+        weights: FloatArray,
+        advantage: FloatArray,
+        objective: Objective,
+        lr: float,
+        old_logp: FloatArray | None = None,
+        kl_old: FloatArray | None = None,
+    ) -> UpdateReport:
+        if self.processes.rank == 0:
+            about, arrays = plain(replace(rollouts, stats={}))
+            arguments = about | {"objective": asdict(objective), "lr": lr}
+            arrays |= {"weights": weights, "advantage": advantage}
+            arrays |= {} if old_logp is None else {"old_logp": old_logp}
+            arrays |= {} if kl_old is None else {"kl_old": kl_old}
+            with self.processes.together():
+                self.tell("update", arguments | self.budgeted(), arrays)
+        with self.processes.together():
+            return super().update(rollouts, weights, advantage, objective, lr, old_logp, kl_old)
+
+    def _update(self, arguments: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        self.update(
+            rollouts_of(arguments, {name: arrays[name] for name in FIELDS}),
+            arrays["weights"],
+            arrays["advantage"],
+            Objective(**arguments["objective"]),
+            arguments["lr"],
+            arrays.get("old_logp"),
+            arrays.get("kl_old"),
+        )
+
+    def share_of(self, update: Update) -> Update:
+        """This rank's rows of an update: as many tokens a rank, and neighbours together, which
+        share their prompt."""
+        tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
+        rows = self.rank_of(tokens) == self.processes.rank
+        return replace(update, weights=np.where(rows[:, None], update.weights, 0))
+
+    def rank_of(self, tokens: IntArray) -> IntArray:
+        """(B,) the rank of each row of so many tokens."""
+        middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
+        return np.minimum(middle * self.processes.size, self.processes.size - 1).astype(int)
+
+    def tell(
+        self,
+        verb: str,
+        arguments: dict[str, Any] | None = None,
+        arrays: dict[str, np.ndarray] | None = None,
+    ) -> None:
+        """From rank 0, let the others do a verb too."""
+        if self.processes.rank == 0:
+            self.processes.broadcast((verb, arguments or {}, arrays or {}))
+
+    def budgeted(self) -> dict[str, Any]:
+        """What a verb brings with it: rank 0's budget, which a recipe, a checkpoint or work of its
+        own may have changed."""
+        return {"budget": [self.budget.tokens, self.budget.rows]}
+
+    def agreed(self, work: Callable[[], T]) -> T:
+        """What `work` gives on this rank, done within the same budget on all: it is called again
+        where another rank had to shrink its own. Every rank has to be here."""
+        results = [work()]
+        while True:
+            message: Message = ("budget", self.budgeted(), {})
+            budgets = [arguments["budget"] for _, arguments, _ in self.processes.gather(message)]
+            if all(budget == budgets[0] for budget in budgets):
+                return results[0]
+            tokens, rows = map(min, zip(*budgets, strict=True))
+            if not self.budget.lower(tokens, rows):
+                continue  # done with the least already
+            results.clear()
+            self.budget.say(
+                "Memory ran out on another process of the launch; what was under way is done "
+                f"again, with {tokens:,} tokens a pass and {rows:,} rows side by side."
+            )
+            results.append(work())
+
+    def work(self) -> Message:
+        """Do as rank 0 says until it says something that is not an engine's; gives that."""
+        while True:
+            message = self.processes.broadcast(None)
+            verb, arguments, arrays = message
+            if "budget" in arguments:
+                self.budget.tokens, self.budget.rows = arguments.pop("budget")
+            if not self.obey(verb, arguments, arrays):
+                return message
+
+    def obey(self, verb: str, arguments: dict[str, Any], arrays: dict[str, np.ndarray]) -> bool:
+        """Do rank 0's verb; False where it is not an engine's."""
+        if verb == "generate":
+            self._generate(**arguments)
+        elif verb == "update":
+            self._update(arguments, arrays)
+        elif verb == "keep_reference":
+            self.keep_reference()
+        else:
+            return False
+        return True
+
+
+FIELDS = ("tokens", "lengths", "finished", "logp")
+
+
+def plain(rollouts: Rollouts) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Rollouts as a message carries them."""
+    prompts = [list(map(int, prompt)) for prompt in rollouts.prompts]
+    arrays = {name: getattr(rollouts, name) for name in FIELDS} | dict(rollouts.stats)
+    return {"prompts": prompts, "group": rollouts.group}, arrays
+
+
+def rollouts_of(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Rollouts:
+    """The rollouts that a message carries."""
+    return Rollouts(
+        prompts=tuple(tuple(prompt) for prompt in about["prompts"]),
+        group=about["group"],
+        stats={name: values for name, values in arrays.items() if name not in FIELDS},
+        **{name: arrays[name] for name in FIELDS},
+    )
+
+
+def packed(message: Message) -> bytes:
+    """A message as bytes: JSON and safetensors, no pickle."""
+    verb, arguments, arrays = message
+    head = json.dumps([verb, arguments]).encode()
+    body = save({name: np.ascontiguousarray(values) for name, values in arrays.items()})
+    return len(head).to_bytes(8, "little") + head + body
+
+
+def unpacked(blob: bytes) -> Message:
+    end = 8 + int.from_bytes(blob[:8], "little")
+    verb, arguments = json.loads(blob[8:end])
+    return verb, arguments, load(blob[end:])
+
+
+Make = Callable[
+    [str, EngineSettings, OptimizerSettings | None, AdapterSettings | None], DataParallel
+]
+"""Builds an engine of this process."""
+
+
+def lead(
+    processes: Communicator,
+    make: Make,
+    model: str,
+    settings: EngineSettings,
+    optimizer: OptimizerSettings | None,
+    adapter: AdapterSettings | None,
+) -> Any:
+    """Rank 0's engine; the others build theirs."""
+    parts = {"settings": settings, "optimizer": optimizer, "adapter": adapter}
+    arguments = {name: part and part.model_dump(mode="json") for name, part in parts.items()}
+    with processes.together():
+        processes.broadcast(("build", {"model": model, **arguments}, {}))
+    return make(model, settings, optimizer, adapter)
+
+
+def work(processes: Communicator, make: Make) -> None:
+    """What every rank but 0 does: hold the engines that rank 0 builds, one after the other."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
+    message = processes.broadcast(None)
+    while message[0] == "build":
+        message = _built(make, message[1]).work()  # bound to no name: one model at a time
+
+
+def _built(make: Make, arguments: dict[str, Any]) -> DataParallel:
+    return make(
+        arguments["model"],
+        EngineSettings.model_validate(arguments["settings"]),
+        arguments["optimizer"] and OptimizerSettings.model_validate(arguments["optimizer"]),
+        arguments["adapter"] and AdapterSettings.model_validate(arguments["adapter"]),
+    )
+
+
+def shut_down(processes: Communicator) -> None:
+    """End the other ranks. If the launch is broken, its exit code ends them."""
+    if not processes.broken:
+        with contextlib.suppress(RunFailedError):
+            processes.broadcast(("end", {}, {}))
