@@ -24,6 +24,7 @@ SMALL = [
     *("eval.n=2", "eval.k=[1]", "optimizer.eps=0.01", "checkpoint.every=5", "checkpoint.last=9"),
 ]
 FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
+FSDP["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "true"  # as accelerate launch sets it
 LAST = "checkpoints/step-000010/weights.safetensors"
 
 

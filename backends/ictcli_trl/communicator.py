@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Generator
 from datetime import timedelta
 from functools import cache
@@ -34,7 +35,6 @@ class Communicator:
         self.rank, self.size = int(state.process_index), int(state.num_processes)
         self.device: torch.device = state.device
         self.broken = False
-        self._depth = 0
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
@@ -46,7 +46,7 @@ class Communicator:
             self.broken = self.size > 1
             if self.broken and isinstance(error, RuntimeError) and _says_lost(error):
                 raise RunFailedError(
-                    f"Another process of the launch is gone: {_first_line(error)}.",
+                    f"Another process of the launch is gone: {_reason(error)}.",
                     "its own message says why; the same launch with ictcli resume RUN goes on",
                 ) from error
             raise
@@ -86,8 +86,10 @@ class Communicator:
         return [part.cpu() for part in parts]
 
     def close(self) -> None:
-        """Leave the process group, which warns where it is left open."""
+        """Leave the process group, all at once: torch aborts where another left in the middle."""
         if dist.is_initialized() and not self.broken:
+            with contextlib.suppress(RuntimeError):
+                dist.barrier()
             dist.destroy_process_group()
 
 
@@ -96,8 +98,10 @@ def _says_lost(error: RuntimeError) -> bool:
     return any(word in text for word in LOST)
 
 
-def _first_line(error: RuntimeError) -> str:
-    return next(iter(str(error).splitlines()), "").rstrip(".")[:200]
+def _reason(error: RuntimeError) -> str:
+    """Its first sentence, without the place in torch's source that it begins with."""
+    line = next(iter(str(error).splitlines()), "")
+    return re.sub(r"^\[[^]]*\]\s*", "", line).split(". ")[0].rstrip(".")[:200]
 
 
 @cache

@@ -37,7 +37,7 @@ from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 from . import hooks
 from .communicator import Communicator, communicator
 from .inputs import loss_inputs
-from .launch import launched
+from .launch import launched, shards
 from .optimizer import Optimizer
 from .plan import inexpressible
 from .tensors import skeleton, whole
@@ -72,6 +72,8 @@ class TrlEngine(DataParallel, TorchEngine):
         self.mixed = wide and bfloat16
         loaded = {"device": device, "dtype": "float32" if wide else settings.dtype}
         loaded["compile"] = "off"  # a graph would keep where the weights lay before
+        if _sharded():  # every rank shards what it read: accelerate launch has others read nothing
+            os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
         with processes.together():
             super().__init__(model, settings.model_copy(update=loaded), optimizer, adapters)
 
@@ -310,8 +312,7 @@ def _k3(logp: FloatArray, reference: FloatArray) -> float:
 
 
 def _sharded() -> bool:
-    """Whether accelerate was told to shard, and there are processes to shard over."""
-    return launched() and os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
+    return shards() > 1
 
 
 def _in_bfloat16(model: Any) -> None:

@@ -41,7 +41,7 @@ class Workload:
     def width(self) -> int:
         """Bytes of a number of the model; engines choose the type by the same rule."""
         dtype, full = self.recipe.engine.dtype, not self.recipe.adapters
-        stored = self.shape.dtype if choose_backend(self.recipe.engine.backend) == "torch" else ""
+        stored = self.shape.dtype if choose_backend(self.recipe.engine.backend) != "mlx" else ""
         return 2 if in_bfloat16(dtype, stored, gpu=self.gpu, trains_weights=full) else 4
 
     @property

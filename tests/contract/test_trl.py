@@ -17,8 +17,10 @@ from ictcli.algorithm.methods import Scored, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import build_engine
+from ictcli.engine.shape import ModelShape
 from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError, UserError
+from ictcli.planning.estimate import estimate_memory
 from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe.load import check
 from ictcli.recipe.tables import EngineSettings
@@ -30,6 +32,8 @@ from .training import LR, PLAIN, SMOOTH, advantages, sparse_weights
 
 pytest.importorskip("trl")
 
+QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
+"""Qwen2.5-0.5B."""
 GROUP = 4
 CLOSE = 1e-5
 
@@ -167,7 +171,29 @@ def test_what_trls_loss_cannot_express_is_refused_and_names_the_torch_engine(
     with pytest.raises(UserError) as refused:
         recipe_notes(recipe("trl"))
     assert "TRL's loss has no place for" in refused.value.message
-    assert refused.value.hint.startswith("--backend torch")
+    assert "--backend torch" in refused.value.hint
+
+
+def test_the_plan_of_a_process_is_that_of_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards divide what is held; copies of the gradients for messages add to it."""
+
+    def parts(**env: str) -> dict[str, float]:
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        chosen = {"backend": "trl", "device": "cuda"}
+        table = {"model": "builtin:chain", "task": "chain", "steps": 1, "method": "grpo"}
+        recipe = check(table | {"kl": 0.1, "engine": chosen}, "test")
+        phases = estimate_memory(recipe, QWEN).phases
+        return phases["updating"] | {"sampling": phases["sampling"]["gathered weights"]}
+
+    alone = parts()
+    ddp = parts(WORLD_SIZE="8", RANK="0", MASTER_ADDR="here")
+    fsdp = parts(ACCELERATE_USE_FSDP="true")
+    assert alone["weights"] == ddp["weights"] == 4 * QWEN.parameters
+    assert ddp["gradients"] == alone["gradients"] + 4 * QWEN.parameters
+    for name in ("weights", "reference policy", "AdamW's moments"):
+        assert fsdp[name] == alone[name] / 8
+    assert fsdp["sampling"] == alone["sampling"] == 2 * QWEN.parameters
 
 
 def test_another_trl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +227,7 @@ def launch(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
     env = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     env |= {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "ACCELERATE_USE_CPU": "true"}
+    env |= {"FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}  # as accelerate launch sets it
     return subprocess.Popen(
         [sys.executable, "-m", "ictcli", *COMMAND],
         cwd=place,
