@@ -162,13 +162,13 @@ def set_objective(trainer: Any, model: Any, objective: Objective) -> None:
 def loss(trainer: Any, model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     """sum -w * Psi of a pass, times the number of processes, whose gradients are averaged.
 
-    `inputs` are prompt_ids, prompt_mask (R, P), completion_ids, completion_mask (R, S), advantages
-    (R,), weights (R, S) and, where they count, old_per_token_logps and ref_per_token_logps (R, S).
+    `inputs` are prompt_ids, prompt_mask (R, P), completion_ids, completion_mask, advantages and
+    weights (R, S) and, where they count, old_per_token_logps and ref_per_token_logps (R, S).
 
     TRL multiplies what a token adds to the loss, its KL term included, by a mask of the tokens that
     are not a tool's, and divides the sum by `num_items_in_batch` a process. With w as that mask and
-    1 item the loss is `ictcli.algorithm.objective`'s. Advantages w * A of two dimensions, which TRL
-    takes as well, would leave the KL term without its weights.
+    1 item the loss is `ictcli.algorithm.objective`'s. Advantages w * A, which TRL takes of every
+    token, would leave the KL term without its weights: they carry the sign of w alone.
     """
     given = {name: values for name, values in inputs.items() if name != "weights"}
     one = torch.ones((), device=inputs["weights"].device)

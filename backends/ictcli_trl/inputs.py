@@ -29,14 +29,14 @@ def loss_inputs(
     prompt_ids, prompt_mask = (np.zeros((len(rows), P), dtype=np.int64) for _ in range(2))
     for i, prompt in enumerate(prompts):
         prompt_ids[i, P - len(prompt) :], prompt_mask[i, P - len(prompt) :] = prompt, 1
-    weights = update.weights[rows, :S] * update.trained[rows, :S]
+    weights = np.abs(update.weights[rows, :S]) * update.trained[rows, :S]
     arrays: dict[str, np.ndarray] = {
         "prompt_ids": prompt_ids,
         "prompt_mask": prompt_mask,
         "completion_ids": rollouts.tokens[rows, :S].astype(np.int64),
         "completion_mask": (np.arange(S) < ends[:, None]).astype(np.int64),
         "weights": (np.zeros_like(weights) if batch is None else weights).astype(np.float32),
-        "advantages": update.advantage[rows].astype(np.float32),
+        "advantages": update.token_advantage[rows, :S].astype(np.float32),
     }
     if update.old_logp is not None:
         arrays["old_per_token_logps"] = update.old_logp[rows, :S].astype(np.float32)

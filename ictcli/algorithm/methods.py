@@ -6,7 +6,7 @@ What turns the choice into a loss is shared: the normalisation it names (`weight
 with `name = "ict"` and e.g. `scope = "group"`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ictcli.algorithm.selection import Scope, random_share, share_count, top_share, units
 from ictcli.algorithm.weights import Normalisation
 from ictcli.errors import UserError, nearest
-from ictcli.types import BoolArray, FloatArray, TokenStats
+from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,23 @@ class Scored:
     """(B,)"""
     valid: BoolArray
     """(B, T)"""
+    tokens: IntArray
+    """(B, T) ids, 0 behind a row's end."""
+    texts: Sequence[str]
+    """(B,) the responses as they read."""
     group: int
     rng: np.random.Generator
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tokens are trained, and on which |log pi - log pi_old| is penalised beside Psi."""
+    """Which tokens are trained, how much, and on which |log pi - log pi_old| is penalised."""
 
     kept: BoolArray
+    """(B, T) the tokens that the normalisation counts."""
+    weight: FloatArray | None = None
+    """(B, T) factors of the advantage of kept tokens, of either sign; without, 1. A token of factor
+    0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
     kl_old: FloatArray | None = None
     """(B, T) coefficients of |log pi - log pi_old|."""
 

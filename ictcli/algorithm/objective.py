@@ -1,7 +1,8 @@
 """The loss of an update, written once over an array namespace (`quantities` says which).
 
 L = -sum_{i,t} w_{i,t} * Psi_{i,t}, with the weights of `ictcli.algorithm.weights`. Psi is the
-clipped surrogate, less the KL penalties, plus the entropy bonus.
+clipped surrogate, less the KL penalties, plus the entropy bonus. Here w >= 0: a method's negative
+weight comes as |w| and an advantage of the other sign (`ictcli.engine.update`).
 """
 
 from collections.abc import Mapping

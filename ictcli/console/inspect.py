@@ -87,7 +87,7 @@ def _deepest(data: dict[str, Any]) -> None:
     places: list[tuple[float, int, int]] = []
     for number, rollout in enumerate(data["rollouts"]):
         values = rollout["weights"][shown] if by == "weight" else rollout["stats"][by]
-        places += [(-v, number, t) for t, v in enumerate(values) if v]
+        places += [(-abs(v), number, t) for t, v in enumerate(values) if v]
     recorded = [name for name in SYMBOLS if name in data["rollouts"][0]["stats"]]
     body: list[list[str]] = []
     for _, number, t in sorted(places)[:MOST]:

@@ -16,7 +16,7 @@ class Update:
 
     rollouts: Rollouts
     weights: FloatArray
-    """(B, T)."""
+    """(B, T), signed: see `token_advantage`."""
     advantage: FloatArray
     """(B,)."""
     objective: Objective
@@ -32,11 +32,20 @@ class Update:
         signal = (self.advantage != 0)[:, None]
         return weighted & (signal if self.kl_old is None else signal | (self.kl_old != 0))
 
+    @property
+    def token_advantage(self) -> FloatArray:
+        """(B, T): the advantage, turned round where the weight is negative.
+
+        Clipping looks at the sign of what a token is trained by, w * A. So a negative weight w is
+        |w| * Psi(-A), which is w * Psi(A) only where nothing is clipped or penalised.
+        """
+        return np.where(self.weights < 0, -1.0, 1.0) * self.advantage[:, None]
+
     def terms(self, batch: MicroBatch) -> dict[str, FloatArray]:
         """(N,) float32 of what the loss takes of each token of a pass, by name."""
         arrays = {
-            "advantage": np.broadcast_to(self.advantage[:, None], self.weights.shape),
-            "weights": self.weights,
+            "advantage": self.token_advantage,
+            "weights": np.abs(self.weights),
             "old_logp": self.old_logp,
             "kl_old": self.kl_old,
         }

@@ -29,7 +29,7 @@
     const all = rollout.weights[name];
     return Array.isArray(all) ? all[t] : keeps(rollout, name, t) ? all : 0;
   };
-  const value = (r, t) => by.value === "weight" ? weight(data.rollouts[r], method.value, t)
+  const value = (r, t) => by.value === "weight" ? Math.abs(weight(data.rollouts[r], method.value, t))
     : data.rollouts[r].stats[by.value][t];
   const top = () => by.value === "weight"
     ? step.methods.find((m) => m.name === method.value).weight_top : step.tops[by.value];

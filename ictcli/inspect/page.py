@@ -165,7 +165,7 @@ def _rollout(data: dict[str, Any], rollout: dict[str, Any], wide: Sequence[int])
     values = rollout["weights"][method] if by == "weight" else rollout["stats"][by]
     top = _top(data, by, method)
     tokens = "".join(
-        _token(piece, (value or 0.0) / top, keep=keep, t=t, width=wide[t])
+        _token(piece, abs(value or 0.0) / top, keep=keep, t=t, width=wide[t])
         for t, (piece, value, keep) in enumerate(zip(rollout["pieces"], values, kept, strict=True))
     )
     read = f" ({escape(rollout['extracted'])})" if rollout["extracted"] else ""

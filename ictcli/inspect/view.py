@@ -71,8 +71,10 @@ class View:
         return range(prompt * group, (prompt + 1) * group)
 
     def values(self, by: str, selection: Selection) -> FloatArray:
-        """(B, T) values that shade the tokens; `weight` is that of `selection`."""
-        return selection.weights if by == "weight" else self.recorded.batch.rollouts.stats[by]
+        """(B, T) values that shade the tokens; `weight` is the size of that of `selection`."""
+        return (
+            np.abs(selection.weights) if by == "weight" else self.recorded.batch.rollouts.stats[by]
+        )
 
     def top(self, by: str, selection: Selection) -> float:
         """The value of the deepest shade: 1 for probabilities, else the batch's largest."""

@@ -103,12 +103,17 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> M
             advantage=advantage,
             correct=batch.correct[rows],
             valid=valid,
+            tokens=rollouts.tokens,
+            texts=batch.texts[rows],
             group=recipe.group,
             rng=generator(recipe.seed, "select", step, first),
         )
         choice = method.rule(scored, recipe.options())
     kept = choice.kept & valid  # a plugin's rule may not know of padding
     weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)
+    if choice.weight is not None:
+        weights = (weights * np.where(kept, choice.weight, 0)).astype(np.float32)
+        kept = weights != 0
     kl_old = choice.kl_old.astype(np.float32) if choice.kl_old is not None else None
     if kl_old is not None and not kl_old.any():
         kl_old = None

@@ -14,7 +14,9 @@ from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, ShareOpti
 from ictcli.types import BoolArray, FloatArray
 
 BUILT_IN = sorted(
-    name for name, method in METHODS.items() if method.rule.__module__ == "ictcli.algorithm.methods"
+    name
+    for name, method in METHODS.items()
+    if method.rule.__module__.startswith("ictcli.algorithm")
 )
 
 percents = st.integers(1, 100)
@@ -77,7 +79,8 @@ def scored(draw: st.DrawFn) -> Scored:
     correct = rng.random(B) < 0.5
     advantage = rng.integers(-2, 3, B).astype(np.float64)
     logp = field(-rng.exponential(1.5, (B, T)))
-    return Scored(stats, logp, advantage, correct, rows.valid, rows.group, rng)
+    tokens = np.where(rows.valid, rng.integers(0, 3, (B, T)), 0)  # few, so that rows share prefixes
+    return Scored(stats, logp, advantage, correct, rows.valid, tokens, [""] * B, rows.group, rng)
 
 
 def options_of(name: str, **given: Any) -> Options:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ictcli.algorithm.methods import METHODS, Scored
 from ictcli.algorithm.weights import normalise
-from ictcli.types import BoolArray, FloatArray
+from ictcli.types import BoolArray, FloatArray, IntArray
 
 scopes = st.sampled_from(["response", "group", "batch"])
 DENSE = ("grpo", "dapo", "dr_grpo")
@@ -40,7 +40,7 @@ def test_every_method_keeps_only_real_tokens_and_the_same_ones_from_the_same_see
 @pytest.mark.parametrize("name", sorted({*BUILT_IN} - {"random"}))
 @given(batch=scored(), more=st.integers(1, 5))
 def test_padded_columns_change_no_choice(name: str, batch: Scored, more: int) -> None:
-    def wide(values: FloatArray | BoolArray) -> Any:
+    def wide(values: FloatArray | BoolArray | IntArray) -> Any:
         return np.pad(values, ((0, 0), (0, more)))
 
     padded = Scored(
@@ -49,6 +49,8 @@ def test_padded_columns_change_no_choice(name: str, batch: Scored, more: int) ->
         advantage=batch.advantage,
         correct=batch.correct,
         valid=wide(batch.valid),
+        tokens=wide(batch.tokens),
+        texts=batch.texts,
         group=batch.group,
         rng=batch.rng,
     )
@@ -179,6 +181,8 @@ def test_stapo_never_drops_from_a_response_without_advantage_or_a_probable_token
             np.array([advantage]),
             np.array([True]),
             np.ones((1, 3), dtype=bool),
+            np.ones((1, 3), dtype=np.int32),
+            [""],
             1,
             np.random.default_rng(0),
         )
@@ -218,7 +222,9 @@ def test_clip_cov_draws_from_the_whole_window() -> None:
     rng = np.random.default_rng(3)
     valid = np.ones((2, 10), dtype=bool)
     logp = rng.uniform(-6, -1, valid.shape)
-    batch = Scored({}, logp, np.array([2.0, -2.0]), np.array([True, False]), valid, 2, rng)
+    tokens = np.ones(valid.shape, dtype=np.int32)
+    A, correct = np.array([2.0, -2.0]), np.array([True, False])
+    batch = Scored({}, logp, A, correct, valid, tokens, ["", ""], 2, rng)
     dropped = np.sum([~choose("clip_cov", batch, seed).kept for seed in range(200)], axis=0)
     cov = covariances(batch)
     window = {place for place, value in cov.items() if 1 < value < 5}

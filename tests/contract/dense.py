@@ -1,7 +1,7 @@
 """The update written plainly: full logits of every row, autograd, AdamW, in float64.
 
-No padding, no micro-batches, nothing skipped: Psi is evaluated at every token and weighted. It
-shares no line with ictcli's objective.
+No padding, no micro-batches, nothing skipped: Psi is evaluated at every token, of the advantage
+with the weight's sign, and weighted by its size. It shares no line with ictcli's objective.
 """
 
 import copy
@@ -60,7 +60,7 @@ class DenseTrainer:
             tokens = torch.from_numpy(rollouts.tokens[row, :length].astype(np.int64))
             logp = chosen(logits / objective.temperature, tokens)
             old = logp.detach() if old_logp is None else vector(old_logp[row, :length])
-            A = float(advantage[row])
+            A = float(advantage[row]) * vector(np.sign(weights[row, :length]))
             ratio = (logp - old).exp()
             low, high = 1 - objective.eps_low, 1 + objective.eps_high
             psi = torch.minimum(ratio * A, ratio.clamp(low, high) * A)
@@ -75,7 +75,7 @@ class DenseTrainer:
                 psi = psi - objective.entropy * (log_p.exp() * log_p).sum(-1)
             if kl_old is not None:
                 psi = psi - vector(kl_old[row, :length]) * (logp - old).abs()
-            loss = loss - (vector(weights[row, :length]) * psi).sum()
+            loss = loss - (vector(weights[row, :length]).abs() * psi).sum()
             seen[row, :length] = logp.detach().numpy()
         loss.backward()
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]

@@ -149,6 +149,8 @@ def kept_by_ict(rollouts: Rollouts, scope: str = "response", keep: float = 0.2) 
         advantage=np.ones(len(rollouts)),
         correct=np.ones(len(rollouts), dtype=bool),
         valid=rollouts.valid,
+        tokens=rollouts.tokens,
+        texts=[""] * len(rollouts),
         group=rollouts.group,
         rng=generator(0, "select"),
     )

@@ -104,6 +104,8 @@ def weights_of(method: dict[str, Any], rollouts: Rollouts, advantage: FloatArray
         advantage=advantage,
         correct=advantage > 0,
         valid=rollouts.valid,
+        tokens=rollouts.tokens,
+        texts=[""] * len(rollouts),
         group=GROUP,
         rng=np.random.default_rng(3),
     )

@@ -122,6 +122,17 @@ def test_ratio_and_clip_against_old_logp(
     against_dense(make_engine, model, tmp_path, objective, old_logp=old)
 
 
+@pytest.mark.parametrize("objective", [PLAIN, Objective(0.1, 0.5, kl=0.2)], ids=["0.2", "clip,kl"])
+def test_negative_weights_turn_the_advantage_and_the_side_that_is_clipped(
+    make_engine: MakeEngine, model: Path, tmp_path: Path, objective: Objective
+) -> None:
+    """Of any size; the KL term counts by |w|."""
+    rollouts = made_up()
+    factor = np.random.default_rng(8).uniform(-2, 2, rollouts.tokens.shape).astype(np.float32)
+    weights, old = sparse_weights(rollouts) * factor, off_policy(rollouts, model)
+    against_dense(make_engine, model, tmp_path, objective, weights=weights, old_logp=old)
+
+
 def test_the_kl_to_old_of_kl_cov(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
     """Coefficients on rows without advantage count too."""
     rollouts = made_up()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import InterruptedRunError, RunFailedError
 from ictcli.evaluation.record import Evaluation
@@ -141,6 +142,30 @@ def test_selection_in_mini_batches_is_that_of_each_alone(make: Make) -> None:
         rows = slice(prompt * 4, prompt * 4 + 4)
         tokens = int(batch.rollouts.lengths[rows].sum())
         assert kept[rows].sum() == int(np.ceil(0.2 * tokens - 1e-9))
+
+
+def test_a_weight_multiplies_what_the_mean_gives_and_trains_nothing_where_it_is_zero(
+    make: Make,
+) -> None:
+    recipe, engine, task = make("method=grpo")
+    batch = sample_batch(recipe, engine, task, 1)
+    factor = np.random.default_rng(3).choice([-2.0, 0.0, 0.5], batch.rollouts.tokens.shape)
+    seen: list[Scored] = []
+
+    def weigh(scored: Scored, options: Options) -> Choice:
+        seen.append(scored)
+        return Choice(scored.valid, weight=factor)
+
+    register("a test")(weigh)
+    try:
+        weighed = select(recipe.model_copy(update={"method": {"name": "weigh"}}), batch, 1)
+    finally:
+        del METHODS["weigh"]
+    plain = select(recipe, batch, 1).weights
+    np.testing.assert_allclose(weighed.weights, plain * factor, rtol=1e-6)
+    np.testing.assert_array_equal(weighed.kept, batch.rollouts.valid & (factor != 0))
+    np.testing.assert_array_equal(seen[0].tokens, batch.rollouts.tokens)
+    assert list(seen[0].texts) == batch.texts
 
 
 def test_the_dense_warm_up_trains_every_token(make: Make) -> None:
