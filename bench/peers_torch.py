@@ -30,7 +30,7 @@ from typing import Any
 RANK = 16
 SMALL = {"hidden": 128, "layers": 4, "heads": 4, "intermediate": 512, "vocabulary": 1024}
 """A model of which little is matrix products."""
-PASSED_ON = ("prompt", "tokens", "rounds", "prompts", "group", "device", "dtype")
+PASSED_ON = ("prompt", "tokens", "rounds", "prompts", "group", "device", "dtype", "trl-rows")
 """Options that each program gets."""
 
 
@@ -121,13 +121,14 @@ def trl(folder: str, a: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(folder, eos_token="#")
     rows = a.prompts * a.group
+    at_once = min(rows, a.trl_rows or rows)
     end = {"suppress_tokens": [tokenizer.eos_token_id]}
     by_vllm = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3}
     config = GRPOConfig(
         output_dir=folder + "/trl",
         use_cpu=a.device == "cpu",
-        per_device_train_batch_size=min(rows, 8),
-        gradient_accumulation_steps=max(rows // 8, 1),
+        per_device_train_batch_size=at_once,
+        gradient_accumulation_steps=rows // at_once,
         num_generations=a.group,
         max_completion_length=a.tokens,
         max_steps=a.rounds + 1,
@@ -192,7 +193,7 @@ class Program:
     ) -> None:
         command = [python, __file__, role, "--folder", folder, *more]
         for option in PASSED_ON:
-            command += [f"--{option}", str(getattr(a, option))]
+            command += [f"--{option}", str(getattr(a, option.replace("-", "_")))]
         command += ["--full"] if a.full else []
         self.log = Path(folder) / f"{role}{len(list(Path(folder).glob('*.log')))}.log"
         path = {"PYTHONPATH": f"{checkout}:{checkout / 'backends'}"} if checkout else {}
@@ -273,6 +274,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64, help="tokens of a response")
     parser.add_argument("--prompts", type=int, default=2)
     parser.add_argument("--group", type=int, default=4)
+    parser.add_argument("--trl-rows", type=int, default=0, help="rows TRL trains at once, 0: all")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--full", action="store_true", help="train all weights")

@@ -97,7 +97,7 @@ class MlxEngine(EngineCore):
     def adapters(self) -> Any:
         return adapter
 
-    def for_sampling(self) -> AbstractContextManager[Any]:
+    def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
         """Adapters of a float32 model are fused: an adapted layer is five kernels, a plain one is
         one. In 16 bits the sum would be rounded, and an adapter's first steps lost."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)

@@ -19,6 +19,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
+from .linear import WORTH_ARRANGING, arranged
 from .model import load, stop_ids, text_config
 from .optimizer import Optimizer
 from .sample import lockstep
@@ -96,12 +97,16 @@ class TorchEngine(EngineCore):
 
         return adapter
 
-    def for_sampling(self) -> AbstractContextManager[Any]:
-        if self.adapted is None:
-            return contextlib.nullcontext()
-        from . import merged
+    @contextlib.contextmanager
+    def for_sampling(self, tokens: int) -> Generator[None]:
+        with contextlib.ExitStack() as stack:
+            if self.adapted is not None:
+                from . import merged
 
-        return merged.sampling(self.model)
+                stack.enter_context(merged.sampling(self.model))
+            if tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
+                stack.enter_context(arranged(self.model))
+            yield
 
     def keep_reference(self) -> None:
         """With adapters it is the model without them: no second copy."""

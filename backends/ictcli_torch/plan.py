@@ -6,8 +6,10 @@ was measured on a CPU with torch 2.13 by `bench/memory.py`, which prints estimat
 measurements. On other devices the same counts are assumed and were not measured.
 """
 
+import platform
 from collections.abc import Iterator
 
+from ictcli.engine.dtype import multiplies_bfloat16
 from ictcli.engine.workload import Parts, Workload
 from ictcli.types import GROUP_STATS
 
@@ -20,6 +22,8 @@ NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""
 CHUNK = 32
 """Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer.CHUNK`)."""
+X86, LARGE, WORTH_ARRANGING = ("x86_64", "AMD64"), 1 << 18, 64
+"""Where oneDNN runs layers of so many weights; decoding steps from which it arranges them."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
 """Logits whose statistics are taken at once (`stats`)."""
 
@@ -59,6 +63,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     numbers = 3 * s.intermediate + 6 * s.hidden + 2 * s.queries
     yield {
         "merged adapters": merged,
+        "arranged weights": _arranged(work),
         "KV cache": work.cache(at_once, work.prompt),
         "activations": read * numbers * width,
     }
@@ -76,13 +81,25 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     each = ROW_STATS if stats else 0
     each = GROUP_STATS_COPIES if set(stats) & set(GROUP_STATS) else each
     cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
-    step = {"merged adapters": merged, "KV cache": cache}
+    step = {"merged adapters": merged, "arranged weights": _arranged(work), "KV cache": cache}
     if fixed:
         step["CUDA graph"] = (4 + width) * probabilities
     yield step | {"LM head": 4 * (STEP_LOGITS + cut) * probabilities}
     if stats:
         statistics = 4 * each * taken
         yield step | {"LM head": 4 * HELD_LOGITS * probabilities, "statistics": statistics}
+
+
+def _arranged(work: Workload) -> int:
+    """Bytes of the weights in oneDNN's order (`linear.arranged`)."""
+    s, recipe, width = work.shape, work.recipe, work.width
+    by_onednn = work.device == "cpu" and platform.machine() in X86
+    if not by_onednn or (width < 4 and not multiplies_bfloat16()):
+        return 0
+    if recipe.max_tokens < WORTH_ARRANGING or recipe.engine.gradient_checkpointing:
+        return 0
+    block = sum(a * b for a, b in s.linears.values() if a * b >= LARGE)
+    return width * (s.layers * block + (s.embedding if s.embedding >= LARGE else 0))
 
 
 def updating(work: Workload) -> Iterator[Parts]:

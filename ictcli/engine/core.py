@@ -119,7 +119,7 @@ class EngineCore(ABC):
             return self.lockstep(some, group, sampling, part, wanted, heard)
 
         def work() -> Rollouts:
-            with self.for_sampling():
+            with self.for_sampling(0 if on_tokens else sampling.max_tokens):
                 return in_passes(
                     prompts, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
                 )
@@ -236,8 +236,9 @@ class EngineCore(ABC):
         """The backend's module with `put_on` and `read`."""
 
     @abstractmethod
-    def for_sampling(self) -> AbstractContextManager[Any]:
-        """Within, the model decodes as fast as it can."""
+    def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
+        """Within, the model decodes responses of so many tokens at most as fast as it can; 0 where
+        somebody waits for the first."""
 
     @abstractmethod
     def as_reference(self) -> AbstractContextManager[None]:

@@ -34,5 +34,7 @@ def test_copied_constants_equal_their_originals(name: str) -> None:
         assert import_module("mlx_lm.models.cache").KVCache.step == model.CACHE_STEP
     else:
         copied["CHUNK"] = import_module("ictcli_torch.cache").GrowingLayer
+        linear = import_module("ictcli_torch.linear")
+        copied |= dict.fromkeys(("X86", "LARGE", "WORTH_ARRANGING"), linear)
     for constant, original in copied.items():
         assert getattr(model, constant) == getattr(original, constant), constant

@@ -12,9 +12,10 @@ from ictcli.algorithm.objective import Objective
 from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.types import Rollouts
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
-from .lowrank import LORA, adapters_of
+from .lowrank import DORA, LORA, adapters_of
 from .oracle import Oracle
 from .test_mlx import make_mlx
 from .test_torch import make_torch
@@ -42,6 +43,34 @@ def test_large_layers_compute_the_model_and_its_gradient(model: Path, tmp_path: 
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
     np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
     against_dense(make_torch, model, tmp_path, Objective(kl=0.2, entropy=0.1))
+
+
+@pytest.mark.usefixtures("by_onednn")
+@pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["full", "lora", "dora"])
+def test_arranged_weights_sample_what_plain_ones_do(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
+) -> None:
+    """After training too; recomputing engines do without, and none is kept."""
+    monkeypatch.setattr("ictcli_torch.engine.WORTH_ARRANGING", 1)
+    from ictcli_torch import linear
+
+    count, real = [0], linear._product
+
+    def counted(x: Any, weight: Any, *more: Any) -> Any:
+        count[0] += weight.is_mkldnn
+        return real(x, weight, *more)
+
+    monkeypatch.setattr("ictcli_torch.linear._product", counted)
+    sampled = list[Rollouts]()
+    for recompute in (False, True):
+        engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=recompute)
+        train(engine, made_up(), 2)
+        count[0] = 0
+        sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7, ("uniqueness",)))
+        assert (count[0] > 0) == (not recompute)
+        assert all(vars(m).get("arranged") is None for m in engine.model.modules())
+    np.testing.assert_array_equal(sampled[0].tokens, sampled[1].tokens)
+    np.testing.assert_allclose(sampled[0].logp, sampled[1].logp, atol=2e-5)
 
 
 @pytest.mark.usefixtures("by_onednn")
