@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 from collections.abc import Generator
-from contextlib import AbstractContextManager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,7 @@ from ictcli.engine.models import name_end_token
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from . import adapter, merged, sample
+from . import adapter, merged, rotary, sample
 from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
 from .launch import launched
@@ -97,13 +96,17 @@ class MlxEngine(EngineCore):
     def adapters(self) -> Any:
         return adapter
 
-    def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
+    @contextlib.contextmanager
+    def for_sampling(self, tokens: int) -> Generator[None]:
         """Adapters of a float32 model are fused: an adapted layer is five kernels, a plain one is
         one. In 16 bits the sum would be rounded, and an adapter's first steps lost."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
-        if self.adapted is None or not exact:
-            return contextlib.nullcontext()
-        return merged.fused(self.model, packed=True)
+        with contextlib.ExitStack() as changes:
+            if self.adapted is not None and exact:
+                changes.enter_context(merged.fused(self.model, packed=True))
+            if self.device.type == mx.cpu:
+                changes.enter_context(rotary.shared(self.model))
+            yield
 
     def keep_reference(self) -> None:
         """Arrays never change: an update makes new ones, and these stay."""

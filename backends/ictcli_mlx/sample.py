@@ -58,9 +58,9 @@ def lockstep(
     written = Written(B, sampling, on_tokens)
 
     def begin(logits: mx.array, numbers: FloatArray) -> tuple[mx.array, ...]:
-        """Tokens, their log p and, where statistics are wanted, p, while Python goes on."""
+        """Tokens, their log p and, where statistics are wanted, logits, while Python goes on."""
         drawn = draw(NAMESPACE, logits, mx.array(numbers), sampling, parallel=parallel)
-        drawn = (*drawn, mx.softmax(logits, axis=-1)) if wanted else drawn
+        drawn = (*drawn, logits) if wanted else drawn
         mx.async_eval(drawn)
         return drawn
 
@@ -76,8 +76,8 @@ def lockstep(
         here = np.flatnonzero(alive)
         rows, token = lanes[here], np.array(now[0])[here]
         if wanted:
-            p = now[2] if len(here) == len(lanes) else now[2][mx.array(here)]
-            recorder.add(p, rows, token, written.prefix[rows], t)
+            values = now[2] if len(here) == len(lanes) else now[2][mx.array(here)]
+            recorder.add(values, rows, token, written.prefix[rows], t)
         ended = written.add(t, rows, token, np.array(now[1])[here])
         memory.watch(f"Sampling {len(lanes)} rows side by side", "lower engine.rows or max_tokens")
         alive[here[ended]] = False

@@ -21,7 +21,7 @@ GPU_ELEMENTS = 1 << 26
 
 
 class StatsRecorder(stats.StatsRecorder):
-    """`ictcli.engine.stats` of probabilities."""
+    """`ictcli.engine.stats` of logits."""
 
     def __init__(self, wanted: Sequence[str], B: int, T: int, group: int, compiled: bool) -> None:
         at_once = PENDING_ELEMENTS if mx.default_device().type == mx.cpu else GPU_ELEMENTS
@@ -31,34 +31,32 @@ class StatsRecorder(stats.StatsRecorder):
     def measure(
         self, values: mx.array, tokens: IntArray, apart: IntArray, counts: IntArray
     ) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
-        rows = {n: self._quantity(n)(values) for n in ROW_QUANTITY if n in self.wanted}
+        p = mx.softmax(values, axis=-1)
+        rows = {n: self._quantity(n)(p) for n in ROW_QUANTITY if n in self.wanted}
         if "prob" in self.wanted:
-            rows["prob"] = pick(mx, values, mx.array(tokens))
+            rows["prob"] = pick(mx, p, mx.array(tokens))
         divergences: dict[str, mx.array] = {}
         if len(apart) and self.divergences:
-            own = values if len(apart) == len(values) else values[mx.array(apart)]
+            own = p if len(apart) == len(p) else p[mx.array(apart)]
             divergences = self._from_mean(own, counts)
-        # bounds memory: the temporaries of a part are many times its probabilities
+        # bounds memory: the temporaries of a part are many times its logits
         mx.async_eval(rows, divergences)
         return rows, divergences
 
     def _from_mean(self, p: mx.array, counts: IntArray) -> dict[str, mx.array]:
-        """Divergence of each row p (M, V) from the mean of its segment, as (K, W, V): W is the
-        largest segment, and the empty slots of others repeat a row and count 0."""
+        """Divergence of each row p (M, V) from the mean of its segment."""
         K, W = len(counts), int(counts.max())
         if len(p) == K * W:
-            slots = p.reshape(K, W, -1)
-            mean, real = slots.mean(axis=1, keepdims=True), None
-        else:
+            p = p.reshape(K, W, -1)
+            mean = p.mean(axis=1, keepdims=True)
+        else:  # segments as slots of the largest's size; empty ones repeat a row and count 0
             starts, offsets = np.cumsum(counts) - counts, np.arange(W)
-            member = np.asarray(offsets < counts[:, None])
-            places = np.where(member, starts[:, None] + offsets, starts[:, None])
-            slots = p[mx.array(places.reshape(-1))].reshape(K, W, -1)
-            share = (member / member.sum(axis=1, keepdims=True)).astype(np.float32)
-            mean = (slots * mx.array(share)[:, :, None]).sum(axis=1, keepdims=True)
-            real = mx.array(np.flatnonzero(member))
-        values = {n: self._quantity(n)(slots, mean).reshape(-1) for n in self.divergences}
-        return values if real is None else {n: x[real] for n, x in values.items()}
+            real = offsets < counts[:, None]
+            slots = p[mx.array(starts[:, None] + np.where(real, offsets, 0))]
+            share = mx.array((real / counts[:, None]).astype(np.float32))
+            means = (slots * share[:, :, None]).sum(axis=1)
+            mean = means[mx.array(np.repeat(np.arange(K), counts))]
+        return {n: self._quantity(n)(p, mean).reshape(-1) for n in self.divergences}
 
     def to_host(self, values: mx.array) -> FloatArray:
         return np.array(values)

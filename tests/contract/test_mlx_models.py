@@ -10,7 +10,7 @@ import pytest
 from ictcli.errors import UserError
 from ictcli.types import Sampling
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .dense import DenseTrainer
 from .models import make_capped, make_multimodal, make_recurrent
 from .oracle import Oracle
@@ -33,6 +33,26 @@ def test_prompts_of_one_length_have_plain_caches(mlx_engine: Any) -> None:
     batched = [type(cache).__name__ for cache in new_cache(mlx_engine.model, [3, 2])]
     assert set(plain) <= {"KVCache", "RotatingKVCache"}
     assert batched == [f"Batch{name}" for name in plain]
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 1e-6), ("bfloat16", 2**-8)])
+@pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.parametrize("dims", [8, 16])
+def test_rotation_by_a_shared_matrix_is_the_models_own(
+    dims: int, traditional: bool, dtype: str, rounding: float
+) -> None:
+    require("mlx")
+    import mlx.core as mx
+    import mlx.nn as nn
+    from ictcli_mlx.rotary import SharedRoPE
+
+    for offset, base in [(0, 1e4), (5, 1e4), (5, 1e6), (3000, 1e6)]:
+        rope = nn.RoPE(dims, traditional, base)
+        x = mx.random.normal((3, 2, 1, 16)).astype(getattr(mx, dtype))
+        found, wanted = SharedRoPE(rope)(x, offset), rope(x.astype(mx.float32), offset)
+        assert found.dtype == x.dtype
+        close = np.array(found.astype(mx.float32)), np.array(wanted)
+        np.testing.assert_allclose(*close, rtol=rounding, atol=1e-6)
 
 
 @pytest.mark.parametrize("lengths", [(1, 2), (2, 2, 5), (1, 1, 6), (4, 4, 1), (9, 9, 2)])
