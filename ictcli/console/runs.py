@@ -278,7 +278,7 @@ def _differences_from_first(paired: Mapping[str, Paired], first: str) -> None:
         output("")
         table(["run", "metric", f"minus {first}"], rows)
         narrate_paragraph(
-            "paired by problem, 95 % intervals by bootstrap over problems; * where 0 is outside. "
+            "paired by problem, 95 % intervals over problems; * where 0 is outside. "
             "They say nothing of other seeds: ictcli compare does."
         )
     for head, pair in paired.items():

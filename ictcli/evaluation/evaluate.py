@@ -10,7 +10,7 @@ import numpy as np
 from ictcli.engine import Engine
 from ictcli.evaluation import samples as files
 from ictcli.evaluation.majority import majority
-from ictcli.evaluation.passk import Interval, bootstrap_mean, pass_at_k
+from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
 from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample, Timings
 from ictcli.recipe.tables import PromptSettings
@@ -106,13 +106,13 @@ def score(
     """The figures of n samples of each of `problems`, in their order."""
     rows = files.by_problem(name, samples, n, problems)
     correct = np.array([sum(s.status == "correct" for s in row) for row in rows], dtype=np.int64)
-    total, seed = n * problems, settings.seed
+    total = n * problems
     tokens = sum(sample.tokens for sample in samples)
     most = majority(rows, domain.verify, domain.limits)
     scores: dict[str, Interval | None] = {
-        f"pass@{k}": bootstrap_mean(pass_at_k(n, correct, k), seed) for k in sorted(set(ks))
+        f"pass@{k}": mean_interval(pass_at_k(n, correct, k)) for k in sorted(set(ks))
     }
-    scores[f"maj@{n}"] = None if most is None else bootstrap_mean(most, seed)
+    scores[f"maj@{n}"] = None if most is None else mean_interval(most)
     return Evaluation(
         benchmark=name,
         problems=problems,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ictcli.evaluation.passk import Interval
-from ictcli.evaluation.results import FEW, Result, metrics_of
+from ictcli.evaluation.results import Result, metrics_of
 from ictcli.text import markdown_block, markdown_code, markdown_text
 
 GAP = 2
@@ -129,12 +129,10 @@ def caption(results: Results) -> str:
     heat = dict.fromkeys(f"{result.settings.temperature:g}" for result in results)
     text = (
         f"{counts}, {results[0].n} samples each, temperature {' and '.join(heat)}; "
-        "95 % intervals by bootstrap over problems."
+        "95 % intervals over problems."
     )
     if any(result.difference for result in results):
         text += " Differences are paired by problem; * where 0 is outside the interval."
-    if min(sizes.values()) < FEW:
-        text += f" Of fewer than {FEW} problems intervals are too narrow."
     return text
 
 

@@ -13,9 +13,6 @@ from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
 from ictcli.tasks import prompts
 
-FEW = 20
-"""With fewer problems a bootstrap interval is clearly too narrow."""
-
 
 class ResultSettings(SampleSettings):
     """All settings that determine a result."""
@@ -114,12 +111,12 @@ def with_differences(results: Sequence[Result]) -> list[Result]:
 
 
 def difference(result: Result, first: Result) -> Differences:
-    """A result minus another with the same problems, n, ks and seed."""
-    n, seed = result.n, result.settings.seed
+    """A result minus another with the same problems, n and ks."""
+    n = result.n
     scores: dict[str, Difference | None] = {**pass_differences(result, first), f"maj@{n}": None}
     if result.majority is not None and first.majority is not None:
         votes = np.array(result.majority), np.array(first.majority)
-        scores[f"maj@{n}"] = paired(*votes, seed)
+        scores[f"maj@{n}"] = paired(*votes)
     return Differences(to=first.name, scores=scores)
 
 
@@ -130,7 +127,7 @@ def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Dif
     for name in evaluation.passes:
         k = int(name.removeprefix("pass@"))
         values, others = (pass_at_k(evaluation.n, correct, k) for correct in counts)
-        scores[name] = paired(values, others, evaluation.settings.seed)
+        scores[name] = paired(values, others)
     return scores
 
 

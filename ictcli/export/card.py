@@ -159,7 +159,7 @@ def _results(
     bench = public_name(str(flat(recipe).get("eval.bench") or recipe.get("task", "")))
     return (
         f"{markdown_table(rows)}\n\n{problems} held-out problems of {code(bench)}, {samples} "
-        "samples each; 95 % bootstrap intervals over problems. Another seed may give other figures."
+        "samples each; 95 % intervals over problems. Another seed may give other figures."
     )
 
 

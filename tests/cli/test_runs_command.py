@@ -41,7 +41,7 @@ def test_a_run_is_shown_and_differs_from_itself_in_nothing(
     assert found["bytes"]["total"] == sum(path.stat().st_size for path in files)
     ended = ictcli.run("runs", "diff", run, run, folder=tmp_path)
     assert "recipe: the same" in ended.out and "environment: the same" in ended.out
-    assert "+0.000 [+0.000, +0.000]" in ended.out
+    assert "+0.000 [" in ended.out and "] *" not in ended.out
 
 
 def test_what_is_no_run_is_refused(

@@ -1,0 +1,123 @@
+"""How often 95 % intervals over problems hold the truth, and how wide they are.
+
+`python bench/coverage.py`: one core, about a minute. A first table is of pass@k, a second of its
+paired change. A row is a number of problems, of samples and k; a column is a base rate of right
+answers. A figure is the least coverage in % over problems that are equally hard or vary (chances
+drawn from Beta distributions of SPREADS), and over CHANGES. Then come the mean width in points,
+and the least coverage and the mean width of the percentile bootstrap.
+"""
+
+import argparse
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from scipy import special
+
+from ictcli.evaluation.passk import bounds_of_mean, pass_at_k
+
+PROBLEMS, SAMPLES, KS = (30, 100, 512), (4, 16), (1, 4)
+BASES = (0.02, 0.1, 0.38, 0.9, 0.99)
+SPREADS = (np.inf, 10.0, 2.0, 0.5)
+"""a + b of Beta(a, b); inf: equally hard. At 0.5 most problems are always or never solved."""
+CHANGES = ("none", "all", "most", "few")
+"""What training does: nothing, lifts every problem, lifts most, turns one problem in 50 over."""
+REPEATS, BOOTSTRAPS = 1000, 200
+"""Draws of the problems that intervals are measured on, and how many of them the bootstrap is."""
+REDRAWS = 400
+"""Of the problems, by the bootstrap."""
+
+Ends = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def chances(rng: np.random.Generator, base: float, spread: float, shape: tuple[int, int]):
+    """Chances of a right answer, one per comparison and problem."""
+    if np.isinf(spread):
+        return np.full(shape, base)
+    return np.clip(rng.beta(base * spread, (1 - base) * spread, shape), 1e-12, 1 - 1e-12)
+
+
+def changed(rng: np.random.Generator, before: np.ndarray, change: str) -> np.ndarray:
+    """The chances after training."""
+    if change == "none":
+        return before
+    if change == "few":
+        return np.where(rng.random(before.shape) < 0.02, 1 - before, before)
+    noise = rng.normal(size=before.shape) if change == "most" else 0.0
+    return special.expit(special.logit(before) + 0.8 + noise)
+
+
+def passes(rng: np.random.Generator, chance: np.ndarray, n: int, k: int) -> np.ndarray:
+    """Estimates of pass@k, each from n samples."""
+    return pass_at_k(n, np.arange(n + 1), k)[rng.binomial(n, chance)]
+
+
+def scores(
+    rng: np.random.Generator, base: float, N: int, n: int, k: int, repeats: int = REPEATS
+) -> Iterator[tuple[np.ndarray, float]]:
+    """For each spread (repeats, N) values of pass@k and the true mean over all problems."""
+    for spread in SPREADS:
+        values = passes(rng, chances(rng, base, spread, (repeats, N)), n, k)
+        a, b = base * spread, (1 - base) * spread
+        wrong = (1 - base) ** k
+        if np.isfinite(spread):
+            wrong = np.exp(special.betaln(a, b + k) - special.betaln(a, b))
+        yield values, float(1 - wrong)
+
+
+def differences(
+    rng: np.random.Generator, base: float, N: int, n: int, k: int, repeats: int = REPEATS
+) -> Iterator[tuple[np.ndarray, float]]:
+    """For each spread and change (repeats, N) paired differences of pass@k, and their true mean."""
+    for spread, change in itertools.product(SPREADS, CHANGES):
+        before = chances(rng, base, spread, (repeats, N))
+        after = changed(rng, before, change)
+        everything = chances(rng, base, spread, (1, 200_000))
+        gained = (1 - everything) ** k - (1 - changed(rng, everything, change)) ** k
+        yield passes(rng, after, n, k) - passes(rng, before, n, k), float(gained.mean())
+
+
+def bootstrap(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the percentile bootstrap's intervals."""
+    N = values.shape[1]
+    weights = np.random.default_rng(0).multinomial(N, np.full(N, 1 / N), REDRAWS) / N
+    low, high = np.quantile(values[:BOOTSTRAPS] @ weights.T, [0.025, 0.975], axis=1)
+    return low, high
+
+
+def measured(values: np.ndarray, truth: float, ends: Ends) -> tuple[float, float]:
+    """(coverage, mean width) of the intervals of (repeats, N) values."""
+    low, high = ends(values)
+    held = (low <= truth + 1e-9) & (truth - 1e-9 <= high)
+    return float(held.mean()), float((high - low).mean())
+
+
+def print_table(title: str, worlds: Callable[..., Iterator[tuple[np.ndarray, float]]], ends: Ends):
+    """A row for each number of problems, samples and k."""
+    print(f"\n{title}\n")
+    heads = ["problems", "samples", "k", *(f"{base:g}" for base in BASES)]
+    heads += ["width", "bootstrap", "width"]
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    for N, n, k in itertools.product(PROBLEMS, SAMPLES, KS):
+        rng = np.random.default_rng([N, n, k])
+        cells = np.array(
+            [
+                [[measured(*world, way) for way in (ends, bootstrap)] for world in worlds(rng, *at)]
+                for at in ((base, N, n, k) for base in BASES)
+            ]
+        )  # (bases, worlds, ours and the bootstrap's, coverage and width)
+        coverage, width = 100 * cells[..., 0].min(axis=1), 100 * cells[..., 1].mean(axis=(0, 1))
+        row = [f"{N}", f"{n}", f"{k}", *(f"{share:.0f}" for share in coverage[:, 0])]
+        row += [f"{width[0]:.1f}", f"{coverage[:, 1].min():.0f}", f"{width[1]:.1f}"]
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    print_table("pass@k", scores, bounds_of_mean)
+    print_table("its paired change", differences, partial(bounds_of_mean, least=-1.0, most=1.0))
+
+
+if __name__ == "__main__":
+    main()
