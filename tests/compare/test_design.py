@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results import summary
+from made_results import summary
 
 from ictcli.compare.design import (
     Design,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from filelock import FileLock
-from results import summary
+from made_results import summary
 
 from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, Variant, run_specs, variants_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results import HOSTILE, METHODS, SWEPT, result
+from made_results import HOSTILE, METHODS, SWEPT, result
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.numbers import figure, p_value, points

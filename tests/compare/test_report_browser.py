@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 
 from browser import dump, needs_chromium
-from results import METHODS, result
+from made_results import METHODS, result
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import write_report

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from results import HOSTILE, result, summary
+from made_results import HOSTILE, result, summary
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.design import Design, run_specs, variants_of

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from results import summary
+from made_results import summary
 
 from ictcli.compare.design import Design, read_grid, run_specs, variants_of
 from ictcli.compare.finished import Counts, FinishedRun, fork_recalls, trained_shares
