@@ -31,6 +31,9 @@ def test_every_method_keeps_only_real_tokens_and_the_same_ones_from_the_same_see
     assert first.kept.dtype == np.bool_
     assert not (first.kept & ~batch.valid).any()
     np.testing.assert_array_equal(first.kept, again.kept)
+    if first.weight is not None and again.weight is not None:
+        np.testing.assert_array_equal(first.weight[batch.valid], again.weight[batch.valid])
+        assert np.isfinite(first.weight[batch.valid]).all()
     assert (first.kl_old is None) == (name != "kl_cov")
     if first.kl_old is not None and again.kl_old is not None:
         assert not first.kl_old[~batch.valid].any()
@@ -57,6 +60,9 @@ def test_padded_columns_change_no_choice(name: str, batch: Scored, more: int) ->
     given_options = SELECTIVE.get(name, {})
     found, plain = choose(name, padded, **given_options), choose(name, batch, **given_options)
     np.testing.assert_array_equal(found.kept, wide(plain.kept))
+    if found.weight is not None and plain.weight is not None:
+        T, valid = batch.valid.shape[1], batch.valid
+        np.testing.assert_array_equal(found.weight[:, :T][valid], plain.weight[valid])
     if found.kl_old is not None and plain.kl_old is not None:
         np.testing.assert_array_equal(found.kl_old, wide(plain.kl_old))
 
@@ -116,6 +122,24 @@ def test_advantage_power_multiplies_the_score_and_drops_what_has_no_advantage(
     best = sorted((value for value in score.values() if value > 0), reverse=True)[:promised]
     found = sorted((score[i, t] for i, t in np.argwhere(kept)), reverse=True)
     assert found == pytest.approx(best)
+
+
+@given(scored(), percents, st.sampled_from(["u", "u*h"]), st.floats(0, 2), st.floats(0.01, 1))
+def test_ict_scores_unsure_tokens_alone_where_asked(
+    batch: Scored, percent: int, score: str, min_entropy: float, max_prob: float
+) -> None:
+    u, H1, prob = (batch.stats[name] for name in ("uniqueness", "entropy", "prob"))
+    asked = {"score": score, "min_entropy": min_entropy, "max_prob": max_prob}
+    kept = choose("ict", batch, keep=percent / 100, scope="batch", **asked).kept
+    values = {
+        (int(i), int(t)): float(u[i, t]) * (float(H1[i, t]) if score == "u*h" else 1.0)
+        for i, t in np.argwhere(batch.valid)
+        if H1[i, t] >= min_entropy and prob[i, t] <= max_prob and u[i, t] > 0
+    }
+    promised = ceil_percent(percent, int(batch.valid.sum()))
+    best = sorted(values.values(), reverse=True)[:promised]
+    found = sorted((values[int(i), int(t)] for i, t in np.argwhere(kept)), reverse=True)
+    assert found == pytest.approx(best, rel=1e-5)
 
 
 @given(scored())
@@ -249,7 +273,8 @@ def test_kl_cov_marks_the_highest_covariances_and_keeps_every_token(
 
 @given(scored())
 def test_ict_with_everything_unique_kept_is_grpo(batch: Scored) -> None:
-    unique = Scored(**{**vars(batch), "stats": {"uniqueness": batch.valid.astype(np.float32)}})
+    alike = batch.valid.astype(np.float32)
+    unique = Scored(**{**vars(batch), "stats": {**batch.stats, "uniqueness": alike}})
     ict, grpo = choose("ict", unique, keep=1.0).kept, choose("grpo", unique).kept
     np.testing.assert_array_equal(
         normalise(ict, batch.valid, METHODS["ict"].normalisation, 9),

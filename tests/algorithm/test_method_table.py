@@ -12,7 +12,17 @@ from ictcli.errors import UserError
 
 DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
     "grpo": ("sequence", {}),
-    "ict": ("sequence", {"keep": None, "scope": "response", "advantage_power": 0.0}),
+    "ict": (
+        "sequence",
+        {
+            "keep": None,
+            "scope": "response",
+            "advantage_power": 0.0,
+            "score": "u",
+            "min_entropy": 0.0,
+            "max_prob": 1.0,
+        },
+    ),
     "kl": ("sequence", {"keep": None, "scope": "response", "reverse": False}),
     "wasserstein": ("sequence", {"keep": None, "scope": "response"}),
     "random": ("sequence", {"keep": None, "scope": "response"}),
@@ -23,6 +33,18 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
     "kl_cov": ("tokens", {"ratio": 2e-4, "coefficient": 1.0}),
     "dr_grpo": ("constant", {}),
     "dapo": ("tokens", {}),
+    "nat": ("sequence", {"draw": "prefix", "keep": 0.5}),
+    "gmts": ("kept", {"keep": 0.2}),
+    "rsi": ("kept", {"low": 0.5, "high": 3.0}),
+    "stare": (
+        "tokens",
+        {"share": 0.1, "raise_by": 1.1, "lower_by": 1.0, "target_entropy": 0.3},
+    ),
+    "wapo": ("constant", {"bins": ["pos_peak", "pos_valley"]}),
+    "quadrants": ("kept", {"share": 0.2, "bins": ["pos_high", "neg_high"]}),
+    "tempo": ("tokens", {}),
+    "maxrl": ("tokens", {}),
+    "gtpo": ("tokens", {"base": 1.0, "entropy": 0.1, "over": "group"}),
 }
 
 
@@ -33,10 +55,10 @@ def test_every_method_has_its_published_normalisation_and_defaults() -> None:
         assert (method.normalisation, method.options().model_dump()) == (normalisation, options)
 
 
-def test_only_dr_grpo_leaves_the_advantage_unscaled_and_only_ict_and_its_controls_warm_up() -> None:
+def test_which_leave_the_advantage_unscaled_and_only_ict_and_its_controls_warm_up() -> None:
     unscaled = {name for name in BUILT_IN if not METHODS[name].scaled_advantage}
     warm = {name for name in BUILT_IN if METHODS[name].dense_warmup}
-    assert unscaled == {"dr_grpo"}
+    assert unscaled == {"dr_grpo", "maxrl", "wapo"}
     assert warm == {"ict", "kl", "wasserstein", "random", "frequent"}
 
 

@@ -48,7 +48,9 @@ def test_every_method_is_listed_with_its_source(ictcli: Processes, tmp_path: Pat
     assert [row["method"] for row in found] == list(METHODS)
     assert all(row["trains"] and row["source"] for row in found)
     by_name = {row["method"]: row for row in found}
-    assert by_name["ict"]["options"] == "keep, scope, advantage_power"
+    assert by_name["ict"]["options"] == (
+        "keep, scope, advantage_power, score, min_entropy, max_prob"
+    )
     assert by_name["grpo"]["options"] == "-"
 
 

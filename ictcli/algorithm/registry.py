@@ -1,0 +1,124 @@
+"""What a method is, and the table of all: each is a rule that chooses and weighs tokens of a batch.
+
+A rule sees a batch of finished rollouts (`Scored`) and its own options, and returns a `Choice`.
+What turns the choice into a loss is shared: the normalisation it names (`weights`) and Psi
+(`objective`). A recipe names a method and sets its options: `method = "ict"`, or a table `[method]`
+with `name = "ict"` and e.g. `scope = "group"`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from ictcli.algorithm.weights import Normalisation
+from ictcli.errors import UserError, nearest
+from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a rule may look at: one batch of an optimiser update, B rows, group-major."""
+
+    stats: TokenStats
+    """(B, T) each; the method's `wants`, and entropy, purity, prob."""
+    logp: FloatArray
+    """(B, T) log-probability of the tokens at the sampling temperature, by the sampler."""
+    advantage: FloatArray
+    """(B,)"""
+    correct: BoolArray
+    """(B,)"""
+    valid: BoolArray
+    """(B, T)"""
+    tokens: IntArray
+    """(B, T) ids, 0 behind a row's end."""
+    texts: Sequence[str]
+    """(B,) the responses as they read."""
+    group: int
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which tokens are trained, how much, and on which |log pi - log pi_old| is penalised."""
+
+    kept: BoolArray
+    """(B, T) the tokens that the normalisation counts."""
+    weight: FloatArray | None = None
+    """(B, T) factors of the advantage of kept tokens, of either sign; without, 1. A token of factor
+    0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
+    kl_old: FloatArray | None = None
+    """(B, T) coefficients of |log pi - log pi_old|."""
+
+
+class Options(BaseModel):
+    """The options of a method that has none; others derive from it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+
+
+Rule = Callable[[Scored, Any], Choice]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A rule with what it needs and where it comes from."""
+
+    name: str
+    rule: Rule
+    options: type[Options]
+    normalisation: Normalisation
+    wants: tuple[str, ...]
+    """Statistics besides entropy, purity and prob that sampling must record."""
+    source: str
+    summary: str
+    dense_warmup: bool
+    """Whether the recipe's first `warmup` steps train every token (M = 1)."""
+    scaled_advantage: bool
+    """Whether advantages are divided by the group's standard deviation."""
+
+
+METHODS: dict[str, Method] = {}
+
+
+def register(
+    source: str,
+    *,
+    options: type[Options] = Options,
+    normalisation: Normalisation = "sequence",
+    wants: tuple[str, ...] = (),
+    dense_warmup: bool = False,
+    scaled_advantage: bool = True,
+) -> Callable[[Rule], Rule]:
+    """Decorator: make a rule a method under the function's name."""
+
+    def add(rule: Rule) -> Rule:
+        name = rule.__name__
+        if name in METHODS:
+            raise UserError(f"There is a method {name!r} already.", "choose another name")
+        METHODS[name] = Method(
+            name,
+            rule,
+            options,
+            normalisation,
+            wants,
+            source,
+            (rule.__doc__ or "").split("\n\n")[0].replace("\n    ", " ").strip(),
+            dense_warmup,
+            scaled_advantage,
+        )
+        return rule
+
+    return add
+
+
+def find_method(name: str) -> Method:
+    """The method of that name; UserError with the nearest name where there is none."""
+    if name not in METHODS:
+        raise UserError(
+            f"There is no method {name!r}{nearest(name, sorted(METHODS))}.",
+            "ictcli methods lists them",
+        )
+    return METHODS[name]

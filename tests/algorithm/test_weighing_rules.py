@@ -1,0 +1,223 @@
+"""Laws of the methods that weigh tokens, each against its equation in a plain loop."""
+
+from math import ceil, log
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn import ceil_percent, choose, percents, scored
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.algorithm.methods import Choice, Scored
+from ictcli.algorithm.weights import group_advantage
+from ictcli.types import FloatArray
+
+BINS = ("pos_peak", "pos_valley", "neg_peak", "neg_valley")
+
+
+def tokens_of(batch: Scored) -> list[tuple[int, int]]:
+    return [(int(i), int(t)) for i, t in np.argwhere(batch.valid)]
+
+
+def weight_of(choice: Choice) -> FloatArray:
+    assert choice.weight is not None
+    return choice.weight
+
+
+def judged(batch: Scored, *, scale: bool = True) -> Scored:
+    """The batch with rewards of 0 and 1, and the advantages they give."""
+    rewards = batch.correct.astype(np.float64)
+    A = group_advantage(rewards, batch.group, scale=scale)
+    return Scored(**{**vars(batch), "advantage": A})
+
+
+def some(lengths: list[int], tokens: list[list[int]] | None = None, **given: Any) -> Scored:
+    """One group of rows of these lengths."""
+    B, T = len(lengths), max(lengths)
+    valid = np.arange(T)[None, :] < np.array(lengths)[:, None]
+    fields: dict[str, Any] = {
+        "stats": {"entropy": valid.astype(float)},
+        "logp": np.zeros((B, T)),
+        "advantage": np.ones(B),
+        "correct": np.ones(B, dtype=bool),
+        "valid": valid,
+        "tokens": np.ones((B, T), dtype=int) if tokens is None else np.array(tokens),
+        "texts": [""] * B,
+        "group": B,
+        "rng": np.random.default_rng(0),
+    }
+    return Scored(**{**fields, **given})
+
+
+@pytest.mark.parametrize("draw", ["prefix", "subset"])
+@pytest.mark.parametrize("keep", [0.2, 0.5, 1.0])
+def test_a_drawn_token_weighs_one_on_average(draw: str, keep: float) -> None:
+    batch, draws = some([1, 4, 9]), 4000
+    weights = np.array(
+        [weight_of(choose("nat", batch, n, draw=draw, keep=keep)) for n in range(draws)]
+    )
+    error = weights.std(axis=0) / np.sqrt(draws)
+    assert (np.abs(weights.mean(axis=0) - 1) <= 5 * error + 1e-12)[batch.valid].all()
+
+
+@given(scored(), percents)
+def test_a_random_prefix_is_one_and_keeps_its_shortest(batch: Scored, percent: int) -> None:
+    choice = choose("nat", batch, keep=percent / 100)
+    np.testing.assert_array_equal(choice.kept, batch.valid)
+    for row, valid in zip(weight_of(choice), batch.valid, strict=True):
+        length = int(valid.sum())
+        shortest, drawn = ceil_percent(percent, length), row[:length] != 0
+        assert shortest <= drawn.sum() <= length
+        assert drawn[: int(drawn.sum())].all()
+        cuts = length - shortest + 1
+        for t in np.flatnonzero(drawn):
+            survive = sum(cut > t for cut in range(shortest, length + 1))
+            assert row[t] == pytest.approx(cuts / survive)
+
+
+@given(scored(), percents)
+def test_gmts_keeps_the_highest_products_of_entropy_and_advantage(
+    batch: Scored, percent: int
+) -> None:
+    product = {
+        (i, t): float(batch.stats["entropy"][i, t]) * abs(float(batch.advantage[i]))
+        for i, t in tokens_of(batch)
+    }
+    promised = ceil_percent(percent, len(product))
+    best = sorted((value for value in product.values() if value > 0), reverse=True)[:promised]
+    kept = choose("gmts", batch, keep=percent / 100).kept
+    assert sorted((product[int(i), int(t)] for i, t in np.argwhere(kept)), reverse=True) == best
+
+
+@given(scored(), st.floats(0, 2), st.floats(0.1, 9))
+def test_rsi_keeps_what_is_as_surprising_as_its_bounds_say(
+    batch: Scored, low: float, high: float
+) -> None:
+    kept = choose("rsi", batch, low=low, high=high).kept
+    for i, t in tokens_of(batch):
+        H1, prob = (float(batch.stats[name][i, t]) for name in ("entropy", "prob"))
+        index = -log(prob) / (H1 + 1e-6)
+        if min(abs(index - low), abs(index - high)) > 1e-4 * index:
+            assert kept[i, t] == (low <= index <= high)
+
+
+@given(scored(), percents, st.floats(0, 3))
+def test_stare_reweighs_the_most_surprising_of_each_sign_below_the_target(
+    batch: Scored, percent: int, target: float
+) -> None:
+    options: Any = {"share": percent / 100, "lower_by": 0.9, "target_entropy": target}
+    weight = weight_of(choose("stare", batch, **options))
+    places = tokens_of(batch)
+    gate = np.mean([batch.stats["entropy"][place] for place in places]) < target
+    for sign, factor in ((1, 1.1), (-1, 0.9)):
+        side = [place for place in places if np.sign(batch.advantage[place[0]]) == sign]
+        count = ceil_percent(percent, len(side)) if gate else 0
+        surprise = sorted((-float(batch.logp[place]) for place in side), reverse=True)[:count]
+        marked = [place for place in side if weight[place] == factor]
+        found = sorted((-float(batch.logp[place]) for place in marked), reverse=True)
+        assert found == surprise
+        assert all(weight[place] == 1 for place in side if place not in marked)
+
+
+@given(scored(), st.lists(st.sampled_from(BINS), min_size=1))
+def test_wapo_trains_its_bins(batch: Scored, bins: list[str]) -> None:
+    kept = choose("wapo", batch, bins=bins).kept
+    for i, t in tokens_of(batch):
+        kind = "peak" if batch.stats["prob"][i, t] >= batch.stats["purity"][i, t] else "valley"
+        sign = {1: "pos", -1: "neg"}.get(int(np.sign(batch.advantage[i])))
+        assert kept[i, t] == (f"{sign}_{kind}" in bins)
+
+
+@given(scored())
+def test_wapo_trains_winners_whole_by_default(batch: Scored) -> None:
+    winners = batch.valid & (batch.advantage > 0)[:, None]
+    np.testing.assert_array_equal(choose("wapo", batch).kept, winners)
+
+
+@given(scored(), percents)
+def test_quadrants_part_the_tokens_with_an_advantage(batch: Scored, percent: int) -> None:
+    def kept(*bins: str) -> Any:
+        return choose("quadrants", batch, share=percent / 100, bins=list(bins)).kept
+
+    parts = [kept(name) for name in ("pos_high", "pos_low", "neg_high", "neg_low")]
+    signal = batch.valid & (batch.advantage != 0)[:, None]
+    np.testing.assert_array_equal(np.sum(parts, axis=0), signal)
+    H1, high = batch.stats["entropy"], kept("pos_high", "neg_high")
+    if (high & signal).any():
+        assert H1[signal & ~high].max(initial=0) <= H1[high].min()
+    assert high.sum() <= ceil(percent / 100 * batch.valid.sum() - 1e-9)
+
+
+@given(scored())
+def test_tempo_adds_what_the_group_s_prefix_tree_says(batch: Scored) -> None:
+    """As its authors' code: branch_mean - ancestor_mean of the responses that share the prefix."""
+    batch = judged(batch)
+    weight, A = weight_of(choose("tempo", batch)), batch.advantage
+    for i, t in tokens_of(batch):
+        first = i // batch.group * batch.group
+        group = range(first, first + batch.group)
+
+        def value(n: int, group: range = group, i: int = i) -> float:
+            same = [
+                A[k]
+                for k in group
+                if batch.valid[k, :n].all() and (batch.tokens[k, :n] == batch.tokens[i, :n]).all()
+            ]
+            return sum(same) / len(same)
+
+        # ended rows are in no prefix longer than theirs
+        wanted = A[i] + value(t + 1) - value(t)
+        assert weight[i, t] * A[i] == pytest.approx(wanted if A[i] else 0, abs=1e-9)
+
+
+def test_tempo_is_grpo_but_where_responses_part() -> None:
+    tokens = [[1, 2, 5], [1, 3, 5], [1, 2, 6]]
+    batch = some([3, 3, 3], tokens, advantage=np.array([2.0, -1.0, -1.0]))
+    expected = [[2, 2 + 0.5, 2 + 1.5], [-1, -2, -1], [-1, -1 + 0.5, -1 - 1.5]]
+    weight = weight_of(choose("tempo", batch))
+    np.testing.assert_allclose(weight * batch.advantage[:, None], expected)
+
+
+@given(scored())
+def test_maxrl_gives_the_published_advantage(batch: Scored) -> None:
+    """b/a to a correct response of a group of a correct and b others, -1 to one of those."""
+    batch = judged(batch, scale=False)
+    weight = weight_of(choose("maxrl", batch))
+    for i, t in tokens_of(batch):
+        first = i // batch.group * batch.group
+        right = int(batch.correct[first : first + batch.group].sum())
+        wrong = batch.group - right
+        wanted = 0 if not right else wrong / right if batch.correct[i] else -1
+        assert weight[i, t] * batch.advantage[i] == pytest.approx(wanted)
+
+
+def test_gtpo_shares_rewards_out_by_entropy_and_by_its_inverse() -> None:
+    """Shaped rewards 1.15 and 1.05 of Eq. 3, -1.04 and -1.16 of Eq. 5, normalised by Eq. 6."""
+    H1 = np.array([[3.0, 1.0], [1.0, 3.0], [4.0, 1.0], [1.0, 4.0]])
+    correct = np.array([True, True, False, False])
+    A = np.where(correct, 1.0, -1.0)
+    batch = some([2] * 4, stats={"entropy": H1}, correct=correct, advantage=A)
+    right = np.array([[1.15, 1.05], [1.05, 1.15]])
+    wrong = np.array([[-1.04, -1.16], [-1.16, -1.04]])
+    for over, zeros in (("sign", np.empty(0)), ("group", np.zeros(4))):
+        weight = weight_of(choose("gtpo", batch, over=over)) * A[:, None]
+        for found, reward in ((weight[:2], right), (weight[2:], wrong)):
+            everything = np.concatenate([reward.ravel(), zeros])
+            wanted = (reward - everything.mean()) / everything.std()
+            np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+def test_gtpo_trains_each_sign_its_way_where_responses_have_ended() -> None:
+    H1 = np.random.default_rng(1).uniform(0.1, 3, (4, 3))
+    batch = some(
+        [3, 2, 3, 1],
+        stats={"entropy": H1},
+        correct=np.array([True, True, False, False]),
+        advantage=np.array([1.0, 1, -1, -1]),
+    )
+    weight = weight_of(choose("gtpo", batch, base=0.9, entropy=0.1)) * batch.advantage[:, None]
+    for t, (right, wrong) in enumerate([(2, 2), (2, 1), (1, 1)]):
+        sides = (weight[:2, t][batch.valid[:2, t]], weight[2:, t][batch.valid[2:, t]])
+        assert (len(sides[0]), len(sides[1])) == (right, wrong)
+        assert (sides[0] > 0).all() and (sides[1] < 0).all()
