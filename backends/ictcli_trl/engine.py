@@ -74,6 +74,7 @@ class TrlEngine(DataParallel, TorchEngine):
         loaded["compile"] = "off"  # a graph would keep where the weights lay before
         if _sharded():  # every rank shards what it read: accelerate launch has others read nothing
             os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
+            os.environ.setdefault("FSDP_AUTO_WRAP_POLICY", "TRANSFORMER_BASED_WRAP")  # by block
         with processes.together():
             super().__init__(model, settings.model_copy(update=loaded), optimizer, adapters)
 

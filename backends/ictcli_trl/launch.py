@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from ictcli.errors import EngineMissingError, install
+from ictcli.errors import EngineMissingError, UserError, install
 
 T = TypeVar("T")
 
@@ -16,15 +16,23 @@ ENGINE, PROGRAM = "trl", "accelerate launch or torchrun"
 
 
 def launched() -> bool:
-    """Whether this process is one of several that torch's launchers started."""
+    """Whether this process is one of several that torch's launchers started, or should have."""
     size = os.environ.get("WORLD_SIZE", "1")
-    several = size.isdecimal() and int(size) > 1
-    return several and {"RANK", "MASTER_ADDR"} <= os.environ.keys() and "MLX_RANK" not in os.environ
+    several = size.isdecimal() and int(size) > 1 and "RANK" in os.environ
+    address = "MASTER_ADDR" in os.environ and "MLX_RANK" not in os.environ
+    return address and (several or unranked())
+
+
+def unranked() -> bool:
+    """Whether accelerate launch was told of several processes and gives them no ranks: it starts
+    one of them, or leaves them to mpirun, on a CPU or with one GPU."""
+    unnumbered = not {"RANK", "WORLD_SIZE"} & os.environ.keys()
+    return unnumbered and {"ACCELERATE_MIXED_PRECISION", "MASTER_ADDR"} <= os.environ.keys()
 
 
 def processes() -> int:
     """How many processes were started together."""
-    return int(os.environ["WORLD_SIZE"]) if launched() else 1
+    return int(os.environ.get("WORLD_SIZE", "1")) if launched() else 1
 
 
 def shards() -> int:
@@ -36,6 +44,11 @@ def run(command: Callable[[], T]) -> T | None:
     """What `command` gives on rank 0; the others end when it does."""
     from ictcli.engine import is_installed
 
+    if unranked():
+        raise UserError(
+            "accelerate launch was told of several processes, which it starts on GPUs alone.",
+            "torchrun --nproc-per-node N -m ictcli -- COMMAND, on a CPU too",
+        )
     if not is_installed(ENGINE):
         raise EngineMissingError(
             f"{PROGRAM} starts several ranks, which need the TRL engine.", install(ENGINE)

@@ -1,16 +1,18 @@
 """The TRL engine's memory model (`ictcli.engine.workload.MemoryModel`), and the recipes it refuses.
 Imports no torch.
 
-Of one process of the launch that this one belongs to, by the torch engine's counts; what several
-processes change was not measured. Weights that are trained are float32. Where they are sharded, or
-computed in bfloat16, those that sample are a copy, put together for as long as that takes.
+Of one process of a launch, by default the one that this process belongs to, by the torch engine's
+counts; what several processes change was not measured. Weights that are trained are float32. Where
+they are sharded, or computed in bfloat16, those that sample are a copy, put together for as long as
+that takes.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ictcli_torch import plan
 
-from ictcli.engine.workload import Parts, Workload
+from ictcli.engine.workload import Launch, Parts, Workload
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 
@@ -19,41 +21,53 @@ from .launch import processes, shards
 PACKS_ON: tuple[str, ...] = ()
 
 
+def _launch(work: Workload) -> Launch:
+    return work.launch or Launch(processes(), shards() > 1)
+
+
+def _share(work: Workload, prompts: int) -> int:
+    """The prompts of a process, of so many."""
+    return -(-prompts // _launch(work).processes)
+
+
 def held(work: Workload) -> Parts:
     """Held in every phase."""
-    parts, full = plan.held(work), not work.recipe.adapters
-    if not full and shards() == 1:
+    parts, full, shards = plan.held(work), not work.recipe.adapters, _launch(work).shards
+    if not full and shards == 1:
         return parts
     parts |= {"weights": work.shape.weights(4), "float32 masters": 0}
     if full and work.recipe.kl > 0:
         parts["reference policy"] = 4 * work.trained
     spread = ("weights", "reference policy", "AdamW's moments", "adapters")
-    return parts | {name: parts[name] / shards() for name in spread}
+    return parts | {name: parts[name] / shards for name in spread}
 
 
 def gathered(work: Workload) -> float:
     """Bytes of the copy of the weights that samples."""
-    copied = shards() > 1 or (work.width < 4 and not work.recipe.adapters)
+    copied = _launch(work).shards > 1 or (work.width < 4 and not work.recipe.adapters)
     return work.shape.weights(work.width) if copied else 0
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
     """The torch engine's, with the weights put together."""
-    for parts in plan.sampling(work, prompts, group, stats):
+    for parts in plan.sampling(work, _share(work, prompts), group, stats):
         yield parts | {"gathered weights": gathered(work)}
 
 
 def updating(work: Workload) -> Iterator[Parts]:
     """The torch engine's, with the gradients of a share of the weights; or of all and, where others
     have theirs too, as much again for the messages to them."""
-    summed, several = 4 * work.trained, processes() > 1 and shards() == 1
-    reference = work.recipe.kl > 0 and not work.recipe.adapters
-    for parts in plan.updating(work):
-        gradients = parts.get("gradients", summed) - summed + summed / shards()
+    recipe, launch, summed = work.recipe, _launch(work), 4 * work.trained
+    several = launch.processes > 1 and launch.shards == 1
+    reference = recipe.kl > 0 and not recipe.adapters
+    minibatch = _share(work, recipe.update.minibatch or recipe.prompts)
+    updates = recipe.update.model_copy(update={"minibatch": minibatch})
+    for parts in plan.updating(replace(work, recipe=recipe.model_copy(update={"update": updates}))):
+        gradients = parts.get("gradients", summed) - summed + summed / launch.shards
         blocks = 2 * work.width * work.shape.block + work.width * work.shape.embeddings
         yield parts | {
             "gradients": gradients + (summed if several else 0),
-            "gathered weights": blocks if shards() > 1 else 0,
+            "gathered weights": blocks if launch.shards > 1 else 0,
         }
     if reference and gathered(work):
         yield {"gathered weights": gathered(work)}

@@ -200,7 +200,7 @@ def _command() -> Any:
 def _launch() -> Any:
     """Run the command; in one of several processes, as their launcher does."""
     command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
-    if any(name.endswith("RANK") for name in os.environ):  # as launchers number processes
+    if any(name.endswith(("RANK", "MASTER_ADDR")) for name in os.environ):  # as launchers set them
         from ictcli.engine import find_launcher
 
         if launcher := find_launcher():

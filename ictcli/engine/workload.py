@@ -23,6 +23,19 @@ Parts = dict[str, float]
 
 
 @dataclass(frozen=True)
+class Launch:
+    """The processes that a run is planned for, one a GPU."""
+
+    processes: int
+    sharded: bool
+    """Whether weights, gradients and moments are spread over them."""
+
+    @property
+    def shards(self) -> int:
+        return self.processes if self.sharded else 1
+
+
+@dataclass(frozen=True)
 class Workload:
     """A recipe on a model of known size and a device."""
 
@@ -32,6 +45,8 @@ class Workload:
     """cpu, gpu (MLX's), cuda or mps."""
     prompt: int
     """Tokens of a prompt."""
+    launch: Launch | None = None
+    """None = the launch that this process belongs to."""
 
     @property
     def gpu(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ictcli.engine import choose_backend
 from ictcli.engine.shape import ModelShape, read_shape
-from ictcli.engine.workload import Parts, Workload, memory_model
+from ictcli.engine.workload import Launch, Parts, Workload, memory_model
 from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import CHUNK
 from ictcli.planning.machine import MemoryLimit, device_of
@@ -53,10 +53,11 @@ class MemoryEstimate:
 
 
 def estimate_memory(
-    recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS
+    recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS, launch: Launch | None = None
 ) -> MemoryEstimate:
-    """The peaks of a run whose responses all run to max_tokens. Prompts have `prompt` tokens, or
-    fewer where prompt.max_tokens or the context say so.
+    """The peaks of a run, by default in the launch of this process, whose responses all run to
+    max_tokens. Prompts have `prompt` tokens, or fewer where prompt.max_tokens or the context say
+    so.
 
     Raises UserError where the engine has no memory model.
     """
@@ -64,7 +65,7 @@ def estimate_memory(
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     space = shape.context - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)
-    work = Workload(recipe, shape, device_of(recipe.engine), prompt)
+    work = Workload(recipe, shape, device_of(recipe.engine), prompt, launch)
     held = model.held(work)
     problems = min(recipe.eval.problems, CHUNK)
     moments = {

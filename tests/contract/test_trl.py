@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from ictcli.algorithm.methods import Scored, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import normalise
-from ictcli.engine import build_engine
+from ictcli.engine import build_engine, find_launcher
 from ictcli.engine.shape import ModelShape
 from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError, UserError
@@ -196,6 +196,18 @@ def test_the_plan_of_a_process_is_that_of_its_launch(monkeypatch: pytest.MonkeyP
     for name in ("weights", "reference policy", "AdamW's moments"):
         assert fsdp[name] == alone[name] / 8
     assert fsdp["sampling"] == alone["sampling"] == 2 * QWEN.parameters
+
+
+def test_a_launch_that_starts_one_process_of_several_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """accelerate launch --cpu --num_processes 2 sets these, and no rank."""
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    assert find_launcher() is None
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    with pytest.raises(UserError, match="was told of several processes") as refused:
+        find_launcher().run(pytest.fail)
+    assert "torchrun --nproc-per-node" in refused.value.hint
 
 
 def test_another_trl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
