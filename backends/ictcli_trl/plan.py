@@ -87,5 +87,7 @@ def check(recipe: Recipe) -> None:
     if recipe.entropy:
         hint = "entropy=0, or --backend torch, which has it, in one process"
         raise UserError(inexpressible("the entropy bonus")[0], hint)
+    if recipe.clip.on != "ratio":
+        raise UserError(*inexpressible("a clip of the total variation"))
     if recipe.rule.name == "kl_cov":
         raise UserError(*inexpressible("the KL to the old policy, which kl_cov adds"))

@@ -7,7 +7,7 @@ weight comes as |w| and an advantage of the other sign (`ictcli.engine.update`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ictcli.algorithm import quantities
 
@@ -23,6 +23,9 @@ class Objective:
     entropy: float = 0.0
     """c, of the entropy bonus c * H1(pi); H1 at temperature 1, like every statistic."""
     temperature: float = 1.0
+    clip_on: Literal["ratio", "tv"] = "ratio"
+    """What the clip bounds: the ratio's distance from 1, or pi - pi_old, the total variation of the
+    token against all others (DPPO, arXiv 2602.04879)."""
 
     @property
     def skips_without_signal(self) -> bool:
@@ -31,7 +34,10 @@ class Objective:
 
 
 def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token."""
+    """min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token.
+
+    Where the clip bounds pi - pi_old, fewer tokens take the clipped value: rho is farther from 1.
+    """
     ratio = xp.exp(logp - old_logp)
     clipped = xp.clip(ratio, 1.0 - objective.eps_low, 1.0 + objective.eps_high)
     # not xp.minimum: on a tie (rho = 1 with eps = 0) each library differentiates another branch
@@ -41,6 +47,11 @@ def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Obje
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
     """True where the clip took the token's gradient away."""
+    if objective.clip_on == "tv":
+        moved = xp.exp(logp) - xp.exp(old_logp)
+        return ((advantage > 0) & (moved > objective.eps_high)) | (
+            (advantage < 0) & (moved < -objective.eps_low)
+        )
     ratio = xp.exp(logp - old_logp)
     return ((advantage > 0) & (ratio > 1.0 + objective.eps_high)) | (
         (advantage < 0) & (ratio < 1.0 - objective.eps_low)

@@ -217,6 +217,6 @@ def gtpo(batch: Scored, options: GtpoOptions) -> Choice:
 
 
 def _relative(batch: Scored, A: FloatArray) -> FloatArray:
-    """(B, T) factors of a response's advantage that make it A (B, T); 0 where it has none."""
+    """(B, T) factors of a response's advantage that make it A (B, T); 1 where it has none."""
     own = batch.advantage[:, None]
-    return np.where(own != 0, A / np.where(own != 0, own, 1), 0.0)
+    return np.where(own != 0, A / np.where(own != 0, own, 1), 1.0)

@@ -79,10 +79,9 @@ class Engine(Protocol):
         """One optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`).
 
         `weights` (B, T) are normalised over this whole batch, a negative w being |w| * Psi(-A);
-        `advantage` (B,). Without `old_logp`
-        (B, T) the ratio is exactly 1 and only its gradient counts. `kl_old` (B, T) are the
-        coefficients of |log pi - log pi_old| (kl_cov). A loss or gradient that is not finite
-        leaves weights and optimiser as they were.
+        `advantage` (B,). Without `old_logp` (B, T) the ratio is exactly 1 and only its gradient
+        counts. `kl_old` (B, T) are the coefficients of |log pi - log pi_old| (kl_cov). A loss or
+        gradient that is not finite leaves weights and optimiser as they were.
         """
         ...
 

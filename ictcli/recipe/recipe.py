@@ -131,7 +131,14 @@ class Recipe(Table):
     @property
     def objective(self) -> Objective:
         """Clip range, coefficients and temperature of the loss."""
-        return Objective(self.clip.low, self.clip.high, self.kl, self.entropy, self.temperature)
+        return Objective(
+            eps_low=self.clip.low,
+            eps_high=self.clip.high,
+            clip_on=self.clip.on,
+            kl=self.kl,
+            entropy=self.entropy,
+            temperature=self.temperature,
+        )
 
     def with_engine(self, **settings: Any) -> Self:
         """The recipe with other engine settings."""

@@ -116,12 +116,15 @@ class OptimizerSettings(Table):
 
 
 class ClipSettings(Table):
-    """The clip range of the ratio: [1 - low, 1 + high]."""
+    """The clip range of the ratio: [1 - low, 1 + high]; on tv, that of pi - pi_old."""
 
     low: float = Field(default=0.2, ge=0, lt=1)
     """Clip distance below 1."""
     high: float = Field(default=0.2, ge=0)
     """Clip distance above 1."""
+    on: Literal["ratio", "tv"] = "ratio"
+    """What is clipped: the ratio, or the total variation of the token against all others, which is
+    |pi - pi_old| (DPPO, arXiv 2602.04879)."""
 
 
 class UpdateSettings(Table):

@@ -95,6 +95,23 @@ def test_was_clipped_says_exactly_where_the_gradient_is_gone(
         assert float(gradient) == pytest.approx(A * math.exp(difference))
 
 
+@given(st.floats(-6, 0), st.floats(-6, 0), advantages, clips)
+def test_on_tv_the_gradient_is_gone_exactly_where_the_probability_has_moved_too_far(
+    now: float, before: float, A: float, clip: tuple[float, float]
+) -> None:
+    """As the published loss: -A rho log pi where pi - pi_old is in bounds, rho without gradient."""
+    low, high = clip
+    moved = math.exp(now) - math.exp(before)
+    assume(abs(A) > 1e-3 and min(abs(moved - high), abs(moved + low)) > 1e-9)
+    objective = Objective(low, high, clip_on="tv")
+    logp = torch.tensor([now], dtype=torch.float64, requires_grad=True)
+    old, advantage = torch.full_like(logp.detach(), before), torch.full_like(logp.detach(), A)
+    (gradient,) = torch.autograd.grad(surrogate(torch, logp, old, advantage, objective).sum(), logp)
+    kept = moved <= high if A > 0 else moved >= -low
+    assert float(gradient) == pytest.approx(A * math.exp(now - before) if kept else 0.0)
+    assert bool(was_clipped(torch, logp, old, advantage, objective)) != kept
+
+
 @given(differences, clips)
 def test_a_token_without_advantage_is_not_called_clipped(
     difference: float, clip: tuple[float, float]

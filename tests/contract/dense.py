@@ -64,6 +64,12 @@ class DenseTrainer:
             ratio = (logp - old).exp()
             low, high = 1 - objective.eps_low, 1 + objective.eps_high
             psi = torch.minimum(ratio * A, ratio.clamp(low, high) * A)
+            if objective.clip_on == "tv":
+                moved = (logp.exp() - old.exp()).detach()
+                inside = torch.where(
+                    A > 0, moved <= objective.eps_high, moved >= -objective.eps_low
+                )
+                psi = torch.where(inside, ratio * A, psi)
             if objective.kl:
                 with torch.no_grad():
                     raw = response_logits(self.reference, rollouts, row)

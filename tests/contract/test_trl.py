@@ -155,7 +155,9 @@ def test_adapters_and_smaller_passes_too(
     torch.restore(tmp_path / "1")  # a checkpoint is of both engines
 
 
-@pytest.mark.parametrize("setting", [{"entropy": 0.01}, {"method": "kl_cov"}])
+@pytest.mark.parametrize(
+    "setting", [{"entropy": 0.01}, {"method": "kl_cov"}, {"clip": {"on": "tv"}}]
+)
 def test_what_trls_loss_cannot_express_is_refused_and_names_the_torch_engine(
     setting: dict[str, Any],
 ) -> None:

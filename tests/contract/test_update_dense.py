@@ -113,7 +113,9 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
 
 
 @pytest.mark.parametrize(
-    "objective", [PLAIN, Objective(0.1, 0.5), Objective(kl=0.2)], ids=["0.2", "0.1/0.5", "kl"]
+    "objective",
+    [PLAIN, Objective(0.1, 0.5), Objective(kl=0.2), Objective(0.01, 0.02, clip_on="tv")],
+    ids=["0.2", "0.1/0.5", "kl", "tv"],
 )
 def test_ratio_and_clip_against_old_logp(
     make_engine: MakeEngine, model: Path, tmp_path: Path, objective: Objective
