@@ -116,9 +116,9 @@ class Memory:
     def end_phase(self) -> None:
         """After sampling or an update. On a CPU, give what it freed back to the system: glibc keeps
         blocks of less than 32 MiB for later, and the next phase wants other sizes, so that a
-        process would come to hold what both take. Less than a third of the process stays: to take
+        process would come to hold what both take. Less than a quarter of the process stays: to take
         it again costs a small model a tenth of its step."""
-        if self.device.type == "cpu" and _kept_free() > Process().memory_info().rss / 3:
+        if self.device.type == "cpu" and _kept_free() > Process().memory_info().rss / 4:
             self.free()
 
     def free(self) -> None:
