@@ -134,6 +134,8 @@ def plot(found: dict[str, dict[int, Took]], path: Path) -> None:
                 values = [getattr(took, f"{phase}_{unit}") / scale for took in points.values()]
                 place.loglog(list(points), values, marker="o", label=phase)
             place.set_xlabel(axis)
+            place.minorticks_off()
+            place.set_xticks(list(points), [f"{size:,}" for size in points], rotation=45)
             place.set_ylabel("CPU seconds" if unit == "s" else "MB beyond the model")
     axes[0][0].legend()
     figure.tight_layout()
