@@ -28,6 +28,19 @@ from ictcli.cli.process import TRUST, finite, process_options
     is_flag=True,
     help="With --dry-run: time two steps and say how long it takes.",
 )
+@click.option(
+    "--gpus",
+    type=click.IntRange(2, 4096),
+    metavar="N",
+    help="With --dry-run --backend trl: plan for so many GPUs, of --memory each.",
+)
+@click.option(
+    "--write-accelerate",
+    "accelerate",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --gpus: write accelerate's configuration for them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary, or the plan, as JSON.")
 @TRUST
 @process_options
@@ -39,6 +52,8 @@ def command(
     dry_run: bool,
     memory: float | None,
     timed: bool,
+    gpus: int | None,
+    accelerate: Path | None,
     as_json: bool,
     threads: int | None,
 ) -> None:
@@ -50,8 +65,11 @@ def command(
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
     from ictcli.console import narrate, observer, output, report
+    from ictcli.console.gpus import print_gpu_plan
     from ictcli.console.plan import examples, plan
+    from ictcli.files import write_text
     from ictcli.planning.advice import check_memory
+    from ictcli.planning.gpus import plan_gpus
     from ictcli.planning.machine import memory_limit
     from ictcli.planning.preflight import preflight
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
@@ -65,14 +83,26 @@ def command(
     resolved = load_recipe(recipe, [*overrides, *extra])
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
-    if (memory or timed) and not dry_run:
-        option = "--memory" if memory else "--time"
+    if (memory or timed or gpus) and not dry_run:
+        option = "--memory" if memory else "--time" if timed else "--gpus"
         raise click.UsageError(f"{option} plans, and goes with --dry-run.")
     if memory and timed:
         raise click.UsageError("--time is of this machine, --memory of another: one of them.")
+    if accelerate and not gpus:
+        raise click.UsageError("--write-accelerate goes with --dry-run --gpus N.")
+    if timed and gpus:
+        raise click.UsageError("--time is of this machine, --gpus of others: one of them.")
     if dry_run:
         for note in preflight(resolved):
             narrate(f"note: {note}")
+        if gpus:
+            planned = plan_gpus(resolved, gpus, memory or 0.0)
+            if accelerate:
+                write_text(accelerate, planned.configuration())
+            if not as_json:
+                output(*to_toml(resolved).removesuffix("\n").split("\n"))
+            print_gpu_plan(resolved, planned, accelerate, as_json=as_json)
+            return
         estimated = check_memory(resolved, memory_limit(resolved.engine, memory or 0.0))
         if not as_json:
             output(*to_toml(resolved).removesuffix("\n").split("\n"))

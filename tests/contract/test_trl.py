@@ -1,5 +1,6 @@
 """TRL's engine: the torch engine's numbers, in one process and in two, and what it refuses."""
 
+import json
 import os
 import socket
 import subprocess
@@ -198,6 +199,33 @@ def test_the_plan_of_a_process_is_that_of_its_launch(monkeypatch: pytest.MonkeyP
     for name in ("weights", "reference policy", "AdamW's moments"):
         assert fsdp[name] == alone[name] / 8
     assert fsdp["sampling"] == alone["sampling"] == 2 * QWEN.parameters
+
+
+@pytest.mark.parametrize(("memory", "kind"), [(("--memory", "80"), "MULTI_GPU"), ((), "FSDP")])
+def test_accelerate_reads_the_configuration_that_a_plan_writes(
+    tmp_path: Path, memory: tuple[str, ...], kind: str
+) -> None:
+    from accelerate.commands.config.config_args import load_config_from_file
+    from click.testing import CliRunner
+
+    from ictcli.cli import cli
+
+    file = tmp_path / "accelerate.yaml"
+    asked = ["train", "quickstart", "--backend", "trl", "--dry-run", "--gpus", "8", *memory]
+    planned = CliRunner().invoke(cli, [*asked, "--json", "--write-accelerate", str(file)])
+    assert planned.exit_code == 0, planned.output
+    read = load_config_from_file(str(file))
+    assert (read.distributed_type.value, read.num_processes) == (kind, 8)
+    assert read.mixed_precision == "no"
+    if kind == "FSDP":
+        assert read.fsdp_config["fsdp_version"] == 2
+    plan = json.loads(planned.stdout)
+    assert plan["chosen"] == ("FSDP2" if kind == "FSDP" else "DDP")
+    peaks = {name: max(one["peak_bytes"].values()) for name, one in plan["plans"].items()}
+    assert peaks["FSDP2"] == peaks["ZeRO-3"]
+    other = CliRunner().invoke(cli, [*asked, "--backend", "torch"])
+    assert isinstance(other.exception, UserError)
+    assert other.exception.hint == "--backend trl"
 
 
 def test_a_launch_that_starts_one_process_of_several_is_refused(
