@@ -214,7 +214,7 @@ def test_accelerate_reads_the_configuration_that_a_plan_writes(
     asked = ["train", "quickstart", "--backend", "trl", "--dry-run", "--gpus", "8", *memory]
     planned = CliRunner().invoke(cli, [*asked, "--json", "--write-accelerate", str(file)])
     assert planned.exit_code == 0, planned.output
-    read = load_config_from_file(str(file))
+    read: Any = load_config_from_file(str(file))
     assert (read.distributed_type.value, read.num_processes) == (kind, 8)
     assert read.mixed_precision == "no"
     if kind == "FSDP":
