@@ -22,6 +22,7 @@ from typing import Literal
 
 import numpy as np
 
+from ictcli.compare.caveats import Crashed, caveats
 from ictcli.compare.numbers import bounds, counted, p_value, percent, points
 from ictcli.compare.statistics import (
     BEFORE,
@@ -36,8 +37,6 @@ from ictcli.recipe import toml_value
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
 CONTROL = "random"
-HERE = "on this task and size"
-"""What a claim about accuracy is judged of: another task or model may show another difference."""
 SAME = 0.1
 """Two shares are the same number if they differ by at most this part of the larger."""
 
@@ -83,6 +82,8 @@ class Claim:
     verdict: Verdict
     sentence: str
     numbers: JudgedDifference | EntropyRatio | PredictionQuality
+    caveats: tuple[str, ...] = ()
+    """Ceilings, floors and crashed runs that it touches."""
 
     @property
     def test(self) -> JudgedDifference | None:
@@ -102,6 +103,7 @@ class _Test:
     """A metric and the gain in it, which must itself be told to be above 0 for support."""
     comparable: bool = True
     """Whether the two are what the claim compares; otherwise it is undecided."""
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,15 @@ class Trained:
     """After the dense warm-up; None if that takes every step."""
 
 
-def accuracy_claims(scores: Scores, kept: Mapping[str, Trained] = {}) -> list[Claim]:
+def accuracy_claims(
+    scores: Scores,
+    task: str,
+    kept: Mapping[str, Trained] = {},
+    crashed: Mapping[str, Sequence[int]] = {},
+) -> list[Claim]:
     """By metric, whether each variant of ict is better than grpo, random tokens and the other
     methods, and what it gains. `kept`: the shares of tokens that variants trained, to compare with
-    random. Pairs that share no seed are left out."""
+    random. `crashed`: the runs that did. Pairs that share no seed are left out."""
     variants = list(next(iter(scores.values())))
     main: list[_Test] = []
     second: list[_Test] = []
@@ -127,12 +134,12 @@ def accuracy_claims(scores: Scores, kept: Mapping[str, Trained] = {}) -> list[Cl
                 continue
             note, comparable = _shares_note(kept if method == CONTROL else {}, variant, rival)
             family = main if method in ("grpo", CONTROL) else second
-            family += _better(scores, variant, rival, note, comparable=comparable)
+            family += _better(scores, task, variant, rival, crashed, note, comparable=comparable)
         for rival in (_counterpart(variant, "grpo", variants), BEFORE):
             if rival in variants:
-                main += _gain(scores, variant, rival)
+                main += _gain(scores, task, variant, rival, crashed)
         for larger in [label for label in variants if _is_larger_share(variant, label)]:
-            second += _better(scores, variant, larger)
+            second += _better(scores, task, variant, larger, crashed)
     return [*_judged(main, "main"), *_judged(second, "second")]
 
 
@@ -213,29 +220,42 @@ def _is_larger_share(variant: str, other: str) -> bool:
     return alike and isinstance(more, int | float) and more > 0.1
 
 
-def better(variant: str, rival: str, metric: str) -> str:
+def here(task: str) -> str:
+    """What a claim about accuracy is judged of: another task or model may show another."""
+    return f"on {task} at this size"
+
+
+def better(task: str, variant: str, rival: str, metric: str) -> str:
     """The name of the claim."""
-    return f"{variant} is better than {rival} {HERE}: {metric}"
+    return f"{variant} is better than {rival} {here(task)}: {metric}"
 
 
 def _better(
-    scores: Scores, variant: str, rival: str, note: str = "", *, comparable: bool = True
+    scores: Scores,
+    task: str,
+    variant: str,
+    rival: str,
+    crashed: Crashed,
+    note: str = "",
+    *,
+    comparable: bool = True,
 ) -> list[_Test]:
     return [
         _Test(
-            better(variant, rival, metric),
+            better(task, variant, rival, metric),
             f"{variant}'s {metric}",
             rival,
             difference(by_variant[variant], by_variant[rival]),
             note,
             comparable=comparable,
+            caveats=caveats(scores, (metric,), (variant, rival), crashed),
         )
         for metric, by_variant in scores.items()
         if paired(by_variant[variant], by_variant[rival])
     ]
 
 
-def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
+def _gain(scores: Scores, task: str, variant: str, rival: str, crashed: Crashed) -> list[_Test]:
     """The gain over `rival` in pass@4 (the largest k where there is none) less that in pass@1."""
     ks = sorted(int(m.removeprefix("pass@")) for m in scores if m.startswith("pass@"))
     if 1 not in ks or len(ks) < 2:
@@ -249,7 +269,7 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
     room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
     return [
         _Test(
-            f"{variant} gains more in {metric} than in pass@1 over {name}, {HERE}",
+            f"{variant} gains more in {metric} than in pass@1 over {name}, {here(task)}",
             f"{variant}'s gain in {metric} over {name}",
             "its gain in pass@1",
             difference(many[variant] - first[variant], many[rival] - first[rival]),
@@ -257,6 +277,7 @@ def _gain(scores: Scores, variant: str, rival: str) -> list[_Test]:
             f"{points(gains[1].value)} in pass@1; {name} left {room[1]} points to gain in pass@1 "
             f"and {room[0]} in {metric}.",
             (metric, gains[0]),
+            caveats=caveats(scores, ("pass@1", metric), (variant, rival), crashed),
         )
     ]
 
@@ -280,7 +301,7 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
                 verdict = "undecided"
                 sentence += f" That in {metric} is itself not told from 0."
         numbers = JudgedDifference(**asdict(result), rival=test.rival, family=family, tests=size)
-        claims.append(Claim(test.name, verdict, sentence, numbers))
+        claims.append(Claim(test.name, verdict, sentence, numbers, test.caveats))
     return claims
 
 

@@ -122,6 +122,10 @@ class Comparison(Record):
     estimates: Mapping[str, Mapping[str, Estimate]]
     differences: Mapping[str, Mapping[str, PairedDifference]]
     """From the baseline."""
+    crashed: Mapping[str, Sequence[int]] = {}
+    """By variant, the seeds of runs that crashed (`ictcli.compare.caveats`)."""
+    differences_without_crashed: Mapping[str, Mapping[str, PairedDifference]] = {}
+    """The same of the other runs, where some crashed."""
     claims: Sequence[Claim]
     passk: Mapping[str, Mapping[int, float]]
     """By variant and k."""

@@ -24,6 +24,8 @@ class Counts(Record):
     n: int = 0
     problems: int = 0
     correct: Sequence[int] = ()
+    unparsed: float = 0.0
+    """Share of samples without a readable answer."""
 
     def is_whole(self, n: int) -> bool:
         """Whether each problem has a count of `n` samples."""
@@ -132,3 +134,12 @@ def fork_recalls(
             share = np.nanmean(run.series("share_kept", warmup))
             kept.setdefault(run.label, []).append(float(share))
     return recalls, {label: float(np.mean(shares)) for label, shares in kept.items()}
+
+
+def unparsed_shares(done: Sequence[FinishedRun], seeds: Sequence[int]) -> dict[str, FloatArray]:
+    """By variant the shares of samples without a readable answer after training, (seeds,) each; NaN
+    where a run is missing."""
+    shares = {run.label: np.full(len(seeds), np.nan) for run in done}
+    for run in done:
+        shares[run.label][seeds.index(run.spec.seed)] = run.after.unparsed
+    return shares

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ictcli.compare import shared_rollouts
+from ictcli.compare import caveats, shared_rollouts
 from ictcli.compare.claims import SUBJECT, Claim, accuracy_claims, fork_claims, method_of
 from ictcli.compare.comparison import (
     CURVES,
@@ -19,7 +19,7 @@ from ictcli.compare.comparison import (
 )
 from ictcli.compare.design import Design, Grid, RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
-from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares
+from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares, unparsed_shares
 from ictcli.compare.forks import compare_forks
 from ictcli.compare.paper import paper_table
 from ictcli.compare.statistics import BEFORE, Scores, differences, estimate, paired, scores_of
@@ -57,6 +57,7 @@ def gather(
     scores = scores_of(correct, n, first.eval.k)
     labelled = (label for label in by_label if baseline in (label, method_of(label)))
     base = next(labelled, next(iter(by_label)))
+    crashed = caveats.crashed_runs(scores, unparsed_shares(done, seeds))
     recipes = {
         label: runs[0].spec.recipe.model_copy(update={"seed": first.seed})
         for label, runs in by_label.items()
@@ -95,7 +96,11 @@ def gather(
             for metric, by_variant in scores.items()
         },
         differences=differences(scores, base),
-        claims=_claims(by_label, seeds, scores),
+        crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
+        differences_without_crashed=(
+            differences(caveats.without(scores, crashed), base) if crashed else {}
+        ),
+        claims=_claims(by_label, seeds, scores, first.task, crashed),
         passk={label: _pass_curve(counts, n) for label, counts in correct.items()},
         curves={
             name: {label: _curve(runs, name) for label, runs in by_label.items()} for name in CURVES
@@ -111,7 +116,10 @@ def gather(
         cost={label: _cost(runs) for label, runs in by_label.items()},
         paper=paper_table(first),
         failed=failed,
-        notes=notes_of(design, done, scores, base, baseline, tuned),
+        notes=[
+            *(caveats.note(label, at, seeds) for label, at in crashed.items()),
+            *notes_of(design, done, scores, base, baseline, tuned),
+        ],
     )
 
 
@@ -131,7 +139,11 @@ def _counts(
 
 
 def _claims(
-    by_label: Mapping[str, Sequence[FinishedRun]], seeds: Sequence[int], scores: Scores
+    by_label: Mapping[str, Sequence[FinishedRun]],
+    seeds: Sequence[int],
+    scores: Scores,
+    task: str,
+    crashed: caveats.Crashed,
 ) -> list[Claim]:
     """Every claim that the runs can judge. That of dH2 is judged by the variants of ict, or else by
     the first variant that probed."""
@@ -145,7 +157,7 @@ def _claims(
     }
     subject = {label: pairs for label, pairs in probes.items() if method_of(label) == SUBJECT}
     return [
-        *accuracy_claims(scores, shares),
+        *accuracy_claims(scores, task, shares, crashed),
         *fork_claims(*fork_recalls(done, seeds)),
         *entropy_claims(entropy),
         *prediction_claims(subject or dict(list(probes.items())[:1])),

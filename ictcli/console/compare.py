@@ -51,7 +51,7 @@ def tuned_to(chosen: Mapping[str, str], lost: Sequence[str]) -> None:
 
 VERDICT_COLUMNS: dict[str, Callable[[Claim], str]] = {
     "verdict": lambda claim: claim.verdict,
-    "claim": lambda claim: claim.name,
+    "claim": lambda claim: "; ".join([claim.name, *claim.caveats]),
 }
 FORK_COLUMNS: dict[str, Callable[[ForkComparison], str]] = {
     "method": lambda row: row.method,
@@ -107,7 +107,10 @@ def _answer(result: Comparison) -> None:
     if result.claims:
         print_columns(result.claims, VERDICT_COLUMNS)
         at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
-        narrate_paragraph(f"verdicts at {at}; undecided is no evidence that there is no difference")
+        narrate_paragraph(
+            f"verdicts on {result.task} at {at}; undecided is no evidence that there is no "
+            "difference"
+        )
         narrate("")
 
 
@@ -118,6 +121,10 @@ def _difference_columns(result: Comparison) -> dict[str, Callable[[str], str]]:
     return {
         f"minus {result.baseline}": str,
         **{metric: difference(by_label) for metric, by_label in result.differences.items()},
+        **{
+            f"{metric}, none crashed": difference(by_label)
+            for metric, by_label in result.differences_without_crashed.items()
+        },
     }
 
 

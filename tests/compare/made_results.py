@@ -76,6 +76,7 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
     judged = [
         *claims.accuracy_claims(
             scores,
+            "chain",
             {"ict": claims.Trained(0.101, 0.101), "random": claims.Trained(0.1, 0.1)},
         ),
         *entropy_claims.entropy_claims({v: list(noisy["entropy", v]) for v in labels}),

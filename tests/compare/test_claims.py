@@ -28,21 +28,21 @@ def by_name(claims: list[Claim]) -> dict[str, Claim]:
 def test_a_method_that_is_better_worse_or_alike_is_called_so() -> None:
     scores = comparison({BEFORE: -2, "ict": 0.0, "grpo": -1.5, "random": 1.5, "stapo": 0.0})
     kept = {"ict": Trained(0.1, 0.1), "random": Trained(0.11, 0.11)}
-    found = by_name(accuracy_claims(scores, kept))
+    found = by_name(accuracy_claims(scores, "chain", kept))
     for metric in ("pass@1", "pass@4"):
         assert (
-            found[f"ict is better than grpo on this task and size: {metric}"].verdict == "supported"
+            found[f"ict is better than grpo on chain at this size: {metric}"].verdict == "supported"
         )
         assert (
-            found[f"ict is better than random on this task and size: {metric}"].verdict
+            found[f"ict is better than random on chain at this size: {metric}"].verdict
             == "contradicted"
         )
         assert (
-            found[f"ict is better than stapo on this task and size: {metric}"].verdict
+            found[f"ict is better than stapo on chain at this size: {metric}"].verdict
             == "undecided"
         )
         assert not any(BEFORE in name or "than ict" in name for name in found)
-    words = found["ict is better than random on this task and size: pass@1"].sentence
+    words = found["ict is better than random on chain at this size: pass@1"].sentence
     assert words.endswith("They trained 10.0 % and 11.0 % of the tokens.")
 
 
@@ -58,17 +58,19 @@ def test_random_tokens_of_another_number_decide_nothing(
     mine: tuple[float, float | None], other: tuple[float, float | None], told: str
 ) -> None:
     scores = comparison({"ict": 0.0, "grpo": -1.5, "random": 1.5})
-    found = by_name(accuracy_claims(scores, {"ict": Trained(*mine), "random": Trained(*other)}))
-    claim = found["ict is better than random on this task and size: pass@1"]
+    found = by_name(
+        accuracy_claims(scores, "chain", {"ict": Trained(*mine), "random": Trained(*other)})
+    )
+    claim = found["ict is better than random on chain at this size: pass@1"]
     assert told in claim.sentence
     assert claim.verdict == ("undecided" if "not the same" in told else "contradicted")
-    assert found["ict is better than grpo on this task and size: pass@1"].verdict == "supported"
+    assert found["ict is better than grpo on chain at this size: pass@1"].verdict == "supported"
 
 
 def test_a_sentence_holds_the_numbers() -> None:
     scores = comparison({"ict": 0.0, "grpo": -1.0})
-    claim = by_name(accuracy_claims(scores))[
-        "ict is better than grpo on this task and size: pass@1"
+    claim = by_name(accuracy_claims(scores, "chain"))[
+        "ict is better than grpo on chain at this size: pass@1"
     ]
     known = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
     n = vars(claim.numbers)
@@ -87,7 +89,7 @@ def test_a_sentence_holds_the_numbers() -> None:
 
 def test_each_family_is_corrected_by_itself() -> None:
     labels = {BEFORE: -0.5, "ict": 0.0, "grpo": 0, "random": 0, "stapo": 0, "entropy20": 0}
-    found = accuracy_claims(comparison(labels, seed=3))
+    found = accuracy_claims(comparison(labels, seed=3), "chain")
     for names, size in ((("grpo", "random", BEFORE), 6), (("stapo", "entropy20"), 4)):
         family = [
             c
@@ -106,10 +108,10 @@ def test_what_shares_no_seed_is_not_judged() -> None:
     for mine in scores.values():
         mine["ict"][:2], mine["grpo"][2:] = np.nan, np.nan
         mine["random"][2] = np.nan
-    found = by_name(accuracy_claims(scores))
+    found = by_name(accuracy_claims(scores, "chain"))
     assert not any("grpo" in name for name in found)
     assert (
-        vars(found["ict is better than random on this task and size: pass@1"].numbers)["seeds"] == 2
+        vars(found["ict is better than random on chain at this size: pass@1"].numbers)["seeds"] == 2
     )
     assert {vars(claim.numbers)["tests"] for claim in found.values()} == {len(found)}
     assert fork_claims({"ict": [0.1, float("nan")], "random": [float("nan"), 0.2]}) == []
@@ -120,14 +122,16 @@ def test_what_shares_no_seed_is_not_judged() -> None:
 
 def test_a_minus_is_no_hyphen() -> None:
     scores = comparison({"ict": 0.0, "grpo": 1.0, "random": -1.0})
-    for claim in accuracy_claims(scores):
+    for claim in accuracy_claims(scores, "chain"):
         assert "-" not in claim.sentence
         if "gains" not in claim.name:
             assert ("\u2212" in claim.sentence) == (vars(claim.numbers)["low"] < -0.0005)
 
 
 def test_one_seed_decides_nothing() -> None:
-    claims = accuracy_claims(comparison({BEFORE: -2, "ict": 1, "grpo": -1, "random": -1}, S=1))
+    claims = accuracy_claims(
+        comparison({BEFORE: -2, "ict": 1, "grpo": -1, "random": -1}, S=1), "chain"
+    )
     assert {claim.verdict for claim in claims} == {"undecided"}
     assert all("one seed cannot tell" in claim.sentence for claim in claims)
 
@@ -136,7 +140,10 @@ def test_identical_methods_are_seldom_judged() -> None:
     """A family of six true nulls errs in 5 comparisons of 100 at most."""
     shifts = {BEFORE: 0.0, "ict": 0.0, "grpo": 0.0, "random": 0.0}
     wrong = sum(
-        any(claim.verdict != "undecided" for claim in accuracy_claims(comparison(shifts, 4, 40, s)))
+        any(
+            claim.verdict != "undecided"
+            for claim in accuracy_claims(comparison(shifts, 4, 40, s), "chain")
+        )
         for s in range(60)
     )
     assert wrong <= 9  # exceeded once in a thousand times
@@ -149,11 +156,11 @@ def test_what_pass_4_gains_more_than_pass_1() -> None:
     surer = np.tile([2, 2, 2, 2], (3, 20))
     surest = np.tile([8, 8, 8, 2], (3, 20))
     noise = np.random.default_rng(0).integers(0, 2, (3, 80))
-    name = "ict gains more in pass@4 than in pass@1 over grpo, on this task and size"
+    name = "ict gains more in pass@4 than in pass@1 over grpo, on chain at this size"
     spread = scores_of({"grpo": base, "ict": np.clip(wider + noise, 0, 8)}, 8, [1, 4])
-    assert by_name(accuracy_claims(spread))[name].verdict == "supported"
+    assert by_name(accuracy_claims(spread, "chain"))[name].verdict == "supported"
     sharpened = scores_of({"grpo": surer, "ict": np.clip(surest - noise, 0, 8)}, 8, [1, 4])
-    claim = by_name(accuracy_claims(sharpened))[name]
+    claim = by_name(accuracy_claims(sharpened, "chain"))[name]
     one, many = sharpened["pass@1"], sharpened["pass@4"]
     expected = (many["ict"] - many["grpo"]).mean() - (one["ict"] - one["grpo"]).mean()
     assert vars(claim.numbers)["value"] == pytest.approx(expected)
@@ -164,20 +171,22 @@ def test_what_pass_4_gains_more_than_pass_1() -> None:
 def test_a_method_that_only_does_damage_gains_nothing() -> None:
     """A pass@4 that loses less than pass@1 does is no gain, and one that stays is none either."""
     half, rng = np.full((3, 80), 4), np.random.default_rng(0)
-    name = "ict gains more in pass@4 than in pass@1 over grpo, on this task and size"
+    name = "ict gains more in pass@4 than in pass@1 over grpo, on chain at this size"
     for mine, verdict, told in (
         (rng.integers(0, 2, (3, 80)), "contradicted", "So pass@4 loses."),
         (np.full((3, 80), 3) - np.arange(80) % 2, "contradicted", "So pass@4 loses."),
     ):
         scores = scores_of({"grpo": half, "ict": mine}, 8, [1, 4])
-        claim = by_name(accuracy_claims(scores))[name]
+        claim = by_name(accuracy_claims(scores, "chain"))[name]
         assert claim.verdict == verdict and told in claim.sentence
         for metric in ("pass@4", "pass@1"):
             gain = 100 * (scores[metric]["ict"] - scores[metric]["grpo"]).mean()
             assert gain < 0 and f"\u2212{-gain:.1f}" in claim.sentence
     sure = np.tile([8, 0, 8, 0], (3, 20))  # pass@4 of a tile: a half of grpo's, and as much after
     spread = np.clip(sure - 2, 0, 8) - rng.integers(0, 2, (3, 80)) * (sure > 0)
-    claim = by_name(accuracy_claims(scores_of({"grpo": sure, "ict": spread}, 8, [1, 4])))[name]
+    claim = by_name(accuracy_claims(scores_of({"grpo": sure, "ict": spread}, 8, [1, 4]), "chain"))[
+        name
+    ]
     assert vars(claim.numbers)["value"] > 0.1 and vars(claim.numbers)["p_holm"] < 0.05
     assert claim.verdict == "undecided" and "itself not told from 0" in claim.sentence
 
@@ -185,8 +194,10 @@ def test_a_method_that_only_does_damage_gains_nothing() -> None:
 def test_a_swept_variant_meets_its_own_rivals() -> None:
     labels = ["grpo", "ict keep=0.1 warmup=0", "ict keep=0.3 warmup=0", "ict keep=0.3 warmup=9"]
     rivals = [v.replace("ict", "random") for v in labels[1:3]] + ["entropy20 keep=0.3"]
-    found = by_name(accuracy_claims(comparison(dict.fromkeys([*labels, *rivals], 0.0), N=20)))
-    pairs = {name.split(" on this task")[0] for name in found if "better" in name}
+    found = by_name(
+        accuracy_claims(comparison(dict.fromkeys([*labels, *rivals], 0.0), N=20), "chain")
+    )
+    pairs = {name.split(" on chain")[0] for name in found if "better" in name}
     assert pairs == {
         "ict keep=0.1 warmup=0 is better than grpo",
         "ict keep=0.1 warmup=0 is better than random keep=0.1 warmup=0",
@@ -201,8 +212,8 @@ def test_a_swept_variant_meets_its_own_rivals() -> None:
 
 def test_shares_are_numbers_however_they_are_typed() -> None:
     labels = ["ict keep=0.10 lr=1e-4", "ict keep=2e-1 lr=1e-4", "random keep=0.1 lr=0.0001"]
-    found = by_name(accuracy_claims(comparison(dict.fromkeys(labels, 0.0), N=20)))
-    pairs = {tuple(name.split(" on this task")[0].split(" is better than ")) for name in found}
+    found = by_name(accuracy_claims(comparison(dict.fromkeys(labels, 0.0), N=20), "chain"))
+    pairs = {tuple(name.split(" on chain")[0].split(" is better than ")) for name in found}
     assert pairs == {(labels[0], labels[1]), (labels[0], labels[2])}
 
 
@@ -223,8 +234,8 @@ def test_forks_are_claimed_of_each_share_of_a_sweep() -> None:
 
 
 def test_what_was_not_run_is_not_judged() -> None:
-    assert accuracy_claims(comparison({"grpo": 0.0, "random": 0.0})) == []
-    claim = accuracy_claims(comparison({BEFORE: 0.0, "ict": 0.0}))[0]
+    assert accuracy_claims(comparison({"grpo": 0.0, "random": 0.0}), "chain") == []
+    claim = accuracy_claims(comparison({BEFORE: 0.0, "ict": 0.0}), "chain")[0]
     assert vars(claim.numbers)["rival"].startswith("its gain")
     assert fork_claims({"random": [0.1]}) == entropy_claims({"stapo": [np.ones(9)]}) == []
 
@@ -289,3 +300,30 @@ def test_forks_are_compared_seed_by_seed() -> None:
     found = by_name(fork_claims({**recall, "entropy20": [0.6, 0.61, 0.59, 0.6]}))
     assert [claim.verdict for claim in found.values()] == ["undecided", "contradicted"]
     assert "problem" not in next(iter(found.values())).sentence
+
+
+def test_ceilings_and_floors_are_named_beside_each_claim_that_they_touch() -> None:
+    scores = comparison({BEFORE: 0.0, "ict": 0.0, "grpo": 9.0, "random": 0.0})
+    found = by_name(accuracy_claims(scores, "chain"))
+    level = 100 * scores["pass@1"]["grpo"].mean()
+    named = f"ceiling: pass@1 of grpo is {level:.1f} %"
+    assert level > 95
+    touched = {name for name, claim in found.items() if named in claim.caveats}
+    assert touched == {
+        "ict is better than grpo on chain at this size: pass@1",
+        "ict gains more in pass@4 than in pass@1 over grpo, on chain at this size",
+    }
+    assert not any(
+        "of random" in caveat or "of ict" in caveat
+        for claim in found.values()
+        for caveat in claim.caveats
+    )
+
+
+def test_a_loss_in_both_is_never_a_gain() -> None:
+    """Whatever the losses, pass@4 that does not rise gains no more than pass@1."""
+    for seed in range(8):
+        scores = comparison({"ict": -0.5 * seed, "grpo": 1.0}, N=64, seed=seed)
+        claims = by_name(accuracy_claims(scores, "chain"))
+        name = "ict gains more in pass@4 than in pass@1 over grpo, on chain at this size"
+        assert claims[name].verdict != "supported"

@@ -102,7 +102,7 @@ def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) 
     (claim,) = [
         one
         for one in found["claims"]
-        if one["name"] == "ict is better than grpo on this task and size: pass@1"
+        if one["name"] == "ict is better than grpo on chain at this size: pass@1"
     ]
     for verdict, least, marked in (
         ("supported", 0.0625, True),
@@ -129,13 +129,27 @@ def test_what_did_not_vary_is_told_as_that(found: dict[str, Any]) -> None:
     assert "| \u2013 | \u2013 | \u2013 |" in text and "has no interval and no p" in text
 
 
+def test_runs_that_crashed_are_compared_without_too(found: dict[str, Any]) -> None:
+    assert "without the runs that crashed" not in told(found)
+    text = told({**found, "differences_without_crashed": found["differences"]})
+    assert text.count("without the runs that crashed: differences from grpo") == 2
+
+
+def test_claims_that_are_judged_are_counted(found: dict[str, Any]) -> None:
+    first, *_ = found["claims"]
+    claims = [{**first, "verdict": v} for v in ("supported", "undecided", "supported")]
+    text = told({**found, "claims": claims})
+    assert "Of 2 claims judged at 5 seeds and 128 problems, 2 supported and none" in text
+    assert "1 more is undecided." in text and "All are of chain with builtin:chain" in text
+
+
 def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> None:
     claims = [dict(claim) for claim in found["claims"]]
     row = dict(found["differences"]["pass@1"]["ict"])
     (claim,) = [
         one
         for one in claims
-        if one["name"] == "ict is better than grpo on this task and size: pass@1"
+        if one["name"] == "ict is better than grpo on chain at this size: pass@1"
     ]
     claim["numbers"] = {**claim["numbers"], "p_holm": 0.04, "seeds": 5}
     row |= {"p_holm": 0.06}

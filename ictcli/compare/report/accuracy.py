@@ -142,6 +142,16 @@ def differences(comparison: Comparison, looks: Looks) -> doc.Section:
         caption = f"{metric}: differences from {baseline}, in points, paired by seed and problem."
         columns = _difference_columns(metric, family)
         blocks.append(method_table(f"differences-{metric}", caption, looks, columns, rows))
+    for metric, rows in comparison.differences_without_crashed.items():
+        if rows:
+            caption = f"{metric} without the runs that crashed: differences from {baseline}."
+            size = sum(
+                each.p_holm is not None
+                for by_label in comparison.differences_without_crashed.values()
+                for each in by_label.values()
+            )
+            columns = _difference_columns(metric, size)
+            blocks.append(method_table(f"held-{metric}", caption, looks, columns, rows))
     note = (
         "p is two-sided and takes the luck of runs to be about normal. p, Holm, is corrected over "
         f"this section's {counted(family, 'test')}, every method and k; that of a verdict over the "
@@ -182,7 +192,7 @@ def _judged_apart(comparison: Comparison) -> list[str]:
     apart: list[str] = []
     for metric, rows in comparison.differences.items():
         for label, row in rows.items():
-            test = tests.get(better(label, comparison.baseline, metric))
+            test = tests.get(better(comparison.task, label, comparison.baseline, metric))
             if test is None or None in (test.p_holm, row.p_holm):
                 continue
             if test.differs != row.differs:

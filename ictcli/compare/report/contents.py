@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from ictcli.compare.claims import (
-    HERE,
     SUBJECT,
     Claim,
     EntropyRatio,
     JudgedDifference,
     PredictionQuality,
+    here,
 )
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.crossed import LEVEL
@@ -77,11 +77,13 @@ def _judged(comparison: Comparison) -> str:
     claims = comparison.claims
     if not claims:
         return "No claim of the paper could be judged from these runs."
-    judged = [claim.verdict for claim in claims]
-    counts = listed([f"{judged.count(v) or 'none'} {v}" for v in VERDICTS])
+    found = [claim.verdict for claim in claims]
+    supported, contradicted, undecided = (found.count(verdict) for verdict in VERDICTS)
+    left = f"; {undecided} more {'is' if undecided == 1 else 'are'} undecided" if undecided else ""
     return (
-        f"Of the {counted(len(claims), 'claim')} that this comparison judges, {counts} at "
-        f"{counted(len(comparison.seeds), 'seed')} and {counted(comparison.problems, 'problem')}."
+        f"Of {counted(len(claims) - undecided, 'claim')} judged at "
+        f"{counted(len(comparison.seeds), 'seed')} and {counted(comparison.problems, 'problem')}, "
+        f"{supported or 'none'} supported and {contradicted or 'none'} contradicted{left}."
     )
 
 
@@ -105,8 +107,9 @@ def _difference(comparison: Comparison) -> str:
     side = "above" if row.value >= 0 else "below"
     told = "told from 0" if row.differs else "not told from 0"
     return (
-        f"{HERE.capitalize()}, {SUBJECT} lies {percent(abs(row.value))} points of {metric} {side} "
-        f"{comparison.baseline} (95 % interval {bounds(row.low, row.high, points)}): {told}."
+        f"O{here(comparison.task)[1:]}, {SUBJECT} lies {percent(abs(row.value))} points of "
+        f"{metric} {side} {comparison.baseline} (95 % interval "
+        f"{bounds(row.low, row.high, points)}): {told}."
     )
 
 
@@ -134,7 +137,14 @@ def verdicts(comparison: Comparison) -> doc.Section:
     if not claims:
         none = "No claim is judged: none of the methods it takes was run to its end."
         return doc.Section("verdicts", "Verdicts", [doc.Text(none, "absent")])
-    blocks: list[doc.Block] = []
+    size = comparison.device.get("parameters")
+    model = comparison.model + (f" ({size:,} parameters)" if size else "")
+    setting = (
+        f"All are of {comparison.task} with {model}, {counted(comparison.steps, 'step')} a run, "
+        f"{counted(len(comparison.seeds), 'seed')} and {counted(comparison.problems, 'problem')} "
+        f"of {counted(comparison.n, 'sample')}: elsewhere they may be others."
+    )
+    blocks: list[doc.Block] = [doc.Text(setting, "note")]
     meaning = (
         "Supported: the difference has the sign that the paper gives it and is told from 0 at 5 % "
         "after Holm's correction, or every seed is within the bounds named. Contradicted: it is "
@@ -179,7 +189,8 @@ def _with_bounds(
 
 
 def _name(claim: Claim) -> str:
-    return claim.name + MARK * bool(_rests_on_normality(claim))
+    name = claim.name + MARK * bool(_rests_on_normality(claim))
+    return f"{name} ({'; '.join(claim.caveats)})" if claim.caveats else name
 
 
 def _rests_on_normality(claim: Claim) -> float | None:

@@ -1,0 +1,102 @@
+"""What a difference of means hides: ceilings, and runs that crashed.
+
+A run crashed if it ended far below the other seeds of its variant: its pass@1 is less than half of
+their median and at least 10 points lower, or more than half of its samples have no readable answer
+where fewer than a quarter of theirs have none (medians). Ours. It takes three runs of a variant.
+
+The crossed test takes the luck of runs to be about normal. Where one run in ten crashes it calls
+equal means different in 7 to 57 % of comparisons (`tests/compare/worlds.py`), so the runs that did
+not crash are compared too. That says how methods do where they hold, not how often they do.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ictcli.compare.numbers import counted, listed, percent
+from ictcli.compare.statistics import BEFORE, Scores
+from ictcli.types import FloatArray
+
+CEILING = 0.95
+"""A mean above it is at its ceiling, one below 1 - CEILING at its floor: methods can hardly differ
+there."""
+LEAST_RUNS = 3
+PART, POINTS = 0.5, 0.1
+"""A crashed run reaches less than this part of the others' median, and is this much lower."""
+UNREADABLE, READABLE = 0.5, 0.25
+"""Shares of samples without a readable answer: of a crashed run more, of the others fewer."""
+
+Crashed = Mapping[str, Sequence[int]]
+"""By variant, the places of the seeds of runs that crashed; variants without one are left out."""
+
+
+def crashed_runs(scores: Scores, unparsed: Mapping[str, FloatArray]) -> dict[str, list[int]]:
+    """The runs that crashed, by the smallest k of `scores`. unparsed: (S,) shares of samples
+    without a readable answer, by variant; NaN where a run is missing."""
+    found = {
+        label: [
+            seed
+            for seed in range(len(values))
+            if _is_crashed(values.mean(axis=1), unparsed.get(label), seed)
+        ]
+        for label, values in next(iter(scores.values())).items()
+        if label != BEFORE
+    }
+    return {label: seeds for label, seeds in found.items() if seeds}
+
+
+def without(scores: Scores, crashed: Crashed) -> Scores:
+    """The scores with the crashed runs missing."""
+
+    def kept(label: str, values: FloatArray) -> FloatArray:
+        values = values.copy()
+        values[list(crashed.get(label, ()))] = np.nan
+        return values
+
+    return {
+        metric: {label: kept(label, values) for label, values in by_variant.items()}
+        for metric, by_variant in scores.items()
+    }
+
+
+def note(label: str, places: Sequence[int], seeds: Sequence[int]) -> str:
+    """What is said of a variant whose runs of `places` among `seeds` crashed."""
+    which = listed([str(seeds[place]) for place in places])
+    runs = f"The run of seed {which}" if len(places) == 1 else f"The runs of seeds {which}"
+    return (
+        f"{runs} of {label} crashed: far below its other seeds, or unreadable where they are not. "
+        "Its mean is of a mixture of two kinds of run, of which p and intervals know nothing; "
+        "differences without crashed runs stand beside the others."
+    )
+
+
+def caveats(
+    scores: Scores, metrics: Sequence[str], labels: Sequence[str], crashed: Crashed
+) -> tuple[str, ...]:
+    """The ceilings, floors and crashed runs that a comparison touches, a phrase each."""
+    found: list[str] = []
+    for metric in metrics:
+        for label in labels:
+            mean = float(np.nanmean(scores[metric][label]))
+            if not 1 - CEILING <= mean <= CEILING:
+                bound = "ceiling" if mean > CEILING else "floor"
+                found.append(f"{bound}: {metric} of {label} is {percent(mean)} %")
+    for label in labels:
+        if label in crashed:
+            runs = counted(len(crashed[label]), "run")
+            found.append(f"mixture: {runs} of {label} crashed")
+    return tuple(found)
+
+
+def _is_crashed(means: FloatArray, unparsed: FloatArray | None, seed: int) -> bool:
+    others = np.delete(means, seed)
+    others = others[~np.isnan(others)]
+    if np.isnan(means[seed]) or len(others) < LEAST_RUNS - 1:
+        return False
+    median = float(np.median(others))
+    if means[seed] < PART * median and means[seed] <= median - POINTS:
+        return True
+    if unparsed is None:
+        return False
+    typical = float(np.nanmedian(np.delete(unparsed, seed)))
+    return bool(unparsed[seed] > UNREADABLE and typical < READABLE)

@@ -1,0 +1,68 @@
+"""Runs that crashed: which are, what a comparison without them says, and that none is made up."""
+
+import numpy as np
+import pytest
+from worlds import World
+
+from ictcli.compare.caveats import crashed_runs, note, without
+from ictcli.compare.claims import accuracy_claims
+from ictcli.compare.statistics import BEFORE, Scores, difference, scores_of
+
+
+def crashing(rng: np.random.Generator, crashes: list[int], S: int = 5, N: int = 128) -> Scores:
+    """ict and grpo, alike but for the runs of ict that crash."""
+    counts = World().counts(rng, 1, S, N, [0.0, 0.0])[0]
+    counts[0, crashes] = rng.binomial(8, 0.02, (len(crashes), N))
+    return scores_of(dict(zip(("ict", "grpo"), counts, strict=True)), 8, [1, 4])
+
+
+def test_runs_that_crash_are_found_and_no_others_are() -> None:
+    rng = np.random.default_rng(0)
+    for crashes in ([], [2], [0, 4]) * 20:
+        found = crashed_runs(crashing(rng, crashes), {})
+        assert found == ({"ict": crashes} if crashes else {})
+
+
+@pytest.mark.parametrize(
+    ("means", "unparsed", "crashed"),
+    [
+        ([0.4, 0.41, 0.1], [0.0] * 3, [2]),
+        ([0.4, 0.41, 0.3], [0.0] * 3, []),  # more than half of the others
+        ([0.04, 0.04, 0.0], [0.0] * 3, []),  # less than 10 points lower
+        ([0.4, 0.1], [0.0] * 2, []),  # of two runs, which?
+        ([0.4, np.nan, 0.1], [0.0, np.nan, 0.0], []),
+        ([0.4, 0.41, 0.3], [0.0, 0.1, 0.6], [2]),  # answers cannot be read
+        ([0.4, 0.41, 0.4], [0.5, 0.6, 0.6], []),  # nor can anyone's
+    ],
+)
+def test_the_rule(means: list[float], unparsed: list[float], crashed: list[int]) -> None:
+    values = np.array(means)[:, None] * np.ones(4)
+    found = crashed_runs(
+        {"pass@1": {BEFORE: 0 * values, "ict": values}}, {"ict": np.array(unparsed)}
+    )
+    assert found.get("ict", []) == crashed
+
+
+def test_alike_methods_are_told_apart_by_a_crash_and_not_without_it() -> None:
+    rng = np.random.default_rng(1)
+    told, detectable = 0, []
+    for _ in range(40):
+        scores = crashing(rng, [3])
+        crashed = crashed_runs(scores, {})
+        held = without(scores, crashed)["pass@1"]
+        assert np.isnan(held["ict"][3]).all() and not np.isnan(held["grpo"]).any()
+        rest = difference(held["ict"], held["grpo"])
+        assert rest.seeds == 4
+        told += rest.differs
+        mixed = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
+        detectable.append((mixed.detectable or 0) / (rest.detectable or 1))
+    assert told <= 6  # a binomial of 5 % exceeds this once in a hundred times
+    assert np.median(detectable) > 2  # the crash hides what the other runs show
+
+
+def test_a_mixture_is_named_in_a_note_and_beside_its_claims() -> None:
+    scores = crashing(np.random.default_rng(2), [1])
+    crashed = crashed_runs(scores, {})
+    assert note("ict", crashed["ict"], [7, 8, 9, 10, 11]).startswith("The run of seed 8 of ict")
+    claims = accuracy_claims(scores, "chain", crashed=crashed)
+    assert claims and all("mixture: 1 run of ict crashed" in claim.caveats for claim in claims)
