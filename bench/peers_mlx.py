@@ -1,14 +1,14 @@
 """The MLX engine against what one would use instead, on the same work, in one run.
 
     pip install "mlx-lm[cpu]" inductive-mlxrl mlx-lm-lora && pip install -e .
-    python bench/peers_mlx.py [--rounds 5] [--hidden 128 --layers 4 --vocab 1024]
+    python bench/peers_mlx.py [--rounds 5] [--hidden 128 --layers 4 --vocab 1024] [--json FILE]
 
 A random Qwen2 with LoRA of rank 8; G rollouts of one prompt: `plain` (a short prompt, none ends),
 `early` (stop tokens among the first drawn), `prefix` (a prompt of 512 tokens). Ours samples with
 ICT's statistics, which no peer takes. Then one gradient step on the rollouts of `plain`, dense and
 with 10 % of the tokens kept; a pass is one row in ours and in mlx-lm-lora. Programs take turns; all
-rounds' tokens by all their seconds, and the peak of MLX's allocator over what is held at rest.
-Compare ratios, never the seconds of two machines.
+rounds' tokens by all their seconds, of the clock and of the CPU, fairer on a shared machine,
+and the peak of MLX's allocator over what is held at rest. Compare ratios, never two machines.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.optimizers as optim
-from harness import STATISTICS, make_model, random_weights, take_turns
+from harness import STATISTICS, make_model, random_weights, record, take_turns
 from ictcli_mlx.engine import MlxEngine
 from mlx_lm import batch_generate
 from mlx_lm.sample_utils import make_sampler
@@ -65,6 +65,7 @@ class Tokens:
 class Turn:
     tokens: int
     seconds: float
+    cpu: float
     peak: float
     """Bytes of MLX's allocator over what is held at rest."""
 
@@ -73,11 +74,13 @@ def measured(engine: MlxEngine, program: Callable[[], int]) -> Turn:
     """One turn of a program, which returns its number of tokens."""
     mx.clear_cache()
     engine.memory.forget_peak()  # ours resets MLX's own mark
-    held, began, silent = mx.get_active_memory(), time.perf_counter(), io.StringIO()
+    held, silent = mx.get_active_memory(), io.StringIO()
+    began, cpu = time.perf_counter(), time.process_time()
     with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
         tokens = program()
     mx.synchronize()
-    return Turn(tokens, time.perf_counter() - began, engine.peak_memory() - held)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    return Turn(tokens, seconds, cpu, engine.peak_memory() - held)
 
 
 def samplers(engine: MlxEngine, scene: str) -> dict[str, Callable[[], int]]:
@@ -187,29 +190,29 @@ def updaters(engine: MlxEngine, folder: Path) -> dict[str, Callable[[], int]]:
     }
 
 
-def show(
+def compare(
     title: str, engine: MlxEngine, programs: dict[str, Callable[[], int]], rounds: int
-) -> None:
-    """Let the programs take turns and print what each took."""
+) -> dict[str, dict[str, float]]:
+    """Let the programs take turns, and print and return what each took."""
     timed = {name: partial(measured, engine, program) for name, program in programs.items()}
-    rows = {
-        name: (
-            sum(turn.tokens for turn in turns),
-            sum(turn.seconds for turn in turns),
-            max(turn.peak for turn in turns) / 1e6,
-        )
-        for name, turns in take_turns(timed, rounds).items()
-    }
+    rows = dict[str, dict[str, float]]()
+    for name, turns in take_turns(timed, rounds).items():
+        tokens = sum(turn.tokens for turn in turns)
+        rows[name] = {
+            "tokens/s": tokens / sum(turn.seconds for turn in turns),
+            "tokens/CPU s": tokens / sum(turn.cpu for turn in turns),
+            "peak MB": max(turn.peak for turn in turns) / 1e6,
+        }
     peers = [row for name, row in rows.items() if not name.startswith("ours")]
-    best = max(tokens / seconds for tokens, seconds, _ in peers)
-    least = min(peak for _, _, peak in peers)
-    print(f"\n{title}")
-    for name, (tokens, seconds, peak) in rows.items():
-        rate = tokens / seconds
-        print(
-            f"  {name:28s} {rate:8.0f} tok/s  {seconds:7.3f} s  {rate / best:5.2f} of the best "
-            f"peer   peak {peak:7.1f} MB  {peak / least:5.2f} of the least peer"
-        )
+    print(f"\n{title}: and what it is of the best peer's")
+    for name, row in rows.items():
+        cells = [f"  {name:28s}"]
+        for unit, value in list(row.items()):
+            best = (min if unit == "peak MB" else max)(peer[unit] for peer in peers)
+            row[f"{unit}, of the best peer's"] = value / best
+            cells.append(f"{value:8.1f} {unit} {value / best:5.2f}")
+        print("   ".join(cells), flush=True)
+    return rows
 
 
 def main() -> None:
@@ -218,6 +221,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--vocab", type=int, default=1024)
+    parser.add_argument("--json", type=Path, help="write what was found")
     a = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = make_model(
@@ -231,10 +235,13 @@ def main() -> None:
             AdapterSettings(kind="lora", rank=8, alpha=16),
         )
         engine.model.eval()
+        found = dict[str, dict[str, dict[str, float]]]()
         for scene in SCENES:
             rounds = a.rounds * (4 if scene == "early" else 1)  # lengths are drawn there
-            show(scene, engine, samplers(engine, scene), rounds)
-        show("update", engine, updaters(engine, folder), a.rounds)
+            found[scene] = compare(scene, engine, samplers(engine, scene), rounds)
+        found["update"] = compare("update", engine, updaters(engine, folder), a.rounds)
+    if a.json:
+        record(a.json, ("mlx", "mlx-lm", "inductive-mlxrl", "mlx-lm-lora"), **found)
     print(f"\nmlx {mx.__version__}, python {sys.version.split()[0]}, {mx.default_device()}")
 
 

@@ -15,10 +15,12 @@ from ictcli.engine.workload import Parts, Pass, Workload
 from ictcli.types import GROUP_STATS
 
 PACKS_ON: tuple[str, ...] = ("gpu", "cpu")
-CACHE_STEP, PREFILL_TOKENS = 256, 8192
-"""Positions by which mlx-lm's caches grow; prompt tokens that are read at once (`sample`)."""
-PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
-"""Probabilities whose statistics are taken at once (`stats`)."""
+CACHE_STEP = 256
+"""Positions by which mlx-lm's caches grow."""
+PREFILL_TOKENS, GPU_PREFILL_TOKENS = 256, 8192
+"""Prompt tokens that are read at once (`sample`)."""
+PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 15, 1 << 26
+"""Logits whose statistics are taken at once (`stats`)."""
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS = 4.8, 6.0
@@ -53,7 +55,8 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     def caches(rows: int, positions: int) -> float:
         return work.cache(rows, -(-positions // CACHE_STEP) * CACHE_STEP)
 
-    read = min(at_once * work.prompt, max(PREFILL_TOKENS, at_once))
+    chunk = GPU_PREFILL_TOKENS if work.gpu else PREFILL_TOKENS
+    read = min(at_once * work.prompt, max(chunk, 2 * at_once))
     numbers = 6 * s.hidden + 5 * s.queries + 2.2 * s.intermediate + 1.1 * s.heads * work.prompt
     cache = caches(at_once, work.prompt)
     yield {"fused adapters": fused, "KV cache": cache, "activations": read * numbers * width}

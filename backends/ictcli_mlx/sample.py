@@ -16,8 +16,11 @@ from .device import Memory
 from .files import number
 from .stats import StatsRecorder
 
-PREFILL_TOKENS = 8192
-"""Prompt tokens of one forward pass, all rows together."""
+PREFILL_TOKENS = 256
+"""Prompt tokens of one forward pass, all rows together. A CPU computes the scores that a chunk's
+mask drops: fewer in small chunks."""
+GPU_PREFILL_TOKENS = 8192
+"""The same where a pass costs launches and its attention keeps no scores."""
 GONE = 8
 """Ended rows are decoded along, unread, until they are one in so many: taking rows out copies the
 whole cache."""
@@ -106,7 +109,8 @@ def _prefill(
     caches = new_cache(model, before)
     longest = max(before)
     padded = min(before) < longest
-    chunk = max(PREFILL_TOKENS // len(prompts), 2)
+    on_cpu = mx.default_device().type == mx.cpu
+    chunk = max((PREFILL_TOKENS if on_cpu else GPU_PREFILL_TOKENS) // len(prompts), 2)
     if padded:
         longest += longest % chunk == 1  # a window's cache takes a lone token for a decoded one
         pad(caches, before, longest)

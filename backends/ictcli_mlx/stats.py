@@ -12,8 +12,8 @@ from ictcli.algorithm.quantities import GROUP_QUANTITY, ROW_QUANTITY
 from ictcli.engine import stats
 from ictcli.types import FloatArray, IntArray
 
-PENDING_ELEMENTS = 1 << 18
-"""Probabilities whose statistics are taken in one go: 1 MB."""
+PENDING_ELEMENTS = 1 << 15
+"""Logits whose statistics are taken in one go: 128 KB, which a core's own cache holds."""
 
 
 GPU_ELEMENTS = 1 << 26

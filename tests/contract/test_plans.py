@@ -30,7 +30,8 @@ def test_copied_constants_equal_their_originals(name: str) -> None:
     stats: Any = import_module(f"ictcli_{name}.stats")
     copied = {"PENDING_ELEMENTS": stats, "GPU_ELEMENTS": stats}
     if name == "mlx":
-        copied["PREFILL_TOKENS"] = import_module("ictcli_mlx.sample")
+        sample = import_module("ictcli_mlx.sample")
+        copied |= {"PREFILL_TOKENS": sample, "GPU_PREFILL_TOKENS": sample}
         assert import_module("mlx_lm.models.cache").KVCache.step == model.CACHE_STEP
     else:
         copied["CHUNK"] = import_module("ictcli_torch.cache").GrowingLayer
