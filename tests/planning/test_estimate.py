@@ -46,7 +46,7 @@ def test_checkpointing_never_raises_a_peak(shape: ModelShape, table: dict[str, A
         for active in (False, True)
     )
     assert on.peak("updating") <= off.peak("updating")
-    assert on.peak("sampling") == off.peak("sampling")
+    assert on.peak("sampling") <= off.peak("sampling")
 
 
 @given(shapes, tables)
