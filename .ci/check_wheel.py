@@ -7,7 +7,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-TOP = {"ictcli", "ictcli_torch", "ictcli_mlx"}
+TOP = {"ictcli", "ictcli_torch", "ictcli_mlx", "ictcli_trl"}
 HEAVY = ("torch", "mlx", "transformers", "numpy")
 MAX_CPU_S = 0.3
 
