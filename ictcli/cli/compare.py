@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--sweep", "sweeps", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
 @click.option("--tune", metavar="KEY=V,V", help="Choose it for every method first, lr say.")
 @click.option("--baseline", default="grpo", show_default=True, help="Differences are from this.")
+@click.option("--stop-after-warmup", is_flag=True, help="Add runs that end with the warm-up.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="At a time.")
 @BACKEND
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
@@ -55,6 +56,7 @@ def command(
     sweeps: tuple[str, ...],
     tune: str | None,
     baseline: str,
+    stop_after_warmup: bool,
     jobs: int,
     backend: str | None,
     out: Path | None,
@@ -76,6 +78,7 @@ def command(
         check_keys,
         read_grid,
         run_specs,
+        stopped_variants,
         tuning_specs,
         variants_of,
     )
@@ -95,7 +98,10 @@ def command(
     extra = (f"engine.backend={backend}",) if backend else ()
     check_recipe(recipe)
     load_recipe(recipe, [*overrides, *extra])  # plugins add methods
-    variants = variants_of(names, [read_grid(text, "--sweep") for text in sweeps])
+    swept = [read_grid(text, "--sweep") for text in sweeps]
+    variants = variants_of(names, swept)
+    if stop_after_warmup:
+        variants += stopped_variants(names, swept)
     design = Design(recipe, (*overrides, *extra), variants, seeds, folder)
     grid = read_grid(tune, "--tune") if tune else None
     if grid:

@@ -129,13 +129,13 @@ def accuracy_claims(
     second: list[_Test] = []
     for variant in [label for label in variants if method_of(label) == SUBJECT]:
         for method in dict.fromkeys(map(method_of, variants)):
-            rival = _counterpart(variant, method, variants)
+            rival = counterpart(variant, method, variants)
             if rival is None or method in (SUBJECT, BEFORE):
                 continue
             note, comparable = _shares_note(kept if method == CONTROL else {}, variant, rival)
             family = main if method in ("grpo", CONTROL) else second
             family += _better(scores, task, variant, rival, crashed, note, comparable=comparable)
-        for rival in (_counterpart(variant, "grpo", variants), BEFORE):
+        for rival in (counterpart(variant, "grpo", variants), BEFORE):
             if rival in variants:
                 main += _gain(scores, task, variant, rival, crashed)
         for larger in [label for label in variants if _is_larger_share(variant, label)]:
@@ -156,7 +156,7 @@ def fork_claims(
     tests: list[_Test] = []
     for variant in [label for label in recall if method_of(label) == SUBJECT]:
         for method in (CONTROL, "entropy20"):
-            rival = _counterpart(variant, method, list(recall))
+            rival = counterpart(variant, method, list(recall))
             if rival is None or not paired(values[variant], values[rival]):
                 continue
             tokens = "unique tokens" if variant == SUBJECT else f"the unique tokens of {variant}"
@@ -205,7 +205,7 @@ def _settings(variant: str) -> dict[str, object]:
     return {key: toml_value(text) for key, _, text in pairs}
 
 
-def _counterpart(variant: str, method: str, variants: Sequence[str]) -> str | None:
+def counterpart(variant: str, method: str, variants: Sequence[str]) -> str | None:
     """The variant of `method` that shares most swept settings with this one and has no others."""
     settings = _settings(variant).items()
     fits = [v for v in variants if method_of(v) == method and _settings(v).items() <= settings]

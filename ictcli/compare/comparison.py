@@ -126,6 +126,8 @@ class Comparison(Record):
     """By variant, the seeds of runs that crashed (`ictcli.compare.caveats`)."""
     differences_without_crashed: Mapping[str, Mapping[str, PairedDifference]] = {}
     """The same of the other runs, where some crashed."""
+    differences_from_stopped: Mapping[str, Mapping[str, PairedDifference]] = {}
+    """Of methods with a warm-up, from the runs that end with it, where there are any."""
     claims: Sequence[Claim]
     passk: Mapping[str, Mapping[int, float]]
     """By variant and k."""

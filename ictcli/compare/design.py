@@ -17,6 +17,8 @@ from ictcli.text import quoted, shell_word
 
 TUNING_SEED = 100_000
 """Added to the recipe's seed while tuning, so that no final run repeats what tuning saw."""
+STOPPED = "stop-after-warmup"
+"""The label of the control that ends with the dense warm-up."""
 _PROBLEMS = "all runs train on the same problems in the same order"
 _BUDGET = "all runs have the same budget of samples and updates"
 _ASKED = "all runs are asked, sampled and evaluated alike"
@@ -38,6 +40,11 @@ class Variant:
     label: str
     method: str
     overrides: tuple[str, ...] = ()
+
+    @property
+    def stops(self) -> bool:
+        """Whether its runs end with the dense warm-up (`stopped_variants`)."""
+        return self.method == STOPPED
 
 
 @dataclass(frozen=True)
@@ -97,13 +104,17 @@ class Design:
                 "vary method.keep",
             )
         changes = [*self.overrides]
-        if variant.method != options["name"]:
-            table = beside(options, variant.method).items()
+        method = "grpo" if variant.stops else variant.method
+        if method != options["name"]:
+            table = beside(options, method).items()
             pairs = ", ".join(f"{key}={quoted(value)}" for key, value in table)
             changes.append(f"method={{{pairs}}}")
         if "temperature" in varied and base.eval.temperature is None:
             changes.append(f"eval.temperature={base.temperature}")
-        return load_recipe(self.source, [*changes, *variant.overrides, f"seed={seed}", *extra])
+        changes += [*variant.overrides, f"seed={seed}", *extra]
+        if variant.stops:
+            changes += _stop(load_recipe(self.source, changes))
+        return load_recipe(self.source, changes)
 
     @property
     def swept(self) -> list[str]:
@@ -146,10 +157,7 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
     variants: list[Variant] = []
     for name in dict.fromkeys(methods):
         heeded = [sweep for sweep in sweeps if heeds(find_method(name), sweep.key)]
-        for values in product(*(sweep.values for sweep in heeded)):
-            pairs = [(sweep.key, value) for sweep, value in zip(heeded, values, strict=True)]
-            settings = "".join(f" {key.removeprefix('method.')}={value}" for key, value in pairs)
-            overrides = tuple(f"{key}={value}" for key, value in pairs)
+        for settings, overrides in _settings_of(heeded):
             variants.append(Variant(name + settings, name, overrides))
     for sweep in sweeps:
         if not any(heeds(find_method(name), sweep.key) for name in methods):
@@ -158,6 +166,46 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
                 "ictcli methods lists each method's options",
             )
     return tuple(variants)
+
+
+def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
+    """The control that trains every token for the steps of the warm-up, as grpo does, and ends.
+
+    It is what the methods with a warm-up are without the steps of their own. Once for each
+    combination of the swept settings that matter to it. UserError if no method has a warm-up."""
+    if not any(find_method(name).dense_warmup for name in methods):
+        raise UserError(
+            f"None of {', '.join(methods)} has a dense warm-up to stop after.",
+            "--methods ict,grpo,random has two that do",
+        )
+    grpo = find_method("grpo")
+    heeded = [sweep for sweep in sweeps if sweep.key == "warmup" or heeds(grpo, sweep.key)]
+    return tuple(
+        Variant(STOPPED + settings, STOPPED, overrides)
+        for settings, overrides in _settings_of(heeded)
+    )
+
+
+def _stop(recipe: Recipe) -> list[str]:
+    """Overrides that end a recipe's run with its warm-up, the learning rate as if it went on."""
+    if not 0 < recipe.warmup < recipe.steps:
+        raise UserError(
+            f"--stop-after-warmup needs a warm-up shorter than the run: warmup is {recipe.warmup} "
+            f"and steps is {recipe.steps}.",
+            f"warmup={max(recipe.steps // 5, 1)}",
+        )
+    end = recipe.optimizer.decay_steps or recipe.steps
+    return [f"steps={recipe.warmup}", f"optimizer.decay_steps={end}"]
+
+
+def _settings_of(sweeps: Sequence[Grid]) -> list[tuple[str, tuple[str, ...]]]:
+    """Every combination of the swept values: how a label ends, and the overrides."""
+    combined: list[tuple[str, tuple[str, ...]]] = []
+    for values in product(*(sweep.values for sweep in sweeps)):
+        pairs = [(sweep.key, value) for sweep, value in zip(sweeps, values, strict=True)]
+        label = "".join(f" {key.removeprefix('method.')}={value}" for key, value in pairs)
+        combined.append((label, tuple(f"{key}={value}" for key, value in pairs)))
+    return combined
 
 
 def check_keys(keys: Sequence[str], option: str) -> None:

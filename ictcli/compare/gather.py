@@ -7,7 +7,14 @@ from itertools import combinations
 import numpy as np
 
 from ictcli.compare import caveats, shared_rollouts
-from ictcli.compare.claims import SUBJECT, Claim, accuracy_claims, fork_claims, method_of
+from ictcli.compare.claims import (
+    SUBJECT,
+    Claim,
+    accuracy_claims,
+    counterpart,
+    fork_claims,
+    method_of,
+)
 from ictcli.compare.comparison import (
     CURVES,
     Comparison,
@@ -17,12 +24,21 @@ from ictcli.compare.comparison import (
     TrainedTokens,
     VariantRecord,
 )
-from ictcli.compare.design import Design, Grid, RunSpec
+from ictcli.compare.design import STOPPED, Design, Grid, RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares, unparsed_shares
 from ictcli.compare.forks import compare_forks
 from ictcli.compare.paper import paper_table
-from ictcli.compare.statistics import BEFORE, Scores, differences, estimate, paired, scores_of
+from ictcli.compare.statistics import (
+    BEFORE,
+    PairedDifference,
+    Scores,
+    differences,
+    differences_of_pairs,
+    estimate,
+    paired,
+    scores_of,
+)
 from ictcli.compare.tuning import Tuned
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
@@ -51,7 +67,7 @@ def gather(
         for variant in design.variants
         if (runs := [run for run in done if run.label == variant.label])
     }
-    first = done[0].spec.recipe
+    first = next((run for run in done if not run.spec.variant.stops), done[0]).spec.recipe
     seeds = list(dict.fromkeys(spec.seed for spec in specs))
     n, correct = done[0].after.n, _counts(by_label, seeds)
     scores = scores_of(correct, n, first.eval.k)
@@ -61,6 +77,7 @@ def gather(
     recipes = {
         label: runs[0].spec.recipe.model_copy(update={"seed": first.seed})
         for label, runs in by_label.items()
+        if not runs[0].spec.variant.stops or len(by_label) == 1  # it chooses no tokens
     }
     shared = shared_rollouts.sample_shared(recipes, engine)
     about = environment(engine, first)
@@ -100,6 +117,7 @@ def gather(
         differences_without_crashed=(
             differences(caveats.without(scores, crashed), base) if crashed else {}
         ),
+        differences_from_stopped=_beyond_warmup(by_label, scores, base),
         claims=_claims(by_label, seeds, scores, first.task, crashed),
         passk={label: _pass_curve(counts, n) for label, counts in correct.items()},
         curves={
@@ -121,6 +139,21 @@ def gather(
             *notes_of(design, done, scores, base, baseline, tuned),
         ],
     )
+
+
+def _beyond_warmup(
+    by_label: Mapping[str, Sequence[FinishedRun]], scores: Scores, base: str
+) -> dict[str, dict[str, PairedDifference]]:
+    """Differences of the variants with a dense warm-up from the runs that end with it; empty where
+    there are none, or they are the baseline."""
+    stopped = [label for label, runs in by_label.items() if runs[0].spec.variant.stops]
+    rivals = {
+        label: rival
+        for label, runs in by_label.items()
+        if runs[0].spec.recipe.dense_steps and not runs[0].is_dense
+        if (rival := counterpart(label, STOPPED, stopped)) and base not in stopped
+    }
+    return differences_of_pairs(scores, rivals) if rivals else {}
 
 
 def _counts(
@@ -252,7 +285,7 @@ def _variant(
         label=variant.label,
         method=rule.name,
         source=rule.source,
-        summary=rule.summary,
+        summary=rule.summary + variant.stops * f" Ends after {recipe.steps} steps.",
         overrides=variant.overrides,
         lr=recipe.lr,
         swept=dict(override.split("=", 1) for override in variant.overrides),

@@ -128,11 +128,21 @@ def paired(values: FloatArray, baseline: FloatArray) -> bool:
 def differences(scores: Scores, baseline: str) -> dict[str, dict[str, PairedDifference]]:
     """By metric and variant: its difference from `baseline`, all of them one family of Holm's. The
     model before training and a variant that shares no seed with the baseline are left out."""
+    variants = next(iter(scores.values()))
+    return differences_of_pairs(
+        scores, {each: baseline for each in variants if each not in (baseline, BEFORE)}
+    )
+
+
+def differences_of_pairs(
+    scores: Scores, rivals: Mapping[str, str]
+) -> dict[str, dict[str, PairedDifference]]:
+    """The same of each variant from its own rival."""
     family = {
-        (metric, variant): difference(values, by_variant[baseline])
+        (metric, variant): difference(by_variant[variant], by_variant[rival])
         for metric, by_variant in scores.items()
-        for variant, values in by_variant.items()
-        if variant not in (baseline, BEFORE) and paired(values, by_variant[baseline])
+        for variant, rival in rivals.items()
+        if paired(by_variant[variant], by_variant[rival])
     }
     family = dict(zip(family, corrected(list(family.values())), strict=True))
     return {metric: {v: family[m, v] for m, v in family if m == metric} for metric in scores}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison
+from ictcli.compare.design import STOPPED
 from ictcli.compare.forks import ForkComparison
 from ictcli.compare.numbers import counted, points
 from ictcli.compare.statistics import Estimate, PairedDifference
@@ -104,6 +105,11 @@ def _answer(result: Comparison) -> None:
         base = result.baseline
         narrate_paragraph(f"differences from {base} in points, with 95 % intervals; {told}")
         narrate("")
+    if beyond := result.differences_from_stopped:
+        rows = list(next(iter(beyond.values())))
+        print_columns(rows, {f"minus {STOPPED}": str, **_metric_columns(beyond)})
+        narrate_paragraph("what the steps behind the dense warm-up added, in points")
+        narrate("")
     if result.claims:
         print_columns(result.claims, VERDICT_COLUMNS)
         at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
@@ -115,17 +121,20 @@ def _answer(result: Comparison) -> None:
 
 
 def _difference_columns(result: Comparison) -> dict[str, Callable[[str], str]]:
-    def difference(by_label: Mapping[str, PairedDifference]) -> Callable[[str], str]:
-        return lambda label: _points(by_label.get(label))
-
     return {
         f"minus {result.baseline}": str,
-        **{metric: difference(by_label) for metric, by_label in result.differences.items()},
-        **{
-            f"{metric}, none crashed": difference(by_label)
-            for metric, by_label in result.differences_without_crashed.items()
-        },
+        **_metric_columns(result.differences),
+        **_metric_columns(result.differences_without_crashed, ", none crashed"),
     }
+
+
+def _metric_columns(
+    differences: Mapping[str, Mapping[str, PairedDifference]], which: str = ""
+) -> dict[str, Callable[[str], str]]:
+    def column(by_label: Mapping[str, PairedDifference]) -> Callable[[str], str]:
+        return lambda label: _points(by_label.get(label))
+
+    return {metric + which: column(by_label) for metric, by_label in differences.items()}
 
 
 def _points(row: PairedDifference | None) -> str:

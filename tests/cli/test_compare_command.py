@@ -180,3 +180,26 @@ def test_what_was_found_is_written_down(whole: Comparison) -> None:
         "contradicted",
         "undecided",
     }
+
+
+def test_a_control_shows_what_the_warm_up_alone_did(whole: Comparison) -> None:
+    named = ("--seeds", "2", "--methods", "ict", "--stop-after-warmup")
+    ended = whole.ictcli.run(
+        *(arg for arg in whole.args[:-6] if arg != "--json"),
+        *("warmup=2", *named, "--out", "stopped"),
+        folder=whole.folder,
+    )
+    assert ended.code == 0, ended.err
+    found = whole.numbers("stopped")
+    beyond = found["differences_from_stopped"]["pass@1"]["ict"]
+    after = {label: each["value"] for label, each in found["estimates"]["pass@1"].items()}
+    assert beyond["value"] == pytest.approx(after["ict"] - after["stop-after-warmup"])
+    assert "minus stop-after-warmup" in ended.out and "minus grpo" not in ended.out
+    for seed in SEEDS:
+        ict, control = (
+            [json.loads(line) for line in (whole.folder / "stopped" / run / "metrics.jsonl").open()]
+            for run in (f"ict-s{seed}", f"stop-after-warmup-s{seed}")
+        )
+        assert len(control) == 2 < len(ict)
+        for name in ("reward", "entropy", "loss", "grad_norm", "share_kept", "lr"):
+            assert [step[name] for step in control] == [step[name] for step in ict[:2]]

@@ -14,6 +14,7 @@ from ictcli.compare.design import (
     read_grid,
     run_specs,
     slug,
+    stopped_variants,
     tuning_specs,
     variants_of,
 )
@@ -260,3 +261,34 @@ def test_a_dense_warmup_is_planned_as_dense(tmp_path: Path) -> None:
 
 def test_labels_make_folders() -> None:
     assert slug("ict keep=0.2 lr=1e-4") == "ict-keep0.2-lr1e-4"
+
+
+def test_the_control_takes_the_steps_of_the_warm_up_as_the_others_do(tmp_path: Path) -> None:
+    grids = [read_grid("warmup=1,2", "--sweep"), read_grid("method.keep=0.1,0.2", "--sweep")]
+    variants = variants_of(("ict",), grids) + stopped_variants(("ict",), grids)
+    overrides = ("steps=4", "optimizer.decay=linear", "optimizer.lr_hold=0")
+    runs = run_specs(Design("chain-compare", overrides, variants, 1, tmp_path))
+    recipes = {run.variant.label: run.recipe for run in runs}
+    for warmup in (1, 2):
+        control = recipes[f"stop-after-warmup warmup={warmup}"]
+        ict = recipes[f"ict warmup={warmup} keep=0.2"]
+        assert control.steps == ict.dense_steps == warmup and control.rule.name == "grpo"
+        rates = [control.lr_at(step) for step in range(1, warmup + 1)]
+        assert rates == [ict.lr_at(step) for step in range(1, warmup + 1)]
+        assert ict.lr_at(4) < rates[0]
+    assert len(recipes) == 6
+
+
+def test_a_control_without_a_warm_up_to_stop_after_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="None of grpo, stapo has a dense warm-up"):
+        stopped_variants(("grpo", "stapo"), [])
+    for warmup in (0, 4):
+        design = Design(
+            "chain-compare",
+            ("steps=4", f"warmup={warmup}"),
+            stopped_variants(("ict",), []),
+            1,
+            tmp_path,
+        )
+        with pytest.raises(UserError, match=f"warmup is {warmup} and steps is 4"):
+            run_specs(design)

@@ -142,16 +142,12 @@ def differences(comparison: Comparison, looks: Looks) -> doc.Section:
         caption = f"{metric}: differences from {baseline}, in points, paired by seed and problem."
         columns = _difference_columns(metric, family)
         blocks.append(method_table(f"differences-{metric}", caption, looks, columns, rows))
-    for metric, rows in comparison.differences_without_crashed.items():
-        if rows:
-            caption = f"{metric} without the runs that crashed: differences from {baseline}."
-            size = sum(
-                each.p_holm is not None
-                for by_label in comparison.differences_without_crashed.values()
-                for each in by_label.values()
-            )
-            columns = _difference_columns(metric, size)
-            blocks.append(method_table(f"held-{metric}", caption, looks, columns, rows))
+    caption = f"without the runs that crashed: differences from {baseline}."
+    blocks += _more("held", caption, comparison.differences_without_crashed, looks)
+    caption = (
+        "what the steps behind the dense warm-up added: differences from the runs that end with it."
+    )
+    blocks += _more("stopped", caption, comparison.differences_from_stopped, looks)
     note = (
         "p is two-sided and takes the luck of runs to be about normal. p, Holm, is corrected over "
         f"this section's {counted(family, 'test')}, every method and k; that of a verdict over the "
@@ -171,6 +167,28 @@ def differences(comparison: Comparison, looks: Looks) -> doc.Section:
         heading = "Told from 0 in a verdict and not in these tables, or the other way:"
         blocks += [doc.Text(heading, "note"), doc.Items(apart)]
     return doc.Section("differences", title, blocks)
+
+
+def _more(
+    name: str,
+    caption: str,
+    differences: Mapping[str, Mapping[str, PairedDifference]],
+    looks: Looks,
+) -> list[doc.Block]:
+    """A table for each metric of another family of differences."""
+    every = [each for rows in differences.values() for each in rows.values()]
+    family = sum(each.p_holm is not None for each in every)
+    return [
+        method_table(
+            f"{name}-{metric}",
+            f"{metric}, {caption}",
+            looks,
+            _difference_columns(metric, family),
+            rows,
+        )
+        for metric, rows in differences.items()
+        if rows
+    ]
 
 
 def _difference_columns(metric: str, family: int) -> list[doc.Column[PairedDifference]]:
