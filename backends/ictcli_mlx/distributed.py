@@ -11,17 +11,17 @@ import numpy as np
 from mlx.utils import tree_map
 
 from ictcli.engine import distributed
-from ictcli.engine.distributed import DataParallel
+from ictcli.engine.distributed import SUMMED, DataParallel
 from ictcli.engine.update import Update, UpdateStats
 
-from .communicator import Communicator
+from .communicator import MlxCommunicator, communicator
 from .engine import MlxEngine
 
 
 class DataParallelEngine(DataParallel, MlxEngine):
     """An engine of one rank."""
 
-    def __init__(self, processes: Communicator, *arguments: Any) -> None:
+    def __init__(self, processes: MlxCommunicator, *arguments: Any) -> None:
         self.processes = processes
         with processes.together():
             super().__init__(*arguments)
@@ -65,18 +65,6 @@ class DataParallelEngine(DataParallel, MlxEngine):
         return True
 
 
-SUMMED = ("loss", "clipped", "kl", "count", "passed")
-
-_communicator: list[Communicator] = []
-
-
-def communicator() -> Communicator:
-    """This launch's, one for all the engines it builds."""
-    if not _communicator:
-        _communicator.append(Communicator())
-    return _communicator[0]
-
-
 def lead(*arguments: Any) -> DataParallelEngine:
     """Rank 0's engine; the others build theirs."""
     return distributed.lead(communicator(), _make(), *arguments)
@@ -92,6 +80,5 @@ def _make() -> distributed.Make:
 
 
 def shut_down() -> None:
-    """End the other ranks, if this one ever met them."""
-    if _communicator:
-        distributed.shut_down(_communicator[0])
+    """End the other ranks."""
+    distributed.shut_down(communicator())

@@ -14,8 +14,7 @@ import torch.distributed as dist
 from accelerate import PartialState
 from torch import Tensor
 
-from ictcli.engine.distributed import Message, packed, unpacked
-from ictcli.errors import RunFailedError
+from ictcli.engine.communicator import Communicator, gone
 
 from .launch import launched
 
@@ -25,7 +24,7 @@ LOST = ("gloo", "nccl", "connection", "peer", "process group")
 """What torch's errors name where another process is gone."""
 
 
-class Communicator:
+class TorchCommunicator(Communicator):
     """This process among those of a launch, be it the only one."""
 
     def __init__(self) -> None:
@@ -34,56 +33,30 @@ class Communicator:
         state: Any = PartialState(cpu=cpu, timeout=PATIENCE)
         self.rank, self.size = int(state.process_index), int(state.num_processes)
         self.device: torch.device = state.device
-        self.broken = False
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
-        if self.broken:
-            raise RunFailedError("The launch has lost step.", "start the same launch again")
         try:
-            yield
-        except BaseException as error:
-            self.broken = self.size > 1
-            if self.broken and isinstance(error, RuntimeError) and _says_lost(error):
-                raise RunFailedError(
-                    f"Another process of the launch is gone: {_reason(error)}.",
-                    "its own message says why; the same launch with ictcli resume RUN goes on",
-                ) from error
+            with super().together():
+                yield
+        except RuntimeError as error:
+            if self.broken and _says_lost(error):
+                raise gone(_reason(error)) from error
             raise
 
-    def broadcast(self, message: Message | None) -> Message:
-        if self.size == 1:
-            assert message is not None
-            return message
-        blob = b"" if message is None else packed(message)
-        with self.together():
-            size = torch.tensor([len(blob)], device=self.device)
-            dist.broadcast(size, 0)
-            part = np.frombuffer(blob, dtype=np.uint8) if blob else np.zeros(int(size), np.uint8)
-            body = torch.from_numpy(part.copy()).to(self.device)
-            dist.broadcast(body, 0)
-        return message or unpacked(body.cpu().numpy().tobytes())
+    def every(self, own: np.ndarray) -> list[np.ndarray]:
+        tensor = self._on_device(own)
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(parts, tensor)
+        return [part.cpu().numpy() for part in parts]
 
-    def gather(self, message: Message) -> list[Message]:
-        if self.size == 1:
-            return [message]
-        blob = np.frombuffer(packed(message), dtype=np.uint8)
-        with self.together():
-            sizes = self._every(torch.tensor([len(blob)]))
-            padded = np.zeros(int(max(sizes)), dtype=np.uint8)
-            padded[: len(blob)] = blob
-            rows = self._every(torch.from_numpy(padded))
-        return [
-            unpacked(row[: int(size)].numpy().tobytes())
-            for row, size in zip(rows, sizes, strict=True)
-        ]
+    def first(self, own: np.ndarray) -> np.ndarray:
+        tensor = self._on_device(own)
+        dist.broadcast(tensor, 0)
+        return tensor.cpu().numpy()
 
-    def _every(self, own: Tensor) -> list[Tensor]:
-        """Every rank's tensor, by rank, on the host."""
-        own = own.to(self.device)
-        parts = [torch.empty_like(own) for _ in range(self.size)]
-        dist.all_gather(parts, own)
-        return [part.cpu() for part in parts]
+    def _on_device(self, array: np.ndarray) -> Tensor:
+        return torch.tensor(array, device=self.device)
 
     def close(self) -> None:
         """Leave the process group, all at once: torch aborts where another left in the middle."""
@@ -105,6 +78,6 @@ def _reason(error: RuntimeError) -> str:
 
 
 @cache
-def communicator() -> Communicator:
+def communicator() -> TorchCommunicator:
     """This process's, one for all the engines it builds."""
-    return Communicator()
+    return TorchCommunicator()

@@ -25,54 +25,53 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from ictcli.algorithm.objective import Objective, k3
+from ictcli.algorithm.objective import k3
 from ictcli.engine import distributed
-from ictcli.engine.distributed import DataParallel, Message, plain, rollouts_of
+from ictcli.engine.communicator import Message
+from ictcli.engine.distributed import SUMMED, DataParallel, plain, rollouts_of
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
+from ictcli.types import BoolArray, FloatArray, Rollouts
 
 from . import hooks
-from .communicator import Communicator, communicator
+from .communicator import TorchCommunicator, communicator
 from .inputs import loss_inputs
 from .launch import launched, shards
 from .optimizer import Optimizer
-from .plan import inexpressible
-from .tensors import skeleton, whole
-
-SUMMED = ("loss", "clipped", "kl", "count", "passed")
+from .tensors import in_bfloat16, skeleton, whole
 
 
 class TrlEngine(DataParallel, TorchEngine):
     """An engine of one rank."""
 
-    processes: Communicator
+    processes: TorchCommunicator
     optimizer: Any
 
     def __init__(
         self,
-        processes: Communicator,
+        processes: TorchCommunicator,
         model: str,
         settings: EngineSettings,
         optimizer: OptimizerSettings | None = None,
         adapters: AdapterSettings | None = None,
     ) -> None:
-        self.processes = processes
+        self.processes, self.sharded = processes, shards() > 1
         device = processes.device.type
         if settings.device.partition(":")[0] not in ("auto", device):
             raise UserError(
                 f"engine.device is {settings.device}, and accelerate's is {device}.",
                 "engine.device=auto; ACCELERATE_USE_CPU=true has accelerate take the CPU",
             )
-        _check(settings, optimizer)
-        wide = optimizer is not None and (adapters is None or _sharded())
+        wide = optimizer is not None and (adapters is None or self.sharded)
         bfloat16 = settings.dtype == "bfloat16" or (settings.dtype == "auto" and device == "cuda")
         self.mixed = wide and bfloat16
         loaded = {"device": device, "dtype": "float32" if wide else settings.dtype}
         loaded["compile"] = "off"  # a graph would keep where the weights lay before
-        if _sharded():  # every rank shards what it read: accelerate launch has others read nothing
+        if (
+            self.sharded
+        ):  # every rank shards what it read: accelerate launch has others read nothing
             os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
             os.environ.setdefault("FSDP_AUTO_WRAP_POLICY", "TRANSFORMER_BASED_WRAP")  # by block
         with processes.together():
@@ -80,12 +79,12 @@ class TrlEngine(DataParallel, TorchEngine):
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         module = self.adapted or self.model
-        copied = skeleton(module, self.device) if self.mixed or _sharded() else module
+        copied = skeleton(module, self.device) if self.mixed or self.sharded else module
         trained = self.model
         self.trainer, self.accelerator = hooks.make_trainer(
             trained, self.tokenizer, cpu=self.device.type == "cpu", bfloat16=self.mixed
         )
-        if _sharded() and self.device.type == "cpu":
+        if self.sharded and self.device.type == "cpu":
             hooks.shard_on_cpu(self.accelerator)
         weights = dict(trained.named_parameters())
         adapters = sum(p.numel() for name, p in weights.items() if "lora_" in name)
@@ -98,14 +97,14 @@ class TrlEngine(DataParallel, TorchEngine):
                 self.adapted = copied
             self.model = copied.get_base_model() if self.adapted is not None else copied
             if self.mixed:
-                _in_bfloat16(self.model)
+                in_bfloat16(self.model)
         return optimizer
 
     @property
     def parallelism(self) -> str:
         if self.processes.size == 1:
             return "none"
-        return "fsdp2" if _sharded() else "ddp"
+        return "fsdp2" if self.sharded else "ddp"
 
     def describe(self) -> dict[str, Any]:
         dtype = {"dtype": "bfloat16"} if self.mixed else {}
@@ -179,21 +178,6 @@ class TrlEngine(DataParallel, TorchEngine):
             self.tell("gather")
             with self._gathered():
                 yield
-
-    def update(
-        self,
-        rollouts: Rollouts,
-        weights: FloatArray,
-        advantage: FloatArray,
-        objective: Objective,
-        lr: float,
-        old_logp: FloatArray | None = None,
-        kl_old: FloatArray | None = None,
-    ) -> UpdateReport:
-        if objective.entropy or kl_old is not None:
-            term = "the KL to the old policy" if kl_old is not None else "the entropy bonus"
-            raise UserError(*inexpressible(term))
-        return super().update(rollouts, weights, advantage, objective, lr, old_logp)
 
     def gradient(self, update: Update) -> UpdateStats:
         """The whole batch's gradient and figures: each rank passes over its rows, as often as the
@@ -310,30 +294,6 @@ def _summed(messages: list[Message]) -> FloatArray:
 
 def _k3(logp: FloatArray, reference: FloatArray) -> float:
     return float(k3(np, logp, reference).sum())
-
-
-def _sharded() -> bool:
-    return shards() > 1
-
-
-def _in_bfloat16(model: Any) -> None:
-    """Have a skeleton take weights of bfloat16, but for adapters."""
-    for name, p in model.named_parameters():
-        if "lora_" not in name:
-            p.data = p.data.bfloat16()
-
-
-def _check(settings: EngineSettings, optimizer: OptimizerSettings | None) -> None:
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true":
-        raise UserError(
-            "ictcli does not run on DeepSpeed.", "accelerate launch --use_fsdp --fsdp_version 2"
-        )
-    if _sharded() and os.environ.get("FSDP_VERSION", "1") != "2":
-        raise UserError("ictcli shards by FSDP2 alone.", "accelerate launch --fsdp_version 2")
-    if settings.load_in_4bit:
-        raise UserError("The TRL engine holds no weights of 4 bits.", "--backend torch does")
-    if optimizer is not None and optimizer.kind != "adamw":
-        raise UserError(f"The TRL engine has no {optimizer.kind}.", "--backend torch has")
 
 
 def make(

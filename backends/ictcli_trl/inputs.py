@@ -8,14 +8,24 @@ from torch import Tensor
 
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update
+from ictcli.errors import UserError
 from ictcli.types import FloatArray
+
+from .plan import inexpressible
 
 
 def loss_inputs(
     update: Update, batch: MicroBatch | None, reference: FloatArray | None, device: torch.device
 ) -> tuple[dict[str, Tensor], tuple[Any, Any]]:
     """Inputs of `hooks.loss` for the rows of a pass, cut behind their last wanted token, and where
-    in them those tokens are: (row (N,), position (N,)). Without a pass, a row of weight 0."""
+    in them those tokens are: (row (N,), position (N,)). Without a pass, a row of weight 0.
+
+    UserError for terms of the loss that TRL does not have, which a method of others may set.
+    """
+    if update.kl_old is not None:
+        raise UserError(*inexpressible("the KL to the old policy"))
+    if update.objective.entropy:
+        raise UserError(*inexpressible("the entropy bonus"))
     if batch is None:
         rows, ends, places = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), ([], [])
     else:

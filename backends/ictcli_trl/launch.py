@@ -40,6 +40,16 @@ def shards() -> int:
     return processes() if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else 1
 
 
+def check() -> None:
+    """UserError for a launch that ictcli does not carry."""
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true":
+        raise UserError(
+            "ictcli does not run on DeepSpeed.", "accelerate launch --use_fsdp --fsdp_version 2"
+        )
+    if shards() > 1 and os.environ.get("FSDP_VERSION", "1") != "2":
+        raise UserError("ictcli shards by FSDP2 alone.", "accelerate launch --fsdp_version 2")
+
+
 def run(command: Callable[[], T]) -> T | None:
     """What `command` gives on rank 0; the others end when it does."""
     from ictcli.engine import is_installed
@@ -53,6 +63,7 @@ def run(command: Callable[[], T]) -> T | None:
         raise EngineMissingError(
             f"{PROGRAM} starts several ranks, which need the TRL engine.", install(ENGINE)
         )
+    check()
     from ictcli.engine import distributed
 
     from .communicator import communicator

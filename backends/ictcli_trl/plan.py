@@ -79,11 +79,15 @@ def inexpressible(term: str) -> tuple[str, str]:
 
 
 def check(recipe: Recipe) -> None:
-    """Entry point `ictcli.checks`: refuse a recipe whose loss is not one of TRL's.
+    """Entry point `ictcli.checks`: refuse a recipe that TRL or its loss cannot train.
 
     TRL takes the mean of an entropy at the sampling temperature over a pass; ictcli's bonus is a
     weighted sum of entropies at temperature 1.
     """
+    if recipe.engine.load_in_4bit:
+        raise UserError("The TRL engine trains on no weights of 4 bits.", "--backend torch does")
+    if recipe.optimizer.kind != "adamw":
+        raise UserError(f"The TRL engine has no {recipe.optimizer.kind}.", "--backend torch has")
     if recipe.entropy:
         hint = "entropy=0, or --backend torch, which has it, in one process"
         raise UserError(inexpressible("the entropy bonus")[0], hint)

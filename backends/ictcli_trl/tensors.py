@@ -32,3 +32,10 @@ def skeleton(module: Any, device: torch.device) -> Any:
         for p in module.parameters()
     }
     return copy.deepcopy(module, memo)
+
+
+def in_bfloat16(model: Any) -> None:
+    """Have a skeleton take weights of bfloat16, but for adapters."""
+    for name, p in model.named_parameters():
+        if "lora_" not in name:
+            p.data = p.data.bfloat16()

@@ -9,17 +9,15 @@ runs out on one while it samples, all sample again with what it has left.
 """
 
 import contextlib
-import json
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from safetensors.numpy import load, save
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.communicator import Communicator, Message
 from ictcli.engine.core import EngineCore
 from ictcli.engine.sampling import join
 from ictcli.engine.update import Update
@@ -30,29 +28,8 @@ from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling, Upd
 
 T = TypeVar("T")
 
-Message = tuple[str, dict[str, Any], dict[str, np.ndarray]]
-"""A verb, its plain arguments and its arrays."""
-
-
-class Communicator(Protocol):
-    """One process among those of a launch."""
-
-    rank: int
-    size: int
-    broken: bool
-
-    def together(self) -> AbstractContextManager[None]:
-        """Around what all ranks do at once. If it fails on this one, no rank may be spoken to any
-        more: the others wait for the part that will not come."""
-        ...
-
-    def broadcast(self, message: Message | None) -> Message:
-        """Rank 0's message, on every rank."""
-        ...
-
-    def gather(self, message: Message) -> list[Message]:
-        """Every rank's message, by rank, on every rank."""
-        ...
+SUMMED = ("loss", "clipped", "kl", "count", "passed")
+"""Figures of `UpdateStats` that are sums over the rows of an update."""
 
 
 class DataParallel(EngineCore):
@@ -235,20 +212,6 @@ def rollouts_of(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Rollout
         stats={name: values for name, values in arrays.items() if name not in FIELDS},
         **{name: arrays[name] for name in FIELDS},
     )
-
-
-def packed(message: Message) -> bytes:
-    """A message as bytes: JSON and safetensors, no pickle."""
-    verb, arguments, arrays = message
-    head = json.dumps([verb, arguments]).encode()
-    body = save({name: np.ascontiguousarray(values) for name, values in arrays.items()})
-    return len(head).to_bytes(8, "little") + head + body
-
-
-def unpacked(blob: bytes) -> Message:
-    end = 8 + int.from_bytes(blob[:8], "little")
-    verb, arguments = json.loads(blob[8:end])
-    return verb, arguments, load(blob[end:])
 
 
 Make = Callable[

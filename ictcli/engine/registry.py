@@ -23,6 +23,11 @@ def _points(group: str) -> EntryPoints:
     return entry_points(group=group)
 
 
+def brought_by(backend: str, group: str) -> Any:
+    """What an engine brings at its entry point of a group; None where it has none."""
+    return next((point.load() for point in _points(group) if point.name == backend), None)
+
+
 def installed_engines() -> dict[str, Any]:
     """Entry points of the group `ictcli.engines`, by name."""
     return {point.name: point for point in _points("ictcli.engines")}

@@ -6,14 +6,12 @@ the group `ictcli.plans` under the engine's name.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import entry_points
 from typing import Protocol
 
 from ictcli.algorithm.selection import share_count
 from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.packing import CHUNK_LOGITS, is_worth_sharing
-from ictcli.engine.registry import choose_backend
+from ictcli.engine.registry import brought_by, choose_backend
 from ictcli.engine.shape import ModelShape
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
@@ -186,9 +184,8 @@ class MemoryModel(Protocol):
     def updating(self, work: Workload) -> Iterator[Parts]: ...
 
 
-@cache
 def memory_model(backend: str) -> MemoryModel:
     """The memory model of an engine. Raises UserError where it has none."""
-    for point in entry_points(group="ictcli.plans", name=backend):
-        return point.load()
+    if model := brought_by(backend, "ictcli.plans"):
+        return model
     raise UserError(f"How much memory the {backend} engine takes is not known.")

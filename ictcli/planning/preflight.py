@@ -1,9 +1,8 @@
 """What a run would refuse of its recipe and data, checked before a model is loaded."""
 
 import contextlib
-from importlib.metadata import entry_points
 
-from ictcli.engine import choose_backend
+from ictcli.engine.registry import brought_by, choose_backend
 from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
@@ -15,8 +14,8 @@ from ictcli.tasks.prepare import heldout, prepare
 def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that the engine refuses,
     by a function of its own at an entry point of the group `ictcli.checks`."""
-    for point in entry_points(group="ictcli.checks", name=choose_backend(recipe.engine.backend)):
-        point.load()(recipe)
+    if check := brought_by(choose_backend(recipe.engine.backend), "ictcli.checks"):
+        check(recipe)
     if recipe.dense_steps < recipe.steps:
         return []
     return [

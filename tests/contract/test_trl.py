@@ -1,10 +1,5 @@
 """TRL's engine: the torch engine's numbers, in one process and in two, and what it refuses."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +12,9 @@ from safetensors.numpy import load_file
 from ictcli.algorithm.methods import Scored, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import normalise
-from ictcli.engine import build_engine, find_launcher
-from ictcli.engine.shape import ModelShape
+from ictcli.engine import build_engine
 from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError, UserError
-from ictcli.planning.estimate import estimate_memory
 from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe.load import check
 from ictcli.recipe.tables import EngineSettings
@@ -33,8 +26,6 @@ from .training import LR, PLAIN, SMOOTH, advantages, sparse_weights
 
 pytest.importorskip("trl")
 
-QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
-"""Qwen2.5-0.5B."""
 GROUP = 4
 CLOSE = 1e-5
 
@@ -179,67 +170,6 @@ def test_what_trls_loss_cannot_express_is_refused_and_names_the_torch_engine(
     assert "--backend torch" in refused.value.hint
 
 
-def test_the_plan_of_a_process_is_that_of_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shards divide what is held; copies of the gradients for messages add to it."""
-
-    def parts(**env: str) -> dict[str, float]:
-        for name, value in env.items():
-            monkeypatch.setenv(name, value)
-        chosen = {"backend": "trl", "device": "cuda"}
-        table = {"model": "builtin:chain", "task": "chain", "steps": 1, "method": "grpo"}
-        recipe = check(table | {"kl": 0.1, "engine": chosen}, "test")
-        phases = estimate_memory(recipe, QWEN).phases
-        return phases["updating"] | {"sampling": phases["sampling"]["gathered weights"]}
-
-    alone = parts()
-    ddp = parts(WORLD_SIZE="8", RANK="0", MASTER_ADDR="here")
-    fsdp = parts(ACCELERATE_USE_FSDP="true")
-    assert alone["weights"] == ddp["weights"] == 4 * QWEN.parameters
-    assert ddp["gradients"] == alone["gradients"] + 4 * QWEN.parameters
-    for name in ("weights", "reference policy", "AdamW's moments"):
-        assert fsdp[name] == alone[name] / 8
-    assert fsdp["sampling"] == alone["sampling"] == 2 * QWEN.parameters
-
-
-@pytest.mark.parametrize(("memory", "kind"), [(("--memory", "80"), "MULTI_GPU"), ((), "FSDP")])
-def test_accelerate_reads_the_configuration_that_a_plan_writes(
-    tmp_path: Path, memory: tuple[str, ...], kind: str
-) -> None:
-    from accelerate.commands.config.config_args import load_config_from_file
-    from click.testing import CliRunner
-
-    from ictcli.cli import cli
-
-    file = tmp_path / "accelerate.yaml"
-    asked = ["train", "quickstart", "--backend", "trl", "--dry-run", "--gpus", "8", *memory]
-    planned = CliRunner().invoke(cli, [*asked, "--json", "--write-accelerate", str(file)])
-    assert planned.exit_code == 0, planned.output
-    read: Any = load_config_from_file(str(file))
-    assert (read.distributed_type.value, read.num_processes) == (kind, 8)
-    assert read.mixed_precision == "no"
-    if kind == "FSDP":
-        assert read.fsdp_config["fsdp_version"] == 2
-    plan = json.loads(planned.stdout)
-    assert plan["chosen"] == ("FSDP2" if kind == "FSDP" else "DDP")
-    peaks = {name: max(one["peak_bytes"].values()) for name, one in plan["plans"].items()}
-    assert peaks["FSDP2"] == peaks["ZeRO-3"]
-    other = CliRunner().invoke(cli, [*asked, "--backend", "torch"])
-    assert isinstance(other.exception, UserError)
-    assert other.exception.hint == "--backend trl"
-
-
-def test_a_launch_that_starts_one_process_of_several_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """accelerate launch --cpu --num_processes 2 sets these, and no rank."""
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
-    assert find_launcher() is None
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    with pytest.raises(UserError, match="was told of several processes") as refused:
-        find_launcher().run(pytest.fail)
-    assert "torchrun --nproc-per-node" in refused.value.hint
-
-
 def test_another_trl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from ictcli_trl import hooks
     from trl.trainer.grpo_trainer import GRPOTrainer
@@ -254,68 +184,6 @@ def test_another_trl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "version", lambda name: "2.0.0")
     with pytest.raises(EngineMissingError, match=r"it is 2\.0\.0"):
         hooks.trainer_class()
-
-
-COMMAND = [
-    *("train", "quickstart", "steps=2", "prompts=3", "group=4", "max_tokens=24", "keep=0.3"),
-    *("warmup=1", "kl=0.01", "eval.problems=4", "eval.n=2", "eval.k=[1]", "optimizer.eps=0.01"),
-    *("record.rollouts_every=1", "engine.threads=1", "--run", "run"),
-]
-"""Three prompts on two ranks, so that their shares differ; a large eps, as in `training.SMOOTH`."""
-
-
-def launch(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
-    """What torchrun starts, sharding by FSDP2."""
-    place = folder / f"rank-{rank}"
-    place.mkdir(parents=True)
-    env = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    env |= {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "ACCELERATE_USE_CPU": "true"}
-    env |= {"FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}  # as accelerate launch sets it
-    return subprocess.Popen(
-        [sys.executable, "-m", "ictcli", *COMMAND],
-        cwd=place,
-        env=os.environ | env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def test_two_processes_that_share_the_weights_train_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    started = [launch(tmp_path, rank, port) for rank in (0, 1)]
-    monkeypatch.chdir(tmp_path)
-    from click.testing import CliRunner
-
-    from ictcli.cli import cli
-
-    alone = CliRunner().invoke(cli, [*COMMAND, "--backend", "torch"])
-    assert alone.exit_code == 0, alone.output
-    try:
-        said = [process.communicate(timeout=120)[0] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    assert [process.returncode for process in started] == [0, 0], said
-    assert said[1] == ""
-    assert not list((tmp_path / "rank-1").iterdir())
-
-    run, name = tmp_path / "rank-0" / "run", "checkpoints/step-000002/weights.safetensors"
-    assert apart(tmp_path / "run" / name, run / name) < CLOSE
-    for step in (1, 2):
-        folder = f"rollouts/step-{step:06d}"
-        for file in (tmp_path / "run" / folder).glob("*.npz"):
-            one, other = np.load(file), np.load(run / folder / file.name)
-            for key in ("tokens", "kept"):
-                np.testing.assert_array_equal(one[key], other[key])
-    shown = CliRunner().invoke(cli, ["runs", "show", str(run), "--json"])
-    assert '"parallelism": "fsdp2"' in (run / "environment.json").read_text()
-    assert shown.exit_code == 0, shown.output
 
 
 def apart(one: Path, other: Path) -> float:
