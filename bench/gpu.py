@@ -165,6 +165,7 @@ def beside_trl(a: argparse.Namespace, folder: str, trained: str, work: dict[str,
     given = {"trl": a.trl, "rounds": a.rounds, "device": a.device, "dtype": "bfloat16"}
     given |= {
         "full": trained == "full",
+        "trl_rows": 0,
         "vllm": has_vllm,
         "dense": True,
         "keep": KEEP,

@@ -16,7 +16,6 @@ from ictcli.errors import UserError
 
 from .cache import FixedLayer, new_cache
 from .device import ran_out
-from .model import text_config
 from .prefix import shares_prompts
 
 
@@ -229,11 +228,9 @@ def has_fixed_step(model: Any) -> bool:
     """Whether a step can have fixed shapes and decide nothing on the host: full attention in every
     block, by PyTorch's kernels, no experts, no frequencies that follow the length, and a forward
     pass that transformers compiles as a whole."""
-    rope = getattr(text_config(model), "rope_parameters", None) or {}
     return (
         shares_prompts(model)
         and getattr(model, "_can_compile_fullgraph", False)
         and model.config._attn_implementation == "sdpa"
         and not model._can_set_experts_implementation()
-        and rope.get("rope_type") != "dynamic"
     )

@@ -22,6 +22,7 @@ from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .linear import WORTH_ARRANGING, arranged
 from .model import load, stop_ids, text_config
 from .optimizer import Optimizer
+from .prefix import takes_positions
 from .sample import lockstep
 from .update import Passes
 
@@ -60,6 +61,7 @@ class TorchEngine(EngineCore):
         self.context = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.model, self.tokenizer)
+        self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.compiled = (

@@ -1,19 +1,20 @@
 """The states that a pass wants, each prompt run once where its rows share it."""
 
 import contextlib
+import inspect
 from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from ictcli.engine.packing import MicroBatch
 from ictcli.types import BoolArray, IntArray
 
-from .model import blocks
+from .model import blocks, text_config
 
 Places = tuple[Tensor, Tensor]
 """Rows (N,) and positions (N,)."""
@@ -48,19 +49,37 @@ class ResponseLayer(DynamicLayer):
 
 
 def shares_prompts(model: Any) -> bool:
-    """Whether rows can share a prompt: every block looks back at all keys and values before it."""
-    return all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
+    """Whether rows can share a prompt: every block looks back at all keys and values before it, the
+    caller says where each row stands, and what it is rotated by does not follow its length."""
+    return (
+        all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
+        and takes_positions(model)
+        and rope_types(model).isdisjoint(("dynamic", "longrope"))
+    )
+
+
+def takes_positions(model: Any) -> bool:
+    """Whether the model continues a cache from positions that it is given. One that counts them
+    itself counts padding too."""
+    parameters = inspect.signature(model.get_decoder().forward).parameters
+    return {"past_key_values", "position_ids"} <= parameters.keys()
+
+
+def rope_types(model: Any) -> set[str]:
+    """The kinds of rotary frequencies, of which a model may have one for each kind of block."""
+    settings: Any = getattr(text_config(model), "rope_parameters", None) or {}
+    kinds = [settings, *(kind for kind in settings.values() if isinstance(kind, dict))]
+    return {kind["rope_type"] for kind in kinds if kind.get("rope_type")}
 
 
 @contextlib.contextmanager
 def narrow_end(model: Any, places: Places) -> Generator[None]:
     """Within, the last block's MLP runs at `places` of (R, S) alone: only their states are read,
     and no other place sees them."""
-    mlp = getattr(blocks(model)[-1], "mlp", None)
-    if not type(mlp).__name__.endswith("MLP"):  # a router returns more than states
+    mlp: Any = getattr(blocks(model)[-1], "mlp", None)
+    if not _is_of_states_alone(mlp):
         yield
         return
-    assert isinstance(mlp, nn.Module)
     plain = mlp.forward
 
     def forward(states: Tensor) -> Tensor:
@@ -72,6 +91,14 @@ def narrow_end(model: Any, places: Places) -> Generator[None]:
         yield
     finally:
         del mlp.forward
+
+
+def _is_of_states_alone(mlp: Any) -> bool:
+    """Whether it is an MLP that takes states and gives states. Some take a residual too, and a
+    router's gives more."""
+    if not type(mlp).__name__.endswith("MLP") or hasattr(mlp, "experts"):
+        return False
+    return len(inspect.signature(mlp.forward).parameters) == 1
 
 
 def wanted_states(model: Any, batch: MicroBatch) -> Tensor:

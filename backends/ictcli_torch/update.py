@@ -1,6 +1,5 @@
 """The forward and backward pass of one micro-batch (`ictcli.engine.core` loops over them)."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,7 @@ class Passes:
                 assert leaf.grad is not None
                 gradients.append(leaf.grad)
             states.backward(torch.cat(gradients))
-        loss, kl = (math.fsum(torch.stack(values).tolist()) for values in (losses, kls))
+        loss, kl = (sum(torch.stack(values).tolist()) for values in (losses, kls))
         return loss, torch.cat(logp).cpu().numpy(), kl
 
     def _on_device(self, array: np.ndarray) -> Tensor:

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.packing import SPARED, micro_batches
 from ictcli.recipe.tables import AdapterSettings
-from ictcli.types import Rollouts
+from ictcli.tasks.chain.tokenizer import make_tokenizer
+from ictcli.types import Rollouts, Sampling
 
-from .conftest import LORA, MakeEngine, made_up
+from .conftest import LORA, PROMPTS, MakeEngine, made_up, reader
 from .models import make_hybrid
+from .oracle import Oracle
 from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, weights_of
 
 
@@ -88,6 +90,73 @@ def test_a_cache_that_forgets_is_not_shared(
     folder = sliding_model if make == "sliding" else make_hybrid(tmp_path)
     engine: Any = make_engine(folder)
     assert not engine.passes.share
+
+
+TINY: Any = {"vocab_size": 18, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48}
+TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+
+
+def of(kind: str, **more: Any) -> Any:
+    """A random model of transformers."""
+    torch = pytest.importorskip("torch")
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **TINY, **more)).eval()
+
+
+@pytest.mark.parametrize(
+    ("kind", "rope", "shared"),
+    [
+        ("llama", {"rope_type": "linear", "factor": 2.0}, True),
+        ("llama", {"rope_type": "dynamic", "factor": 2.0}, False),
+        ("llama", {"full_attention": {"rope_type": "longrope", "factor": 2.0}}, False),
+        ("bart", {}, False),
+        ("bloom", {}, False),
+        ("mpt", {}, False),
+        ("openai-gpt", {}, False),
+    ],
+)
+def test_only_known_positions_are_shared(kind: str, rope: dict[str, Any], shared: bool) -> None:
+    """Not those that a model counts itself, padding too, nor those that follow the length."""
+    from ictcli_torch.prefix import shares_prompts
+
+    model = of(kind)
+    model.config.rope_parameters = rope
+    assert shares_prompts(model) == shared
+
+
+def test_prompts_of_several_lengths_need_positions(tmp_path: Path) -> None:
+    """BART counts padding: it samples those of one length at a time."""
+    folder = tmp_path / "bart"
+    sizes = {"d_model": 32, "decoder_layers": 2, "decoder_ffn_dim": 48}
+    of("bart", **sizes, eos_token_id=1).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    found = reader("torch", folder).generate(PROMPTS, 2, Sampling(6), 7)
+    np.testing.assert_allclose(found.logp, Oracle(folder).logp(found, 1.0), atol=3e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("llama", {}),
+        ("gpt2", {}),
+        ("bloom", {}),
+        ("gpt_oss", {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    ],
+)
+def test_the_last_mlp_gives_the_states_that_are_read(kind: str, more: dict[str, Any]) -> None:
+    """Whatever it takes and gives beside states: a residual, a router's scores."""
+    model, rollouts = of(kind, **more), long_prompts()
+    import torch
+    from ictcli_torch.prefix import wanted_states
+
+    (batch,) = micro_batches(rollouts, rollouts.valid, 100_000, share=False)
+    with torch.inference_mode():
+        found = wanted_states(model, batch)
+        whole = model.get_decoder()(input_ids=torch.from_numpy(batch.ids), use_cache=False)
+    wanted = whole.last_hidden_state[torch.from_numpy(batch.head)]
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
 
 
 def test_in_float64_the_gradient_is_the_same_to_ten_digits(tmp_path: Path) -> None:

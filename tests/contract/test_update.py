@@ -198,6 +198,20 @@ def test_what_is_not_finite_leaves_everything_as_it_was(
     assert state(engine, tmp_path / "went on") == state(again, tmp_path / "never spoilt")
 
 
+def test_losses_of_both_infinities_step_nothing(
+    make_engine: MakeEngine, engine_name: str, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In chunks of their own, whose losses are added up."""
+    monkeypatch.setattr(f"ictcli_{engine_name}.update.CHUNK_LOGITS", 1)
+    engine, rollouts = make_engine(tiny_model), made_up()
+    weights, A = sparse_weights(rollouts), advantages(rollouts)
+    rows = np.flatnonzero(weights.any(axis=1) & (A != 0))
+    A[rows[0]], A[rows[-1]] = np.inf, -np.inf
+    report = engine.update(rollouts, weights, A, PLAIN, LR)
+    assert not report.finite
+    assert not report.stepped
+
+
 def test_the_learning_rate_is_that_of_the_call(
     make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
 ) -> None:
