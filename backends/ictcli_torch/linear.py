@@ -75,6 +75,8 @@ def available() -> bool:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`torch.nn.functional.linear` on a CPU."""
+    if not x.numel():  # oneDNN has no gradient of nothing
+        return nn.functional.linear(x, weight, bias)
     needs = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     if needs and torch.is_grad_enabled():
         return _Linear.apply(x, weight, bias)

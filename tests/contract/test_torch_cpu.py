@@ -18,9 +18,10 @@ from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .lowrank import DORA, LORA, adapters_of
 from .oracle import Oracle
 from .test_mlx import make_mlx
+from .test_shared_prompts import long_prompts
 from .test_torch import make_torch
 from .test_update_dense import against_dense
-from .training import PLAIN, SMOOTH, advantages, apart, sparse_weights, train, weights_of
+from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, train, weights_of
 
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 
@@ -43,6 +44,19 @@ def test_large_layers_compute_the_model_and_its_gradient(model: Path, tmp_path: 
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
     np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
     against_dense(make_torch, model, tmp_path, Objective(kl=0.2, entropy=0.1))
+
+
+@pytest.mark.usefixtures("by_onednn")
+def test_first_tokens_alone_are_trained_behind_shared_prompts(tiny_model: Path) -> None:
+    """Then the last MLP of the responses runs at no place."""
+    rollouts = long_prompts()
+    weights, A = np.zeros(rollouts.tokens.shape), advantages(rollouts)
+    weights[:, 0] = 1
+    sharing, plain = make_torch(tiny_model, SMOOTH), make_torch(tiny_model, SMOOTH)
+    plain.passes.share = False
+    one, other = (engine.update(rollouts, weights, A, PLAIN, LR) for engine in (sharing, plain))
+    assert one.tokens < other.tokens
+    assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-5)
 
 
 @pytest.mark.usefixtures("by_onednn")
