@@ -31,7 +31,8 @@ def load(
     transformers_logging.disable_progress_bar()
     with models.loading(path, "mlx"):
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
-        stored = AutoConfig.from_pretrained(path, **remote).get_text_config().dtype
+        config = AutoConfig.from_pretrained(path, **remote)
+        stored = config.get_text_config().dtype or config.dtype
         bfloat16 = in_bfloat16(
             settings.dtype,
             str(stored).removeprefix("torch."),

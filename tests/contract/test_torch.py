@@ -1,5 +1,6 @@
 """Laws of the PyTorch engine's own: what it saves, and that saving changes nothing."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
+from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, has_cuda, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, has_cuda, made_up, reader, require
 from .models import make_capped, make_multimodal, make_recurrent
 from .oracle import Oracle
 from .test_generate import same
@@ -130,6 +132,23 @@ def test_the_language_model_of_a_multimodal_one(tmp_path: Path) -> None:
         engine.logits(rollouts, rollouts.valid), oracle.logits(rollouts, rollouts.valid), atol=5e-5
     )
     assert train(engine, rollouts, 1)[0].stepped
+
+
+@pytest.mark.parametrize("place", ["whole", "text"])
+def test_auto_finds_what_a_multimodal_model_is_stored_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Some say it of the language model, and some of the whole. The plan goes by the same."""
+    monkeypatch.setattr("ictcli.engine.dtype.multiplies_bfloat16", lambda: True)
+    path = make_multimodal(tmp_path) / "config.json"
+    config = json.loads(path.read_text())
+    texts = {"whole": config, "text": config["text_config"]}
+    for text in texts.values():
+        text.pop("dtype", None)
+    texts[place]["dtype"] = "bfloat16"
+    path.write_text(json.dumps(config))
+    assert reader("torch", tmp_path, dtype="auto").describe()["dtype"] == "bfloat16"
+    assert read_shape(str(tmp_path)).dtype == "bfloat16"
 
 
 def test_soft_caps_and_windows_are_kept(tmp_path: Path) -> None:
