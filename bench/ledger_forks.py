@@ -12,8 +12,8 @@ from ictcli.algorithm.selection import top_share
 from ictcli.engine import build_engine
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.tasks import find_task
+from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.ledger.words import SETTINGS
-from ictcli.train.metrics import fork_mask
 from ictcli.types import Sampling
 
 PROBLEMS, SAMPLES = 32, 8

@@ -31,12 +31,12 @@ from ictcli.engine.models import BUILTIN
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.tasks import find_task
+from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.ledger.problem import is_sound, ledgers, solution
 from ictcli.tasks.ledger.tasks import DOMAIN, heldout
 from ictcli.tasks.ledger.tokenizer import END_ID, PAD_ID, PIECE, VOCABULARY, make_tokenizer
 from ictcli.tasks.ledger.words import DAYS, NUMBERS, SETTINGS, TRADES
 from ictcli.tasks.prompts import decode
-from ictcli.train.metrics import fork_mask
 from ictcli.types import Sampling
 
 PROBLEMS = 128

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from ictcli.compare.attribution import Attribution
 from ictcli.compare.claims import Claim
 from ictcli.compare.forks import ForkComparison
 from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
@@ -137,6 +138,7 @@ class Comparison(Record):
     training: Mapping[str, TrainedTokens]
     overlap: Overlap
     forks: Sequence[ForkComparison]
+    attribution: Mapping[str, Attribution] = {}
     uniqueness: UniquenessCurve
     cost: Mapping[str, Cost]
     paper: PaperTable | None = None

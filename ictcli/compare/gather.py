@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from ictcli.compare import caveats, shared_rollouts
+from ictcli.compare.attribution import attribution
 from ictcli.compare.claims import (
     SUBJECT,
     Claim,
@@ -80,6 +81,7 @@ def gather(
         if not runs[0].spec.variant.stops or len(by_label) == 1  # it chooses no tokens
     }
     shared = shared_rollouts.sample_shared(recipes, engine)
+    attributed, damaged = attribution(by_label, shared.domain, engine.tokenizer)
     about = environment(engine, first)
     return Comparison(
         command=command,
@@ -130,12 +132,14 @@ def gather(
         training={label: _trained(runs) for label, runs in by_label.items()},
         overlap=shared_rollouts.overlap(shared),
         forks=compare_forks(shared),
+        attribution=attributed,
         uniqueness=shared_rollouts.uniqueness(shared),
         cost={label: _cost(runs) for label, runs in by_label.items()},
         paper=paper_table(first),
         failed=failed,
         notes=[
             *(caveats.note(label, at, seeds) for label, at in crashed.items()),
+            *damaged,
             *notes_of(design, done, scores, base, baseline, tuned),
         ],
     )

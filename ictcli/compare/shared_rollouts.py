@@ -5,20 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from ictcli.algorithm.attribution import SURE
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import UpdateSettings
 from ictcli.runs.rollouts import Batch
+from ictcli.tasks import Domain
+from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.prepare import prepare
 from ictcli.tasks.prompts import fitted
-from ictcli.train.metrics import fork_mask
 from ictcli.train.step import sample_batch, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 PROBLEMS = 64
 BINS = 20
-SURE = 0.99
-"""Probability above which the model is sure of its token."""
 CURVE = np.linspace(0.0, 1.0, 201)
 """Shares of tokens at which the sorted uniqueness is written down."""
 
@@ -31,6 +31,7 @@ class SharedRollouts:
     forks: BoolArray | None
     kept: dict[str, BoolArray]
     recipes: dict[str, Recipe]
+    domain: Domain
 
 
 def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
@@ -44,7 +45,7 @@ def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
     batch = sample_batch(base, engine, task, 1, tuple(wanted))
     forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
     kept = {label: kept_by(recipe, batch) for label, recipe in recipes.items()}
-    return SharedRollouts(batch, forks, kept, recipes)
+    return SharedRollouts(batch, forks, kept, recipes, task.domain)
 
 
 def kept_by(recipe: Recipe, batch: Batch, **options: float) -> BoolArray:

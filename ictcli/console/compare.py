@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ictcli.compare.attribution import Attribution
 from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.design import STOPPED
 from ictcli.compare.forks import ForkComparison
-from ictcli.compare.numbers import counted, points
+from ictcli.compare.numbers import MINUS, counted, points
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.console.plain import narrate, narrate_paragraph
@@ -88,12 +89,48 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
             "share that keep=0.1 comes to, by response or over the batch as the method takes it",
         )
         narrate("")
+    _gradient(result)
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
         narrate(f"note: {line}")
     _answer(result)
     narrate(f"runs: {folder}", f"report: {folder / 'report.html'}")
+
+
+def _gradient(result: Comparison) -> None:
+    """Where each method's gradient goes."""
+    found = result.attribution
+    if not found:
+        return
+    kinds = dict.fromkeys(share.kind for each in found.values() for share in each.shares)
+    columns: dict[str, Callable[[str], str]] = {"gradient on": str}
+    columns |= {f"{kind} + {MINUS}": _both_signs(found, kind) for kind in kinds}
+    about = f"% of the gradient, on tokens made likelier + and less likely {MINUS}"
+    if any(each.towards_right for each in found.values()):
+        columns |= {"towards right (permuted)": lambda label: _net(found[label])}
+        about += (
+            "; towards right: the net share that favours right choices, and where 95 % of it lie "
+            "if rewards are permuted"
+        )
+    print_columns(list(found), columns)
+    narrate_paragraph(about)
+    narrate("")
+
+
+def _both_signs(found: Mapping[str, Attribution], kind: str) -> Callable[[str], str]:
+    def cell(label: str) -> str:
+        shares = (found[label].share(kind, raised=raised) for raised in (True, False))
+        return "  ".join(f"{100 * each.share.value:.1f}" for each in shares if each)
+
+    return cell
+
+
+def _net(row: Attribution) -> str:
+    if row.towards_right is None:
+        return ""
+    net, permuted = row.towards_right
+    return f"{points(net.value)} ({points(permuted.low)} to {points(permuted.high)})"
 
 
 def _answer(result: Comparison) -> None:

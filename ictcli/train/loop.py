@@ -17,11 +17,12 @@ from ictcli.runs import Run, checkpoints
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
+from ictcli.tasks.forks import fork_mask
 from ictcli.text import shell_word
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
-from ictcli.train.metrics import fork_mask, measure
+from ictcli.train.metrics import measure
 from ictcli.train.step import optimise, sample_batch, select
 
 

@@ -1,19 +1,14 @@
 """What a step records: the line of metrics.jsonl."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from ictcli.algorithm.dynamics import diagnose, mean_or_none
 from ictcli.recipe import Recipe
 from ictcli.rewards.shaping import formatted
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
-from ictcli.tasks import Task
 from ictcli.train.step import StepSelection, Updates
-from ictcli.types import BoolArray, Problem, Rollouts
+from ictcli.types import BoolArray, Rollouts
 
 
 def measure(
@@ -59,23 +54,6 @@ def measure(
             for name, value in figures.items()
         },
     )
-
-
-def fork_mask(
-    task: Task, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
-) -> BoolArray | None:
-    """(B, T): the tokens that hold a true fork, where the task knows its forks."""
-    if task.domain.forks is None:
-        return None
-    mask = np.zeros(rollouts.tokens.shape, dtype=bool)
-    ids = np.unique(rollouts.tokens[rollouts.valid])
-    pieces = {int(i): tokenizer.decode([int(i)], skip_special_tokens=True) for i in ids}
-    for row in range(len(rollouts)):
-        tokens = [pieces[int(i)] for i in rollouts.tokens[row, : rollouts.lengths[row]]]
-        ends = np.cumsum([len(piece) for piece in tokens])  # of each token, in characters
-        forks = task.domain.forks(problems[row // rollouts.group].prompt, "".join(tokens))
-        mask[row, np.searchsorted(ends, forks, side="right")] = True
-    return mask
 
 
 def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict[str, float | None]:

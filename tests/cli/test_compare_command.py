@@ -57,6 +57,17 @@ def test_forks_are_counted_on_the_same_rollouts(whole: Comparison) -> None:
     assert grpo["own"]["precision"] == pytest.approx(grpo["random_at_own"]["precision"])
 
 
+def test_the_gradient_is_shared_out_over_the_tokens(whole: Comparison) -> None:
+    found = whole.numbers("whole")["attribution"]
+    assert found
+    for method, each in found.items():
+        assert each["runs"] in (1, 2) and each["steps"] == 1  # a step may have no gradient
+        whole_kinds = [s["share"]["value"] for s in each["shares"] if s["regime"] is None]
+        by_regime = [s["share"]["value"] for s in each["shares"] if s["regime"]]
+        assert sum(whole_kinds) == pytest.approx(1) == pytest.approx(sum(by_regime))
+        assert (each["uniqueness"] is None) == (method == "grpo")
+
+
 def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> None:
     at = random.SystemRandom().randrange(1, 14)
     print("killed behind step", at)
@@ -89,14 +100,15 @@ def test_as_a_table_it_names_methods_and_intervals(whole: Comparison) -> None:
     ended = whole.ictcli.run(*args, "whole", folder=whole.folder)
     assert ended.code == 0
     rows = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
-    tables = ["method", "(before)", *METHODS, "method", *METHODS, "minus", "ict", "verdict"]
+    tables = ["method", "(before)", *METHODS, "method", *METHODS, "gradient"]
+    tables += [*whole.numbers("whole")["attribution"], "minus", "ict", "verdict"]
     assert rows[: len(tables)] == tables
     claims = whole.numbers("whole")["claims"]
     verdicts = [word for word in rows[len(tables) :] if word in VERDICTS]  # long claims are folded
     assert verdicts == [claim["verdict"] for claim in claims]
     assert claims[0]["name"] == "ict is better than grpo on chain at this size: pass@1"
     assert claims[0]["name"] in ended.out
-    (difference,) = [line for line in ended.out.splitlines() if line.startswith("ict ")][2:]
+    (difference,) = [line for line in ended.out.splitlines() if line.startswith("ict ")][-1:]
     estimates = whole.numbers("whole")["differences"]
     values = [points(by_label["ict"]["value"]) for by_label in estimates.values()]
     assert all(value in difference for value in values)

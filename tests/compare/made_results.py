@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.compare import claims, entropy_claims, statistics
+from ictcli.compare import attribution, claims, entropy_claims, statistics
 from ictcli.evaluation.passk import Interval
 from ictcli.runs.records import Summary
 
@@ -24,6 +24,17 @@ N, SAMPLES, STEPS, BINS = 128, 8, 60, 20
 
 def _fork(recall: float) -> dict[str, Any]:
     return {"share": 0.1, "recall": recall, "precision": 0.21, "kept": 1702, "hits": 311}
+
+
+def _attribution(shares: Any) -> attribution.Attribution:
+    """From (runs, 1 + permutations, 16) shares."""
+    towards = shares[:, :, 0] - shares[:, :, 2]
+    u = np.tile([300.0, 400.0, 1000.0, 800.0], (len(shares), 1))
+    runs = [
+        [attribution.Figures(mine.reshape(21, 4, 2, 2), net, counts)]
+        for mine, net, counts in zip(shares, towards, u, strict=True)
+    ]
+    return attribution.of_runs(runs, knows_forks=True)
 
 
 def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
@@ -193,6 +204,13 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
             "value": np.maximum(0.49 * np.exp(-9 * grid) - 0.01, 0).tolist(),
             "zero": 0.31,
             "elbow": {"share": 0.17, "value": 0.096},
+        },
+        "attribution": {
+            v: asdict(_attribution(rng.dirichlet(np.ones(16), (seeds, 21)))) for v in labels
+        },
+        "differences_from_stopped": {
+            metric: {"ict": asdict(statistics.difference(mine["ict"], mine["random"]))}
+            for metric, mine in scores.items()
         },
         "cost": {
             v: {

@@ -216,6 +216,7 @@ def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path
     found["passk"] = {"grpo": {"1": 0.4}}
     none = {"labels": ["grpo"], "jaccard": [[1.0]]}
     found |= {"differences": {"pass@1": {}}, "overlap": none, "device": {}}
+    found |= {"attribution": {}, "differences_from_stopped": {}}
     found |= {"curves": {}, "probe": {}, "places": {}, "cost": {}, "forks": []}
     found["estimates"] = {"pass@1": {"grpo": found["estimates"]["pass@1"]["grpo"]}}
     write_report(Comparison.model_validate(found), tmp_path)
@@ -231,6 +232,7 @@ def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path
         "the probe was off",
         "one rate is not fair to all",
         "no numbers for this model",
+        "No run recorded rollouts",
         "No run failed",
         "Nothing is decided",
     ):

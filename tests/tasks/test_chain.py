@@ -10,6 +10,7 @@ from ictcli.rewards.builtin import chain
 from ictcli.tasks.chain.problem import (
     CHAIN,
     apply,
+    decisions,
     forks,
     is_heldout,
     is_sound,
@@ -223,3 +224,37 @@ def test_a_sound_step_has_a_fork_iff_it_has_a_choice(expression: str, seed: int)
         choices += len({apply(current, i) for i in range(len(current) // 2)}) > 1
         current = line
     assert len(forks(expression + "=", response)) == choices
+
+
+@given(expressions, seeds, garbage, st.integers(0, 90), st.integers(0, 90))
+def test_decisions_are_of_the_forks_and_do_not_depend_on_what_follows(
+    expression: str, seed: int, tail: str, keep: int, cut: int
+) -> None:
+    prompt = expression + "="
+    response = solution(expression, random.Random(seed), right=0.5)[:keep] + tail
+    whole, places = decisions(prompt, response), forks(prompt, response)
+    assert len(whole.right) == len(places)
+    first = decisions(prompt, response[:cut])
+    assert first.right == whole.right[: len(forks(prompt, response[:cut]))]
+    assert first.lost == (whole.lost if whole.lost is not None and whole.lost < cut else None)
+
+
+@given(expressions, seeds)
+def test_an_answer_is_lost_in_the_line_of_the_first_wrong_choice(
+    expression: str, seed: int
+) -> None:
+    response = solution(expression, random.Random(seed), right=0.5)
+    made = decisions(expression + "=", response)
+    if all(made.right):
+        assert made.lost is None
+        assert chain(response, str(value(expression))).status == "correct"
+    else:
+        fork = forks(expression + "=", response)[made.right.index(False)]
+        assert made.lost is not None and response.rfind(";", 0, fork) < made.lost <= fork
+
+
+def test_a_slip_loses_the_answer_where_it_is_written() -> None:
+    assert decisions("3+4*2-5=", "3+8-5;1-5;6#").lost is None
+    assert decisions("3+4*2-5=", "3+9-5;1-5;6#").lost == 2
+    assert decisions("3+4*2-5=", "7*2-5;9#").lost == 0
+    assert decisions("3+4*2-5=", "3+8-5;1-5").lost is None

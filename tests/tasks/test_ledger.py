@@ -13,6 +13,7 @@ from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.ledger.problem import (
     Ledger,
+    decisions,
     forks,
     is_heldout,
     is_sound,
@@ -274,3 +275,35 @@ def test_data_of_ones_own_keeps_the_task(tmp_path: Path) -> None:
     assert task.domain == DOMAIN
     assert task.train
     assert task.heldout(9)
+
+
+@given(settings, seeds)
+def test_an_answer_is_lost_by_the_first_wrong_day(setting: Setting, seed: int) -> None:
+    ledger, prompt, response = written(setting, seed)
+    made, places = decisions(prompt, response), forks(prompt, response)
+    assert len(made.right) == len(places) == len(ledger.entries)
+    assert made.lost == (None if all(made.right) else places[made.right.index(False)])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at"),
+    [
+        ("", "", None),
+        ("sails for five", "sails for six", "six"),
+        ("From Tuesday", "From Monday", "Monday to"),
+        ("to Wednesday", "to Friday", "Friday is"),
+        ("is one day.\n", "is two days.\n", "two days.\n####"),
+        ("#### 1", "#### 2", "2"),
+        ("\nSoon boots for one day, so it is Wednesday.", "", "\nFrom"),
+        ("Nora begins on Tuesday", "hello", "Thursday"),
+    ],
+)
+def test_what_loses_an_answer(old: str, new: str, at: str | None) -> None:
+    response = RESPONSE.replace(old, new)
+    expected = None if at is None else response.index(at)
+    assert decisions(PROMPT, response).lost == expected
+
+
+@given(garbage)
+def test_every_fork_of_any_text_is_right_or_wrong(text: str) -> None:
+    assert len(decisions(PROMPT, text).right) == len(forks(PROMPT, text))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from ictcli.compare.claims import better
 from ictcli.compare.comparison import Comparison
+from ictcli.compare.design import STOPPED
 from ictcli.compare.numbers import (
     ABSENT,
     bounds,
@@ -148,6 +149,9 @@ def differences(comparison: Comparison, looks: Looks) -> doc.Section:
         "what the steps behind the dense warm-up added: differences from the runs that end with it."
     )
     blocks += _more("stopped", caption, comparison.differences_from_stopped, looks)
+    if stopped := comparison.differences_from_stopped:
+        panels = [figures.forest(metric, rows, STOPPED, looks) for metric, rows in stopped.items()]
+        blocks.append(doc.Figure("stopped", f"The same drawn: {caption}", panels))
     note = (
         "p is two-sided and takes the luck of runs to be about normal. p, Holm, is corrected over "
         f"this section's {counted(family, 'test')}, every method and k; that of a verdict over the "

@@ -23,7 +23,7 @@ from ictcli.compare.numbers import (
     sentence,
     thousandths,
 )
-from ictcli.compare.report import accuracy, provenance, tokens, training
+from ictcli.compare.report import accuracy, attribution, provenance, tokens, training
 from ictcli.compare.report import document as doc
 from ictcli.compare.report.palette import looks_of
 from ictcli.compare.statistics import BEFORE
@@ -49,6 +49,7 @@ def document(comparison: Comparison) -> doc.Document:
         accuracy.pass_at_k(comparison, looks),
         training.curves(comparison, looks),
         tokens.mechanism(comparison, looks),
+        attribution.gradient(comparison, looks),
         training.cost(comparison, looks),
         training.tuning(comparison, looks),
         provenance.paper(comparison),

@@ -10,6 +10,7 @@ from ictcli.compare.report.drawing import HEAT, HEIGHT, INK, SOFT, WIDTH, Axes, 
 from ictcli.compare.report.palette import MARKS, Look, Looks
 from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import PairedDifference
+from ictcli.text import visible
 
 STEPS = 160
 """Points of a curve at most; longer ones are drawn as means of as many steps as that takes."""
@@ -67,7 +68,7 @@ def forest(
             ax.plot(100 * each.value, row, look.mark, markersize=8, **style)
         ax.axvline(0, color=SOFT, linewidth=1)
         rows_axis(ax, differences, looks)
-        ax.set_xlabel(f"points of {metric} above {short(looks[baseline].label)}")
+        ax.set_xlabel(f"points of {metric} above {short(visible(baseline))}")
         ax.margins(x=0.08)
 
     return panel(metric, paint, row_height(len(differences)))

@@ -22,7 +22,7 @@ from operator import add, mul, sub
 from ictcli.rewards import find_verifier
 from ictcli.seeds import seed_of
 from ictcli.tasks.registry import register_benchmark, register_task
-from ictcli.tasks.task import Benchmark, Domain, Task
+from ictcli.tasks.task import Benchmark, Decisions, Domain, Task
 from ictcli.types import Problem
 
 CHAIN = (4, 8)
@@ -167,15 +167,40 @@ def forks(prompt: str, response: str) -> list[int]:
     expression ends the analysis after its own step, and so does `#`; a well-formed line with
     wrong arithmetic is simply the next current expression.
     """
-    positions: list[int] = []
+    settled = (
+        (start, _settled(line, candidates)) for start, line, candidates in _steps(prompt, response)
+    )
+    return [start + length - 1 for start, length in settled if length]
+
+
+def _settled(line: str, candidates: set[str]) -> int:
+    """Characters of a line up to its fork; 0 where it has none."""
+    if len(candidates) < 2:
+        return 0
+    lengths = range(1, len(line) + 1)
+    return next((n for n in lengths if len(_begun(line[:n], candidates)) < 2), 0)
+
+
+def _begun(text: str, candidates: set[str]) -> list[str]:
+    return [each for each in candidates if each.startswith(text)]
+
+
+def decisions(prompt: str, response: str) -> Decisions:
+    """Which forks chose a line of the value of the line before, as written, and where the value of
+    the prompt is lost: at the first token that begins no line which keeps it."""
+    right: list[bool] = []
+    lost: int | None = None
+    current = prompt.removesuffix("=")
     for start, line, candidates in _steps(prompt, response):
-        if len(candidates) < 2:
-            continue
-        for length in range(1, len(line) + 1):
-            if sum(c.startswith(line[:length]) for c in candidates) < 2:
-                positions.append(start + length - 1)
-                break
-    return positions
+        keeping = {each for each in candidates if value(each[:-1]) == value(current)}
+        if fork := _settled(line, candidates):
+            right.append(bool(_begun(line[:fork], keeping)))
+        if lost is None:
+            lengths = range(1, len(line) + 1)
+            wrong = (start + n - 1 for n in lengths if not _begun(line[:n], keeping))
+            lost = next(wrong, None)
+        current = line[:-1]
+    return Decisions(tuple(right), lost)
 
 
 def is_sound(prompt: str, response: str) -> bool:
@@ -190,7 +215,7 @@ def is_sound(prompt: str, response: str) -> bool:
     return finished and consumed and all(line in candidates for _, line, candidates in steps)
 
 
-DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks)
+DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks, decisions=decisions)
 
 
 def draw(rng: random.Random, operands: tuple[int, int], n: int, *, heldout: bool) -> list[Problem]:

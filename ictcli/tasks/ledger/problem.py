@@ -35,6 +35,7 @@ from ictcli.tasks.ledger.words import (
     TRADES,
     Setting,
 )
+from ictcli.tasks.task import Decisions
 
 HELDOUT_DIVISOR = 16
 """One prompt in this many is held out, by its checksum."""
@@ -46,6 +47,9 @@ _OPENING = re.compile(rf"\nSay [A-Z][a-z]+ begins on ({_DAY})\.")
 _CLOSING = re.compile(
     rf"\nFrom ({_DAY}) to ({_DAY}) is ({'|'.join(NUMBERS)}) days?\.\n#### ([0-6])"
 )
+_CLOSING_DAYS = re.compile(rf"\nFrom ({_DAY}) to ({_DAY})")
+_CLOSING_NUMBER = re.compile(rf"\nFrom (?:{_DAY}) to (?:{_DAY}) is (\w+) day")
+_ANSWER = re.compile(r"\n#### (\S+)")
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,34 @@ def forks(prompt: str, response: str) -> list[int]:
     holds for any text, whatever the prompt.
     """
     return [match.start(3) for match in _LINE.finditer(response)]
+
+
+def decisions(prompt: str, response: str) -> Decisions:
+    """Which forks name the right day, counted from the one before as written, and where the answer
+    is lost: at the first wrong day, number of days that is not the next entry's, closing line that
+    comes early or names something else, or wrong answer."""
+    numbers = [number for _, number in _ENTRY.findall(prompt.partition("?")[0])]
+    opening = _OPENING.match(response)
+    start = day = DAYS.index(opening[1]) if opening else None
+    right: list[bool] = []
+    slips: list[int] = []
+    for place, line in enumerate(_LINE.finditer(response)):
+        written = DAYS.index(line[3])
+        right.append(day is not None and (day + NUMBERS.index(line[2])) % 7 == written)
+        slips += [line.start(2)] * (numbers[place : place + 1] != [line[2]])
+        slips += [line.start(3)] * (not right[-1])
+        day = written
+    if closing := _CLOSING_DAYS.search(response):
+        slips += [closing.start()] * (len(right) < len(numbers))
+        for group, expected in ((1, start), (2, day)):
+            slips += [closing.start(group)] * (DAYS.index(closing[group]) != expected)
+    past = sum(map(NUMBERS.index, numbers)) % 7
+    for match, expected in (
+        (_CLOSING_NUMBER.search(response), NUMBERS[past]),
+        (_ANSWER.search(response), str(past)),
+    ):
+        slips += [match.start(1)] if match and match[1] != expected else []
+    return Decisions(tuple(right), min(slips, default=None))
 
 
 def is_sound(prompt: str, response: str) -> bool:

@@ -9,7 +9,7 @@ from ictcli.recipe.tables import ColumnSettings
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.seeds import seed_of
 from ictcli.tasks.custom import read_custom
-from ictcli.tasks.ledger.problem import forks, ledgers
+from ictcli.tasks.ledger.problem import decisions, forks, ledgers
 from ictcli.tasks.ledger.words import SETTINGS
 from ictcli.tasks.registry import register_benchmark, register_task
 from ictcli.tasks.split import split_task
@@ -19,7 +19,7 @@ from ictcli.types import Problem
 HELDOUT = 4096
 """Number of held-out problems of each setting."""
 
-DOMAIN = Domain(find_verifier("integer"), forks=forks)
+DOMAIN = Domain(find_verifier("integer"), forks=forks, decisions=decisions)
 """The answer stands behind the last `####`."""
 
 

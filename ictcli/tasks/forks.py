@@ -1,0 +1,69 @@
+"""The true forks of rollouts, token by token, and what the choices made there came to."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ictcli.tasks.task import Domain, Task
+from ictcli.types import BoolArray, IntArray, Problem, Rollouts
+
+
+@dataclass(frozen=True)
+class Decided:
+    """(B, T) each."""
+
+    forks: BoolArray
+    """Tokens that hold a true fork."""
+    right: BoolArray
+    """Forks where the right choice was taken."""
+    lost: BoolArray
+    """Tokens behind the one that put the right answer out of reach."""
+
+
+def fork_mask(
+    task: Task, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
+) -> BoolArray | None:
+    """(B, T): the tokens that hold a true fork, where the task knows its forks."""
+    if task.domain.forks is None:
+        return None
+    mask = np.zeros(rollouts.tokens.shape, dtype=bool)
+    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, tokenizer)):
+        mask[row, _tokens_at(task.domain.forks(prompt, text), ends)] = True
+    return mask
+
+
+def decided(
+    domain: Domain, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
+) -> Decided | None:
+    """What the choices of each response came to; None where the task does not know."""
+    if domain.forks is None or domain.decisions is None:
+        return None
+    shape = rollouts.tokens.shape
+    made = Decided(*(np.zeros(shape, dtype=bool) for _ in range(3)))
+    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, tokenizer)):
+        decisions = domain.decisions(prompt, text)
+        at = _tokens_at(domain.forks(prompt, text), ends)
+        made.forks[row, at] = True
+        made.right[row, at] = decisions.right
+        if decisions.lost is not None:
+            first = int(_tokens_at([decisions.lost], ends)[0])
+            made.lost[row, first + 1 : len(ends)] = True
+    return made
+
+
+def _texts(
+    problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
+) -> Iterator[tuple[str, str, IntArray]]:
+    """Of each row the prompt, the text of its tokens, and where each ends, in characters."""
+    ids = np.unique(rollouts.tokens[rollouts.valid])
+    pieces = {int(i): tokenizer.decode([int(i)], skip_special_tokens=True) for i in ids}
+    for row in range(len(rollouts)):
+        tokens = [pieces[int(i)] for i in rollouts.tokens[row, : rollouts.lengths[row]]]
+        ends = np.cumsum([len(piece) for piece in tokens])
+        yield problems[row // rollouts.group].prompt, "".join(tokens), ends
+
+
+def _tokens_at(places: Sequence[int], ends: IntArray) -> IntArray:
+    return np.searchsorted(ends, places, side="right")

@@ -1,0 +1,145 @@
+"""Where the gradient goes: shares that add up, and lengths that autograd finds too."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.algorithm.attribution import KINDS, SURE, attribute, logit_gradient
+from ictcli.algorithm.objective import Objective, policy_loss
+from ictcli.algorithm.weights import group_advantage, normalise
+from ictcli.compare.attribution import permute
+from ictcli.rewards import Verdict
+from ictcli.runs.rollouts import Batch
+from ictcli.types import Problem, Rollouts
+
+P, G, T, V = 3, 4, 6, 5
+B = P * G
+
+
+def drawn(seed: int, rewards: Any = None) -> tuple[Batch, Any]:
+    """A batch with advantages, and its logits (B, T, V) in float64; some tokens are sure."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 2, (B, T, V)) + 9 * (rng.random((B, T, 1)) < 0.3) * np.eye(V)[0]
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    tokens = np.array([[rng.choice(V, p=at) for at in row] for row in p])
+    r = rng.integers(0, 2, B).astype(float) if rewards is None else np.asarray(rewards, float)
+    rollouts = Rollouts(
+        prompts=((1,),) * P,
+        group=G,
+        tokens=tokens,
+        lengths=rng.integers(1, T + 1, B),
+        finished=np.ones(B, dtype=bool),
+        logp=np.log(np.take_along_axis(p, tokens[..., None], -1)[..., 0]),
+        stats={
+            "prob": np.take_along_axis(p, tokens[..., None], -1)[..., 0],
+            "purity": (p**2).sum(-1),
+        },
+    )
+    verdicts = [Verdict("correct" if each else "wrong", "", "") for each in r]
+    problems = [Problem(str(n), "", "") for n in range(P)]
+    return Batch(problems, rollouts, [""] * B, verdicts, r, group_advantage(r, G)), logits
+
+
+def masks(seed: int) -> tuple[Any, Any, Any]:
+    kind = np.random.default_rng(seed).integers(0, 3, (2, B, T))
+    return kind[0] == 0, kind[0] == 1, kind[1] == 0
+
+
+@given(st.integers(0, 10**6))
+def test_shares_add_up_to_one_or_there_is_no_gradient(seed: int) -> None:
+    batch, _ = drawn(seed)
+    valid = batch.rollouts.valid
+    weights = normalise(valid, valid, "sequence", T) * np.random.default_rng(seed).normal(size=T)
+    shares = attribute(batch.rollouts, weights, batch.advantage, *masks(seed)).shares
+    assert shares.shape == (len(KINDS), 2, 2) and (shares >= 0).all()
+    assert shares.sum() == pytest.approx(1.0 if batch.advantage.any() else 0.0)
+
+
+@given(st.integers(0, 10**6))
+def test_the_order_of_rollouts_in_a_group_changes_nothing(seed: int) -> None:
+    batch, _ = drawn(seed)
+    valid, rng = batch.rollouts.valid, np.random.default_rng(seed)
+    weights = normalise(valid, valid, "sequence", T)
+    order = np.concatenate([first + rng.permutation(G) for first in range(0, B, G)])
+    other = replace(
+        batch.rollouts,
+        lengths=batch.rollouts.lengths[order],
+        stats={name: values[order] for name, values in batch.rollouts.stats.items()},
+    )
+    right, wrong, lost = masks(seed)
+    first = attribute(batch.rollouts, weights, batch.advantage, right, wrong, lost)
+    moved = (right[order], wrong[order], lost[order])
+    second = attribute(other, weights[order], batch.advantage[order], *moved)
+    np.testing.assert_allclose(first.shares, second.shares, atol=1e-12)
+    assert first.towards_right == pytest.approx(second.towards_right, abs=1e-12)
+
+
+def test_shares_of_grpo_are_those_of_the_losss_own_gradient() -> None:
+    torch = pytest.importorskip("torch")
+    from ictcli_torch import namespace
+
+    batch, logits = drawn(1)
+    rollouts, valid = batch.rollouts, batch.rollouts.valid
+    weights = normalise(valid, valid, "sequence", T)
+    leaf = torch.tensor(logits[valid], requires_grad=True)
+    terms = {
+        "weights": torch.tensor(weights[valid], dtype=torch.float64),
+        "advantage": torch.tensor(np.broadcast_to(batch.advantage[:, None], valid.shape)[valid]),
+    }
+    targets = torch.tensor(rollouts.tokens[valid])
+    loss, _, _ = policy_loss(namespace, leaf, targets, terms, Objective())
+    loss.backward()
+    size = np.zeros(valid.shape)
+    size[valid] = leaf.grad.norm(dim=-1).numpy()
+    size /= size.sum()
+    shares = attribute(rollouts, weights, batch.advantage).shares
+    sure, up = rollouts.stats["prob"] > SURE, (batch.advantage > 0)[:, None]
+    for kind, mask in (("sure", sure), ("rest", ~sure)):
+        for sign, side in enumerate((up, ~up)):
+            expected = size[valid & mask & side].sum()
+            assert shares[KINDS.index(kind), sign, 0] == pytest.approx(expected, rel=1e-9)
+
+
+@given(st.floats(0, 1), st.integers(0, 10**6))
+def test_a_logit_gradient_survives_float32(p: float, seed: int) -> None:
+    rest = np.random.default_rng(seed).dirichlet(np.ones(7)) * (1 - p)
+    exact = np.sqrt((1 - p) ** 2 + (rest**2).sum())
+    beta = np.float32(p**2 + (rest**2).sum())
+    found = logit_gradient(np.array([np.float32(p)]), np.array([beta]))[0]
+    assert found == pytest.approx(exact, rel=0.45, abs=1e-6)  # within its bounds where p is near 1
+    assert found == pytest.approx(exact, abs=3e-4)
+
+
+def test_permuted_rewards_keep_each_group_and_equal_ones_have_no_gradient() -> None:
+    batch, _ = drawn(3)
+    permuted = permute(batch, np.random.default_rng(0))
+    for values in (batch.rewards, batch.advantage):
+        assert values.any()
+    for first in range(0, B, G):
+        rows = slice(first, first + G)
+        assert sorted(permuted.rewards[rows]) == sorted(batch.rewards[rows])
+    assert (permuted.rewards != batch.rewards).any()
+    expected = group_advantage(permuted.rewards, G)
+    np.testing.assert_array_equal(permuted.advantage, expected)
+    np.testing.assert_array_equal(permuted.correct, permuted.rewards == 1)
+    equal = permute(drawn(3, np.ones(B))[0], np.random.default_rng(0))
+    weights = normalise(equal.rollouts.valid, equal.rollouts.valid, "sequence", T)
+    found = attribute(equal.rollouts, weights, equal.advantage, *masks(0))
+    assert not found.shares.any() and found.towards_right == 0
+
+
+def test_towards_right_is_one_where_all_teaches_and_minus_one_where_all_misleads() -> None:
+    batch, _ = drawn(4)
+    valid = batch.rollouts.valid
+    weights = normalise(valid, valid, "sequence", T)
+    up = np.broadcast_to((batch.advantage > 0)[:, None], valid.shape)
+    assert attribute(batch.rollouts, weights, batch.advantage, up, ~up).towards_right == (
+        pytest.approx(1)
+    )
+    assert attribute(batch.rollouts, weights, batch.advantage, ~up, up).towards_right == (
+        pytest.approx(-1)
+    )
