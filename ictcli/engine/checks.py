@@ -13,11 +13,12 @@ above what rounding makes, and below what a lost prefix does."""
 
 def check_sampling(engine: Engine, name: str, model: str) -> None:
     """Refuse a model that samples from another distribution than it evaluates: some do not know
-    the engine's kind of cache, or padding, and say nothing. A few made-up tokens show it."""
+    the engine's kind of cache, or padding, and say nothing. A few made-up tokens show it, behind
+    prompts long enough to be shared."""
     other = "torch" if name == "mlx" else "mlx"
     try:
         engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # its settings show here
-        rollouts = engine.generate(((1, 2, 3), (4,)), 2, Sampling(4), 0)
+        rollouts = engine.generate(((1, 2, 3, 1, 2, 3), (4,)), 2, Sampling(4), 0)
         gap = float(np.abs(rollouts.logp - engine.logprobs(rollouts, 1.0)).mean())
     except UserError:  # the memory is full
         raise

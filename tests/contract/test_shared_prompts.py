@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.checks import check_sampling
 from ictcli.engine.packing import SPARED, micro_batches
+from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import Rollouts, Sampling
@@ -127,13 +129,19 @@ def test_only_known_positions_are_shared(kind: str, rope: dict[str, Any], shared
 
 
 def test_prompts_of_several_lengths_need_positions(tmp_path: Path) -> None:
-    """BART counts padding: it samples those of one length at a time."""
+    """BART counts padding: it samples those of one length at a time. If it shared them, the check
+    before a run would tell."""
     folder = tmp_path / "bart"
     sizes = {"d_model": 32, "decoder_layers": 2, "decoder_ffn_dim": 48}
     of("bart", **sizes, eos_token_id=1).save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
-    found = reader("torch", folder).generate(PROMPTS, 2, Sampling(6), 7)
+    engine: Any = reader("torch", folder)
+    found = engine.generate(PROMPTS, 2, Sampling(6), 7)
     np.testing.assert_allclose(found.logp, Oracle(folder).logp(found, 1.0), atol=3e-5)
+    check_sampling(engine, "torch", str(folder))
+    engine.passes.share = True
+    with pytest.raises(UserError, match="does not sample what it evaluates"):
+        check_sampling(engine, "torch", str(folder))
 
 
 @pytest.mark.parametrize(
