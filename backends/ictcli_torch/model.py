@@ -1,7 +1,7 @@
 """Loading a causal language model, and running it with the LM head only where it is needed."""
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -124,12 +124,12 @@ class _States(BaseModelOutputWithPast):
         return None
 
 
-def head_logits(model: Any, states: Tensor) -> Tensor:
+def head_logits(model: Any, states: Tensor, run: Callable[..., Any] | None = None) -> Tensor:
     """(n, V) logits, float32 at least, of the states (n, H) that `model.get_decoder()` gave.
 
     The model runs with its decoder replaced by these states, so whatever it does behind its head
     (scaling, soft capping) is done. The head of a 152k vocabulary is over a quarter of a 0.5B
-    model's arithmetic, so only wanted states meet it.
+    model's arithmetic, so only wanted states meet it. `run` replaces the call of the model.
     """
     decoder = model.get_decoder()
     plain = vars(decoder).get("forward")
@@ -140,7 +140,7 @@ def head_logits(model: Any, states: Tensor) -> Tensor:
     decoder.forward = give
     try:
         ids = torch.zeros((1, len(states)), dtype=torch.long, device=states.device)
-        logits = model(input_ids=ids, use_cache=False).logits[0]
+        logits = (run or model)(input_ids=ids, use_cache=False).logits[0]
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
     finally:
         del decoder.forward

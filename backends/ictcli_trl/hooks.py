@@ -7,6 +7,8 @@
 | `inputs["tool_mask"]` | the weights w (see `loss`) |
 | `loss_type="dapo"`, `inputs["num_items_in_batch"]` | a plain sum over tokens |
 | `gather`, `reduce` of its accelerator there | its own metrics alone (see `Alone`) |
+| `use_vllm`, `inputs["importance_sampling_ratio"]` | the factor pi / pi_sampler of a token |
+| `vllm_generation`: its `sync_weights`, `generate` and settings of sampling | rollouts by vLLM |
 | `epsilon_low`, `epsilon_high`, `beta`, `_metrics` of a trainer | an objective |
 | `add_fused_lm_head(model, temperature, outputs)` | the sampling temperature |
 """
@@ -24,7 +26,10 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.sampling import Prompts
 from ictcli.errors import EngineMissingError, install
+from ictcli.recipe.tables import EngineSettings
+from ictcli.types import Sampling
 
 TESTED = ("1.16",)
 """Versions of TRL that ictcli is tested with."""
@@ -74,10 +79,10 @@ def trainer_class() -> Any:
 
 
 def make_trainer(
-    model: Any, tokenizer: Any, *, cpu: bool, bfloat16: bool
+    model: Any, tokenizer: Any, *, cpu: bool, bfloat16: bool, vllm: dict[str, Any]
 ) -> tuple[Any, Accelerator]:
     """A trainer of the model, and its accelerator. The steps are `ictcli.train`'s, and the data
-    that TRL is told of is never read."""
+    that TRL is told of is never read. `vllm` are settings of vLLM (`vllm_settings`)."""
     from datasets import Dataset
     from trl.trainer.grpo_config import GRPOConfig
 
@@ -86,7 +91,7 @@ def make_trainer(
     with tempfile.TemporaryDirectory() as folder:
         arguments = GRPOConfig(
             output_dir=folder,
-            per_device_train_batch_size=2,
+            **{"per_device_train_batch_size": 2, **vllm},
             num_generations=2,
             steps_per_generation=1,
             loss_type="dapo",
@@ -109,9 +114,41 @@ def make_trainer(
         )
     for config, pad in zip(settings, pads, strict=True):
         config.pad_token_id = pad
-    trainer.temperature = 1.0
+    trainer.temperature, trainer.vllm_importance_sampling_correction = 1.0, True
     accelerator, trainer.accelerator = trainer.accelerator, Alone(trainer.accelerator)
     return trainer, accelerator
+
+
+def vllm_settings(settings: EngineSettings) -> dict[str, Any]:
+    """Settings of GRPOConfig that have it sample by vLLM, if it is to."""
+    if settings.sampler != "vllm":
+        return {}
+    where: dict[str, Any] = {"vllm_gpu_memory_utilization": settings.vllm_memory}
+    if settings.vllm_server:
+        where = {"vllm_server_base_url": settings.vllm_server}
+    return {
+        "use_vllm": True,
+        "vllm_mode": "server" if settings.vllm_server else "colocate",
+        "per_device_train_batch_size": 2 * max(settings.rows // 2, 1),  # rows side by side
+        "trust_remote_code": settings.trust_remote_code,
+        **where,
+    }
+
+
+def vllm_rows(
+    trainer: Any, prompts: Prompts, group: int, sampling: Sampling, *, moved: bool
+) -> tuple[list[list[int]], list[list[float]]]:
+    """Tokens and log-probabilities of each row of this process, by vLLM; `moved` says that the
+    weights are others than before. All processes have to be here, with as many prompts each."""
+    vllm = trainer.vllm_generation
+    if moved:
+        vllm.sync_weights()
+    vllm.temperature, vllm.top_p, vllm.top_k = sampling.temperature, sampling.top_p, sampling.top_k
+    vllm.max_completion_length = sampling.max_tokens
+    vllm.generation_kwargs = {"stop_token_ids": list(sampling.stop_ids)}
+    rows = [list(prompt) for prompt in prompts for _ in range(group)]
+    _, tokens, logp, _ = vllm.generate(prompts=rows, images=None, num_generations=group)
+    return [list(row) for row in tokens], [[best[0] for best in row] for row in logp]
 
 
 class Alone:
@@ -163,7 +200,8 @@ def loss(trainer: Any, model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     """sum -w * Psi of a pass, times the number of processes, whose gradients are averaged.
 
     `inputs` are prompt_ids, prompt_mask (R, P), completion_ids, completion_mask, advantages and
-    weights (R, S) and, where they count, old_per_token_logps and ref_per_token_logps (R, S).
+    weights (R, S) and, where they count, old_per_token_logps, ref_per_token_logps and
+    importance_sampling_ratio (R, S).
 
     TRL multiplies what a token adds to the loss, its KL term included, by a mask of the tokens that
     are not a tool's, and divides the sum by `num_items_in_batch` a process. With w as that mask and
@@ -173,6 +211,7 @@ def loss(trainer: Any, model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     given = {name: values for name, values in inputs.items() if name != "weights"}
     one = torch.ones((), device=inputs["weights"].device)
     given |= {"tool_mask": inputs["weights"], "num_items_in_batch": one}
+    trainer.use_vllm = "importance_sampling_ratio" in inputs
     result = trainer._compute_loss(model, given)
     for figures in trainer._metrics.values():  # TRL would keep them until it logs
         figures.clear()

@@ -15,10 +15,15 @@ from .plan import inexpressible
 
 
 def loss_inputs(
-    update: Update, batch: MicroBatch | None, reference: FloatArray | None, device: torch.device
+    update: Update,
+    batch: MicroBatch | None,
+    reference: FloatArray | None,
+    device: torch.device,
+    cap: float,
 ) -> tuple[dict[str, Tensor], tuple[Any, Any]]:
     """Inputs of `hooks.loss` for the rows of a pass, cut behind their last wanted token, and where
-    in them those tokens are: (row (N,), position (N,)). Without a pass, a row of weight 0.
+    in them those tokens are: (row (N,), position (N,)). Without a pass, a row of weight 0. `cap` is
+    `engine.importance_cap`.
 
     UserError for terms of the loss that TRL does not have, which a method of others may set.
     """
@@ -52,4 +57,7 @@ def loss_inputs(
         arrays["old_per_token_logps"] = update.old_logp[rows, :S].astype(np.float32)
     if reference is not None:
         arrays["ref_per_token_logps"] = reference[rows, :S]
+    if cap and rollouts.sampler_logp is not None:
+        ratio = np.exp(rollouts.logp[rows, :S] - rollouts.sampler_logp[rows, :S])
+        arrays["importance_sampling_ratio"] = np.minimum(ratio, cap)
     return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}, places

@@ -9,11 +9,12 @@ that takes.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 
 from ictcli_torch import plan
 
 from ictcli.engine.workload import Launch, Parts, Workload
-from ictcli.errors import UserError
+from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe import Recipe
 
 from .launch import processes, shards
@@ -44,6 +45,8 @@ def held(work: Workload) -> Parts:
 
 def gathered(work: Workload) -> float:
     """Bytes of the copy of the weights that samples."""
+    if work.recipe.engine.sampler != "own":
+        return 0
     copied = _launch(work).shards > 1 or (work.width < 4 and not work.recipe.adapters)
     return work.shape.weights(work.width) if copied else 0
 
@@ -84,6 +87,14 @@ def check(recipe: Recipe) -> None:
     TRL takes the mean of an entropy at the sampling temperature over a pass; ictcli's bonus is a
     weighted sum of entropies at temperature 1.
     """
+    if recipe.engine.sampler == "vllm":
+        if find_spec("vllm") is None:
+            raise EngineMissingError("engine.sampler=vllm needs vLLM.", 'pip install "trl[vllm]"')
+        if recipe.adapters:
+            raise UserError(
+                "engine.sampler=vllm takes models whose weights are all trained.",
+                "adapter.kind=none, or engine.sampler=transformers",
+            )
     if recipe.engine.load_in_4bit:
         raise UserError("The TRL engine trains on no weights of 4 bits.", "--backend torch does")
     if recipe.optimizer.kind != "adamw":

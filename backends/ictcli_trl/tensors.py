@@ -1,6 +1,7 @@
 """Tensors of one process, and of all of them: sharded ones made whole, whole ones sharded."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,6 +24,21 @@ def scattered(value: Tensor, like: Tensor) -> Tensor:
     if dist.is_initialized():
         dist.broadcast(value, 0)
     return value
+
+
+@torch.no_grad()
+def exchange(some: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> None:
+    """Two sets of tensors of one layout change their values, each process its parts."""
+    for name, tensor in some.items():
+        one, other = (local(t) for t in (tensor, others[name]))
+        kept = one.clone()
+        one.copy_(other)
+        other.copy_(kept)
+
+
+def local(tensor: Tensor) -> Tensor:
+    """This process's part."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor.data
 
 
 def skeleton(module: Any, device: torch.device) -> Any:

@@ -116,7 +116,7 @@ class DataParallel(EngineCore):
 
     def _update(self, arguments: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         self.update(
-            rollouts_of(arguments, {name: arrays[name] for name in FIELDS}),
+            rollouts_of(arguments, {n: a for n, a in arrays.items() if n in (*FIELDS, SAMPLER)}),
             arrays["weights"],
             arrays["advantage"],
             Objective(**arguments["objective"]),
@@ -194,13 +194,15 @@ class DataParallel(EngineCore):
         return True
 
 
-FIELDS = ("tokens", "lengths", "finished", "logp")
+FIELDS, SAMPLER = ("tokens", "lengths", "finished", "logp"), "sampler_logp"
 
 
 def plain(rollouts: Rollouts) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Rollouts as a message carries them."""
     prompts = [list(map(int, prompt)) for prompt in rollouts.prompts]
     arrays = {name: getattr(rollouts, name) for name in FIELDS} | dict(rollouts.stats)
+    if rollouts.sampler_logp is not None:
+        arrays[SAMPLER] = rollouts.sampler_logp
     return {"prompts": prompts, "group": rollouts.group}, arrays
 
 
@@ -209,7 +211,8 @@ def rollouts_of(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Rollout
     return Rollouts(
         prompts=tuple(tuple(prompt) for prompt in about["prompts"]),
         group=about["group"],
-        stats={name: values for name, values in arrays.items() if name not in FIELDS},
+        stats={name: values for name, values in arrays.items() if name not in (*FIELDS, SAMPLER)},
+        sampler_logp=arrays.get(SAMPLER),
         **{name: arrays[name] for name in FIELDS},
     )
 

@@ -14,7 +14,10 @@ from ictcli.tasks.prepare import heldout, prepare
 def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that the engine refuses,
     by a function of its own at an entry point of the group `ictcli.checks`."""
-    if check := brought_by(choose_backend(recipe.engine.backend), "ictcli.checks"):
+    backend = choose_backend(recipe.engine.backend)
+    if recipe.engine.sampler != "own" and backend != "trl":
+        raise UserError(f"engine.sampler is a setting of TRL, not of {backend}.", "--backend trl")
+    if check := brought_by(backend, "ictcli.checks"):
         check(recipe)
     if recipe.dense_steps < recipe.steps:
         return []

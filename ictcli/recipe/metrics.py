@@ -48,7 +48,8 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
     if name == "kl" and recipe.kl == 0:
         return "is recorded where kl > 0 only", "kl=0.001"
-    if name == "sampler_gap" and not 0 < recipe.update.minibatch < recipe.prompts:
+    mini_batches = 0 < recipe.update.minibatch < recipe.prompts
+    if name == "sampler_gap" and not mini_batches and recipe.engine.sampler == "own":
         return "is recorded with mini-batches only", "update.minibatch=4"
     if name in OF_UNIQUENESS and "uniqueness" not in recipe.wanted_stats:
         return "is not recorded", "record.uniqueness=true"

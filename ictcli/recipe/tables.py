@@ -54,6 +54,23 @@ class EngineSettings(Table):
     bitsandbytes on a CUDA GPU, mlx-lm's packing on a Mac."""
     trust_remote_code: bool = False
     """Run Python code that a model folder brings along."""
+    sampler: Literal["own", "transformers", "vllm"] = "own"
+    """What samples while the TRL engine trains: own = the torch engine's decoding, with all weights
+    on every GPU; transformers = its `generate`, with weights that stay spread; vllm, through TRL. A
+    pass of the model over what the last two sample gives its statistics and log-probabilities."""
+    vllm_server: str = ""
+    """Address of a vLLM server, like http://node:8000; empty = vLLM runs on the training GPUs."""
+    vllm_memory: float = Field(default=0.3, gt=0, le=1)
+    """Share of a training GPU's memory that vLLM takes there."""
+    importance_cap: float = Field(default=3.0, ge=0)
+    """Cap of the factor pi / pi_sampler of a token, where the sampler is transformers or vllm
+    (TRL's token_truncate); 0 = no factor."""
+
+    @model_validator(mode="after")
+    def _server_of_vllm(self) -> Self:
+        if self.vllm_server and self.sampler != "vllm":
+            raise ValueError("vllm_server is of sampler = vllm")
+        return self
 
 
 class AdapterSettings(Table):

@@ -53,7 +53,7 @@ def sampled(pair: tuple[Any, Any]) -> Rollouts:
 
 
 def gradient(model: Any) -> dict[str, FloatArray]:
-    return {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
+    return {name: p.grad.numpy().copy() for name, p in model.named_parameters() if p.requires_grad}
 
 
 def assert_same_step(pair: tuple[Any, Any], update: Update) -> None:

@@ -18,6 +18,7 @@ from ictcli.engine.shape import ModelShape
 from ictcli.errors import UserError
 from ictcli.planning.estimate import estimate_memory
 from ictcli.recipe.load import check
+from ictcli.runs.rollouts import read_rollouts
 
 from .test_trl import CLOSE, apart
 
@@ -93,7 +94,7 @@ COMMAND = [
 """Three prompts on two ranks, so that their shares differ; a large eps, as in `training.SMOOTH`."""
 
 
-def launch(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
+def launch(folder: Path, rank: int, port: int, sampler: str) -> subprocess.Popen[str]:
     """What torchrun starts, sharding by FSDP2."""
     place = folder / f"rank-{rank}"
     place.mkdir(parents=True)
@@ -102,7 +103,7 @@ def launch(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
     env |= {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "ACCELERATE_USE_CPU": "true"}
     env |= {"FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}  # as accelerate launch sets it
     return subprocess.Popen(
-        [sys.executable, "-m", "ictcli", *COMMAND],
+        [sys.executable, "-m", "ictcli", *COMMAND, f"engine.sampler={sampler}"],
         cwd=place,
         env=os.environ | env,
         stdout=subprocess.PIPE,
@@ -111,16 +112,23 @@ def launch(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of one process of the torch engine."""
+    run = tmp_path_factory.mktemp("alone") / "run"
+    done = CliRunner().invoke(cli, [*COMMAND[:-1], str(run), "--backend", "torch"])
+    assert done.exit_code == 0, done.output
+    return run
+
+
+@pytest.mark.parametrize("sampler", ["own", "transformers"])
 def test_two_processes_that_share_the_weights_train_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, alone: Path, sampler: str
 ) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    started = [launch(tmp_path, rank, port) for rank in (0, 1)]
-    monkeypatch.chdir(tmp_path)
-    alone = CliRunner().invoke(cli, [*COMMAND, "--backend", "torch"])
-    assert alone.exit_code == 0, alone.output
+    started = [launch(tmp_path, rank, port, sampler) for rank in (0, 1)]
     try:
         said = [process.communicate(timeout=120)[0] for process in started]
     finally:
@@ -131,13 +139,30 @@ def test_two_processes_that_share_the_weights_train_as_one(
     assert not list((tmp_path / "rank-1").iterdir())
 
     run, name = tmp_path / "rank-0" / "run", "checkpoints/step-000002/weights.safetensors"
-    assert apart(tmp_path / "run" / name, run / name) < CLOSE
-    for step in (1, 2):
-        folder = f"rollouts/step-{step:06d}"
-        for file in (tmp_path / "run" / folder).glob("*.npz"):
-            one, other = np.load(file), np.load(run / folder / file.name)
-            for key in ("tokens", "kept"):
-                np.testing.assert_array_equal(one[key], other[key])
-    shown = CliRunner().invoke(cli, ["runs", "show", str(run), "--json"])
+    assert apart(alone / name, run / name) < CLOSE
+    for expected in recorded_steps(alone):
+        (one, _), (other, _) = (
+            read_rollouts(folder / "rollouts" / expected.name) for folder in (alone, run)
+        )
+        assert one.keys() == other.keys()
+        for key in one:
+            np.testing.assert_allclose(other[key], one[key], atol=CLOSE, err_msg=key)
+        for key in ("tokens", "kept"):
+            np.testing.assert_array_equal(one[key], other[key])
     assert '"parallelism": "fsdp2"' in (run / "environment.json").read_text()
-    assert shown.exit_code == 0, shown.output
+    steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    gaps = [step.get("sampler_gap") for step in steps]
+    assert gaps == [None, None] if sampler == "own" else all(0 <= gap < CLOSE for gap in gaps)
+    for command in (
+        ["runs", "show", str(run), "--json"],
+        ["inspect", str(run), "--plain"],
+        ["eval", str(run), "--bench=chain", "--limit=2", "--n=1", f"--out={tmp_path}/e"],
+    ):
+        shown = CliRunner().invoke(cli, command)
+        assert shown.exit_code == 0, shown.output
+
+
+def recorded_steps(run: Path) -> list[Path]:
+    found = sorted((run / "rollouts").iterdir())
+    assert len(found) == 2
+    return found

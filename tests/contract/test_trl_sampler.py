@@ -1,0 +1,153 @@
+"""TRL's engine where transformers samples and a pass evaluates: the torch engine's numbers."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.algorithm.objective import Objective
+from ictcli.engine import build_engine
+from ictcli.engine.update import Update
+from ictcli.errors import EngineMissingError, UserError
+from ictcli.planning.preflight import recipe_notes
+from ictcli.recipe.load import check
+from ictcli.recipe.tables import EngineSettings
+from ictcli.types import Rollouts, Sampling
+
+from .conftest import PROMPTS, WANTED
+from .lowrank import LORA
+from .test_trl import CLOSE, GROUP, assert_same_step
+from .training import SMOOTH, advantages, sparse_weights
+
+pytest.importorskip("trl")
+
+HOW = Sampling(14, 0.7, stop_ids=(17, 4))
+
+
+def build(name: str, model: Path, *more: Any, **settings: Any) -> Any:
+    chosen = EngineSettings(backend=name, device="cpu", dtype="float32", threads=1, **settings)
+    engine = build_engine(str(model), chosen, SMOOTH, *more)
+    engine.keep_reference()
+    return engine
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_model: Path) -> Iterator[tuple[Any, Any]]:
+    yield build("torch", tiny_model), build("trl", tiny_model, sampler="transformers", rows=5)
+
+
+@pytest.fixture(scope="module")
+def sampled(pair: tuple[Any, Any]) -> tuple[Rollouts, Rollouts]:
+    one, other = (engine.generate(PROMPTS, GROUP, HOW, 7, WANTED) for engine in pair)
+    return one, other
+
+
+def assert_same(one: Rollouts, other: Rollouts) -> None:
+    assert one.prompts == other.prompts
+    for name in ("tokens", "lengths", "finished"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert other.sampler_logp is not None
+    for values in (other.logp, other.sampler_logp):
+        np.testing.assert_allclose(values, one.logp, atol=CLOSE)
+    assert one.stats.keys() == other.stats.keys() == set(WANTED)
+    for name in WANTED:
+        np.testing.assert_allclose(other.stats[name], one.stats[name], atol=CLOSE, err_msg=name)
+
+
+def test_transformers_draws_the_same_and_the_pass_measures_the_same(
+    sampled: tuple[Rollouts, Rollouts],
+) -> None:
+    assert_same(*sampled)
+    assert len(set(sampled[0].lengths)) > 1
+
+
+def test_adapters_too(tiny_model: Path) -> None:
+    engines = (
+        build("torch", tiny_model, LORA),
+        build("trl", tiny_model, LORA, sampler="transformers"),
+    )
+    rollouts = [engine.generate(PROMPTS, GROUP, HOW, 7, WANTED) for engine in engines]
+    assert_same(rollouts[0], rollouts[1])
+    update = Update(
+        rollouts[1], sparse_weights(rollouts[1]), advantages(rollouts[1]), Objective(kl=0.3)
+    )
+    assert_same_step((engines[0], engines[1]), update)
+
+
+@pytest.mark.parametrize("kl", [0.0, 0.3])
+def test_a_step_has_the_same_loss_and_gradient(
+    pair: tuple[Any, Any], sampled: tuple[Rollouts, Rollouts], kl: float
+) -> None:
+    rollouts = sampled[1]
+    objective = Objective(kl=kl, temperature=0.7)
+    update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), objective)
+    assert_same_step(pair, update)
+    before = [p.detach().clone() for p in pair[1].trained.parameters()]
+    pair[1].logprobs(rollouts, 0.7, reference=True)
+    for old, p in zip(before, pair[1].trained.parameters(), strict=True):
+        assert bool((old == p).all())
+
+
+@pytest.mark.parametrize("cap", [0.0, 1.2])
+def test_another_sampler_is_corrected_up_to_the_cap(
+    pair: tuple[Any, Any], sampled: tuple[Rollouts, Rollouts], cap: float
+) -> None:
+    """The factor pi / pi_sampler is a weight of the token, which the torch engine is given."""
+    torch, trl = pair
+    one, other = sampled
+    noise = np.random.default_rng(2).normal(size=one.logp.shape).astype(np.float32) / 3
+    other = replace(other, sampler_logp=other.logp - np.where(other.valid, noise, 0))
+    weights, A = sparse_weights(one), advantages(one)
+    factor = np.minimum(np.exp(noise), cap) if cap else 1
+    expected = torch.gradient(Update(one, weights * factor, A, Objective(temperature=0.7)))
+    trl.settings = trl.settings.model_copy(update={"importance_cap": cap})
+    found = trl.gradient(Update(other, weights, A, Objective(temperature=0.7)))
+    assert found.loss == pytest.approx(expected.loss, abs=CLOSE)
+    ours = dict(torch.model.named_parameters())
+    for name, p in trl.trained.named_parameters():
+        np.testing.assert_allclose(p.grad.numpy(), ours[name].grad.numpy(), atol=CLOSE)
+
+
+def recipe(backend: str = "trl", **engine: Any) -> Any:
+    table: dict[str, Any] = {"model": "builtin:chain", "task": "chain", "steps": 1}
+    return check(table | {"method": "grpo", "engine": {"backend": backend, **engine}}, "test")
+
+
+def test_settings_of_a_sampler_that_cannot_be_are_refused() -> None:
+    with pytest.raises(UserError, match="setting of TRL, not of torch") as refused:
+        recipe_notes(recipe("torch", sampler="transformers"))
+    assert refused.value.hint == "--backend trl"
+    with pytest.raises(UserError, match="vllm_server is of sampler = vllm"):
+        recipe(vllm_server="http://node:8000")
+    recipe_notes(recipe(sampler="transformers"))
+
+
+def test_vllm_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ictcli_trl import plan
+
+    monkeypatch.setattr(plan, "find_spec", lambda name: None)
+    with pytest.raises(EngineMissingError) as refused:
+        recipe_notes(recipe(sampler="vllm"))
+    assert refused.value.hint == 'pip install "trl[vllm]"'
+
+
+@pytest.mark.parametrize("server", ["", "http://node:8000"])
+def test_trl_takes_the_settings_of_vllm(server: str, tmp_path: Path) -> None:
+    from ictcli_trl.hooks import vllm_settings
+    from trl.trainer.grpo_config import GRPOConfig
+
+    settings = EngineSettings(sampler="vllm", vllm_server=server, vllm_memory=0.4, rows=33)
+    config = GRPOConfig(
+        output_dir=str(tmp_path), num_generations=2, use_cpu=True, **vllm_settings(settings)
+    )
+    assert config.use_vllm
+    assert config.vllm_mode == ("server" if server else "colocate")
+    assert config.per_device_train_batch_size == 32
+    if server:
+        assert config.vllm_server_base_url == server
+    else:
+        assert config.vllm_gpu_memory_utilization == 0.4
+    assert vllm_settings(EngineSettings()) == {}
