@@ -22,7 +22,7 @@ from ictcli.recipe import Recipe
 from ictcli.runs.rollouts import Batch, batch_of, read_rollouts
 from ictcli.seeds import generator
 from ictcli.tasks import Domain
-from ictcli.tasks.forks import Decided, decided
+from ictcli.tasks.forks import Decided, decided, plain
 from ictcli.train.step import select
 from ictcli.types import FloatArray
 
@@ -138,7 +138,7 @@ def _of_run(
                 say(f"{path} is damaged: the gradient of its step is left out.")
                 continue
             if batch.finite and (weights * batch.advantage[:, None]).any():
-                made = decided(domain, batch.problems, batch.rollouts, tokenizer)
+                made = decided(domain, batch.problems, batch.rollouts, plain(tokenizer))
                 found.append(_of_step(batch, weights, run.spec.recipe, step, made))
     return found
 
@@ -169,8 +169,7 @@ def permute(batch: Batch, rng: np.random.Generator) -> Batch:
 def _attributed(
     batch: Batch, weights: FloatArray, made: Decided | None
 ) -> tuple[FloatArray, float]:
-    masks = (made.forks & made.right, made.forks & ~made.right, made.lost) if made else ()
-    found = attribute(batch.rollouts, weights, batch.advantage, *masks)
+    found = attribute(batch.rollouts, weights, batch.advantage, *(made.masks if made else ()))
     return found.shares, found.towards_right
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -79,6 +80,16 @@ def _methods(data: dict[str, Any]) -> None:
             "overlap with trained": lambda method: figure(method["overlap_with_trained"], ".2f"),
         },
     )
+
+    if known := [method for method in data["methods"] if method["gradient"]]:
+        output("", "of the step's gradient, %: + on tokens made likelier, - less likely")
+        kinds = known[0]["gradient"]
+        columns = {kind: _share_of(kind) for kind in kinds}
+        print_columns(known, {"method": lambda method: method["name"], **columns})
+
+
+def _share_of(kind: str) -> Callable[[dict[str, Any]], str]:
+    return lambda method: "+{:.1f} -{:.1f}".format(*(100 * x for x in method["gradient"][kind]))
 
 
 def _deepest(data: dict[str, Any]) -> None:

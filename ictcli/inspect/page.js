@@ -88,7 +88,7 @@
     table(document.getElementById("methods"), step.methods.map((m) => [m.name, m.about,
       String(data.rollouts.reduce((sum, o) => sum + o.kept[m.name].split("1").length - 1, 0)),
       `${(100 * m.share).toFixed(1)}%`,
-      m.overlap_with_trained === null ? "-" : m.overlap_with_trained.toFixed(2)]));
+      m.overlap_with_trained === null ? "-" : m.overlap_with_trained.toFixed(2), m.gradient]));
     for (const [id, lines] of [["missing", step.missing], ["notes", step.notes]])
       document.getElementById(id).replaceChildren(...lines.map((line) => element("p", line, "note")));
   }

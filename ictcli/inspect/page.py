@@ -11,7 +11,7 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.inspect.page_data import page_token, widths
-from ictcli.inspect.view import MARKS
+from ictcli.inspect.view import MARKS, gradient_text
 from ictcli.runs import is_run
 from ictcli.text import BREAKS, figure
 from ictcli.text import html_text as escape
@@ -196,7 +196,8 @@ def _token(piece: str, share: float, *, keep: bool, t: int, width: int) -> str:
 def _methods(data: dict[str, Any], groups: dict[str, Any]) -> str:
     rows = "".join(
         f"<tr><td>{escape(m['name'])}<td>{escape(m['about'])}<td>{m['kept']}<td>{m['share']:.1%}"
-        f"<td>{figure(m['overlap_with_trained'], '.2f')}</tr>"
+        f"<td>{figure(m['overlap_with_trained'], '.2f')}"
+        f"<td>{escape(gradient_text(m['gradient']))}</tr>"
         for m in data["methods"]
     )
     absent = _notes([m["sentence"] for m in data["missing"]])
@@ -207,6 +208,7 @@ def _methods(data: dict[str, Any], groups: dict[str, Any]) -> str:
         "<section class=methods><table><caption>What each method keeps of these rollouts</caption>"
         "<thead><tr><th>method<th>which<th>kept here<th>share of the step"
         "<th>overlap with trained (Jaccard)"
+        "<th>of the step's gradient, %: + made likelier, - less likely"
         f"</thead><tbody id=methods>{rows}</tbody></table><div id=missing>{absent}</div>"
         f"{notes}</section>"
     )

@@ -13,7 +13,7 @@ from unicodedata import east_asian_width
 
 from ictcli.errors import UserError
 from ictcli.inspect.session import Session
-from ictcli.inspect.view import View, group_data
+from ictcli.inspect.view import View, gradient_text, group_data
 from ictcli.text import BREAKS, SPACES, one_line, sign, visible
 
 PAGE_BYTES = 8 << 20
@@ -80,7 +80,9 @@ def _step(view: View, by: str, room: int, *, around: int) -> Data:
     return {
         **{key: about[key] for key in ("step", "prompts", "tops")},
         "methods": [
-            {k: v for k, v in method.items() if k != "kept"} for method in about["methods"]
+            {k: v for k, v in method.items() if k != "kept"}
+            | {"gradient": gradient_text(method["gradient"])}
+            for method in about["methods"]
         ],
         "missing": [one_line(missing["sentence"]) for missing in about["missing"]],
         "notes": [one_line(note) for note in about["notes"]],

@@ -9,7 +9,7 @@ from ictcli.errors import UserError
 from ictcli.inspect.candidates import CandidateModel
 from ictcli.inspect.recorded import choose_step, find_recordings, read_step
 from ictcli.inspect.selections import select_all
-from ictcli.inspect.tokenizer import decoder
+from ictcli.inspect.tokenizer import decisions, decoder
 from ictcli.inspect.view import View, group_data
 
 
@@ -37,7 +37,8 @@ class Session:
         there."""
         recorded = read_step(self.recordings, choose_step(self.recordings, self.source, step))
         decode = decoder(recorded, self._model_name)
-        view = View(recorded, *select_all(recorded, self._methods), decode, self._methods)
+        made = decisions(recorded, self._model_name)
+        view = View(recorded, *select_all(recorded, self._methods), decode, self._methods, made)
         view.shading(self.by)
         return view, view.choose_prompt(prompt)
 

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ictcli.algorithm.attribution import KINDS, attribute
+from ictcli.algorithm.methods import find_method
+from ictcli.algorithm.weights import group_advantage
 from ictcli.errors import UserError, nearest
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.inspect.selections import TRAINED, MissingStatistics, Selection, overlap
 from ictcli.tasks.detokenize import Decode, token_texts
+from ictcli.tasks.forks import Decided
 from ictcli.types import FloatArray
 
 FORMAT = 1
@@ -33,6 +37,8 @@ class View:
     decode: Decode | None
     methods: Sequence[str] = ()
     """Methods named by the user."""
+    decided: Decided | None = None
+    """What the choices of the responses came to, where the task knows."""
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
 
     @property
@@ -102,6 +108,27 @@ class View:
             )
         return by
 
+    @cached_property
+    def gradients(self) -> dict[str, dict[str, tuple[float, float]] | None]:
+        """By selection, shares of the step's gradient on tokens made likelier and less likely, by
+        kind (`ictcli.algorithm.attribution`); None where statistics or a gradient are missing."""
+        return {selection.name: self._gradient(selection) for selection in self.selections}
+
+    def _gradient(self, selection: Selection) -> dict[str, tuple[float, float]] | None:
+        batch, known = self.recorded.batch, self.decided
+        advantage = batch.advantage
+        if not {"prob", "purity"} <= set(batch.rollouts.stats):
+            return None
+        masks = known.masks if known else ()
+        if selection.name not in (TRAINED, self.recorded.run_method):
+            scaled = find_method(selection.name).scaled_advantage
+            advantage = group_advantage(batch.rewards, batch.rollouts.group, scale=scaled)
+        shares = attribute(batch.rollouts, selection.weights, advantage, *masks).shares
+        if not shares.any():
+            return None
+        by_sign = zip(KINDS, shares.sum(axis=2).tolist(), strict=True)
+        return {kind: (up, down) for kind, (up, down) in by_sign if known or "fork" not in kind}
+
     def choose_prompt(self, prompt: int | None) -> int:
         """A prompt counted from 0, from one counted from 1; if None, the first whose rewards
         differ."""
@@ -125,6 +152,14 @@ def regime(prob: float, beta: float) -> str | None:
     """R_H where raising the token lowers H2 (prob > beta), R_L where it raises H2; see
     `ictcli.algorithm.dynamics`."""
     return None if prob == beta else "R_H" if prob > beta else "R_L"
+
+
+def gradient_text(gradient: dict[str, tuple[float, float]] | None) -> str:
+    """The shares in a line, in percent."""
+    if gradient is None:
+        return "-"
+    shares = gradient.items()
+    return ", ".join(f"{kind} +{100 * up:.1f} -{100 * down:.1f}" for kind, (up, down) in shares)
 
 
 def group_data(view: View, prompt: int, by: str) -> dict[str, Any]:
@@ -157,6 +192,7 @@ def group_data(view: View, prompt: int, by: str) -> dict[str, Any]:
                 "kept": int(selection.kept[group].sum()),
                 "share": float(selection.kept[valid].mean()),
                 "overlap_with_trained": overlap(selection.kept, trained.kept),
+                "gradient": view.gradients[selection.name],
                 "weight_top": view.top("weight", selection),
             }
             for selection in view.selections

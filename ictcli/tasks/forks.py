@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ictcli.tasks.chain import problem as chain
+from ictcli.tasks.detokenize import Decode
+from ictcli.tasks.ledger import tasks as ledger
+from ictcli.tasks.ledger.words import SETTINGS
 from ictcli.tasks.task import Domain, Task
 from ictcli.types import BoolArray, IntArray, Problem, Rollouts
 
@@ -21,6 +25,11 @@ class Decided:
     lost: BoolArray
     """Tokens behind the one that put the right answer out of reach."""
 
+    @property
+    def masks(self) -> tuple[BoolArray, BoolArray, BoolArray]:
+        """Right forks, wrong forks, and what is behind a lost answer."""
+        return self.forks & self.right, self.forks & ~self.right, self.lost
+
 
 def fork_mask(
     task: Task, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
@@ -29,20 +38,21 @@ def fork_mask(
     if task.domain.forks is None:
         return None
     mask = np.zeros(rollouts.tokens.shape, dtype=bool)
-    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, tokenizer)):
+    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, plain(tokenizer))):
         mask[row, _tokens_at(task.domain.forks(prompt, text), ends)] = True
     return mask
 
 
 def decided(
-    domain: Domain, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
+    domain: Domain, problems: Sequence[Problem], rollouts: Rollouts, decode: Decode
 ) -> Decided | None:
-    """What the choices of each response came to; None where the task does not know."""
+    """What the choices of each response came to; None where the task does not know. `decode` leaves
+    special tokens out."""
     if domain.forks is None or domain.decisions is None:
         return None
     shape = rollouts.tokens.shape
     made = Decided(*(np.zeros(shape, dtype=bool) for _ in range(3)))
-    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, tokenizer)):
+    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, decode)):
         decisions = domain.decisions(prompt, text)
         at = _tokens_at(domain.forks(prompt, text), ends)
         made.forks[row, at] = True
@@ -53,12 +63,22 @@ def decided(
     return made
 
 
+def plain(tokenizer: Any) -> Decode:
+    """Text without special tokens."""
+    return lambda ids: tokenizer.decode(list(ids), skip_special_tokens=True)
+
+
+def built_in(task: str) -> Domain | None:
+    """The domain of a built-in task, which needs no data; None for other tasks."""
+    return {"chain": chain.DOMAIN, **dict.fromkeys(SETTINGS, ledger.DOMAIN)}.get(task)
+
+
 def _texts(
-    problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
+    problems: Sequence[Problem], rollouts: Rollouts, decode: Decode
 ) -> Iterator[tuple[str, str, IntArray]]:
     """Of each row the prompt, the text of its tokens, and where each ends, in characters."""
     ids = np.unique(rollouts.tokens[rollouts.valid])
-    pieces = {int(i): tokenizer.decode([int(i)], skip_special_tokens=True) for i in ids}
+    pieces = {int(i): decode([int(i)]) for i in ids}
     for row in range(len(rollouts)):
         tokens = [pieces[int(i)] for i in rollouts.tokens[row, : rollouts.lengths[row]]]
         ends = np.cumsum([len(piece) for piece in tokens])

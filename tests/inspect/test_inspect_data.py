@@ -263,3 +263,12 @@ def test_without_any_model_candidates_are_refused(run: Path, tmp_path: Path) -> 
         CandidateModel(recorded, None).load()
     assert "--model" in refused.value.hint
     assert HOSTILE in recorded.batch.problems[0].prompt
+
+
+def test_the_gradient_of_a_step_is_shared_out_under_each_method(tmp_path: Path) -> None:
+    view, _ = Session(record(tmp_path / "run"), ["ict", "grpo", "wapo"]).open(None, None)
+    assert set(view.gradients) == {"ict", "grpo", "wapo"}
+    for shares in view.gradients.values():
+        assert shares and set(shares) == {"right forks", "wrong forks", "sure", "rest"}
+        assert sum(map(sum, shares.values())) == pytest.approx(1)
+    assert all(down == 0 for _, down in (view.gradients["wapo"] or {}).values())  # A > 0 alone
