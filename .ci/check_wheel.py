@@ -18,7 +18,7 @@ def main(wheel: str) -> None:
     assert packages == TOP, f"the wheel holds {sorted(packages)}, not {sorted(TOP)}"
     sources = {str(p) for p in Path("ictcli").rglob("*.py")}
     sources |= {str(p.relative_to("backends")) for p in Path("backends").rglob("*.py")}
-    recipes = {f"ictcli/{p}" for p in Path("recipes").glob("*.toml")}
+    recipes = {f"ictcli/{p}" for p in Path("recipes").rglob("*.toml")}
     models = {str(p) for p in Path("ictcli/tasks").glob("*/model/*")}
     missing = (sources | recipes | models) - set(names)
     assert not missing, f"the wheel lacks {sorted(missing)}"
@@ -43,7 +43,7 @@ def main(wheel: str) -> None:
     asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert asked.stderr.strip() == "[]", f"ictcli --help imports {asked.stderr}"
     listed = subprocess.run([command, "recipes", "ls"], check=True, capture_output=True, text=True)
-    assert all(p.stem in listed.stdout for p in Path("recipes").glob("*.toml"))
+    assert all(p.stem in listed.stdout for p in Path("recipes").rglob("*.toml"))
     alone = subprocess.run(
         [command, "train", "quickstart"], capture_output=True, text=True, cwd=Path(wheel).parent
     )

@@ -21,16 +21,19 @@ def _share(options: ShareOptions) -> float:
     return cast(float, options.keep)  # the recipe fills it in
 
 
-class IctOptions(ShareOptions):
+class UnsureOptions(ShareOptions):
+    min_entropy: float = Field(default=0.0, ge=0)
+    """Ours: tokens of less entropy H1, in nats, are not kept."""
+    max_prob: float = Field(default=1.0, gt=0, le=1)
+    """Ours: tokens of a higher probability are not kept."""
+
+
+class IctOptions(UnsureOptions):
     advantage_power: float = Field(default=0.0, ge=0)
     """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off.
     With it a response without A > 0 scores 0 and keeps nothing."""
     score: Literal["u", "u*h"] = "u"
     """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is sure."""
-    min_entropy: float = Field(default=0.0, ge=0)
-    """Ours: tokens of less entropy H1, in nats, score 0."""
-    max_prob: float = Field(default=1.0, gt=0, le=1)
-    """Ours: tokens of a higher probability score 0."""
 
 
 @register("arXiv 2402.03300, Eq. 3")
@@ -42,13 +45,9 @@ def grpo(batch: Scored, options: Options) -> Choice:
 @register("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",), dense_warmup=True)
 def ict(batch: Scored, options: IctOptions) -> Choice:
     """The share `keep` of tokens with the highest uniqueness u = JS(p, mean p of the group)."""
-    score = batch.stats["uniqueness"]
-    H1 = np.maximum(batch.stats["entropy"], 0)  # both bounds are those of exact numbers
-    prob = np.minimum(batch.stats["prob"], 1)
+    score = np.where(_unsure(batch, options), batch.stats["uniqueness"], 0)
     if options.score == "u*h":
-        score = score * H1
-    unsure = (options.min_entropy <= H1) & (prob <= options.max_prob)
-    score = np.where(unsure, score, 0)
+        score = score * np.maximum(batch.stats["entropy"], 0)
     if options.advantage_power > 0:
         gain = np.maximum(batch.advantage, 0.0) ** options.advantage_power
         score = score * gain[:, None]
@@ -80,6 +79,12 @@ def wasserstein(batch: Scored, options: ShareOptions) -> Choice:
     return Choice(_top(batch, batch.stats["wasserstein"], options))
 
 
+def _unsure(batch: Scored, options: UnsureOptions) -> BoolArray:
+    H1 = np.maximum(batch.stats["entropy"], 0)  # both bounds are those of exact numbers
+    prob = np.minimum(batch.stats["prob"], 1)
+    return (options.min_entropy <= H1) & (prob <= options.max_prob)
+
+
 def _top(
     batch: Scored, score: FloatArray, options: ShareOptions, *, zeros: bool = False
 ) -> BoolArray:
@@ -87,14 +92,18 @@ def _top(
     return top_share(score, batch.valid, keep, scope=scope, group=batch.group, zeros=zeros)
 
 
-@register("control: the same share, chosen blindly", options=ShareOptions, dense_warmup=True)
-def random(batch: Scored, options: ShareOptions) -> Choice:
+@register("control: the same share, chosen blindly", options=UnsureOptions, dense_warmup=True)
+def random(batch: Scored, options: UnsureOptions) -> Choice:
     """The share `keep` of tokens, drawn uniformly.
 
-    Always exactly the share; ict keeps less where u is 0 (shared prefixes, a row left alone).
+    Exactly the share, unless too few tokens are within the bounds; ict keeps less where u is 0
+    (shared prefixes, a row left alone).
     """
+    unsure = _unsure(batch, options)
     keep, scope = _share(options), options.scope
-    return Choice(random_share(batch.valid, keep, batch.rng, scope=scope, group=batch.group))
+    return Choice(
+        random_share(batch.valid, keep, batch.rng, scope=scope, group=batch.group, among=unsure)
+    )
 
 
 @register(

@@ -58,8 +58,12 @@ def random_share(
     *,
     scope: Scope = "response",
     group: int = 1,
+    among: BoolArray | None = None,
 ) -> BoolArray:
-    """ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement."""
+    """ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement from those
+    `among`, or all of these if they are fewer."""
     score = np.zeros(valid.shape)
     score[valid] = rng.random(int(valid.sum()))  # padding takes no draws
-    return top_share(score, valid, keep, scope=scope, group=group, zeros=True)
+    among = valid if among is None else among
+    score[~among] = -1
+    return top_share(score, valid, keep, scope=scope, group=group, zeros=True) & among

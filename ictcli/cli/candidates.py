@@ -21,6 +21,13 @@ def recipes(ctx: Context, param: Parameter, incomplete: str) -> Items:
     return _items(shipped_recipes(), incomplete, "file")
 
 
+def recipes_and_studies(ctx: Context, param: Parameter, incomplete: str) -> Items:
+    """Shipped recipes and studies, and files."""
+    from ictcli.recipe import shipped_recipes, shipped_studies
+
+    return _items([*shipped_recipes(), *shipped_studies()], incomplete, "file")
+
+
 def settings(ctx: Context, param: Parameter, incomplete: str) -> Items:
     """Keys of a recipe, a table at a time; behind `=` the values that a key can have."""
     from ictcli.recipe import recipe_keys

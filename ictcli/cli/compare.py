@@ -16,20 +16,24 @@ from ictcli.cli.process import TRUST, process_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ictcli.compare.design import Design, Grid, RunSpec
+    from ictcli.compare.comparison import Comparison
+    from ictcli.compare.design import RunSpec
+    from ictcli.compare.finished import FinishedRun
     from ictcli.compare.launch import Summaries
+    from ictcli.compare.plan import Plan
+    from ictcli.compare.study import Study, Terms
     from ictcli.recipe import Recipe
 
 
 @click.command("compare")
-@click.argument("recipe", shell_complete=candidates.recipes)
+@click.argument("recipe", shell_complete=candidates.recipes_and_studies)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=candidates.settings)
 @click.option(
     "--methods",
     default="ict,grpo,entropy20,stapo,random",
     show_default=True,
     shell_complete=candidates.methods,
-    help="Methods, with commas between.",
+    help="Methods, with commas between; 'ict score=u*h' is one with a setting.",
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")
 @click.option("--sweep", "sweeps", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
@@ -66,86 +70,114 @@ def command(
 ) -> int:
     """Train each method on the same problems, seeds and budget, and print them side by side.
 
-    Stop it whenever you like: the same command continues where it was.
+    Stop it whenever you like: the same command continues where it was. A study is a comparison on
+    several recipes.
 
     \b
     ictcli compare chain-compare --seeds 3
     ictcli compare chain-compare --sweep method.keep=0.05,0.1,0.2 --jobs 2 --dry-run
     ictcli compare chain-compare --tune lr=1e-4,2e-4,4e-4 --methods ict,grpo,random --seeds 5
+    ictcli compare study --jobs 2
     """
-    from ictcli.compare.design import (
-        Design,
-        check_keys,
-        read_grid,
-        run_specs,
-        stopped_variants,
-        tuning_specs,
-        variants_of,
-    )
-    from ictcli.compare.folder import check_report, opened
+    from ictcli.compare.folder import opened
+    from ictcli.compare.plan import plan_of
+    from ictcli.compare.study import Terms, read_study
     from ictcli.compare.time_estimate import estimate_comparison, measure_all
-    from ictcli.compare.tuning import check_problems, earlier_choice
     from ictcli.console import narrate
-    from ictcli.console.compare import planned
+    from ictcli.console.compare import comparison, planned
     from ictcli.errors import UserError
-    from ictcli.recipe import find_recipe, load_recipe
-    from ictcli.runs.trust import check_recipe
+    from ictcli.recipe import find_recipe
 
-    names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
+    names = tuple(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
         raise UserError("--methods names no method.", "ictcli methods lists them")
+    terms = Terms(
+        methods=names,
+        seeds=seeds,
+        sweep=sweeps,
+        tune=tune,
+        baseline=baseline,
+        stop_after_warmup=stop_after_warmup,
+    )
+    study = read_study(recipe)
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
-    extra = (f"engine.backend={backend}",) if backend else ()
-    check_recipe(recipe)
-    load_recipe(recipe, [*overrides, *extra])  # plugins add methods
-    swept = [read_grid(text, "--sweep") for text in sweeps]
-    variants = variants_of(names, swept)
-    if stop_after_warmup:
-        variants += stopped_variants(names, swept)
-    design = Design(recipe, (*overrides, *extra), variants, seeds, folder)
-    grid = read_grid(tune, "--tune") if tune else None
-    if grid:
-        check_keys([*design.swept, grid.key], "--sweep and --tune")
-    tries = tuning_specs(design, grid) if grid else []
-    chosen = earlier_choice(tries, variants) if grid else None
-    final = run_specs(design, chosen, grid=grid)
-    check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
-    for spec in [spec for spec in final if spec.chosen and chosen is None][:1]:
-        narrate(
-            f"note: {spec.folder} was trained with {spec.chosen}: should tuning choose another "
-            "value, the comparison needs another --out"
-        )
-    if baseline not in {name for each in variants for name in (each.label, each.method)}:
-        narrate(f"note: the baseline {baseline} is not among the methods: {variants[0].label} is")
-    for note in check_problems(tries):
+    settings = (*overrides, *([f"engine.backend={backend}"] if backend else []))
+    if study is None:
+        plans = [plan_of(recipe, settings, terms, folder)]
+    else:
+        terms = _of_study(study, terms)
+        settings = (*study.settings, *settings)
+        plans = [
+            plan_of(source, settings, terms, folder / find_recipe(source).stem)
+            for source in study.recipes
+        ]
+    for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         narrate(f"note: {note}")
     if dry_run:
-        wanted = [*tries, *final]
-        planned(
-            estimate_comparison(wanted, measure_all(wanted, narrate), jobs), jobs, as_json=as_json
-        )
+        runs = [run for plan in plans for run in plan.runs]
+        planned(estimate_comparison(runs, measure_all(runs, narrate), jobs), jobs, as_json=as_json)
         return 0
     with opened(folder):
-        return _compare(design, grid, baseline, jobs, threads, as_json=as_json)
+        if study:
+            return _run_study(plans, terms.baseline, folder, jobs, threads, as_json=as_json)
+        result, _ = _compare(plans[0], baseline, jobs, threads, as_json=as_json)
+        comparison(result, folder, as_json=as_json)
+        return 1 if result.failed else 0
 
 
-def _compare(
-    design: Design,
-    grid: Grid | None,
+def _of_study(study: Study, typed: Terms) -> Terms:
+    """The terms of a study, but for what was typed on the command line."""
+    source = click.get_current_context().get_parameter_source
+    parameters = {"sweep": "sweeps"}
+    given = {
+        name
+        for name in type(typed).model_fields
+        if source(parameters.get(name, name)) is click.core.ParameterSource.COMMANDLINE
+    }
+    return study.model_copy(update=typed.model_dump(include=given))
+
+
+def _run_study(
+    plans: Sequence[Plan],
     baseline: str,
+    folder: Path,
     jobs: int,
     threads: int | None,
     *,
     as_json: bool,
 ) -> int:
-    """Tune, train, gather and print; 1 where any run failed."""
-    from ictcli.compare.design import run_specs, tuning_specs
+    """One comparison after another, and what all of them found; 1 where any run failed."""
+    from ictcli.compare.folder import opened
+    from ictcli.compare.report.study import write_study
+    from ictcli.compare.study import run_rows, write_runs
+    from ictcli.console import narrate
+    from ictcli.console.compare import studied
+
+    results: dict[str, Comparison] = {}
+    rows: list[dict[str, object]] = []
+    for number, plan in enumerate(plans, 1):
+        name = plan.design.folder.name
+        narrate(f"comparison {number}/{len(plans)}: {name}")
+        with opened(plan.design.folder):
+            results[name], done = _compare(plan, baseline, jobs, threads, as_json=as_json)
+        rows += run_rows(name, done)
+        write_runs(folder / "runs.csv", rows)
+        write_study(results, folder, [each.design.folder.name for each in plans])
+    studied(results, folder, as_json=as_json)
+    return 1 if any(result.failed for result in results.values()) else 0
+
+
+def _compare(
+    plan: Plan, baseline: str, jobs: int, threads: int | None, *, as_json: bool
+) -> tuple[Comparison, Sequence[FinishedRun]]:
+    """Tune, train, and write the report."""
+    from ictcli.compare.design import run_specs
     from ictcli.compare.finished import read_all
     from ictcli.compare.folder import GOES_ON
     from ictcli.compare.launch import train_all
     from ictcli.compare.tuning import best_overrides, tuning_scores
     from ictcli.console import narrate, observer
-    from ictcli.console.compare import comparison, tuned_to
+    from ictcli.console.compare import tuned_to
     from ictcli.engine import build_engine
     from ictcli.errors import RunFailedError
     from ictcli.files import write_json
@@ -157,14 +189,14 @@ def _compare(
     def train(runs: Sequence[RunSpec], later: int = 0) -> tuple[Summaries, list[str]]:
         return train_all(runs, live, narrate, jobs=jobs, threads=threads, later=later)
 
+    design, variants = plan.design, plan.design.variants
     failed: list[str] = []
     chosen, tuned = None, None
-    if grid:
-        tries = tuning_specs(design, grid)
-        summaries, failed = train(tries, later=len(design.variants) * design.seeds)
-        tuned = tuning_scores(tries, summaries)
-        chosen = best_overrides(tuned, design.variants)
-        tuned_to(chosen, [each.label for each in design.variants if each.label not in chosen])
+    if plan.grid:
+        summaries, failed = train(plan.tries, later=len(plan.final))
+        tuned = tuning_scores(plan.tries, summaries)
+        chosen = best_overrides(tuned, variants)
+        tuned_to(chosen, [each.label for each in variants if each.label not in chosen])
     runs = run_specs(design, chosen)
     summaries, missed = train(runs)
     done, damaged = read_all(runs, summaries)
@@ -184,11 +216,10 @@ def _compare(
         baseline=baseline,
         command="ictcli " + shlex.join(sys.argv[1:]),
         tuned=tuned,
-        tuning=grid,
+        tuning=plan.grid,
         failed=failed,
     )
     write_json(design.folder / "comparison.json", result.model_dump(mode="json"))
     (design.folder / "report.json").unlink(missing_ok=True)  # an older version's
     write_report(result, design.folder)
-    comparison(result, design.folder, as_json=as_json)
-    return 1 if failed else 0
+    return result, done

@@ -19,19 +19,19 @@ def command(ctx: click.Context) -> None:
 @command.command("ls")
 @JSON
 def ls(as_json: bool) -> None:
-    """List the recipes, each with the first line of its file."""
+    """List the recipes and studies, each with the first line of its file."""
     from ictcli.console import print_records
-    from ictcli.recipe import shipped_recipes
+    from ictcli.recipe import shipped_recipes, shipped_studies
 
     records = [
         {"recipe": name, "about": path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")}
-        for name, path in shipped_recipes().items()
+        for name, path in (shipped_recipes() | shipped_studies()).items()
     ]
     print_records(records, as_json=as_json)
 
 
 @command.command("show")
-@click.argument("name", shell_complete=candidates.recipes)
+@click.argument("name", shell_complete=candidates.recipes_and_studies)
 def show(name: str) -> None:
     """Print a recipe."""
     from ictcli.console import output
@@ -66,13 +66,13 @@ def keys(parts: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command("cp")
-@click.argument("name", shell_complete=candidates.recipes)
+@click.argument("name", shell_complete=candidates.recipes_and_studies)
 @click.argument("target", type=click.Path(path_type=Path))
 def cp(name: str, target: Path) -> None:
     """Copy a recipe to TARGET, a folder or a .toml file, to change it there."""
     from ictcli.console import narrate
     from ictcli.files import write_text
-    from ictcli.recipe import find_recipe, recipe_text
+    from ictcli.recipe import find_recipe, recipe_text, shipped_studies
 
     source = find_recipe(name)
     path = target / source.name if target.is_dir() else target
@@ -84,4 +84,5 @@ def cp(name: str, target: Path) -> None:
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     write_text(path, recipe_text(source))
-    narrate(f"{path} is yours to change; ictcli train {shell_word(path)}")
+    use = "compare" if source in shipped_studies().values() else "train"
+    narrate(f"{path} is yours to change; ictcli {use} {shell_word(path)}")

@@ -151,21 +151,39 @@ def read_grid(text: str, option: str) -> Grid:
 
 
 def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
-    """Every method with every combination of the swept settings that matter to it; once, if none
-    does. UserError if a key matters to no method."""
+    """Every method, with settings of its own if any (`ict score=u*h`), and every combination of the
+    swept settings that matter to it; once, if none does. UserError if a key matters to no method,
+    or is set twice."""
     check_keys([sweep.key for sweep in sweeps], "--sweep")
-    variants: list[Variant] = []
-    for name in dict.fromkeys(methods):
+    variants: dict[str, Variant] = {}
+    names: list[str] = []
+    for text in methods:
+        name, *behind = text.split()
+        own = [_setting(find_method(name), setting) for setting in behind]
         heeded = [sweep for sweep in sweeps if heeds(find_method(name), sweep.key)]
-        for settings, overrides in _settings_of(heeded):
-            variants.append(Variant(name + settings, name, overrides))
+        check_keys([grid.key for grid in (*own, *heeded)], "--methods and --sweep")
+        names.append(name)
+        for settings, overrides in _settings_of([*own, *heeded]):
+            variants[name + settings] = Variant(name + settings, name, overrides)
     for sweep in sweeps:
-        if not any(heeds(find_method(name), sweep.key) for name in methods):
+        if not any(heeds(find_method(name), sweep.key) for name in names):
             raise UserError(
-                f"None of {', '.join(methods)} looks at {sweep.key}.",
+                f"None of {', '.join(names)} looks at {sweep.key}.",
                 "ictcli methods lists each method's options",
             )
-    return tuple(variants)
+    return tuple(variants.values())
+
+
+def _setting(method: Method, text: str) -> Grid:
+    """A setting behind the name of a method, of its options or of the recipe."""
+    grid = read_grid(text, "--methods")
+    key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
+    if not heeds(method, key):
+        raise UserError(
+            f"{method.name} does not look at {grid.key}.",
+            "ictcli methods lists each method's options",
+        )
+    return Grid(key, grid.values)
 
 
 def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
@@ -173,9 +191,10 @@ def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Va
 
     It is what the methods with a warm-up are without the steps of their own. Once for each
     combination of the swept settings that matter to it. UserError if no method has a warm-up."""
-    if not any(find_method(name).dense_warmup for name in methods):
+    names = [text.split()[0] for text in methods]
+    if not any(find_method(name).dense_warmup for name in names):
         raise UserError(
-            f"None of {', '.join(methods)} has a dense warm-up to stop after.",
+            f"None of {', '.join(names)} has a dense warm-up to stop after.",
             "--methods ict,grpo,random has two that do",
         )
     grpo = find_method("grpo")

@@ -215,3 +215,26 @@ def _interval(estimate: Estimate) -> str:
 
 def _share(share: float | None) -> str:
     return figure(share, ".1%")
+
+
+def studied(results: Mapping[str, Comparison], folder: Path, *, as_json: bool) -> None:
+    """A study as JSON, by recipe, or as one table: the first metric by rule and recipe."""
+    if as_json:
+        print_json({name: result.model_dump(mode="json") for name, result in results.items()})
+        return
+    estimates = {name: next(iter(result.estimates.items())) for name, result in results.items()}
+    labels = dict.fromkeys(label for _, by_label in estimates.values() for label in by_label)
+
+    def reached(by_label: Mapping[str, Estimate]) -> Callable[[str], str]:
+        return lambda label: _interval(by_label[label]) if label in by_label else ""
+
+    print_columns(
+        list(labels),
+        {"method": str} | {name: reached(by_label) for name, (_, by_label) in estimates.items()},
+    )
+    metric = next(iter(estimates.values()))[0]
+    narrate_paragraph(f"{metric} after training, with 95 % intervals")
+    for name, result in results.items():
+        for line in result.failed:
+            narrate(f"failed: {name}: {line}")
+    narrate(f"runs: {folder / 'runs.csv'}", f"report: {folder / 'report.html'}")

@@ -28,15 +28,25 @@ T = TypeVar("T", bound=Table)
 
 def shipped_recipes() -> dict[str, Path]:
     """The paths of the recipes that come with ictcli, by name."""
+    return _shipped("")
+
+
+def shipped_studies() -> dict[str, Path]:
+    """The paths of the studies that come with ictcli, by name: see `ictcli.compare.study`."""
+    return _shipped("studies")
+
+
+def _shipped(place: str) -> dict[str, Path]:
     package = Path(__file__).parent.parent
     folder = package / "recipes"
     if not folder.is_dir():  # editable install: next to the package
         folder = package.parent / "recipes"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return {path.stem: path for path in sorted((folder / place).glob("*.toml"))}
 
 
 def find_recipe(source: str) -> Path:
-    """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none."""
+    """The path of a recipe file, or of a shipped recipe or study by its name. UserError if there is
+    none."""
     if is_file_name(source):
         raise UserError(
             f"{source} is data, and no recipe.", f"ictcli train RECIPE task={shell_word(source)}"
@@ -46,7 +56,7 @@ def find_recipe(source: str) -> Path:
         if not path.is_file():
             raise UserError(f"There is no recipe file {source}.", "ictcli recipes ls")
         return path
-    shipped = shipped_recipes()
+    shipped = shipped_recipes() | shipped_studies()
     if source not in shipped:
         raise UserError(
             f"There is no recipe {source!r}{nearest(source, sorted(shipped))}.",
@@ -73,6 +83,11 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         data = tomllib.loads(recipe_text(path))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path} is not TOML: {error}.", _FORM_HINT) from error
+    if "recipes" in data:
+        raise UserError(
+            f"{source} is a study, which compares methods on several recipes.",
+            f"ictcli compare {shell_word(str(source))}",
+        )
     apply_overrides(data, overrides)
     return check(data, str(path), base=path.parent, typed=[*map(typed_key, overrides)])
 
@@ -116,7 +131,7 @@ def validate(
     resumes from anywhere. UserError with `hint` if anything is wrong; it names `source`, or the
     command line where the key is one of those `typed` there."""
     data = dict(data)
-    plugin_files = data.get("plugins", [])
+    plugin_files = data.get("plugins")
     if isinstance(plugin_files, str):
         plugin_files = [plugin_files]
     if isinstance(plugin_files, list):

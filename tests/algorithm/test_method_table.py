@@ -25,7 +25,10 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
     ),
     "kl": ("sequence", {"keep": None, "scope": "response", "reverse": False}),
     "wasserstein": ("sequence", {"keep": None, "scope": "response"}),
-    "random": ("sequence", {"keep": None, "scope": "response"}),
+    "random": (
+        "sequence",
+        {"keep": None, "scope": "response", "min_entropy": 0.0, "max_prob": 1.0},
+    ),
     "frequent": ("sequence", {"keep": None, "scope": "response"}),
     "entropy20": ("kept", {"keep": 0.2}),
     "stapo": ("kept", {"prob_below": 0.002, "entropy_quantile": 0.75}),

@@ -115,20 +115,27 @@ def test_a_response_is_judged_alone_under_scope_response(rows: Ragged, percent: 
     np.testing.assert_array_equal(together, np.concatenate(alone))
 
 
-@given(ragged(), percents, scopes, seeds)
+@given(ragged(), percents, scopes, seeds, st.floats(0, 1))
 def test_random_share_is_exact_and_reproducible(
-    rows: Ragged, percent: int, scope: Scope, seed: int
+    rows: Ragged, percent: int, scope: Scope, seed: int, highest: float
 ) -> None:
+    among = rows.score <= highest
     first, again = (
         random_share(
-            rows.valid, percent / 100, np.random.default_rng(seed), scope=scope, group=rows.group
+            rows.valid,
+            percent / 100,
+            np.random.default_rng(seed),
+            scope=scope,
+            group=rows.group,
+            among=among,
         )
         for _ in range(2)
     )
     np.testing.assert_array_equal(first, again)
-    assert not (first & ~rows.valid).any()
+    assert not (first & ~(rows.valid & among)).any()
     for part in parts(rows.valid, scope, rows.group):
-        assert first[part].sum() == ceil_percent(percent, int(rows.valid[part].sum()))
+        asked = ceil_percent(percent, int(rows.valid[part].sum()))
+        assert first[part].sum() == min(asked, int((rows.valid & among)[part].sum()))
 
 
 @pytest.mark.parametrize("scope", ["response", "group", "batch"])

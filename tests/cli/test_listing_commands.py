@@ -7,12 +7,12 @@ import pytest
 from processes import Processes, refusal
 
 from ictcli.algorithm.methods import METHODS
-from ictcli.recipe import recipe_keys, shipped_recipes
+from ictcli.recipe import recipe_keys, shipped_recipes, shipped_studies
 
 
 def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes, tmp_path: Path) -> None:
     found = json.loads(ictcli.run("recipes", "ls", "--json", folder=tmp_path).out)
-    assert {row["recipe"] for row in found} == set(shipped_recipes())
+    assert {row["recipe"] for row in found} == {*shipped_recipes(), *shipped_studies()}
     assert all(len(row["about"]) > 10 and row["about"][0] != "#" for row in found)
     table = ictcli.run("recipes", "ls", folder=tmp_path).out
     assert all(row["recipe"] in table for row in found)
@@ -49,7 +49,7 @@ def test_every_method_is_listed_with_its_source(ictcli: Processes, tmp_path: Pat
     assert all(row["trains"] and row["source"] for row in found)
     by_name = {row["method"]: row for row in found}
     assert by_name["ict"]["options"] == (
-        "keep, scope, advantage_power, score, min_entropy, max_prob"
+        "keep, scope, min_entropy, max_prob, advantage_power, score"
     )
     assert by_name["grpo"]["options"] == "-"
 

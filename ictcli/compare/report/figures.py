@@ -54,7 +54,11 @@ def band(
 
 
 def forest(
-    metric: str, differences: Mapping[str, PairedDifference], baseline: str, looks: Looks
+    metric: str,
+    differences: Mapping[str, PairedDifference],
+    baseline: str,
+    looks: Looks,
+    title: str = "",
 ) -> Panel:
     """Differences with their intervals; filled where told from 0."""
 
@@ -71,7 +75,7 @@ def forest(
         ax.set_xlabel(f"points of {metric} above {short(visible(baseline))}")
         ax.margins(x=0.08)
 
-    return panel(metric, paint, row_height(len(differences)))
+    return panel(title or metric, paint, row_height(len(differences)))
 
 
 def pass_curves(passk: Mapping[str, Mapping[int, float]], looks: Looks) -> Panel:

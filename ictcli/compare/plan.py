@@ -1,0 +1,66 @@
+"""What `ictcli compare` will do, checked before anything is trained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ictcli.compare.design import (
+    Design,
+    Grid,
+    RunSpec,
+    check_keys,
+    read_grid,
+    run_specs,
+    stopped_variants,
+    tuning_specs,
+    variants_of,
+)
+from ictcli.compare.folder import check_report
+from ictcli.compare.study import Terms
+from ictcli.compare.tuning import check_problems, earlier_choice
+from ictcli.recipe import load_recipe
+from ictcli.runs.trust import check_recipe
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of one comparison: `tries` choose a value of `grid` for the `final` ones."""
+
+    design: Design
+    grid: Grid | None
+    tries: Sequence[RunSpec]
+    final: Sequence[RunSpec]
+    notes: Sequence[str]
+
+    @property
+    def runs(self) -> list[RunSpec]:
+        return [*self.tries, *self.final]
+
+
+def plan_of(source: str, overrides: Sequence[str], terms: Terms, folder: Path) -> Plan:
+    """The plan of the comparison on the recipe `source`. UserError if a setting is wrong, if the
+    folder holds other runs or a larger report, or if no problems are left to tune on."""
+    check_recipe(source)
+    load_recipe(source, overrides)  # plugins add methods
+    swept = [read_grid(text, "--sweep") for text in terms.sweep]
+    variants = variants_of(terms.methods, swept)
+    if terms.stop_after_warmup:
+        variants += stopped_variants(terms.methods, swept)
+    design = Design(source, tuple(overrides), variants, terms.seeds, folder)
+    grid = read_grid(terms.tune, "--tune") if terms.tune else None
+    if grid:
+        check_keys([*design.swept, grid.key], "--methods, --sweep and --tune")
+    tries = tuning_specs(design, grid) if grid else []
+    chosen = earlier_choice(tries, variants) if grid else None
+    final = run_specs(design, chosen, grid=grid)
+    check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
+    notes = [
+        f"{spec.folder} was trained with {spec.chosen}: should tuning choose another value, the "
+        "comparison needs another --out"
+        for spec in final
+        if spec.chosen and chosen is None
+    ][:1]
+    baseline = terms.baseline
+    if baseline not in {name for each in variants for name in (each.label, each.method)}:
+        notes.append(f"the baseline {baseline} is not among the methods: {variants[0].label} is")
+    return Plan(design, grid, tries, final, [*notes, *check_problems(tries)])
