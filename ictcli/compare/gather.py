@@ -25,7 +25,7 @@ from ictcli.compare.comparison import (
     TrainedTokens,
     VariantRecord,
 )
-from ictcli.compare.design import STOPPED, Design, Grid, RunSpec
+from ictcli.compare.design import Design, RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares, unparsed_shares
 from ictcli.compare.forks import compare_forks
@@ -41,6 +41,7 @@ from ictcli.compare.statistics import (
     scores_of,
 )
 from ictcli.compare.tuning import Tuned
+from ictcli.compare.variants import STOPPED, Grid
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import to_toml

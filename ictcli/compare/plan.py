@@ -4,20 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ictcli.compare.design import (
-    Design,
-    Grid,
-    RunSpec,
-    check_keys,
-    read_grid,
-    run_specs,
-    stopped_variants,
-    tuning_specs,
-    variants_of,
-)
+from ictcli.compare.design import Design, RunSpec, run_specs, tuning_specs
 from ictcli.compare.folder import check_report
 from ictcli.compare.study import Terms
 from ictcli.compare.tuning import check_problems, earlier_choice
+from ictcli.compare.variants import Grid, check_keys, read_grid, stopped_variants, variants_of
 from ictcli.recipe import load_recipe
 from ictcli.runs.trust import check_recipe
 

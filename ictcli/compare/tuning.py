@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from ictcli.compare.design import RunSpec, Variant
+from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries, read_summary
 from ictcli.compare.numbers import counted
+from ictcli.compare.variants import Variant
 from ictcli.errors import RunFailedError, UserError
 from ictcli.tasks.prepare import task_of
 

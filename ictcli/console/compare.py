@@ -6,11 +6,11 @@ from pathlib import Path
 from ictcli.compare.attribution import Attribution
 from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.design import STOPPED
 from ictcli.compare.forks import ForkComparison
 from ictcli.compare.numbers import MINUS, counted, points
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
+from ictcli.compare.variants import STOPPED
 from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_columns, print_json
 from ictcli.text import duration, figure

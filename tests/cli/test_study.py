@@ -13,7 +13,8 @@ recipes = ["chain-compare", "mine.toml"]
 methods = ["grpo", "random max_prob=0.99"]
 seeds = 1
 baseline = "random"
-settings = ["steps=1", "max_tokens=16", "prompts=2", "group=2", "eval.problems=4", "eval.n=2", "eval.k=[1,2]"]
+settings = ["steps=1", "eval.k=[1,2]",
+  "max_tokens=16", "prompts=2", "group=2", "eval.problems=4", "eval.n=2"]
 """
 MINE = 'model = "builtin:ledger"\ntask = "ledger"\nmethod = "ict"\nmax_tokens = 40\n'
 METHODS = ["grpo", "random max_prob=0.99"]

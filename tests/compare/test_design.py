@@ -7,19 +7,10 @@ from typing import Any
 import pytest
 from made_results import summary
 
-from ictcli.compare.design import (
-    Design,
-    RunSpec,
-    Variant,
-    read_grid,
-    run_specs,
-    slug,
-    stopped_variants,
-    tuning_specs,
-    variants_of,
-)
+from ictcli.compare.design import Design, RunSpec, run_specs, slug, tuning_specs
 from ictcli.compare.time_estimate import RunCosts, estimate_comparison, kind
 from ictcli.compare.tuning import best_overrides, check_problems, earlier_choice, tuning_scores
+from ictcli.compare.variants import Variant, read_grid, stopped_variants, variants_of
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.passk import Interval
 from ictcli.recipe import load_recipe, to_toml

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from made_results import summary
 
-from ictcli.compare.design import Design, read_grid, run_specs, variants_of
+from ictcli.compare.design import Design, run_specs
 from ictcli.compare.finished import Counts, FinishedRun, fork_recalls, trained_shares
+from ictcli.compare.variants import read_grid, variants_of
 from ictcli.runs.records import StepMetrics
 
 WARMUPS = (0, 2, 4)
