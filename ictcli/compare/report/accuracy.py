@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 
 from ictcli.compare.claims import better
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.design import STOPPED
 from ictcli.compare.numbers import (
     ABSENT,
     bounds,
@@ -21,6 +20,7 @@ from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
 from ictcli.compare.report.palette import Looks, method_table
 from ictcli.compare.statistics import RESAMPLES, Estimate, PairedDifference
+from ictcli.compare.variants import STOPPED
 
 NOT_TOLD = "not told from 0"
 AT_BOUNDS = (
