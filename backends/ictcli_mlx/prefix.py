@@ -43,7 +43,7 @@ class ResponseCache:
 
 def shares_prompts(model: Any) -> bool:
     """Whether rows can share a prompt: every block looks back at all keys and values before it, and
-    its attention takes a mask for each row."""
+    each row can have a mask and a position of its own."""
     if any(type(cache) is not KVCache for cache in make_prompt_cache(model)):
         return False
     rows = 13  # unlike any number of heads, with which a mask of rows could be confused
@@ -51,7 +51,7 @@ def shares_prompts(model: Any) -> bool:
     of_row = mx.zeros((rows,), dtype=mx.int32)
     try:  # builds the graph of a pass, and evaluates nothing
         wanted_states(model, (), ids, mx.array([0]), prompts, mx.array([2]), of_row)
-    except ValueError:
+    except (ValueError, TypeError):
         return False
     return True
 

@@ -128,6 +128,23 @@ def test_only_known_positions_are_shared(kind: str, rope: dict[str, Any], shared
     assert shares_prompts(model) == shared
 
 
+def test_rows_of_mlx_need_positions_of_their_own() -> None:
+    """A model that counts from one number runs each row's prompt again."""
+    mx, nn = pytest.importorskip("mlx.core"), pytest.importorskip("mlx.nn")
+    from ictcli_mlx.prefix import shares_prompts
+
+    class Counting(nn.Module):
+        layers = (None,)
+
+        def __call__(self, ids: Any, cache: Any) -> Any:
+            start = cache[0].offset
+            states = mx.zeros((len(ids), 1, ids.shape[1], 4))
+            cache[0].update_and_fetch(states, states)
+            return states + mx.arange(start, start + ids.shape[1])[:, None]
+
+    assert not shares_prompts(Counting())
+
+
 def test_prompts_of_several_lengths_need_positions(tmp_path: Path) -> None:
     """BART counts padding: it samples those of one length at a time. If it shared them, the check
     before a run would tell."""
