@@ -1,6 +1,7 @@
 """The pages of docs/ say what is: each is in the site, its links resolve, its commands parse, its
 examples run."""
 
+import json
 import os
 import re
 import shlex
@@ -41,6 +42,22 @@ def test_links_to_files_resolve(page: str) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)", PAGES[page]):
         if not re.match(r"https?:|mailto:", target):
             assert ((DOCS / page).parent / target).exists(), target
+
+
+def test_steps_beside_trl_are_what_was_measured() -> None:
+    """Each row of the table is that of one file of results, by its options."""
+    number = r"([\d.]+)(?: s)?"
+    row = rf"^\| [^|]+ \| `(--[^`]+)` \| {number} \| {number} \| {number} \| {number} \|$"
+    table = re.findall(row, PAGES["speed.md"], re.M)
+    files = (DOCS.parent / "bench" / "results").glob("trl-*.json")
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    assert len(table) == len(results)
+    for options, *figures in table:
+        (found,) = (one for one in results if f" {options} --json" in one["command"])
+        step, ratio = found["a step"], found["ratios"]["ours / trl"]
+        measured = step["ours"]["cpu"], step["trl"]["cpu"], ratio["cpu"], ratio["peak"]
+        for text, value in zip(figures, measured, strict=True):
+            assert text == f"{value:.{len(text.partition('.')[2])}f}", options
 
 
 def parse(line: str) -> None:
