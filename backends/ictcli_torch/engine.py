@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.models import name_end_token, rope_settings
@@ -19,6 +19,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
+from .files import read_arrays
 from .linear import WORTH_ARRANGING, arranged
 from .model import load, stop_ids, text_config
 from .optimizer import Optimizer
@@ -33,7 +34,7 @@ SMALL_PARAMETERS = 5_000_000
 class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
-    read_arrays = staticmethod(load_file)
+    read_arrays = staticmethod(read_arrays)
 
     def __init__(
         self,

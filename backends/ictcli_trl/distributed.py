@@ -18,16 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from ictcli_torch.engine import TorchEngine
 from ictcli_torch.model import recomputing
-from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from ictcli.algorithm.objective import k3
 from ictcli.engine.communicator import Message
-from ictcli.engine.distributed import SUMMED, DataParallel, plain, rollouts_of
+from ictcli.engine.distributed import SUMMED, plain, rollouts_of
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import UserError
@@ -37,12 +34,13 @@ from ictcli.types import BoolArray, FloatArray, Rollouts
 from . import hooks
 from .communicator import TorchCommunicator
 from .inputs import loss_inputs
-from .launch import shards
+from .launch import configuration, shards
 from .optimizer import Optimizer
+from .persistence import Persistent
 from .tensors import in_bfloat16, skeleton, whole
 
 
-class TrlEngine(DataParallel, TorchEngine):
+class TrlEngine(Persistent):
     """An engine of one rank."""
 
     processes: TorchCommunicator
@@ -111,7 +109,8 @@ class TrlEngine(DataParallel, TorchEngine):
         dtype = {"dtype": "bfloat16"} if self.mixed else {}
         about = super().describe() | (self.numbers if self.optimizer else {}) | dtype
         libraries = {name: version(name) for name in ("trl", "accelerate")}
-        return about | {"engine": "trl", "parallelism": self.parallelism} | libraries
+        launch = {"accelerate_config": configuration(self.accelerator)} if self.optimizer else {}
+        return about | {"engine": "trl", "parallelism": self.parallelism} | libraries | launch
 
     @contextlib.contextmanager
     def _holding(self, weights: Mapping[str, Tensor]) -> Generator[None]:
@@ -240,28 +239,6 @@ class TrlEngine(DataParallel, TorchEngine):
         own = self.trained.named_parameters()
         return {name: p.data for name, p in own if p.requires_grad or self.adapted is None}
 
-    def save(self, folder: Path) -> None:
-        with self.processes.together():
-            self.tell("save")
-            super().save(folder)
-
-    def write_arrays(self, path: Path, arrays: dict[str, Tensor], **about: str) -> None:
-        """From rank 0; the others bring their parts."""
-        held = dict[str, Tensor]()
-        for name, tensor in arrays.items():
-            value = whole(tensor)
-            if self.processes.rank == 0:
-                held[name] = value.cpu().contiguous()
-        if held:
-            save_file(held, path, metadata=about or None)
-
-    def load(self, weights: dict[str, Tensor], state: dict[str, Tensor]) -> None:
-        trees = {"weights": weights, "state": state}
-        shapes = {n: {k: list(t.shape) for k, t in tree.items()} for n, tree in trees.items()}
-        with self.processes.together():
-            self.tell("load", shapes)
-            self.optimizer.load(state, weights)
-
     def export(self, folder: Path, *, packed: bool = False) -> None:
         with self._alone():
             super().export(folder, packed=packed)
@@ -278,12 +255,6 @@ class TrlEngine(DataParallel, TorchEngine):
         elif verb == "gather":
             with self.processes.together(), self._gathered():
                 pass
-        elif verb == "save":
-            self.save(Path())
-        elif verb == "load":
-            parts = {n: {k: torch.empty(s) for k, s in t.items()} for n, t in arguments.items()}
-            with self.processes.together():
-                self.optimizer.load(parts["state"], parts["weights"])
         else:
             return super().obey(verb, arguments, arrays)
         return True

@@ -6,7 +6,7 @@ Entry point `ictcli.launchers`; read before any command, so it imports neither t
 
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ictcli.errors import EngineMissingError, UserError, install
 
@@ -38,6 +38,21 @@ def processes() -> int:
 def shards() -> int:
     """Over how many processes accelerate was told to spread the weights: FSDP2's."""
     return processes() if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else 1
+
+
+def configuration(accelerator: Any) -> dict[str, Any]:
+    """What accelerate was told, for environment.json."""
+    machines = processes() // max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
+    plugin = getattr(accelerator.state, "fsdp_plugin", None)
+    names = ("fsdp_version", "reshard_after_forward", "cpu_ram_efficient_loading")
+    fsdp = {name: getattr(plugin, name) for name in names} if plugin else {}
+    return {
+        "distributed_type": str(accelerator.distributed_type.value),
+        "mixed_precision": str(accelerator.mixed_precision),
+        "num_processes": processes(),
+        "num_machines": max(machines, 1),
+        **fsdp,
+    }
 
 
 def check() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ictcli.recipe.tables import OptimizerSettings
 
-from .tensors import scattered
+from .tensors import local, scattered
 
 
 class Optimizer(optimizer.Optimizer):
@@ -35,6 +35,22 @@ class Optimizer(optimizer.Optimizer):
         state: Any = self.adamw.state
         like = torch.zeros((), device=master.device) if kind == "step" else master
         state[master][kind] = scattered(value, like)
+
+    @torch.no_grad()
+    def load_parts(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
+        """`load` of what this process wrote: its own parts."""
+        self.adamw.state.clear()
+        for name, master in self.masters.items():
+            local(master).copy_(weights[name])
+        held: Any = self.adamw.state
+        for entry, value in state.items():
+            kind, name = entry.split("/", 1)
+            master = self.masters[name]
+            if value.ndim == 0:
+                held[master][kind] = value.to(master.device)
+            else:
+                held[master][kind] = torch.zeros_like(master)
+                local(held[master][kind]).copy_(value)
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:

@@ -195,7 +195,7 @@ class EngineCore(ABC):
     def restore(self, folder: Path) -> None:
         weights: dict[str, Any] = self.read_arrays(folder / WEIGHTS)
         state: dict[str, Any] = self.read_arrays(folder / OPTIMIZER)
-        other = stored_base(folder / WEIGHTS) not in ("", self.base)
+        other = self.adapted and stored_base(folder / WEIGHTS) not in ("", self.base)
         if other or _shapes(weights) != _shapes(self.trained_weights()):
             raise UserError(
                 f"{folder} holds the weights of another model.",

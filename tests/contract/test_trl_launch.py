@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -89,21 +90,21 @@ def test_a_launch_that_starts_one_process_of_several_is_refused(
 COMMAND = [
     *("train", "quickstart", "steps=2", "prompts=3", "group=4", "max_tokens=24", "keep=0.3"),
     *("warmup=1", "kl=0.01", "eval.problems=4", "eval.n=2", "eval.k=[1]", "optimizer.eps=0.01"),
-    *("record.rollouts_every=1", "engine.threads=1", "--run", "run"),
+    *("record.rollouts_every=1", "engine.threads=1", "checkpoint.every=1", "--run", "run"),
 ]
 """Three prompts on two ranks, so that their shares differ; a large eps, as in `training.SMOOTH`."""
 
 
-def launch(folder: Path, rank: int, port: int, sampler: str) -> subprocess.Popen[str]:
+def launch(folder: Path, rank: int, port: int, command: list[str]) -> subprocess.Popen[str]:
     """What torchrun starts, sharding by FSDP2."""
     place = folder / f"rank-{rank}"
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
     env = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     env |= {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "ACCELERATE_USE_CPU": "true"}
     env |= {"FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}  # as accelerate launch sets it
     return subprocess.Popen(
-        [sys.executable, "-m", "ictcli", *COMMAND, f"engine.sampler={sampler}"],
+        [sys.executable, "-m", "ictcli", *command],
         cwd=place,
         env=os.environ | env,
         stdout=subprocess.PIPE,
@@ -125,19 +126,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_that_share_the_weights_train_as_one(
     tmp_path: Path, alone: Path, sampler: str
 ) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    started = [launch(tmp_path, rank, port, sampler) for rank in (0, 1)]
-    try:
-        said = [process.communicate(timeout=120)[0] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    assert [process.returncode for process in started] == [0, 0], said
-    assert said[1] == ""
-    assert not list((tmp_path / "rank-1").iterdir())
-
+    run_two(tmp_path, [*COMMAND, f"engine.sampler={sampler}"])
     run, name = tmp_path / "rank-0" / "run", "checkpoints/step-000002/weights.safetensors"
     assert apart(alone / name, run / name) < CLOSE
     for expected in recorded_steps(alone):
@@ -149,17 +138,54 @@ def test_two_processes_that_share_the_weights_train_as_one(
             np.testing.assert_allclose(other[key], one[key], atol=CLOSE, err_msg=key)
         for key in ("tokens", "kept"):
             np.testing.assert_array_equal(one[key], other[key])
-    assert '"parallelism": "fsdp2"' in (run / "environment.json").read_text()
+    engine = json.loads((run / "environment.json").read_text())["engine"]
+    assert engine["parallelism"] == "fsdp2"
+    assert engine["accelerate_config"]["num_processes"] == 2
     steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     gaps = [step.get("sampler_gap") for step in steps]
     assert gaps == [None, None] if sampler == "own" else all(0 <= gap < CLOSE for gap in gaps)
     for command in (
         ["runs", "show", str(run), "--json"],
         ["inspect", str(run), "--plain"],
-        ["eval", str(run), "--bench=chain", "--limit=2", "--n=1", f"--out={tmp_path}/e"],
+        [
+            "eval",
+            str(run),
+            "--checkpoint=2",
+            "--bench=chain",
+            "--limit=2",
+            "--n=1",
+            f"--out={tmp_path}/e",
+        ],
     ):
         shown = CliRunner().invoke(cli, command)
         assert shown.exit_code == 0, shown.output
+
+    if sampler == "own":
+        return
+    last, kept = run / "checkpoints/step-000002", {}
+    for file in (*last.glob("*-of-2.safetensors"), run / "metrics.jsonl"):
+        kept[file] = file.read_bytes()
+    assert len(kept) == 5
+    for lost in (last, run / "model"):
+        shutil.rmtree(lost)
+    (run / "summary.json").unlink()
+    run_two(tmp_path, ["resume", "run"])
+    assert all(file.read_bytes() == before for file, before in kept.items())
+
+
+def run_two(folder: Path, command: list[str]) -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    started = [launch(folder, rank, port, command) for rank in (0, 1)]
+    try:
+        said = [process.communicate(timeout=120)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0, 0], said
+    assert said[1] == ""
+    assert not list((folder / "rank-1").iterdir())
 
 
 def recorded_steps(run: Path) -> list[Path]:
