@@ -26,12 +26,14 @@ TokenStats = Mapping[str, FloatArray]
 | kl_from_mean | KL(p || P_avg), nats |
 | kl_to_mean | KL(P_avg || p), nats |
 | wasserstein | Wasserstein-1 distance of p and P_avg over token ids, in ids |
+| context:K | JS(p, mean of like contexts of K tokens) (`ictcli.train.contexts`), nats |
 """
 
 OnTokens = Callable[[int, IntArray, IntArray], None]
 """(t, rows (R,), tokens (R,)): token t of these rows was drawn."""
 
 GROUP_STATS = ("uniqueness", "kl_from_mean", "kl_to_mean", "wasserstein")
+CONTEXT = "context:"
 ROW_STATS = ("entropy", "purity", "prob")
 
 

@@ -1,9 +1,10 @@
 """Methods that choose tokens: the whole response, the best of a score, or all but some."""
 
+import re
 from typing import Literal, cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 from ictcli.algorithm.selection import Scope, random_share, share_count, top_share, units
@@ -34,6 +35,20 @@ class IctOptions(UnsureOptions):
     With it a response without A > 0 scores 0 and keeps nothing."""
     score: Literal["u", "u*h"] = "u"
     """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is sure."""
+    reference: str = "position"
+    """What u compares with. position: the mean of the group at the token's position. Ours:
+    context:K, the mean over the group's tokens, at any position, with the same K tokens before
+    them; 0 where there is none but its own. It takes another pass (`ictcli.train.contexts`)."""
+
+    @field_validator("reference")
+    @classmethod
+    def _position_or_context(cls, value: str) -> str:
+        if not re.fullmatch(r"position|context:[1-9][0-9]?", value):
+            raise ValueError("it is position or context:K, context:4 say")
+        return value
+
+    def wants(self) -> tuple[str, ...]:
+        return () if self.reference == "position" else (self.reference,)
 
 
 @register("arXiv 2402.03300, Eq. 3")
@@ -45,7 +60,8 @@ def grpo(batch: Scored, options: Options) -> Choice:
 @register("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",), dense_warmup=True)
 def ict(batch: Scored, options: IctOptions) -> Choice:
     """The share `keep` of tokens with the highest uniqueness u = JS(p, mean p of the group)."""
-    score = np.where(_unsure(batch, options), batch.stats["uniqueness"], 0)
+    stat = (*options.wants(), "uniqueness")[0]
+    score = np.where(_unsure(batch, options), batch.stats[stat], 0)
     if options.score == "u*h":
         score = score * np.maximum(batch.stats["entropy"], 0)
     if options.advantage_power > 0:

@@ -58,6 +58,10 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
+    def wants(self) -> tuple[str, ...]:
+        """Statistics that these options need besides the method's."""
+        return ()
+
 
 Rule = Callable[[Scored, Any], Choice]
 

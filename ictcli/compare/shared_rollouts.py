@@ -41,7 +41,7 @@ def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
     base, task = prepare(base)
     task = fitted(engine, task, base.prompt, 1)
     wanted = dict.fromkeys((*ROW_STATS, "uniqueness"))
-    wanted |= dict.fromkeys(name for recipe in recipes.values() for name in recipe.rule.wants)
+    wanted |= dict.fromkeys(name for recipe in recipes.values() for name in recipe.wanted_stats)
     batch = sample_batch(base, engine, task, 1, tuple(wanted))
     forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
     kept = {label: kept_by(recipe, batch) for label, recipe in recipes.items()}

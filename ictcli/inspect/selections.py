@@ -10,7 +10,7 @@ from ictcli.algorithm.shares import beside
 from ictcli.algorithm.weights import group_advantage
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.train.step import StepSelection, select
-from ictcli.types import ROW_STATS, BoolArray, FloatArray
+from ictcli.types import CONTEXT, ROW_STATS, BoolArray, FloatArray
 
 USUAL = ("ict", "entropy20", "stapo", "random")
 TRAINED = "trained"
@@ -39,6 +39,8 @@ class MissingStatistics:
     def sentence(self) -> str:
         alone = self.statistics == ("uniqueness",)
         setting = "record.uniqueness=true" if alone else f"method={self.name}"
+        if self.statistics[0].startswith(CONTEXT):
+            setting = f"method.reference={self.statistics[0]}"
         names = " and ".join(self.statistics)
         return f"{self.name} needs {names}, not recorded: {setting} records it"
 

@@ -121,7 +121,7 @@ class Recipe(Table):
     def wanted_stats(self) -> tuple[str, ...]:
         """The token statistics that the method and the diagnostics need."""
         extra = ("uniqueness",) if self.record.uniqueness else ()
-        return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *extra)))
+        return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *self.options().wants(), *extra)))
 
     @property
     def dense_steps(self) -> int:

@@ -1,6 +1,6 @@
 """The parts of a training step: sample a batch, select tokens, optimise."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from ictcli.rewards.shaping import shaped
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
 from ictcli.tasks import Task, prompts
-from ictcli.types import BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+from ictcli.train.contexts import context_uniqueness
+from ictcli.types import CONTEXT, BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
@@ -35,9 +36,13 @@ def sample_batch(
     problems = task.batch(recipe.seed, step, recipe.prompts)
     ids = prompts.encode(engine, problems, task.domain, recipe.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", step)
-    rollouts = engine.generate(
-        ids, recipe.group, sampling_of(recipe, engine), seed, wanted or recipe.wanted_stats
-    )
+    wanted = wanted or recipe.wanted_stats
+    contexts = [name for name in wanted if name.startswith(CONTEXT)]
+    recorded = [name for name in wanted if name not in contexts]
+    rollouts = engine.generate(ids, recipe.group, sampling_of(recipe, engine), seed, recorded)
+    for name in contexts:
+        u = context_uniqueness(engine, rollouts, int(name.removeprefix(CONTEXT)))
+        rollouts = replace(rollouts, stats={**rollouts.stats, name: u})
     texts = prompts.decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)
     rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward)

@@ -20,6 +20,7 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
             "advantage_power": 0.0,
             "score": "u",
             "min_entropy": 0.0,
+            "reference": "position",
             "max_prob": 1.0,
         },
     ),

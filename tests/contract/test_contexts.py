@@ -1,0 +1,77 @@
+"""Uniqueness against like contexts, by definition: every token of the group with the same k before
+it, whatever rollout and position."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.engine import Engine
+from ictcli.train.contexts import context_uniqueness as measured
+from ictcli.train.contexts import js_of_contexts, like_contexts
+from ictcli.types import Rollouts, Sampling
+
+from .conftest import PROMPTS
+from .oracle import Oracle, js, log_softmax
+
+seeds = st.integers(0, 10**6)
+
+
+def before(row: np.ndarray, t: int, k: int) -> tuple[int, ...]:
+    """The k tokens before position t, fewer near the beginning, which only beginnings have."""
+    return (t if t < k else -1, *row[max(t - k, 0) : t].tolist())
+
+
+def defined(rollouts: Rollouts, p: np.ndarray, k: int) -> np.ndarray:
+    """u of each token from distributions p (B, T, V), one pair at a time."""
+    u, G = np.zeros(rollouts.tokens.shape), rollouts.group
+    for row, t in np.argwhere(rollouts.valid):
+        mine = before(rollouts.tokens[row], t, k)
+        like = [
+            (other, s)
+            for other in range(row // G * G, row // G * G + G)
+            for s in range(rollouts.lengths[other])
+            if before(rollouts.tokens[other], s, k) == mine
+        ]
+        prefixes = {tuple(rollouts.tokens[other, :s]) for other, s in like}
+        if len(prefixes) > 1:
+            u[row, t] = js(p[row, t], np.mean([p[place] for place in like], axis=0))
+    return u
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_it_is_its_definition(tiny_engine: Engine, tiny_oracle: Oracle, k: int) -> None:
+    rollouts = tiny_engine.generate(PROMPTS[:2], 5, Sampling(30, 0.5, stop_ids=(17, 4)), 3)
+    p = np.zeros((*rollouts.tokens.shape, len(tiny_oracle.row_logits(rollouts, 0)[0])))
+    p[rollouts.valid] = np.exp(log_softmax(tiny_oracle.logits(rollouts, rollouts.valid)))
+    u, wanted = measured(tiny_engine, rollouts, k), defined(rollouts, p, k)
+    assert (wanted > 1e-3).any() and (wanted == 0).any()
+    np.testing.assert_allclose(u, wanted, atol=1e-5)
+    assert (u[wanted == 0] == 0).all() and u.max() <= np.log(2)
+
+
+@given(seeds, st.integers(1, 4))
+def test_contexts_recur_where_the_same_tokens_stand_before(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    tokens, lengths = rng.integers(0, 2, (4, 7)), rng.integers(0, 8, 4)
+    valid = np.arange(7) < lengths[:, None]
+    found = like_contexts(tokens, valid, k)
+    places = np.argwhere(valid)
+    for row, t in places:
+        like = [(r, s) for r, s in places if before(tokens[r], s, k) == before(tokens[row], t, k)]
+        same = {(r, s) for r, s in places if found[r, s] == found[row, t] >= 0}
+        recurs = len({tuple(tokens[r, :s]) for r, s in like}) > 1
+        assert same == (set(like) if recurs else set())
+    assert (found[~valid] == -1).all()
+
+
+@given(seeds)
+def test_js_is_that_of_float64_pairs_and_does_not_depend_on_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    logits, contexts = rng.normal(0, 4, (12, 6)), rng.integers(3, 7, 12)
+    p = np.exp(log_softmax(logits))
+    wanted = [js(p[n], p[contexts == contexts[n]].mean(axis=0)) for n in range(12)]
+    np.testing.assert_allclose(js_of_contexts(logits, contexts), wanted, atol=1e-12)
+    order = rng.permutation(12)
+    again = js_of_contexts(logits[order], contexts[order])
+    np.testing.assert_allclose(again, np.array(wanted)[order], atol=1e-12)
