@@ -16,8 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-from safetensors.numpy import load_file
+from ictcli_torch.files import read_arrays
 
 SMALL = [
     *("prompts=3", "group=4", "max_tokens=24", "keep=0.3", "warmup=1", "eval.problems=4"),
@@ -65,9 +64,9 @@ def alone(folder: Path, arguments: list[str]) -> None:
 
 
 def apart(one: Path, other: Path) -> float:
-    first, second = load_file(one), load_file(other)
+    first, second = read_arrays(one), read_arrays(other)
     assert first.keys() == second.keys()
-    return max(float(np.abs(first[name] - second[name]).max()) for name in first)
+    return max(float((first[name] - second[name]).abs().max()) for name in first)
 
 
 def compare(folder: Path, kind: str) -> None:
@@ -77,12 +76,14 @@ def compare(folder: Path, kind: str) -> None:
         place = folder / f"{kind}-{name}"
         run(place, [*command, *SMALL, "--backend", "trl"], env)
         gap = apart(folder / kind / "run" / LAST, place / "run" / LAST)
-        kept = {file: (place / "run" / file).read_bytes() for file in (LAST, "metrics.jsonl")}
+        last = (place / "run" / LAST).parent
+        files = (*last.glob("*.safetensors"), place / "run" / "metrics.jsonl")
+        kept = {file: file.read_bytes() for file in files}
         for lost in ("checkpoints/step-000010", "model", "adapter"):
             shutil.rmtree(place / "run" / lost, ignore_errors=True)
         (place / "run" / "summary.json").unlink()
         run(place, ["resume", "run", "-q"], env)
-        same = all((place / "run" / file).read_bytes() == bits for file, bits in kept.items())
+        same = all(file.read_bytes() == bits for file, bits in kept.items())
         print(f"{kind:5} {name:6} weights {gap:.1e} from one process, resumed to the bit: {same}")
 
 
