@@ -204,23 +204,32 @@ def _heads_take(
     MLX has no hooks. A head's class is exchanged for one that changes the input first, so whatever
     the model does behind its head (scaling, soft capping) is done.
     """
-    inputs: list[mx.array] = []
-
-    def changing(plain: type, method: str) -> type:
-        def call(self: Any, x: mx.array, *args: Any) -> mx.array:
-            inputs.append(x)
-            return getattr(plain, method)(self, change(x), *args)
-
-        return type(plain.__name__, (plain,), {method: call})
-
+    taken = _Taken(change, [])
     plain = [(module, type(module)) for module, _ in heads]
     for module, method in heads:
-        module.__class__ = changing(type(module), method)
+        module.__class__ = _taking(type(module), method)
+        module.taken = taken
     try:
-        yield inputs
+        yield taken.inputs
     finally:
         for module, kind in plain:
             module.__class__ = kind
+            del module.taken
+
+
+@dataclass(frozen=True)
+class _Taken:
+    change: Callable[[mx.array], mx.array]
+    inputs: list[mx.array]
+
+
+@cache  # a class refers to itself: one for each pass would keep its arrays until Python looks
+def _taking(plain: type, method: str) -> type:
+    def call(self: Any, x: mx.array, *args: Any) -> mx.array:
+        self.taken.inputs.append(x)
+        return getattr(plain, method)(self, self.taken.change(x), *args)
+
+    return type(plain.__name__, (plain,), {method: call})
 
 
 def head_inputs(

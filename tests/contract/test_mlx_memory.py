@@ -47,6 +47,23 @@ def peak_of_an_update(engine: Any, rollouts: Rollouts) -> int:
     return engine.peak_memory() - held
 
 
+def test_a_step_leaves_nothing_that_python_must_look_for(tiny_model: Path) -> None:
+    import mlx.core as mx
+
+    engine, held = make(tiny_model), list[int]()
+    rollouts = engine.generate(PROMPTS, GROUP, SAMPLING, 0, WANTED)
+    weights, A = sparse_weights(rollouts), advantages(rollouts)
+    gc.disable()
+    try:
+        for seed in range(3):
+            engine.generate(PROMPTS, GROUP, SAMPLING, seed, WANTED)
+            engine.update(rollouts, weights, A, PLAIN, LR)
+            held.append(mx.get_active_memory())
+    finally:
+        gc.enable()
+    assert held[1] == held[2]
+
+
 def test_recomputing_activations_saves_most_of_them(deep_model: Path) -> None:
     kept = peak_of_an_update(make(deep_model), long_rollouts())
     again = peak_of_an_update(make(deep_model, gradient_checkpointing=True), long_rollouts())
