@@ -15,6 +15,7 @@
 
 import copy
 import inspect
+import math
 import tempfile
 from collections.abc import Mapping
 from functools import cache
@@ -139,7 +140,8 @@ def vllm_rows(
     trainer: Any, prompts: Prompts, group: int, sampling: Sampling, *, moved: bool
 ) -> tuple[list[list[int]], list[list[float]]]:
     """Tokens and log-probabilities of each row of this process, by vLLM; `moved` says that the
-    weights are others than before. All processes have to be here, with as many prompts each."""
+    weights are others than before. Log-probabilities that vLLM does not know are NaN. All processes
+    have to be here, with as many prompts each."""
     vllm = trainer.vllm_generation
     if moved:
         vllm.sync_weights()
@@ -148,7 +150,8 @@ def vllm_rows(
     vllm.generation_kwargs = {"stop_token_ids": list(sampling.stop_ids)}
     rows = [list(prompt) for prompt in prompts for _ in range(group)]
     _, tokens, logp, _ = vllm.generate(prompts=rows, images=None, num_generations=group)
-    return [list(row) for row in tokens], [[best[0] for best in row] for row in logp]
+    numbers = [[math.nan if best[0] is None else best[0] for best in row] for row in logp]
+    return [list(row) for row in tokens], numbers
 
 
 class Alone:

@@ -122,7 +122,8 @@ def evaluated(
     ids = np.concatenate([np.tile(prompt, (G, 1)), rollouts.tokens], axis=1)
     with weights_in_use(model), meeting_head(model, at_head):
         model(input_ids=torch.from_numpy(ids).to(model.device).long(), use_cache=False)
-    return replace(rollouts, logp=written.logp, stats=recorder.arrays(), sampler_logp=rollouts.logp)
+    sampled = np.where(np.isnan(rollouts.logp), written.logp, rollouts.logp)
+    return replace(rollouts, logp=written.logp, stats=recorder.arrays(), sampler_logp=sampled)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """TRL's engine where transformers samples and a pass evaluates: the torch engine's numbers."""
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,24 @@ def test_another_sampler_is_corrected_up_to_the_cap(
     ours = dict(torch.model.named_parameters())
     for name, p in trl.trained.named_parameters():
         np.testing.assert_allclose(p.grad.numpy(), ours[name].grad.numpy(), atol=CLOSE)
+
+
+def test_what_vllm_gives_is_measured_alike(
+    pair: tuple[Any, Any], sampled: tuple[Rollouts, Rollouts]
+) -> None:
+    """A log-probability that vLLM does not know is taken to be the model's."""
+    from ictcli_trl.sample import evaluated, listed
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    one, engine = sampled[0].groups(0, 1), pair[1]
+    tokens = [row[:n].tolist() for row, n in zip(one.tokens, one.lengths, strict=True)]
+    logp = [row[:n].tolist() for row, n in zip(one.logp, one.lengths, strict=True)]
+    logp[0][1] = float("nan")
+    rollouts = listed(one.prompts, GROUP, HOW, tokens, logp)
+    assert_same(one, evaluated(engine.trained, rollouts, 0.7, WANTED, engine.vocabulary))
+    asked = inspect.signature(VLLMGeneration.generate).parameters
+    assert {"prompts", "images", "num_generations"} <= asked.keys()
+    assert callable(VLLMGeneration.sync_weights)
 
 
 def recipe(backend: str = "trl", **engine: Any) -> Any:
