@@ -27,9 +27,14 @@ from typing import Any, cast
 import numpy as np
 from scipy import optimize, special, stats  # pyright: ignore[reportMissingTypeStubs]
 
+from ictcli.evaluation.passk import bounds_of_mean
 from ictcli.types import FloatArray
 
+Ends = tuple[float, float]
+
 LEVEL = 0.05
+SCARCE = 20
+"""Problems that differ from the rest, below which `infer` is not trusted alone. Ours."""
 POWER = 0.8
 
 _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any, stats)
@@ -38,7 +43,7 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 @dataclass(frozen=True)
 class Inference:
     """What crossed values say of their mean. None stands for what is unknown: one value, or values
-    that are all equal, show no luck (for shares that are all 0 or all 1, see `at_bound`)."""
+    that are all equal, show no luck (see `near_bound`)."""
 
     mean: float
     half: float | None = None
@@ -84,17 +89,36 @@ def infer(values: FloatArray) -> Inference:
     )
 
 
-def at_bound(values: FloatArray) -> tuple[float, float] | None:
-    """95 % bounds of the mean of (S, N) shares that are all 0 or all 1: Clopper and Pearson's
-    (1934) for 0 or N in N problems (in S seeds, with one problem). They hold whatever the samples
-    and seeds share, since a problem of mean share m shows only 0 with chance 1 - m at most; they
-    do not see the luck of other seeds. None for a single value and for any other values."""
-    S, N = values.shape
-    count, value = N if N > 1 else S, float(values.flat[0])
-    if count == 1 or np.ptp(values) > 0 or value not in (0.0, 1.0):
+def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends | None:
+    """Ends of the interval over problems of the mean of (S, N) values in [`least`, 1], if fewer
+    than SCARCE problems differ from the rest, as near a ceiling; else None.
+
+    There `infer` sees hardly any luck, and its interval may have no width. This one
+    (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) reckons with one more
+    problem at either end. It does not see the luck of seeds. With one problem only shares that are
+    all 0 or all 1 have it, over seeds."""
+    N = values.shape[1]
+    means = values.mean(axis=0) if N > 1 else values[:, 0]
+    _, counts = np.unique(np.round(means, 12), return_counts=True)
+    differing = len(means) - int(counts.max())
+    shares = least == 0 and float(means[0]) in (0.0, 1.0)
+    if values.size == 1 or differing >= (SCARCE if N > 1 else 1) or (N == 1 and not shares):
         return None
-    bounds = _stats.binomtest(round(value * count), count).proportion_ci(1 - LEVEL, "exact")
-    return float(bounds.low), float(bounds.high)
+    low, high = bounds_of_mean(means, least, 1.0, level)
+    return float(low), float(high)
+
+
+def p_near_bound(values: FloatArray, least: float) -> float:
+    """The level at which `near_bound` of values that have one begins to exclude 0."""
+    excluded, included = 1.0, 1e-12
+    for _ in range(40):
+        middle = float(np.sqrt(excluded * included))
+        low, high = near_bound(values, least, middle) or (0.0, 0.0)
+        if low > 0 or high < 0:
+            excluded = middle
+        else:
+            included = middle
+    return excluded
 
 
 def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:

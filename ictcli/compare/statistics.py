@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.compare.crossed import LEVEL, Inference, at_bound, infer
+from ictcli.compare.crossed import LEVEL, Inference, infer, near_bound, p_near_bound
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.types import FloatArray, IntArray
 
@@ -38,10 +38,10 @@ class Estimate:
     value: float
     low: float | None
     high: float | None
-    """None where one seed met one problem, and where nothing varies, which says nothing of luck."""
+    """None where one seed met one problem, and where nothing varies over seeds of one problem."""
     over: str
-    """`seeds and problems`; `problems`, with one seed or of shares that are all 0 or all 1
-    (`crossed.at_bound`); `seeds`, with one problem; `nothing`."""
+    """`seeds and problems`; `problems`, with one seed or where nothing varies
+    (`crossed.near_bound`); `seeds`, with one problem; `nothing`."""
     seeds: int
     problems: int
     seed_sd: float | None
@@ -94,14 +94,10 @@ def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Sco
 
 
 def estimate(values: FloatArray) -> Estimate:
-    """The mean of (S, N) values in [0, 1] with its interval, cut to [0, 1], or where all are 0 or
-    all 1 `at_bound`; rows of NaN are left out. ValueError where no run is left."""
+    """The mean of (S, N) values in [0, 1] with its interval, cut to [0, 1], and at least
+    `near_bound` where that applies; rows of NaN are left out. ValueError where no run is left."""
     cells = _runs(values)
-    estimate, bounds = _estimate(cells, infer(cells), 0.0), at_bound(cells)
-    if bounds is None:
-        return estimate
-    over = "problems" if estimate.problems > 1 else "seeds"
-    return replace(estimate, low=bounds[0], high=bounds[1], over=over)
+    return _estimate(cells, infer(cells), 0.0)
 
 
 def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
@@ -109,11 +105,14 @@ def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
     differences; cells in [-1, 1]. Seeds that miss either run are left out; ValueError if all do."""
     cells = _runs(np.round(values - baseline, 12))  # equal values compare equal
     inference = infer(cells)
+    p = inference.p
+    if p is not None and near_bound(cells, -1.0):
+        p = max(p, p_near_bound(cells, -1.0))
     units = cells.mean(axis=1) if len(cells) > 1 else cells[0]
     is_exact = 2 ** len(units) <= RESAMPLES
     return PairedDifference(
         **asdict(_estimate(cells, inference, -1.0)),
-        p=inference.p,
+        p=p,
         p_swap=_swapped(units),
         p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
         detectable=inference.detectable if len(cells) > 1 else None,
@@ -193,12 +192,17 @@ def _swapped(units: FloatArray) -> float:
 def _estimate(cells: FloatArray, inference: Inference, floor: float) -> Estimate:
     S, N = cells.shape
     mean, half = inference.mean, inference.half
+    ends = None if half is None else (max(floor, mean - half), min(1.0, mean + half))
     over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1))
+    if bounds := near_bound(cells, floor):
+        if ends is None:
+            ends, over = bounds, "problems" if N > 1 else "seeds"
+        ends = min(ends[0], bounds[0]), max(ends[1], bounds[1])
     return Estimate(
         value=mean,
-        low=None if half is None else max(floor, mean - half),
-        high=None if half is None else min(1.0, mean + half),
-        over="nothing" if half is None else over,
+        low=ends and ends[0],
+        high=ends and ends[1],
+        over=over if ends else "nothing",
         seeds=S,
         problems=N,
         seed_sd=inference.seed_sd,

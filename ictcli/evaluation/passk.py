@@ -38,10 +38,10 @@ def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
 
 
 def bounds_of_mean(
-    values: FloatArray, least: float = 0.0, most: float = 1.0
+    values: FloatArray, least: float = 0.0, most: float = 1.0, level: float = LEVEL
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends (...) of the 95 % interval of the mean of (..., N) values in [`least`, `most`], one per
-    problem, for other problems of the kind.
+    """Ends (...) of the interval, missed `level` of the time, of the mean of (..., N) values in
+    [`least`, `most`], one per problem, for other problems of the kind.
 
     The lower end is a quantile of a Beta distribution with the mean and the variance of the
     Bayesian bootstrap (Rubin 1981) of the values and one more problem at `least`; the upper end is
@@ -53,7 +53,7 @@ def bounds_of_mean(
 
     shares = (np.asarray(values, dtype=np.float64) - least) / (most - least)
 
-    def end(extreme: float, level: float) -> FloatArray:
+    def end(extreme: float, tail: float) -> FloatArray:
         pad = np.full((*shares.shape[:-1], 1), extreme)
         smoothed = np.concatenate([shares, pad], axis=-1)
         mean = np.asarray(smoothed.mean(axis=-1))
@@ -61,10 +61,10 @@ def bounds_of_mean(
         certain = np.abs(mean - extreme) < 1e-12  # every value is the extreme
         size = mean * (1 - mean) / np.where(certain, 1.0, variance) - 1
         a, b = (np.where(certain, 1.0, part * size) for part in (mean, 1 - mean))
-        quantile = cast(Any, special).betaincinv(a, b, level)
+        quantile = cast(Any, special).betaincinv(a, b, tail)
         return least + (most - least) * np.where(certain, extreme, quantile)
 
-    return end(0.0, LEVEL / 2), end(1.0, 1 - LEVEL / 2)
+    return end(0.0, level / 2), end(1.0, 1 - level / 2)
 
 
 def mean_interval(values: FloatArray, least: float = 0.0, most: float = 1.0) -> Interval:

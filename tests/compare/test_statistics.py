@@ -151,8 +151,9 @@ def test_a_variant_does_not_differ_from_itself_nor_by_rounding() -> None:
     shifted = difference(first + 0.1, first)  # equal but for the last bits: no luck was seen
     assert (same.value, same.p_swap, shifted.p_swap) == (0, 1, 0.5)
     for found in (same, shifted):
-        assert (found.low, found.high, found.p, found.detectable) == (None,) * 4
-        assert found.over == "nothing" and not found.differs
+        assert (found.p, found.detectable) == (None, None) and not found.differs
+        assert found.low is not None and found.high is not None and found.over == "problems"
+        assert -1 <= found.low < found.value < found.high <= 1
 
 
 @pytest.mark.parametrize("N", [1, 8, 512])
@@ -164,7 +165,23 @@ def test_shares_at_a_bound_are_bounded_by_what_would_have_shown_else(N: int) -> 
     assert (1 - floor.high) ** count == pytest.approx(0.025)
     assert ceiling.low == pytest.approx(1 - floor.high)
     assert floor.over == ("problems" if N > 1 else "seeds") and floor.seed_sd is None
-    assert estimate(np.full((3, N), 0.5)).low is None and estimate(np.zeros((1, 1))).low is None
+    middle = estimate(np.full((3, N), 0.5))
+    assert (middle.low is None) == (N == 1) and estimate(np.zeros((1, 1))).low is None
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1, 2, 5]), st.sampled_from([2, 30, 64]))
+def test_intervals_of_several_problems_have_a_width_and_stay_in_bounds(
+    seed: int, S: int, N: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    chance = rng.choice([0.0, 0.01, 0.5, 0.99, 1.0])
+    first, second = (rng.binomial(4, chance, (S, N)) / 4 for _ in range(2))
+    mean, change = estimate(first), difference(second, first)
+    for found, floor in ((mean, 0.0), (change, -1.0)):
+        assert found.low is not None and found.high is not None and found.low < found.high
+        assert floor <= found.low <= found.value <= found.high <= 1
+    if change.p is not None and change.low is not None and change.high is not None:
+        assert (change.p < 0.0499) <= (not change.low <= 0 <= change.high) <= (change.p < 0.0501)
 
 
 def test_the_luck_of_seeds_and_problems_is_told_apart() -> None:

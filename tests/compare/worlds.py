@@ -21,7 +21,7 @@ luck is skewed or heavy-tailed change little. Where one run in ten of a method c
 the same mean is called different in 41, 57 and 35 % of comparisons of 3, 5 and 10 seeds and 512
 problems with runs that vary by sd 2 points, in 10, 21 and 24 at 4, and in 7, 11 and 15 at 7. Near a
 ceiling it fails as the others do: where one problem in a hundred is ever failed, intervals over 64
-problems miss in a quarter of the cases.
+problems miss in a quarter of the cases. `crossed.near_bound` is for that; it is not in this table.
 """
 
 import sys

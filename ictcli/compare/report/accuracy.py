@@ -26,7 +26,7 @@ NOT_TOLD = "not told from 0"
 AT_BOUNDS = (
     "Where every sample was wrong, or every one right, nothing shows how much luck there is: the "
     "interval is that of Clopper and Pearson over problems (over seeds, with one problem) and does "
-    "not see the luck of other seeds."
+    "not see the luck of other seeds. Near such a bound intervals are at least as wide."
 )
 HOLDS_FOR = {
     "seeds and problems": "The intervals are over seeds and problems together: they say where "
@@ -159,7 +159,7 @@ def differences(comparison: Comparison, looks: Looks) -> doc.Section:
         "permutation test that takes nothing for granted; with so few seeds it cannot go below its "
         "floor, whatever the data. Detectable is the true difference that 4 of 5 comparisons of "
         "this size would tell from 0 at 5 %, before correction. A difference that shows no luck "
-        "has no interval and no p."
+        "has no p."
     )
     blocks.append(doc.Text(note, "note"))
     compared = {label for rows in tables.values() for label in rows} | {comparison.baseline}
@@ -263,8 +263,10 @@ def inference() -> doc.Section:
         "permutation test: the two runs of each seed swap labels (with one seed, the two values of "
         f"each problem), in every arrangement or, where they are more, {RESAMPLES:,} drawn ones. "
         "It assumes nothing of how luck is distributed but cannot give a p below 2 in the number "
-        "of arrangements. Shares of which every one is 0 or 1 have Clopper and Pearson's interval "
-        "(1934, Biometrika 26); differences that are all equal show no luck, so they have neither "
-        "interval nor p. Intervals of forks at an equal share are bootstraps of whole problems."
+        "of arrangements. Where fewer than 20 problems differ from the rest, as near a ceiling, an "
+        "interval is at least one over problems that reckons with one more problem at either end "
+        "(for shares of 0 and 1 Clopper and Pearson's, 1934, Biometrika 26), and p is no smaller "
+        "than that allows; differences that are all equal have no p. Intervals "
+        "of forks at an equal share are bootstraps of whole problems."
     )
     return doc.Section("inference", "How intervals and p are made", [doc.Text(text, "note")])
