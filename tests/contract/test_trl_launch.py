@@ -179,7 +179,7 @@ def run_two(folder: Path, command: list[str]) -> None:
         port = one.getsockname()[1]
     started = [launch(folder, rank, port, command) for rank in (0, 1)]
     try:
-        said = [process.communicate(timeout=120)[0] for process in started]
+        said = [process.communicate(timeout=300)[0] for process in started]
     finally:
         for process in started:
             process.kill()
