@@ -51,6 +51,7 @@ CASES: dict[str, tuple[Table, Table, int]] = {
     "many short rows": (SMALL, SHORT | {"prompts": 16, "micro_tokens": 2048}, 64),
     "wide": (WIDE, SHORT, 64),
     "wide, dense, entropy bonus": (WIDE, SHORT | LORA | {"keep": 1.0, "entropy": 0.001}, 64),
+    "wide, untied": (WIDE | {"tie_word_embeddings": False}, SHORT, 64),
     "wide, reference": (WIDE, SHORT | {"kl": 0.01}, 64),
     "wide, lora": (WIDE | {"layers": 4}, SHORT | LORA, 64),
     "wide, lora, checkpointing": (

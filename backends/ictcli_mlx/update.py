@@ -74,7 +74,10 @@ class Passes:
         scale = self._loss_scale(whole.weights)
         scaled = terms | {"weights": terms["weights"] * scale}
         (loss, logp, kl), gradient = self._pass(batch, scaled, whole.objective)
-        self.optimizer.add(tree_map(lambda g: g.astype(mx.float32) / scale, gradient))
+        gradient = tree_map(lambda g: g.astype(mx.float32), gradient)
+        if scale != 1:  # else each would be copied
+            gradient = tree_map(lambda g: g / scale, gradient)
+        self.optimizer.add(gradient)
         # ends the pass: its activations can be dropped, the sum of gradients stays
         mx.eval(self.optimizer.gradient, loss, logp, kl)
         self.memory.watch(f"A pass over {batch.tokens} tokens", HINT)
