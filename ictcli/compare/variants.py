@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from ictcli.algorithm.methods import Method, ShareOptions, find_method
+from ictcli.algorithm.methods import METHODS, Method, ShareOptions, find_method
 from ictcli.errors import UserError
 from ictcli.recipe import toml_value
 
@@ -83,7 +83,7 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
     variants: dict[str, Variant] = {}
     names: list[str] = []
     for text in methods:
-        name, *behind = text.split()
+        name, behind = _parted(text)
         own = [_setting(find_method(name), setting) for setting in behind]
         heeded = [sweep for sweep in sweeps if heeds(find_method(name), sweep.key)]
         check_keys([grid.key for grid in (*own, *heeded)], "--methods and --sweep")
@@ -97,6 +97,14 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
                 "ictcli methods lists each method's options",
             )
     return tuple(variants.values())
+
+
+def _parted(text: str) -> tuple[str, list[str]]:
+    """The method of `ict score=u*h`, and the settings behind it."""
+    if text in METHODS:  # a plugin's name may hold anything
+        return text, []
+    name, *behind = text.split()
+    return name, behind
 
 
 def _setting(method: Method, text: str) -> Grid:
@@ -116,7 +124,7 @@ def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Va
 
     It is what the methods with a warm-up are without the steps of their own. Once for each
     combination of the swept settings that matter to it. UserError if no method has a warm-up."""
-    names = [text.split()[0] for text in methods]
+    names = [_parted(text)[0] for text in methods]
     if not any(find_method(name).dense_warmup for name in names):
         raise UserError(
             f"None of {', '.join(names)} has a dense warm-up to stop after.",

@@ -49,7 +49,7 @@ def test_every_method_is_listed_with_its_source(ictcli: Processes, tmp_path: Pat
     assert all(row["trains"] and row["source"] for row in found)
     by_name = {row["method"]: row for row in found}
     assert by_name["ict"]["options"] == (
-        "keep, scope, min_entropy, max_prob, advantage_power, score"
+        "keep, scope, min_entropy, max_prob, advantage_power, score, reference"
     )
     assert by_name["grpo"]["options"] == "-"
 
