@@ -30,9 +30,11 @@ DRIVER = """<script>addEventListener("load", async () => {
   const folded = claims.filter((one) => !one.open && !one.querySelector("p").checkVisibility());
   const places = [...document.querySelectorAll(".scroll")];
   const goOn = places.filter((one) => one.scrollWidth > one.clientWidth + 1);
-  await new Promise((done) => setTimeout(done, 200));
-  const told = places.filter((one) =>
-    one.closest("figure").querySelector(".wide").offsetWidth > 0);
+  let told = [];
+  for (let turn = 0; turn < 7 && told.length !== goOn.length; turn++) {
+    await new Promise((done) => setTimeout(done, 200));
+    told = places.filter((one) => one.closest("figure").querySelector(".wide").offsetWidth > 0);
+  }
   const first = [...document.querySelectorAll("main > section")].map((one) => one.id);
   document.title = JSON.stringify([claims.length, folded.length, goOn.length,
     told.length === goOn.length && told.every((one) => goOn.includes(one)), first.slice(0, 2),
