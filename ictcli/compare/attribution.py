@@ -96,7 +96,7 @@ class Attribution:
 @dataclass(frozen=True)
 class Figures:
     """Of one batch, or the mean of some: shares (..., 4, 2, 2) and towards_right (...), the first
-    as it was trained and PERMUTATIONS permuted; uniqueness before and after, NaN where unknown."""
+    as it was trained and PERMUTATIONS permuted; uniqueness (4,) as of `_uniqueness`."""
 
     shares: FloatArray
     towards_right: FloatArray
@@ -174,7 +174,7 @@ def _attributed(
 
 
 def _uniqueness(batch: Batch, made: Decided | None) -> FloatArray:
-    """(2,) sums before and after an answer is lost, then (2,) tokens."""
+    """(4,): sums before and after an answer is lost, then tokens; NaN where unknown."""
     u = batch.rollouts.stats.get("uniqueness")
     if u is None or made is None:
         return np.full(4, np.nan)

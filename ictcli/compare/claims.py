@@ -32,7 +32,7 @@ from ictcli.compare.statistics import (
     difference,
     paired,
 )
-from ictcli.recipe import toml_value
+from ictcli.compare.variants import counterpart, method_of, settings_of
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
@@ -195,26 +195,9 @@ def _shares_note(
     return note + ".", True
 
 
-def method_of(variant: str) -> str:
-    return variant.split(" ")[0]
-
-
-def _settings(variant: str) -> dict[str, object]:
-    """The swept settings of a variant's label."""
-    pairs = (setting.partition("=") for setting in variant.split(" ")[1:])
-    return {key: toml_value(text) for key, _, text in pairs}
-
-
-def counterpart(variant: str, method: str, variants: Sequence[str]) -> str | None:
-    """The variant of `method` that shares most swept settings with this one and has no others."""
-    settings = _settings(variant).items()
-    fits = [v for v in variants if method_of(v) == method and _settings(v).items() <= settings]
-    return max(fits, key=lambda v: len(_settings(v)), default=None)
-
-
 def _is_larger_share(variant: str, other: str) -> bool:
     """Whether both are ict, at keep=0.1 and at more, with otherwise the same settings."""
-    settings, others = _settings(variant), _settings(other)
+    settings, others = settings_of(variant), settings_of(other)
     keep, more = settings.pop("keep", None), others.pop("keep", None)
     alike = method_of(other) == SUBJECT and settings == others and keep == 0.1
     return alike and isinstance(more, int | float) and more > 0.1

@@ -16,10 +16,10 @@ from ictcli.compare.claims import (
     EntropyRatio,
     PredictionQuality,
     Verdict,
-    method_of,
 )
 from ictcli.compare.crossed import infer
 from ictcli.compare.numbers import counted
+from ictcli.compare.variants import method_of
 from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
 

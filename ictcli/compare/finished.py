@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ictcli.compare.claims import Trained, method_of
+from ictcli.compare.claims import Trained
 from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries
+from ictcli.compare.variants import method_of
 from ictcli.evaluation.record import Record
 from ictcli.runs import manifest
 from ictcli.runs.read import read_lines, read_record

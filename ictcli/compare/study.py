@@ -22,6 +22,7 @@ from ictcli.files import write_text
 from ictcli.recipe import find_recipe, shipped_studies
 from ictcli.recipe.load import recipe_text, validate
 from ictcli.recipe.tables import Table
+from ictcli.runs.trust import is_of_run
 
 
 class Terms(Table):
@@ -44,10 +45,10 @@ class Study(Terms):
 
 
 def read_study(source: str) -> Study | None:
-    """The study of this name or path; None if it is something else, a recipe say. UserError if
-    anything in it is wrong."""
+    """The study of this name or path; None if it is something else, a recipe say, or in a run's
+    folder, where none belongs. UserError if anything in it is wrong."""
     path = shipped_studies().get(source, Path(source))
-    if path.suffix != ".toml" or not path.is_file():
+    if path.suffix != ".toml" or not path.is_file() or is_of_run(path):
         return None
     try:
         data = tomllib.loads(recipe_text(path))

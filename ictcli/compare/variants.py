@@ -166,3 +166,21 @@ def heeds(method: Method, key: str) -> bool:
     if key.startswith("method."):
         return key.removeprefix("method.") in method.options.model_fields
     return True
+
+
+def method_of(variant: str) -> str:
+    """The method in a variant's label."""
+    return variant.split(" ")[0]
+
+
+def settings_of(variant: str) -> dict[str, object]:
+    """The settings in a variant's label."""
+    pairs = (setting.partition("=") for setting in variant.split(" ")[1:])
+    return {key: toml_value(text) for key, _, text in pairs}
+
+
+def counterpart(variant: str, method: str, variants: Sequence[str]) -> str | None:
+    """The variant of `method` that shares most swept settings with this one and has no others."""
+    settings = settings_of(variant).items()
+    fits = [v for v in variants if method_of(v) == method and settings_of(v).items() <= settings]
+    return max(fits, key=lambda v: len(settings_of(v)), default=None)

@@ -40,9 +40,14 @@ def recipe_of(run: Path) -> Recipe:
 
 def check_recipe(source: str) -> None:
     """`check_code` where a recipe that was typed is that of a run's folder."""
-    path = Path(source)
-    if path.name == "recipe.toml" and any((path.parent / name).exists() for name in OF_RUNS):
-        check_code(path.parent)
+    if is_of_run(Path(source)):
+        check_code(Path(source).parent)
+
+
+def is_of_run(path: Path) -> bool:
+    """Whether a file is the recipe of a run's folder, which may be somebody else's."""
+    beside = (path.parent / name for name in OF_RUNS)
+    return path.name == "recipe.toml" and any(each.exists() for each in beside)
 
 
 def check_code(run: Path) -> None:

@@ -80,6 +80,17 @@ def test_a_comparison_of_a_runs_recipe_is_asked_for_too(made: Stranger) -> None:
     assert not made.ran()
 
 
+def test_a_runs_recipe_is_no_study(made: Stranger) -> None:
+    path = made.folder / "run" / "recipe.toml"
+    text = path.read_text()
+    path.write_text(f'recipes = ["quickstart"]\nmethods = ["ict"]\n{text}')
+    try:
+        refusal(made.run("another", "compare", "run/recipe.toml"), 2)
+        assert not made.ran()
+    finally:
+        path.write_text(text)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_code_that_changed_is_not_what_was_trusted(made: Stranger, name: str) -> None:
     before = made.plugin.read_text()

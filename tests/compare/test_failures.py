@@ -17,8 +17,8 @@ from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.finished import Counts, FinishedRun, read_all
 from ictcli.compare.folder import opened
-from ictcli.compare.gather import notes_of
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
+from ictcli.compare.notes import notes_of
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.compare.variants import Variant, variants_of
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from ictcli.compare.claims import method_of
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.forks import EQUAL_SHARE, ForkComparison, ForkFigures, Gap
 from ictcli.compare.numbers import listed, percent, points, whole
 from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
 from ictcli.compare.report.palette import Looks, method_table
+from ictcli.compare.variants import method_of
 
 RANDOM, ENTROPY = "as many random tokens", "as many of highest entropy"
 OWN_COLUMNS: list[doc.Column[ForkComparison]] = [

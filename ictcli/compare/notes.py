@@ -1,0 +1,49 @@
+"""What a reader of a comparison has to know beside its figures."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from ictcli.compare.claims import SUBJECT
+from ictcli.compare.design import Design
+from ictcli.compare.finished import FinishedRun
+from ictcli.compare.statistics import Scores, paired
+from ictcli.compare.tuning import Tuned
+from ictcli.compare.variants import method_of
+
+
+def notes_of(
+    design: Design,
+    done: Sequence[FinishedRun],
+    scores: Scores,
+    base: str,
+    baseline: str,
+    tuned: Tuned | None = None,
+) -> list[str]:
+    """Sentences on a baseline without a finished run, variants without one (or, if they were
+    `tuned`, without a tuning run), warm-ups that take every step, and pairs of variants that share
+    no seed. `base` is the variant used for the `baseline` of the command line."""
+    finished = {run.label for run in done}
+    labels = [variant.label for variant in design.variants if variant.label in finished]
+    notes: list[str] = []
+    if baseline not in (base, method_of(base)):
+        is_known = any(baseline in (variant.label, variant.method) for variant in design.variants)
+        why = "has no finished run" if is_known else "is not among the methods"
+        notes.append(f"The baseline {baseline} {why}: differences are from {base}.")
+    for variant in design.variants:
+        if variant.label not in labels:
+            runs = "runs" if tuned is None or tuned.get(variant.label) else "tuning runs"
+            notes.append(f"{variant.label} is left out: none of its {runs} finished.")
+    if dense := dict.fromkeys(run.label for run in done if run.is_dense):
+        notes.append(
+            f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "
+            "token, and methods that differ in their choice alone are one."
+        )
+    passes = next(iter(scores.values()))
+    for first, second in combinations(labels, 2):
+        is_judged = base in (first, second) or SUBJECT in map(method_of, (first, second))
+        if is_judged and not paired(passes[first], passes[second]):
+            notes.append(
+                f"{first} and {second} have no seed that both finished: nothing is said of their "
+                "difference."
+            )
+    return notes
