@@ -5,9 +5,13 @@ A backend is a Python package with an entry point in the group `ictcli.engines`.
 
 import contextlib
 import platform
+import signal
+import threading
+from collections.abc import Generator
 from functools import cache
 from importlib.metadata import EntryPoints, PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
+from types import FrameType
 from typing import Any
 
 from ictcli.engine.checks import check_sampling
@@ -120,7 +124,8 @@ def build_engine(
     if name in LIBRARIES:
         check_reachable(locate(model).path)  # before the engine's library takes its seconds
     try:
-        build = engines[name].load()
+        with interrupts_held():
+            build = engines[name].load()
     except ImportError as error:
         raise EngineMissingError(
             f"The {name} engine is installed but does not import: {error}.",
@@ -130,3 +135,29 @@ def build_engine(
     engine = build(model, settings, optimizer, trained)
     check_sampling(engine, name, model)
     return engine
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Generator[None]:
+    """Within, a KeyboardInterrupt waits for the end: a library in C++ that imports modules of
+    Python aborts the process at one. A second Ctrl-C does what the handler of the first says."""
+    held: list[KeyboardInterrupt] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        assert callable(before)
+        try:
+            before(number, frame)
+        except KeyboardInterrupt as interrupt:
+            held.append(interrupt)
+
+    heard = threading.current_thread() is threading.main_thread() and callable(before)
+    if heard:  # nohup stays nohup
+        signal.signal(signal.SIGINT, receive)
+    try:
+        yield
+    finally:
+        if heard and signal.getsignal(signal.SIGINT) is receive:
+            signal.signal(signal.SIGINT, before)
+        if held:
+            raise held[0]

@@ -51,6 +51,30 @@ def pressed(folder: Path, moment: float, presses: int, *args: str) -> tuple[int,
     return process.returncode, told
 
 
+@pytest.mark.parametrize(
+    ("presses", "ends"),
+    [(1, (0, "imported\ninterrupted\n", "")), (2, (130, "", "ended at once"))],
+)
+def test_ctrl_c_waits_for_an_import_and_the_second_does_not(
+    presses: int, ends: tuple[int, str, str]
+) -> None:
+    script = (
+        "import signal\n"
+        "from ictcli.__main__ import interrupt\n"
+        "from ictcli.engine.registry import interrupts_held\n"
+        "signal.signal(signal.SIGINT, interrupt)\n"
+        "try:\n"
+        "    with interrupts_held():\n"
+        f"        for _ in range({presses}): signal.raise_signal(signal.SIGINT)\n"
+        "        print('imported')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == ends[:2] and ends[2] in ended.stderr
+
+
 def test_a_step_that_takes_long_does_not_keep_a_child_alive() -> None:
     """The pipe to a comparison's process closes with it, and the child ends within 5 s."""
     script = (
