@@ -138,8 +138,8 @@ class OptimizerSettings(Table):
 class ClipSettings(Table):
     """The clip range of the ratio: [1 - low, 1 + high]; on tv, that of pi - pi_old."""
 
-    low: float = Field(default=0.2, ge=0, lt=1)
-    """Clip distance below 1."""
+    low: float = Field(default=0.2, ge=0, le=1)
+    """Clip distance below 1; 1 is off."""
     high: float = Field(default=0.2, ge=0)
     """Clip distance above 1."""
     on: Literal["ratio", "tv"] = "ratio"

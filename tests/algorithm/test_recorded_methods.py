@@ -1,0 +1,115 @@
+"""The rules against numbers recorded from their authors' public code (tests/golden).
+
+The inputs make every share a whole number of tokens: the authors round most down, ictcli up.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn import choose
+
+from ictcli.algorithm.methods import METHODS, Choice, Scored
+from ictcli.algorithm.objective import Objective, policy_loss, was_clipped
+from ictcli.algorithm.weights import group_advantage, normalise
+from ictcli.types import FloatArray
+
+RECORDED = json.loads((Path(__file__).parents[1] / "golden/authors_methods.json").read_text())
+GIVEN = {name: np.array(values) for name, values in RECORDED["inputs"].items()}
+VALID = np.arange(8)[None, :] < GIVEN["lengths"][:, None]
+UNCLIPPED = Objective(eps_low=1.0, eps_high=1e9)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    return RECORDED["methods"][name]
+
+
+def batch(logp: FloatArray, advantage: FloatArray = GIVEN["advantage"], **stats: Any) -> Scored:
+    return Scored(
+        stats={"entropy": GIVEN["entropy"], **stats},
+        logp=logp,
+        advantage=advantage,
+        correct=GIVEN["rewards"] > 0,
+        valid=VALID,
+        tokens=VALID.astype(np.int32),
+        texts=[""] * 8,
+        group=4,
+        rng=np.random.default_rng(0),
+    )
+
+
+def loss_of(
+    name: str, choice: Choice, logp: FloatArray, objective: Objective
+) -> tuple[float, FloatArray]:
+    """The loss, and its gradient (B, T) by log pi: of two tokens, the sampled one's logit has
+    (1 - pi) of it."""
+    torch = pytest.importorskip("torch")
+    from ictcli_torch import namespace
+
+    weights = normalise(choice.kept, VALID, METHODS[name].normalisation, 8).astype(np.float64)
+    terms = {
+        "advantage": np.broadcast_to(GIVEN["advantage"][:, None], VALID.shape),
+        "weights": weights,
+        "old_logp": GIVEN["logp_old"],
+    }
+    if choice.kl_old is not None:
+        terms["kl_old"] = choice.kl_old
+    logits = torch.from_numpy(np.stack([logp, np.log1p(-np.exp(logp))], axis=-1)[VALID])
+    logits.requires_grad_()
+    targets = torch.zeros(len(logits), dtype=torch.long)
+    flat = {key: torch.from_numpy(np.array(values[VALID])) for key, values in terms.items()}
+    loss, *_ = policy_loss(namespace, logits, targets, flat, objective)
+    loss.backward()
+    assert logits.grad is not None
+    gradient = np.zeros(VALID.shape)
+    gradient[VALID] = logits.grad[:, 0].numpy() / (1 - np.exp(logp[VALID]))
+    return float(loss.detach()), gradient
+
+
+def test_every_record_names_its_source() -> None:
+    for entry in RECORDED["methods"].values():
+        assert set(entry["source"]) == {"repository", "commit", "path", "function"}
+        assert len(entry["source"]["commit"]) == 40
+
+
+def test_entropy20_keeps_the_tokens_of_its_authors() -> None:
+    kept = choose("entropy20", batch(GIVEN["logp_old"])).kept
+    np.testing.assert_array_equal(kept, np.array(recorded("entropy20")["mask"], dtype=bool))
+
+
+def test_kl_cov_has_the_loss_and_the_gradient_of_its_authors() -> None:
+    """Unclipped, as their recipe is; they choose by the present log-probabilities."""
+    choice = choose("kl_cov", batch(GIVEN["logp"]), ratio=0.1)
+    loss, gradient = loss_of("kl_cov", choice, GIVEN["logp"], UNCLIPPED)
+    np.testing.assert_allclose(loss, recorded("kl_cov")["loss"], rtol=1e-6)
+    np.testing.assert_allclose(gradient, recorded("kl_cov")["gradient"], atol=1e-7)
+
+
+def test_clip_cov_leaves_out_as_many_of_the_same_tokens_as_its_authors() -> None:
+    left_out: set[tuple[int, int]] = set()
+    for seed in range(400):
+        kept = choose("clip_cov", batch(GIVEN["logp_old"]), seed, ratio=0.05, low=0.2, high=4).kept
+        dropped = np.argwhere(VALID & ~kept)
+        assert len(dropped) == recorded("clip_cov")["count"]
+        left_out |= {(int(i), int(t)) for i, t in dropped}
+    assert sorted(left_out) == [tuple(place) for place in recorded("clip_cov")["left_out"]]
+
+
+def test_maxrl_has_the_advantages_of_its_authors() -> None:
+    """But for their 1e-6 in the denominator."""
+    A = group_advantage(GIVEN["rewards"], 4, scale=False)
+    weight = choose("maxrl", batch(GIVEN["logp_old"], A)).weight
+    assert weight is not None
+    found = np.where(VALID, weight * A[:, None], 0)
+    np.testing.assert_allclose(found, recorded("maxrl")["advantages"], rtol=1e-5)
+
+
+def test_the_tv_clip_masks_and_trains_the_tokens_of_dppo_s_authors() -> None:
+    objective = Objective(0.04, 0.06, clip_on="tv")
+    A = np.broadcast_to(GIVEN["advantage"][:, None], VALID.shape)
+    clipped = was_clipped(np, GIVEN["logp"], GIVEN["logp_old"], A, objective)
+    np.testing.assert_array_equal(VALID & ~clipped, np.array(recorded("dppo")["mask"], dtype=bool))
+    _, gradient = loss_of("dapo", Choice(VALID), GIVEN["logp"], objective)
+    np.testing.assert_allclose(gradient, recorded("dppo")["gradient"], atol=1e-7)
