@@ -8,7 +8,7 @@ import mlx.core as mx
 import numpy as np
 
 from ictcli.algorithm.objective import pick
-from ictcli.algorithm.quantities import GROUP_QUANTITY, ROW_QUANTITY
+from ictcli.algorithm.quantities import GROUP_QUANTITY, ROW_QUANTITY, of_token
 from ictcli.engine import stats
 from ictcli.types import FloatArray, IntArray
 
@@ -33,8 +33,8 @@ class StatsRecorder(stats.StatsRecorder):
     ) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
         p = mx.softmax(values, axis=-1)
         rows = {n: self._quantity(n)(p) for n in ROW_QUANTITY if n in self.wanted}
-        if "prob" in self.wanted:
-            rows["prob"] = pick(mx, p, mx.array(tokens))
+        for name in self.of_token:
+            rows[name] = pick(mx, of_token(mx, name, p), mx.array(tokens))
         divergences: dict[str, mx.array] = {}
         if len(apart) and self.divergences:
             own = p if len(apart) == len(p) else p[mx.array(apart)]

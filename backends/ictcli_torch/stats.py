@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ictcli.algorithm.objective import pick
-from ictcli.algorithm.quantities import GROUP_QUANTITY, ROW_QUANTITY
+from ictcli.algorithm.quantities import GROUP_QUANTITY, ROW_QUANTITY, of_token
 from ictcli.engine import stats
 from ictcli.types import FloatArray, IntArray
 
@@ -34,8 +34,8 @@ class StatsRecorder(stats.StatsRecorder):
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         p = torch.softmax(values, dim=-1)
         rows = {n: of(namespace, p) for n, of in ROW_QUANTITY.items() if n in self.wanted}
-        if "prob" in self.wanted:
-            rows["prob"] = pick(namespace, p, self._index(tokens))
+        for name in self.of_token:
+            rows[name] = pick(namespace, of_token(namespace, name, p), self._index(tokens))
         if not len(apart) or not self.divergences:
             return rows, {}
         own = p if len(apart) == len(p) else p[self._index(apart)]

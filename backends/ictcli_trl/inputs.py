@@ -29,6 +29,8 @@ def loss_inputs(
     """
     if update.kl_old is not None:
         raise UserError(*inexpressible("the KL to the old policy"))
+    if update.proxy is not None:
+        raise UserError(*inexpressible("the KL to a proxy"))
     if update.objective.entropy:
         raise UserError(*inexpressible("the entropy bonus"))
     if batch is None:

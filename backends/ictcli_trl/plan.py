@@ -104,5 +104,6 @@ def check(recipe: Recipe) -> None:
         raise UserError(inexpressible("the entropy bonus")[0], hint)
     if recipe.clip.on != "ratio":
         raise UserError(*inexpressible("a clip of the total variation"))
-    if recipe.rule.name == "kl_cov":
-        raise UserError(*inexpressible("the KL to the old policy, which kl_cov adds"))
+    penalty = {"kl_cov": "old policy", "lp_reg": "proxy"}.get(recipe.rule.name)
+    if penalty:
+        raise UserError(*inexpressible(f"the KL to the {penalty}, which {recipe.rule.name} adds"))

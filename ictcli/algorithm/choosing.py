@@ -6,9 +6,10 @@ from typing import Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
+from ictcli.algorithm.objective import Proxy
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 from ictcli.algorithm.selection import Scope, random_share, share_count, top_share, units
-from ictcli.types import BoolArray, FloatArray
+from ictcli.types import MIN_P, BoolArray, FloatArray
 
 
 class ShareOptions(Options):
@@ -224,6 +225,33 @@ def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
         best = best[: share_count(options.ratio, len(rows))]
         chosen[rows[best], positions[best]] = True
     return Choice(batch.valid, kl_old=chosen.astype(np.float32) * options.coefficient)
+
+
+class LpRegOptions(Options):
+    share: float = Field(default=0.01, gt=0, le=1)
+    """Share of the tokens with A < 0, the least probable, that may be pulled up."""
+    min_p: float = Field(default=0.02, gt=0, le=1)
+    """kappa: a token of less than this times the highest probability is noise."""
+    coefficient: float = Field(default=1.0, ge=0)
+    """beta, the weight of the pull."""
+
+    def wants(self) -> tuple[str, ...]:
+        return (f"{MIN_P}{self.min_p}",)
+
+
+@register("arXiv 2510.03222", options=LpRegOptions, normalisation="tokens")
+def lp_reg(batch: Scored, options: LpRegOptions) -> Choice:
+    """Every token; the least probable with A < 0 are pulled up to p without its noise.
+
+    The proxy is p over the tokens that are not noise, renormalised; noise itself is not pulled up.
+    Ours: the choice is made once a batch by the sampler's log pi, the count is rounded up, the clip
+    of the ratio stays on at pulled tokens, and what renormalising adds is that at temperature 1.
+    """
+    proxy, prob = batch.stats[options.wants()[0]], batch.stats["prob"]
+    blamed = batch.valid & (batch.advantage < 0)[:, None]
+    pulled = top_share(-batch.logp, blamed, options.share, scope="batch", zeros=True) & (proxy > 0)
+    lift = np.log(np.where(pulled, proxy, 1)) - np.log(np.where(pulled, prob, 1))
+    return Choice(batch.valid, proxy=Proxy(batch.logp + lift, pulled * options.coefficient))
 
 
 @register("arXiv 2503.20783", normalisation="constant", scaled_advantage=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ictcli.algorithm import quantities
+from ictcli.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,17 @@ class Objective:
     def skips_without_signal(self) -> bool:
         """True where a row without advantage adds nothing, and need not be run at all."""
         return self.kl == 0 and self.entropy == 0
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """Log-probabilities of tokens that the policy is pulled up to, by the k3 estimate of KL(pi ||
+    proxy), wherever they are above log pi (Lp-Reg, arXiv 2510.03222)."""
+
+    logp: FloatArray
+    """(B, T), finite."""
+    coefficient: FloatArray
+    """(B, T) weight of the estimate; 0 is off."""
 
 
 def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
@@ -88,6 +100,9 @@ def policy_loss(
         psi = psi + objective.entropy * quantities.entropy(xp, xp.softmax(logits, axis=-1))
     if "kl_old" in terms:
         psi = psi - terms["kl_old"] * xp.abs(logp - old)
+    if "proxy" in terms:
+        pull = terms["kl_proxy"] * k3(xp, logp, terms["proxy"])
+        psi = psi - xp.where(logp < terms["proxy"], pull, 0.0)
     return -(terms["weights"] * psi).sum(), logp, divergence
 
 

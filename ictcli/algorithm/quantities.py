@@ -8,6 +8,8 @@ oracle's. Distributions lie along the last axis; every result drops it. Natural 
 from collections.abc import Callable
 from typing import Any
 
+from ictcli.types import MIN_P
+
 FLOOR = 1e-37
 """About where the normal numbers of float32 end."""
 
@@ -49,6 +51,19 @@ def wasserstein(xp: Any, p: Any, q: Any) -> Any:
     Token ids carry no meaning as a metric; it is here because the ICT paper (table 3) tries it.
     """
     return xp.sum(xp.abs(xp.cumsum(p - q, axis=-1)), axis=-1)
+
+
+def min_p(xp: Any, p: Any, share: float) -> Any:
+    """p (..., V) over the tokens of at least `share` times the highest probability, renormalised; 0
+    at the others (min-p, arXiv 2407.01082)."""
+    likely = xp.where(p >= share * xp.max(p, axis=-1, keepdims=True), p, 0.0)
+    return likely / xp.sum(likely, axis=-1, keepdims=True)
+
+
+def of_token(xp: Any, name: str, p: Any) -> Any:
+    """(..., V) distribution whose probability of the sampled token is the statistic: `prob` is p's
+    own, `min_p:S` that of `min_p`."""
+    return p if name == "prob" else min_p(xp, p, float(name.removeprefix(MIN_P)))
 
 
 ROW_QUANTITY: dict[str, Callable[[Any, Any], Any]] = {"entropy": entropy, "purity": purity}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from ictcli.algorithm.objective import Proxy
 from ictcli.algorithm.weights import Normalisation
 from ictcli.errors import UserError, nearest
 from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
@@ -42,7 +43,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tokens are trained, how much, and on which |log pi - log pi_old| is penalised."""
+    """Which tokens are trained, how much, and which penalties count at some of them."""
 
     kept: BoolArray
     """(B, T) the tokens that the normalisation counts."""
@@ -51,6 +52,8 @@ class Choice:
     0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
     kl_old: FloatArray | None = None
     """(B, T) coefficients of |log pi - log pi_old|."""
+    proxy: Proxy | None = None
+    """What the probabilities of some tokens are pulled up to."""
 
 
 class Options(BaseModel):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
@@ -159,11 +159,12 @@ class EngineCore(ABC):
         lr: float,
         old_logp: FloatArray | None = None,
         kl_old: FloatArray | None = None,
+        proxy: Proxy | None = None,
     ) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
         with self._phase():
-            batch = Update(rollouts, weights, advantage, objective, old_logp, kl_old)
+            batch = Update(rollouts, weights, advantage, objective, old_logp, kl_old, proxy)
             report = self.gradient(batch).report(self.optimizer.clip())
             if report.stepped:
                 self.optimizer.step(lr)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.engine.communicator import Communicator, Message
 from ictcli.engine.core import EngineCore
 from ictcli.engine.sampling import join
@@ -102,6 +102,7 @@ class DataParallel(EngineCore):
         lr: float,
         old_logp: FloatArray | None = None,
         kl_old: FloatArray | None = None,
+        proxy: Proxy | None = None,
     ) -> UpdateReport:
         if self.processes.rank == 0:
             about, arrays = plain(replace(rollouts, stats={}))
@@ -109,10 +110,14 @@ class DataParallel(EngineCore):
             arrays |= {"weights": weights, "advantage": advantage}
             arrays |= {} if old_logp is None else {"old_logp": old_logp}
             arrays |= {} if kl_old is None else {"kl_old": kl_old}
+            if proxy is not None:
+                arrays |= {"proxy": proxy.logp, "kl_proxy": proxy.coefficient}
             with self.processes.together():
                 self.tell("update", arguments | self.budgeted(), arrays)
         with self.processes.together():
-            return super().update(rollouts, weights, advantage, objective, lr, old_logp, kl_old)
+            return super().update(
+                rollouts, weights, advantage, objective, lr, old_logp, kl_old, proxy
+            )
 
     def _update(self, arguments: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         self.update(
@@ -123,6 +128,7 @@ class DataParallel(EngineCore):
             arguments["lr"],
             arrays.get("old_logp"),
             arrays.get("kl_old"),
+            Proxy(arrays["proxy"], arrays["kl_proxy"]) if "proxy" in arrays else None,
         )
 
     def share_of(self, update: Update) -> Update:

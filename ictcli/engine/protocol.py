@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.engine.budget import Budget
 from ictcli.types import BoolArray, FloatArray, OnTokens, Rollouts, Sampling, UpdateReport
 
@@ -75,13 +75,15 @@ class Engine(Protocol):
         lr: float,
         old_logp: FloatArray | None = None,
         kl_old: FloatArray | None = None,
+        proxy: Proxy | None = None,
     ) -> UpdateReport:
         """One optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`).
 
         `weights` (B, T) are normalised over this whole batch, a negative w being |w| * Psi(-A);
         `advantage` (B,). Without `old_logp` (B, T) the ratio is exactly 1 and only its gradient
-        counts. `kl_old` (B, T) are the coefficients of |log pi - log pi_old| (kl_cov). A loss or
-        gradient that is not finite leaves weights and optimiser as they were.
+        counts. `kl_old` (B, T) are the coefficients of |log pi - log pi_old| (kl_cov), `proxy` is
+        what probabilities are pulled up to (lp_reg). A loss or gradient that is not finite leaves
+        weights and optimiser as they were.
         """
         ...
 

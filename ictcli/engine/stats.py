@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ictcli.algorithm.quantities import GROUP_QUANTITY
-from ictcli.types import FloatArray, IntArray
+from ictcli.types import MIN_P, FloatArray, IntArray
 
 
 class StatsRecorder(ABC):
@@ -26,6 +26,7 @@ class StatsRecorder(ABC):
     ) -> None:
         self.xp, self.wanted, self.group = xp, wanted, group
         self.divergences = [name for name in wanted if name in GROUP_QUANTITY]
+        self.of_token = [name for name in wanted if name == "prob" or name.startswith(MIN_P)]
         self._shape, self._limits = (B, T), (pending, at_once)
         self._pending: list[tuple[Any, IntArray, IntArray, IntArray, IntArray]] = []
         self._elements = 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ictcli.algorithm.objective import Objective, was_clipped
+from ictcli.algorithm.objective import Objective, Proxy, was_clipped
 from ictcli.engine.packing import MicroBatch
 from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
@@ -22,6 +22,7 @@ class Update:
     objective: Objective
     old_logp: FloatArray | None = None
     kl_old: FloatArray | None = None
+    proxy: Proxy | None = None
 
     @property
     def trained(self) -> BoolArray:
@@ -29,8 +30,12 @@ class Update:
         weighted = np.asarray(self.weights != 0)
         if not self.objective.skips_without_signal:
             return weighted
-        signal = (self.advantage != 0)[:, None]
-        return weighted & (signal if self.kl_old is None else signal | (self.kl_old != 0))
+        signal = np.broadcast_to((self.advantage != 0)[:, None], weighted.shape)
+        if self.kl_old is not None:
+            signal = signal | (self.kl_old != 0)
+        if self.proxy is not None:
+            signal = signal | (self.proxy.coefficient != 0)
+        return weighted & signal
 
     @property
     def token_advantage(self) -> FloatArray:
@@ -48,6 +53,8 @@ class Update:
             "weights": np.abs(self.weights),
             "old_logp": self.old_logp,
             "kl_old": self.kl_old,
+            "proxy": self.proxy and self.proxy.logp,
+            "kl_proxy": self.proxy and self.proxy.coefficient,
         }
         return {name: batch.take(values) for name, values in arrays.items() if values is not None}
 

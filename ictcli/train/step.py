@@ -6,6 +6,7 @@ import numpy as np
 
 from ictcli.algorithm.dynamics import validate
 from ictcli.algorithm.methods import Choice, Scored
+from ictcli.algorithm.objective import Proxy
 from ictcli.algorithm.weights import group_advantage, normalise
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
@@ -63,6 +64,8 @@ class MiniBatch:
     """(b, T), normalised over the mini-batch; 0 where not kept."""
     kl_old: FloatArray | None
     """(b, T): coefficients of the KL to the old policy, where the method sets any."""
+    proxy: Proxy | None
+    """What probabilities are pulled up to, where the method says so."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> M
     kl_old = choice.kl_old.astype(np.float32) if choice.kl_old is not None else None
     if kl_old is not None and not kl_old.any():
         kl_old = None
-    return MiniBatch(rollouts, advantage, kept, weights, kl_old)
+    proxy = choice.proxy if choice.proxy and choice.proxy.coefficient.any() else None
+    return MiniBatch(rollouts, advantage, kept, weights, kl_old, proxy)
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,7 @@ def optimise(
             recipe.lr_at(step),
             old_logp=old[which],
             kl_old=part.kl_old,
+            proxy=part.proxy,
         )
         reports.append(report)
         if old[which] is None:

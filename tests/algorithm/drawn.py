@@ -76,6 +76,8 @@ def scored(draw: st.DrawFn) -> Scored:
         "kl_to_mean": field(rng.uniform(0, 2, (B, T))),
         "wasserstein": field(rng.uniform(0, 50, (B, T))),
     }
+    likely = rng.random((B, T)) < 0.7
+    stats["min_p:0.02"] = np.where(likely, np.minimum(1.25 * stats["prob"], 1), 0)
     correct = rng.random(B) < 0.5
     advantage = rng.integers(-2, 3, B).astype(np.float64)
     logp = field(-rng.exponential(1.5, (B, T)))

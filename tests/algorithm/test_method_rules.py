@@ -18,6 +18,7 @@ SCORE = {"ict": "uniqueness", "kl": "kl_from_mean", "wasserstein": "wasserstein"
 SELECTIVE: dict[str, dict[str, Any]] = {
     "clip_cov": {"ratio": 0.1, "low": 0.2, "high": 4.0},
     "kl_cov": {"ratio": 0.1},
+    "lp_reg": {"share": 0.2},
     "stapo": {"prob_below": 0.1},
 }
 
@@ -38,6 +39,11 @@ def test_every_method_keeps_only_real_tokens_and_the_same_ones_from_the_same_see
     if first.kl_old is not None and again.kl_old is not None:
         assert not first.kl_old[~batch.valid].any()
         np.testing.assert_array_equal(first.kl_old, again.kl_old)
+    assert (first.proxy is None) == (name != "lp_reg")
+    if first.proxy is not None and again.proxy is not None:
+        assert np.isfinite(first.proxy.logp).all()
+        assert not first.proxy.coefficient[~batch.valid].any()
+        np.testing.assert_array_equal(first.proxy.coefficient, again.proxy.coefficient)
 
 
 @pytest.mark.parametrize("name", sorted({*BUILT_IN} - {"random"}))
@@ -65,6 +71,8 @@ def test_padded_columns_change_no_choice(name: str, batch: Scored, more: int) ->
         np.testing.assert_array_equal(found.weight[:, :T][valid], plain.weight[valid])
     if found.kl_old is not None and plain.kl_old is not None:
         np.testing.assert_array_equal(found.kl_old, wide(plain.kl_old))
+    if found.proxy is not None and plain.proxy is not None:
+        np.testing.assert_array_equal(found.proxy.coefficient, wide(plain.proxy.coefficient))
 
 
 @pytest.mark.parametrize("name", DENSE)
@@ -269,6 +277,28 @@ def test_kl_cov_marks_the_highest_covariances_and_keeps_every_token(
     best = sorted(cov.values(), reverse=True)[: ceil_percent(percent, len(cov))]
     marked = sorted((cov[int(i), int(t)] for i, t in np.argwhere(choice.kl_old)), reverse=True)
     assert marked == pytest.approx(best, abs=1e-9)
+
+
+@given(scored(), percents)
+def test_lp_reg_pulls_the_least_probable_blamed_tokens_up_to_p_without_its_noise(
+    batch: Scored, percent: int
+) -> None:
+    choice = choose("lp_reg", batch, share=percent / 100, coefficient=0.7)
+    np.testing.assert_array_equal(choice.kept, batch.valid)
+    assert choice.proxy is not None
+    blamed = [
+        (int(i), int(t)) for i, t in np.argwhere(batch.valid) if float(batch.advantage[i]) < 0
+    ]
+    blamed.sort(key=lambda place: (float(batch.logp[place]), place[1], place[0]))
+    least = blamed[: ceil_percent(percent, len(blamed))]
+    pulled = [place for place in least if batch.stats["min_p:0.02"][place] > 0]
+    expected = np.zeros(batch.valid.shape)
+    for place in pulled:
+        expected[place] = 0.7
+        ratio = float(batch.stats["min_p:0.02"][place]) / float(batch.stats["prob"][place])
+        lift = float(choice.proxy.logp[place]) - float(batch.logp[place])
+        assert lift == pytest.approx(np.log(ratio), abs=1e-5)
+    np.testing.assert_array_equal(choice.proxy.coefficient, expected)
 
 
 @given(scored())

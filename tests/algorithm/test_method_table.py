@@ -35,6 +35,7 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
     "stapo": ("kept", {"prob_below": 0.002, "entropy_quantile": 0.75}),
     "clip_cov": ("tokens", {"ratio": 2e-4, "low": 1.0, "high": 5.0}),
     "kl_cov": ("tokens", {"ratio": 2e-4, "coefficient": 1.0}),
+    "lp_reg": ("tokens", {"share": 0.01, "min_p": 0.02, "coefficient": 1.0}),
     "dr_grpo": ("constant", {}),
     "dapo": ("tokens", {}),
     "nat": ("sequence", {"draw": "prefix", "keep": 0.5}),

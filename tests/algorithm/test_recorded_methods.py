@@ -56,6 +56,8 @@ def loss_of(
     }
     if choice.kl_old is not None:
         terms["kl_old"] = choice.kl_old
+    if choice.proxy is not None:
+        terms |= {"proxy": choice.proxy.logp, "kl_proxy": choice.proxy.coefficient}
     logits = torch.from_numpy(np.stack([logp, np.log1p(-np.exp(logp))], axis=-1)[VALID])
     logits.requires_grad_()
     targets = torch.zeros(len(logits), dtype=torch.long)
@@ -85,6 +87,16 @@ def test_kl_cov_has_the_loss_and_the_gradient_of_its_authors() -> None:
     loss, gradient = loss_of("kl_cov", choice, GIVEN["logp"], UNCLIPPED)
     np.testing.assert_allclose(loss, recorded("kl_cov")["loss"], rtol=1e-6)
     np.testing.assert_allclose(gradient, recorded("kl_cov")["gradient"], atol=1e-7)
+
+
+@pytest.mark.parametrize(("moment", "logp"), [("on_policy", "logp_old"), ("off_policy", "logp")])
+def test_lp_reg_has_the_loss_and_the_gradient_of_its_authors(moment: str, logp: str) -> None:
+    """A recorded proxy of -10000 is noise. They choose by the present log-probabilities."""
+    prob, proxy = np.exp(GIVEN[logp]), np.exp(GIVEN["proxy"])
+    choice = choose("lp_reg", batch(GIVEN[logp], **{"prob": prob, "min_p:0.02": proxy}), share=0.4)
+    loss, gradient = loss_of("lp_reg", choice, GIVEN[logp], Objective(1.0, 9.0))
+    np.testing.assert_allclose(loss, recorded("lp_reg")[moment]["loss"], rtol=1e-5)
+    np.testing.assert_allclose(gradient, recorded("lp_reg")[moment]["gradient"], atol=1e-7)
 
 
 def test_clip_cov_leaves_out_as_many_of_the_same_tokens_as_its_authors() -> None:

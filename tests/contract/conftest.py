@@ -176,7 +176,7 @@ def tiny_oracle(tiny_model: Path) -> Oracle:
 
 
 SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))
-WANTED = (*ROW_STATS, *GROUP_STATS)
+WANTED = (*ROW_STATS, *GROUP_STATS, "min_p:0.1")
 GROUP = 5
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import Rollouts
 
@@ -51,6 +51,7 @@ class DenseTrainer:
         lr: float,
         old_logp: np.ndarray | None = None,
         kl_old: np.ndarray | None = None,
+        proxy: Proxy | None = None,
     ) -> DenseReport:
         self.optimizer.zero_grad()
         loss = torch.zeros((), dtype=torch.float64)
@@ -81,6 +82,10 @@ class DenseTrainer:
                 psi = psi - objective.entropy * (log_p.exp() * log_p).sum(-1)
             if kl_old is not None:
                 psi = psi - vector(kl_old[row, :length]) * (logp - old).abs()
+            if proxy is not None:
+                d = vector(proxy.logp[row, :length]) - logp
+                pull = vector(proxy.coefficient[row, :length]) * (d.exp() - d - 1)
+                psi = psi - pull * (d > 0)
             loss = loss - (vector(weights[row, :length]).abs() * psi).sum()
             seen[row, :length] = logp.detach().numpy()
         loss.backward()

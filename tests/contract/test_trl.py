@@ -147,7 +147,8 @@ def test_adapters_and_smaller_passes_too(
 
 
 @pytest.mark.parametrize(
-    "setting", [{"entropy": 0.01}, {"method": "kl_cov"}, {"clip": {"on": "tv"}}]
+    "setting",
+    [{"entropy": 0.01}, {"method": "kl_cov"}, {"method": "lp_reg"}, {"clip": {"on": "tv"}}],
 )
 def test_what_trls_loss_cannot_express_is_refused_and_names_the_torch_engine(
     setting: dict[str, Any],

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.algorithm.weights import Normalisation
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts
@@ -39,7 +39,8 @@ def against_dense(
         A, lr = advantages(rollouts, step), LR / (1 + step)
         report = engine.update(rollouts, given, A, objective, lr, **more)
         plain = dense.update(rollouts, given, A, objective, lr, **more)
-        trained = evaluated(given, A, objective, more.get("kl_old"))
+        penalty = more["proxy"].coefficient if "proxy" in more else more.get("kl_old")
+        trained = evaluated(given, A, objective, penalty)
         assert report.stepped
         assert report.finite
         assert report.loss == pytest.approx(plain.loss, rel=1e-4, abs=1e-6)
@@ -53,13 +54,13 @@ def against_dense(
 
 
 def evaluated(
-    weights: FloatArray, advantage: FloatArray, objective: Objective, kl_old: FloatArray | None
+    weights: FloatArray, advantage: FloatArray, objective: Objective, penalty: FloatArray | None
 ) -> np.ndarray:
     """(B, T): weighted places that add something to the loss."""
     signal = np.broadcast_to((advantage != 0)[:, None], weights.shape)
     if objective.kl or objective.entropy:
         return weights != 0
-    return (weights != 0) & (signal if kl_old is None else signal | (kl_old != 0))
+    return (weights != 0) & (signal if penalty is None else signal | (penalty != 0))
 
 
 @pytest.mark.parametrize("normalisation", ["sequence", "kept", "tokens", "constant"])
@@ -146,6 +147,19 @@ def test_the_kl_to_old_of_kl_cov(make_engine: MakeEngine, model: Path, tmp_path:
         old_logp=off_policy(rollouts, model),
         kl_old=np.where(chosen, 0.8, 0.0).astype(np.float32),
     )
+
+
+def test_the_pull_to_a_proxy_of_lp_reg(
+    make_engine: MakeEngine, model: Path, tmp_path: Path
+) -> None:
+    """Upwards alone; on rows without advantage too."""
+    rollouts = made_up()
+    chosen = np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3
+    proxy = Proxy(
+        logp=off_policy(rollouts, model),
+        coefficient=np.where(chosen & rollouts.valid, 0.8, 0.0).astype(np.float32),
+    )
+    against_dense(make_engine, model, tmp_path, proxy=proxy, steps=2)
 
 
 def test_two_epochs_take_the_ratio_from_the_first_pass(
