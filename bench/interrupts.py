@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 from run_folders import SMALL, make_folders
 
-COMPARED = ("compare", "quickstart", *SMALL, "--methods", "ict,random", "--seeds", "1")
+COMPARED = ("compare", "chain", *SMALL, "--methods", "ict,random", "--seeds", "1")
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "help": ("finished", ("--help",)),
     "ls": ("finished", ("runs", "ls", ".")),
@@ -41,12 +41,12 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gc": ("finished", ("runs", "gc", "run", "--finished")),
     "rm": ("finished", ("runs", "rm", "run", "--yes")),
     "generate": ("finished", ("generate", "run", "7*9-8+2*2+3*7=", "--n", "64", "--gold", "80")),
-    "download": ("finished", ("download", "quickstart")),
+    "download": ("finished", ("download", "chain")),
     "completion": ("finished", ("completion", "bash")),
     "export": ("finished", ("export", "run", "--checkpoint", "4", "--out", "out")),
-    "train": ("finished", ("train", "quickstart", *SMALL, "steps=20", "--run", "new")),
+    "train": ("finished", ("train", "chain", *SMALL, "steps=20", "--run", "new")),
     "resume": ("stopped", ("resume", "run")),
-    "dry run": ("finished", ("train", "quickstart", *SMALL, "--dry-run")),
+    "dry run": ("finished", ("train", "chain", *SMALL, "--dry-run")),
     "compare": ("finished", (*COMPARED, "--out", "many")),
     "jobs": ("finished", (*COMPARED, "--out", "many", "--jobs", "2", "steps=60")),
 }

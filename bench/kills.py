@@ -40,7 +40,7 @@ class Runs:
 
     def start(self, name: str = "killed") -> subprocess.Popen[bytes]:
         fresh = not (self.base / name / "recipe.toml").exists()
-        command = ["train", "quickstart", *self.args, "--run", name] if fresh else ["resume", name]
+        command = ["train", "chain", *self.args, "--run", name] if fresh else ["resume", name]
         log = (self.base / f"{name}.log").open("ab")
         with log:
             return subprocess.Popen(

@@ -1,9 +1,9 @@
 """Two processes on a CPU against one: `python bench/ranks.py [FOLDER]`.
 
-Trains the quickstart's model with DistributedDataParallel and FSDP2, all weights and LoRA, for ten
+Trains the built-in model with DistributedDataParallel and FSDP2, all weights and LoRA, for ten
 steps, and prints how far its weights are from those of the torch engine in one process; resumes
 each from the middle and compares bits; kills one of two processes and times the end of the other;
-and runs the quickstart itself.
+and runs the recipe `chain` itself.
 """
 
 import json
@@ -70,7 +70,7 @@ def apart(one: Path, other: Path) -> float:
 
 
 def compare(folder: Path, kind: str) -> None:
-    command = ["train", "quickstart", "-q", "--run", "run", "steps=10", f"adapter.kind={kind}"]
+    command = ["train", "chain", "-q", "--run", "run", "steps=10", f"adapter.kind={kind}"]
     alone(folder / kind, [*command, *SMALL, "--backend", "torch"])
     for name, env in (("ddp", {}), ("fsdp2", FSDP)):
         place = folder / f"{kind}-{name}"
@@ -88,7 +88,7 @@ def compare(folder: Path, kind: str) -> None:
 
 
 def kill(folder: Path, lost: int) -> None:
-    command = ["train", "quickstart", "--backend", "trl", "--run", "run", "steps=400", *SMALL]
+    command = ["train", "chain", "--backend", "trl", "--run", "run", "steps=400", *SMALL]
     started = start(folder / f"kill-{lost}", command, FSDP)
     first = started[0].stdout
     assert first is not None
@@ -102,14 +102,14 @@ def kill(folder: Path, lost: int) -> None:
     print(f"rank {lost} killed: the other ended in {time.monotonic() - began:.1f} s: {line[:90]}")
 
 
-def quickstart(folder: Path) -> None:
-    command = ["train", "quickstart", "-q", "--backend", "trl", "--run", "run"]
-    run(folder / "quickstart", command, {})
-    summary = json.loads((folder / "quickstart" / "run" / "summary.json").read_text())
+def whole(folder: Path) -> None:
+    command = ["train", "chain", "-q", "--backend", "trl", "--run", "run"]
+    run(folder / "chain", command, {})
+    summary = json.loads((folder / "chain" / "run" / "summary.json").read_text())
     for name in ("before", "after"):
         for k, found in summary[name].items():
             low, high = found["low"], found["high"]
-            print(f"quickstart {name:6} {k} {found['value']:.3f} [{low:.3f}, {high:.3f}]")
+            print(f"chain {name:6} {k} {found['value']:.3f} [{low:.3f}, {high:.3f}]")
 
 
 if __name__ == "__main__":
@@ -119,4 +119,4 @@ if __name__ == "__main__":
             compare(where, trained)
         for rank in (0, 1):
             kill(where, rank)
-        quickstart(where)
+        whole(where)

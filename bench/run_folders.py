@@ -11,7 +11,7 @@ SMALL = (
     *("eval.n=2", "eval.k=[1,2]", "checkpoint.every=2", "record.rollouts_every=2"),
 )
 COMPARE = (
-    *("compare", "quickstart", *SMALL, "--methods", "ict,random", "--seeds", "1"),
+    *("compare", "chain", *SMALL, "--methods", "ict,random", "--seeds", "1"),
     *("--baseline", "ict", "--out", "run", "--json"),
 )
 """Makes the comparison of `make_folders`, and gathers it again."""
@@ -28,7 +28,7 @@ def make_folders(base: Path) -> None:
             sys.exit(done.stderr)
 
     for name, more in (("run", ()), ("other", ("method=grpo", "seed=1"))):
-        ictcli("train", "quickstart", *SMALL, *more, "--run", name, cwd=base / "finished")
+        ictcli("train", "chain", *SMALL, *more, "--run", name, cwd=base / "finished")
     stopped = base / "stopped" / "run"
     shutil.copytree(base / "finished" / "run", stopped)
     for leftover in ("summary.json", "model", "checkpoints/step-000006", "eval/after.json"):

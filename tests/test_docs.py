@@ -123,13 +123,13 @@ def test_example_of_a_method_trains(tmp_path: Path) -> None:
     write_example(tmp_path, "surprise.py")
     plugin = 'plugins=["surprise.py"]'
     options = ("method=surprise", "method.below=0.3", "--run", "r")
-    ictcli(tmp_path, "train", "quickstart", plugin, *options, *SHORT)
+    ictcli(tmp_path, "train", "chain", plugin, *options, *SHORT)
     assert (tmp_path / "r" / "summary.json").exists()
 
 
 def test_example_of_a_verifier_judges(tmp_path: Path) -> None:
     write_example(tmp_path, "brief.py")
-    ictcli(tmp_path, "train", "quickstart", "reward=brief.py:brief", "--run", "r", *SHORT)
+    ictcli(tmp_path, "train", "chain", "reward=brief.py:brief", "--run", "r", *SHORT)
     samples = (tmp_path / "r" / "eval" / "after.jsonl").read_text()
     assert '"status": "wrong"' in samples
 
@@ -157,7 +157,7 @@ def test_example_of_an_engine_is_installed_and_trains(tmp_path: Path) -> None:
     here = ("--no-deps", "--no-build-isolation", "--no-index", "-q", "--target", str(place))
     run(tmp_path, "-m", "pip", "install", *here, str(package))
     options = ("engine.backend=loud", "--run", "r", *SHORT)
-    done = ictcli(tmp_path, "train", "quickstart", *options, path=place)
+    done = ictcli(tmp_path, "train", "chain", *options, path=place)
     assert re.search(r"sampled \d+ tokens", done.stderr)
 
 

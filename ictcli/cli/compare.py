@@ -83,16 +83,13 @@ def command(
     from ictcli.compare.plan import plan_of
     from ictcli.compare.study import Terms, read_study
     from ictcli.compare.time_estimate import estimate_comparison, measure_all
+    from ictcli.compare.variants import read_methods
     from ictcli.console import narrate
     from ictcli.console.compare import comparison, planned
-    from ictcli.errors import UserError
     from ictcli.recipe import find_recipe
 
-    names = tuple(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
-    if not names:
-        raise UserError("--methods names no method.", "ictcli methods lists them")
     terms = Terms(
-        methods=names,
+        methods=read_methods(methods, "--methods"),
         seeds=seeds,
         sweep=sweeps,
         tune=tune,

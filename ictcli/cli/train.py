@@ -14,6 +14,12 @@ from ictcli.cli.process import TRUST, finite, process_options
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=candidates.settings)
 @BACKEND
 @click.option("--run", "folder", type=click.Path(path_type=Path), help="The run folder to make.")
+@click.option(
+    "--beside",
+    metavar="METHODS",
+    shell_complete=candidates.methods,
+    help="Then train with these too, and print all in one table: grpo,random.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
 @click.option(
     "--memory",
@@ -49,6 +55,7 @@ def command(
     overrides: tuple[str, ...],
     backend: str | None,
     folder: Path | None,
+    beside: str | None,
     dry_run: bool,
     memory: float | None,
     timed: bool,
@@ -62,9 +69,13 @@ def command(
     \b
     ictcli train quickstart
     ictcli train quickstart method=grpo seed=1 steps=200
+    ictcli train quickstart --beside grpo,random
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
+    from ictcli.compare.design import Design, slug
+    from ictcli.compare.variants import read_methods, variants_of
     from ictcli.console import narrate, observer, output, report
+    from ictcli.console.beside import print_beside
     from ictcli.console.gpus import print_gpu_plan
     from ictcli.console.plan import examples, plan
     from ictcli.files import write_text
@@ -74,6 +85,7 @@ def command(
     from ictcli.planning.preflight import preflight
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
+    from ictcli.runs.records import Summary
     from ictcli.runs.trust import check_recipe
     from ictcli.train.launch import launch
 
@@ -83,6 +95,8 @@ def command(
     resolved = load_recipe(recipe, [*overrides, *extra])
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
+    if beside and dry_run:
+        raise click.UsageError("--beside trains; ictcli compare --dry-run plans several methods.")
     if (memory or timed or gpus) and not dry_run:
         option = "--memory" if memory else "--time" if timed else "--gpus"
         raise click.UsageError(f"{option} plans, and goes with --dry-run.")
@@ -116,8 +130,25 @@ def command(
         if not as_json:
             examples(resolved)
         return
-    name = f"{find_recipe(recipe).stem}-{resolved.rule.name}-s{resolved.seed}"
-    run = Run.create(folder or free_folder(Path("runs"), name), resolved)
-    with run, observer(resolved, run.folder, live=not as_json) as observing:
-        summary = launch(run, resolved, observing, observing.attach)
-    report(summary, run.folder, resolved, as_json=as_json)
+    recipes = {resolved.rule.name: resolved}
+    if beside:
+        variants = variants_of(read_methods(beside, "--beside"), [])
+        design = Design(recipe, (*overrides, *extra), variants, 1, Path("runs"))
+        recipes |= design.beside(resolved)
+
+    def place(label: str) -> Path:
+        if folder is None:
+            name = f"{find_recipe(recipe).stem}-{slug(label)}-s{resolved.seed}"
+            return free_folder(Path("runs"), name)
+        return folder if not done else free_folder(folder.parent, f"{folder.name}-{slug(label)}")
+
+    done: dict[Path, Summary] = {}
+    for later, (label, each) in zip(reversed(range(len(recipes))), recipes.items(), strict=True):
+        new = Run.create(place(label), each)
+        with new, observer(each, new.folder, later, live=not as_json) as observing:
+            done[new.folder] = launch(new, each, observing, observing.attach)
+    if beside:
+        print_beside(list(recipes), done, as_json=as_json)
+        return
+    for run, summary in done.items():
+        report(summary, run, resolved, as_json=as_json)

@@ -74,6 +74,15 @@ class Design:
             changes += _stop(load_recipe(self.source, changes))
         return load_recipe(self.source, changes)
 
+    def beside(self, own: Recipe) -> dict[str, Recipe]:
+        """The recipes of its variants with the seed of `own`, by label. UserError if one is it."""
+        recipes = {each.label: self.recipe(each, own.seed) for each in self.variants}
+        if twice := next((label for label, recipe in recipes.items() if recipe == own), None):
+            raise UserError(
+                f"--beside names {twice}, the recipe's own method.", "ictcli methods lists others"
+            )
+        return recipes
+
     @property
     def swept(self) -> list[str]:
         """Keys that differ between variants by --sweep."""

@@ -75,6 +75,14 @@ def read_grid(text: str, option: str) -> Grid:
     return Grid(key, typed)
 
 
+def read_methods(text: str, option: str) -> tuple[str, ...]:
+    """The methods of `ict,ict score=u*h`, each once."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise UserError(f"{option} names no method.", "ictcli methods lists them")
+    return names
+
+
 def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
     """Every method, with settings of its own if any (`ict score=u*h`), and every combination of the
     swept settings that matter to it; once, if none does. UserError if a key matters to no method,

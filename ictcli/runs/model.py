@@ -30,7 +30,7 @@ from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
 
-RECIPES = {"builtin:chain": "quickstart", "builtin:ledger": "ledger"}
+RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
 

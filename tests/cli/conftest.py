@@ -20,7 +20,7 @@ def ictcli(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="session")
 def small(tiny_model: Path) -> tuple[str, ...]:
-    """Overrides of quickstart that make a run of seconds in which every step has a signal."""
+    """Overrides of `chain` that make a run of seconds in which every step has a signal."""
     return (
         f"model={tiny_model}",
         f"plugins=['{PARITY}']",
@@ -41,7 +41,7 @@ def trained(
     """The folder and the output of a finished run: 6 steps of ict."""
     folder = tmp_path_factory.mktemp("trained")
     ended = ictcli.run(
-        *("train", "quickstart", *small, "steps=6", "checkpoint.every=2", "eval.every=3"),
+        *("train", "chain", *small, "steps=6", "checkpoint.every=2", "eval.every=3"),
         *("record.rollouts_every=3", "record.probe_every=2", "--run", "run", "--json"),
         folder=folder,
     )

@@ -40,8 +40,8 @@ def test_doctor_tries_it(site: Path) -> None:
 
 
 def test_backend_takes_its_name(site: Path) -> None:
-    taken = ictcli(site, "train", "quickstart", "--backend", "abacus", "--dry-run", "-q")
+    taken = ictcli(site, "train", "chain", "--backend", "abacus", "--dry-run", "-q")
     assert taken.returncode == 0 and 'backend = "abacus"' in taken.stdout
-    refused = ictcli(site, "train", "quickstart", "--backend", "abacos", "--dry-run")
+    refused = ictcli(site, "train", "chain", "--backend", "abacos", "--dry-run")
     assert refused.returncode == 2
     assert "'abacos' is not one of 'auto', 'torch', 'mlx', 'abacus'" in refused.stderr

@@ -93,7 +93,7 @@ def test_a_task_without_enough_problems_is_refused(
 ) -> None:
     if content is not None:
         (tmp_path / "data.jsonl").write_text(content)
-    args = ("train", "quickstart", f"model={tiny_model}", "task=data.jsonl", "--run", "run")
+    args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "--run", "run")
     assert words in refusal(ictcli.run(*args, folder=tmp_path), 2)
     assert not (tmp_path / "run").exists()
 
@@ -103,7 +103,7 @@ def test_a_prompt_too_long_deep_in_the_data_is_found_before_training(
 ) -> None:
     long = json.dumps({"prompt": "1+" * 80, "gold": "1"})
     (tmp_path / "data.jsonl").write_text(GOOD + long)
-    args = ("train", "quickstart", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
+    args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
     ended = ictcli.run(*args, "prompts=8", "group=2", "--run", "run", folder=tmp_path)
     assert "The prompt of problem 61 takes" in refusal(ended, 2)
     assert not (tmp_path / "run").exists()
@@ -113,7 +113,7 @@ def test_a_jsonl_task_trains_and_is_evaluated_on_its_held_out_part(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "data.jsonl").write_text(GOOD)
-    args = ("train", "quickstart", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
+    args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
     more = ("prompts=8", "group=2", "steps=2", "record.rollouts_every=1", "--run", "run")
     assert ictcli.run(*args, *more, "--json", folder=tmp_path).code == 0
     held = {
@@ -128,7 +128,7 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
 ) -> None:
     data = tmp_path / "data.csv"
     data.write_text("frage,antwort\n" + "".join(f"{i}+1=,{i + 1}\n" for i in range(60)))
-    args = ("train", "quickstart", f"model={tiny_model}", "task=data.csv", "max_tokens=8")
+    args = ("train", "chain", f"model={tiny_model}", "task=data.csv", "max_tokens=8")
     more = (
         "columns.prompt=frage",
         "columns.gold=antwort",

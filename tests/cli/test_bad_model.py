@@ -92,7 +92,7 @@ def test_a_model_that_is_not_whole_is_refused(
     spoil(tmp_path / "bad")
     ended = ictcli.run("eval", "bad", "--bench", "chain", "--limit", "1", folder=tmp_path)
     assert words in refusal(ended, 2)
-    ended = ictcli.run("train", "quickstart", "model=bad", "--run", "run", folder=tmp_path)
+    ended = ictcli.run("train", "chain", "model=bad", "--run", "run", folder=tmp_path)
     assert words in refusal(ended, 2)
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
@@ -111,7 +111,7 @@ def test_a_model_that_is_nowhere_is_refused(
     ictcli: Processes, tmp_path: Path, model: str, words: str
 ) -> None:
     assert words in refusal(ictcli.run("eval", model, "--bench", "chain", folder=tmp_path), 2)
-    told = refusal(ictcli.run("train", "quickstart", f"model={model}", folder=tmp_path), 2)
+    told = refusal(ictcli.run("train", "chain", f"model={model}", folder=tmp_path), 2)
     assert words in told
     assert not list(tmp_path.glob("runs/*"))
 
@@ -146,7 +146,7 @@ def test_a_run_without_a_final_model_is_not_evaluated(
 def test_a_run_that_cannot_start_leaves_no_folder(
     ictcli: Processes, tiny_model: Path, tmp_path: Path, args: list[str], code: int, words: str
 ) -> None:
-    command = ("train", "quickstart", f"model={tiny_model}", *args, "--run", "run")
+    command = ("train", "chain", f"model={tiny_model}", *args, "--run", "run")
     assert words in refusal(ictcli.run(*command, folder=tmp_path), code)
     assert not list(tmp_path.iterdir())
 
@@ -159,9 +159,9 @@ def test_an_engine_that_is_not_installed_says_how_to_install_it(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     commands = (
-        ["train", "quickstart", f"model={tiny_model}", "--backend", "mlx"],
+        ["train", "chain", f"model={tiny_model}", "--backend", "mlx"],
         ["eval", str(tiny_model), "--bench", "chain", "--backend", "mlx"],
-        ["compare", "quickstart", f"model={tiny_model}", "--backend", "mlx"],
+        ["compare", "chain", f"model={tiny_model}", "--backend", "mlx"],
     )
     for command in commands:
         told = refusal(ictcli.run(*command, folder=tmp_path), 3)

@@ -31,7 +31,7 @@ def test_a_run_folder_that_exists_is_left_alone(
 ) -> None:
     folder, _ = trained
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    told = refusal(ictcli.run("train", "quickstart", "--run", folder.name, folder=folder.parent), 2)
+    told = refusal(ictcli.run("train", "chain", "--run", folder.name, folder=folder.parent), 2)
     assert "The run folder run exists already" in told
     for way_out in ("ictcli resume run", "--run OTHER", "rm -r run"):
         assert way_out in told
@@ -46,7 +46,7 @@ def test_what_is_no_run_is_not_trained_into(ictcli: Processes, tmp_path: Path, k
     else:
         taken.mkdir()
         (taken / "notes.txt").write_text("mine")
-    told = refusal(ictcli.run("train", "quickstart", "--run", "taken", folder=tmp_path), 2)
+    told = refusal(ictcli.run("train", "chain", "--run", "taken", folder=tmp_path), 2)
     assert "The run folder taken exists already" in told and "resume" not in told
     assert (taken if taken.is_file() else taken / "notes.txt").read_text() == "mine"
 
@@ -55,7 +55,7 @@ def test_an_empty_folder_is_free(ictcli: Processes, small: Small, tmp_path: Path
     run = tmp_path / "run"
     run.mkdir()
     (run / ".lock").touch()  # of a process killed before it wrote the recipe
-    ended = ictcli.run("train", "quickstart", *small, "steps=1", "--run", "run", folder=tmp_path)
+    ended = ictcli.run("train", "chain", *small, "steps=1", "--run", "run", folder=tmp_path)
     assert ended.code == 0, ended.err
 
 
@@ -63,7 +63,7 @@ def test_an_empty_folder_is_free(ictcli: Processes, small: Small, tmp_path: Path
 def running(ictcli: Processes, small: Small, tmp_path: Path):
     """A run that another process is at, in `run`."""
     started = ictcli.start(
-        "train", "quickstart", *small, "steps=100000", "--run", "run", folder=tmp_path
+        "train", "chain", *small, "steps=100000", "--run", "run", folder=tmp_path
     )
     wait_until((tmp_path / "run" / "metrics.jsonl").exists)
     yield started
@@ -80,9 +80,7 @@ def test_a_run_in_use_is_not_touched(running: Running, tmp_path: Path) -> None:
 
 
 def test_a_killed_run_is_not_in_use(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    started = ictcli.start(
-        "train", "quickstart", *small, "steps=9", "--run", "run", folder=tmp_path
-    )
+    started = ictcli.start("train", "chain", *small, "steps=9", "--run", "run", folder=tmp_path)
     wait_until((tmp_path / "run" / "recipe.toml").exists)
     started.send(signal.SIGKILL)
     started.wait()
@@ -97,7 +95,7 @@ def same_model(one: Path, other: Path) -> bool:
 def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
     ictcli: Processes, small: Small, tmp_path: Path
 ) -> None:
-    args = ("train", "quickstart", *small, "steps=8", "checkpoint.every=2", "checkpoint.last=9")
+    args = ("train", "chain", *small, "steps=8", "checkpoint.every=2", "checkpoint.last=9")
     assert ictcli.run(*args, "--run", "whole", folder=tmp_path).code == 0
     with disk(tmp_path / "disk", 1024) as full:
         ended = ictcli.run(*args, "--run", "disk/run", folder=tmp_path)
@@ -116,8 +114,8 @@ def test_a_disk_that_is_full_from_the_start_is_named(
     with disk(tmp_path / "disk", 4) as full:
         (full / "filling").write_bytes(bytes(1 << 12))
         for args in (
-            ["train", "quickstart", *small, "--run", "disk/run"],
-            ["recipes", "cp", "quickstart", "disk/mine.toml"],
+            ["train", "chain", *small, "--run", "disk/run"],
+            ["recipes", "cp", "chain", "disk/mine.toml"],
             ["eval", small[0].partition("=")[2], "--bench", "chain", "--out", "disk/out"],
         ):
             told = refusal(ictcli.run(*args, folder=tmp_path), 1)
@@ -125,7 +123,7 @@ def test_a_disk_that_is_full_from_the_start_is_named(
         left = {path.name for path in full.rglob("*") if path.is_file()}
         assert left == {"filling", ".lock"}
         mount("-o", "remount,size=2m", full)
-        args = ("train", "quickstart", *small, "steps=1", "--run", "disk/run")
+        args = ("train", "chain", *small, "steps=1", "--run", "disk/run")
         assert ictcli.run(*args, folder=tmp_path).code == 0
 
 
@@ -143,7 +141,7 @@ def test_a_file_that_cannot_be_written_whole_is_not_there(
         "checkpoints": ["record.rollouts_every=0", "checkpoint.every=1"],
         "model": ["record.rollouts_every=0", "checkpoint.every=1", "reward=integer"],
     }[part]  # without a reward there is no optimiser state, and only weights are large
-    args = ("train", "quickstart", *small, *more, "steps=2", "--run", "run")
+    args = ("train", "chain", *small, *more, "steps=2", "--run", "run")
     ended = ictcli.run(*args, folder=tmp_path, largest_file=sizes[part] // 2)
     assert "File too large" in refusal(ended, 1)
     left = list((tmp_path / "run").rglob("*"))
@@ -158,12 +156,12 @@ def test_a_read_only_folder_is_named(
     shutil.copytree(trained[0], tmp_path / "there" / "run")
     (tmp_path / "there" / "run" / "summary.json").unlink()
     commands = (
-        ["train", "quickstart", *small, "--run", "there/new"],
+        ["train", "chain", *small, "--run", "there/new"],
         ["resume", "there/run"],
         ["eval", small[0].partition("=")[2], "--bench", "chain", "--out", "there/out"],
         ["eval", "there/run", "--bench", "chain"],
-        ["compare", "quickstart", *small, "--methods", "ict", "--out", "there/compared"],
-        ["recipes", "cp", "quickstart", "there/mine.toml"],
+        ["compare", "chain", *small, "--methods", "ict", "--out", "there/compared"],
+        ["recipes", "cp", "chain", "there/mine.toml"],
     )
     with read_only(tmp_path / "there") as there:
         for command in commands:
@@ -177,7 +175,7 @@ def test_a_read_only_folder_is_named(
 def test_a_disk_that_turns_read_only_costs_the_step_in_flight(
     ictcli: Processes, small: Small, tmp_path: Path
 ) -> None:
-    args = ("train", "quickstart", *small, "steps=15", "checkpoint.every=2")
+    args = ("train", "chain", *small, "steps=15", "checkpoint.every=2")
     assert ictcli.run(*args, "--run", "whole", folder=tmp_path).code == 0
     run = tmp_path / "run"
     running = ictcli.start(*args, "--run", "run", folder=tmp_path)
@@ -195,7 +193,7 @@ def test_a_read_only_working_folder_is_named(
     ictcli: Processes, small: Small, tmp_path: Path
 ) -> None:
     with read_only(tmp_path) as there:
-        told = refusal(ictcli.run("train", "quickstart", *small, folder=there), 1)
+        told = refusal(ictcli.run("train", "chain", *small, folder=there), 1)
         assert "cannot be written" in told and "--run" in told
 
 

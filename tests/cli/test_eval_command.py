@@ -172,7 +172,7 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     )
     args = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "temperature=0.7", "--run", "run")
     named = f'plugins=["{plugin}"]'
-    assert ictcli.run("train", "quickstart", named, *args, folder=tmp_path).code == 0
+    assert ictcli.run("train", "chain", named, *args, folder=tmp_path).code == 0
     asked = ("eval", "run", "--n", "4", "--json", "--bench")
     ended = ictcli.run(*asked, "sums-of-a-plugin", folder=tmp_path)
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.7

@@ -201,7 +201,7 @@ def test_an_edited_plugin_of_the_run_is_noticed(ictcli: Processes, tmp_path: Pat
     plugin.write_text("A = 1\n")
     args = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "--run", "run")
     named = f'plugins=["{plugin}"]'
-    assert ictcli.run("train", "quickstart", named, *args, folder=tmp_path).code == 0
+    assert ictcli.run("train", "chain", named, *args, folder=tmp_path).code == 0
     asked = ("eval", "run", "--bench", "chain", "--n", "1", "--k", "1", "--limit", "1")
     assert ictcli.run(*asked, "--out", "out", folder=tmp_path).code == 0
     assert ictcli.run(*asked, "--out", "out", "--resume", folder=tmp_path).code == 0

@@ -18,7 +18,7 @@ def adapted(
     """A finished run of LoRA, and what it said."""
     folder = tmp_path_factory.mktemp("adapted")
     more = ("--backend", "mlx", "adapter.kind=lora", "steps=3", "--run", "run")
-    ended = ictcli.run("train", "quickstart", *small, *more, folder=folder)
+    ended = ictcli.run("train", "chain", *small, *more, folder=folder)
     assert ended.code == 0, ended.err
     return folder / "run", ended
 
@@ -97,7 +97,7 @@ def test_a_run_of_another_engine_is_not_resumed(
     ictcli: Processes, small: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Its optimiser's state would be lost."""
-    begun = ("train", "quickstart", *small, "steps=2", "checkpoint.every=1", "--run", "run")
+    begun = ("train", "chain", *small, "steps=2", "checkpoint.every=1", "--run", "run")
     assert ictcli.run(*begun, "--backend", "mlx", folder=tmp_path).code == 0
     run = tmp_path / "run"
     (run / "summary.json").unlink()

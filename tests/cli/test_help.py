@@ -35,7 +35,7 @@ def test_help_loads_nothing_heavy(args: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [["train", "quickstart", "--dry-run"], ["recipes", "ls"], ["runs", "ls", "recipes"]]
+    "args", [["train", "chain", "--dry-run"], ["recipes", "ls"], ["runs", "ls", "recipes"]]
 )
 def test_reading_recipes_loads_no_machine_learning(args: list[str]) -> None:
     assert not loaded_by(*args) & {"torch", "mlx", "transformers", "datasets"}

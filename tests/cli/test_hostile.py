@@ -91,9 +91,7 @@ def world(ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPath
     """Trained on a terminal, in the live view, which showed the tokens."""
     world = World(tmp_path_factory.mktemp("strangers"), tiny_model)
     method = f"method={HOSTILE}"
-    said = on_a_terminal(
-        ictcli, world, "train", "quickstart", *world.keys, method, "--run", world.run
-    )
+    said = on_a_terminal(ictcli, world, "train", "chain", *world.keys, method, "--run", world.run)
     assert "newest rollout" in said and "step 2/2" in said
     world.spoil()
     return world
@@ -102,7 +100,7 @@ def world(ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="module")
 def compared(ictcli: Processes, world: World) -> Path:
     methods = ("--methods", f"grpo,{HOSTILE}", "--seeds", "1", "--out", f"{NAME}c")
-    show(ictcli, world, "compare", "quickstart", *world.keys, *methods)
+    show(ictcli, world, "compare", "chain", *world.keys, *methods)
     return world.folder / f"{NAME}c"
 
 
@@ -122,7 +120,7 @@ def test_what_reads_a_run_shows_no_control_character(ictcli: Processes, world: W
     show(ictcli, world, "methods", "--plugin", world.plugin)
     show(ictcli, world, "grade", world.data)
     show(ictcli, world, "grade", world.data, "--explain")
-    plan = show(ictcli, world, "train", "quickstart", *world.keys, "--dry-run")
+    plan = show(ictcli, world, "train", "chain", *world.keys, "--dry-run")
     (world.folder / "again.toml").write_text(plan.out, "utf-8")
     again = show(ictcli, world, "train", "again.toml", "--dry-run", "--json")
     assert str(world.data) == json.loads(again.out)["recipe"]["task"]
@@ -135,9 +133,9 @@ def test_what_reads_a_run_shows_no_control_character(ictcli: Processes, world: W
         [f"--{HOSTILE}"],
         ["runs", "show", HOSTILE],
         ["train", HOSTILE],
-        ["train", "quickstart", f"{HOSTILE}=1"],
-        ["train", "quickstart", f"task={HOSTILE}"],
-        ["train", "quickstart", f"lr={HOSTILE}"],
+        ["train", "chain", f"{HOSTILE}=1"],
+        ["train", "chain", f"task={HOSTILE}"],
+        ["train", "chain", f"lr={HOSTILE}"],
         ["eval", HOSTILE, "--bench", HOSTILE],
         ["grade", HOSTILE],
     ],

@@ -30,7 +30,7 @@ def train(folder: Path, setting: str, **environment: str) -> Ended:
     """A training that has neither a cache nor the variables that keep it offline."""
     own = {key: value for key, value in os.environ.items() if key not in VARIABLES}
     ended = subprocess.run(
-        [sys.executable, "-m", "ictcli", "train", "quickstart", setting, "--backend", "torch"],
+        [sys.executable, "-m", "ictcli", "train", "chain", setting, "--backend", "torch"],
         env={**own, "HF_HOME": str(folder / "cache"), **environment},
         cwd=folder,
         capture_output=True,

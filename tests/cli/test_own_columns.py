@@ -42,6 +42,6 @@ def test_what_is_wrong_with_columns_is_said(ictcli: Processes, tmp_path: Path) -
         (("columns.prompt=questoin",), "columns.prompt=NAME names the column of the prompt"),
         (("columns.prompt=solution", "columns.gold=question"), "40 problems, 7 different prompts"),
     ):
-        ended = ictcli.run("train", "quickstart", "task=own.csv", *more, folder=tmp_path)
+        ended = ictcli.run("train", "chain", "task=own.csv", *more, folder=tmp_path)
         assert ended.code == 2
         assert words in " ".join(ended.err.split())

@@ -38,7 +38,7 @@ class Runs:
     def start(self, name: str, largest_file: int = 0) -> Running:
         more = ("--run", name)
         return self.ictcli.start(
-            *("train", "quickstart", *self.overrides, f"steps={STEPS}", "checkpoint.every=3"),
+            *("train", "chain", *self.overrides, f"steps={STEPS}", "checkpoint.every=3"),
             *more,
             folder=self.base,
             largest_file=largest_file,
@@ -169,7 +169,7 @@ def test_a_finished_run_is_shown_again_and_left_alone(runs: Runs) -> None:
 def test_a_run_goes_on_with_the_model_it_began_with_wherever_that_lies_now(
     ictcli: Processes, small: tuple[str, ...], tiny_model: Path, tmp_path: Path
 ) -> None:
-    args = ("train", "quickstart", *small, "kl=0.1", "steps=3", "--run", "run")
+    args = ("train", "chain", *small, "kl=0.1", "steps=3", "--run", "run")
     assert ictcli.run(*args, folder=tmp_path).code == 0
     run, recipe = tmp_path / "run", tmp_path / "run" / "recipe.toml"
     whole, text = (run / "metrics.jsonl").read_bytes(), recipe.read_text()
@@ -191,7 +191,7 @@ def test_a_run_goes_on_with_the_model_it_began_with_wherever_that_lies_now(
 
 def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ...], tmp_path: Path):
     running = ictcli.start(
-        "train", "quickstart", *small, "steps=4", "prompts=512", "--run", "run", folder=tmp_path
+        "train", "chain", *small, "steps=4", "prompts=512", "--run", "run", folder=tmp_path
     )
     limit = time.monotonic() + 60
     while "before:" not in running.err.read_text():

@@ -15,7 +15,7 @@ def test_the_list_has_a_run_s_line(
     head, *rows = ended.out.splitlines()
     assert head.split()[:3] == ["run", "state", "step"]
     (row,) = [row for row in rows if row.split()[0] == str(trained[0])]
-    assert row.split()[1:4] == ["finished", "6/6", "quickstart"]
+    assert row.split()[1:4] == ["finished", "6/6", "chain"]
     (told,) = [
         one
         for one in json.loads(ictcli.run("runs", "ls", folder, "--json", folder=tmp_path).out)

@@ -30,11 +30,11 @@ def test_every_number_of_the_metrics_is_known_by_its_name(trained: tuple[Path, E
 
 
 def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ictcli", "train", "quickstart", f"model={tiny_model}"]
+    command = [sys.executable, "-m", "ictcli", "train", "chain", f"model={tiny_model}"]
     small = ["steps=2", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4"]
     ended = subprocess.run([*command, *small], cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    folder = tmp_path / "runs" / "quickstart-ict-s0"
+    folder = tmp_path / "runs" / "chain-ict-s0"
     assert (folder / "summary.json").is_file()
     lines = [line for line in ended.stderr.splitlines() if line.startswith("step ")]
     assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
@@ -42,9 +42,9 @@ def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -
     assert "step" not in ended.stdout
     told = ended.stderr.splitlines()[-4:]
     assert told[0] == f"model: {folder.relative_to(tmp_path)}/model"
-    assert told[1].startswith("next:  ictcli eval runs/quickstart-ict-s0")
-    assert told[2] == "next:  ictcli inspect runs/quickstart-ict-s0"
-    assert told[3] == 'next:  ictcli generate runs/quickstart-ict-s0 "PROMPT"'
+    assert told[1].startswith("next:  ictcli eval runs/chain-ict-s0")
+    assert told[2] == "next:  ictcli inspect runs/chain-ict-s0"
+    assert told[3] == 'next:  ictcli generate runs/chain-ict-s0 "PROMPT"'
 
 
 def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
@@ -87,7 +87,7 @@ def test_the_recipe_in_the_folder_is_the_resolved_one(
 ) -> None:
     more = ("steps=6", "checkpoint.every=2", "eval.every=3")
     more = (*more, "record.rollouts_every=3", "record.probe_every=2")
-    assert load_recipe(trained[0] / "recipe.toml") == load_recipe("quickstart", [*small, *more])
+    assert load_recipe(trained[0] / "recipe.toml") == load_recipe("chain", [*small, *more])
 
 
 def test_the_environment_names_versions_device_and_seed(trained: Trained) -> None:
@@ -95,7 +95,7 @@ def test_the_environment_names_versions_device_and_seed(trained: Trained) -> Non
     assert about["seed"] == 0
     assert about["engine"]["device"] == "cpu"
     assert about["libraries"]["torch"] == about["engine"]["torch"]
-    assert about["command"][:2] == ["train", "quickstart"]
+    assert about["command"][:2] == ["train", "chain"]
 
 
 def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Trained) -> None:
@@ -156,13 +156,13 @@ def test_a_dry_run_prints_a_recipe_that_reads_back_equal(
     ictcli: Processes, small: tuple[str, ...], tmp_path: Path
 ) -> None:
     overrides = (*small, "method.scope=group", "eval.k=[1]", "seed=3")
-    ended = ictcli.run("train", "quickstart", *overrides, "--dry-run", folder=tmp_path)
+    ended = ictcli.run("train", "chain", *overrides, "--dry-run", folder=tmp_path)
     assert ended.code == 0
     assert ended.err.strip().startswith("plan: 100 steps of 4 prompts x 4 rollouts")
     assert tomllib.loads(ended.out)["method"] == {"name": "ict", "scope": "group"}
     copy = tmp_path / "copy.toml"
     copy.write_text(ended.out)
-    assert load_recipe(copy) == load_recipe("quickstart", overrides)
+    assert load_recipe(copy) == load_recipe("chain", overrides)
     assert list(tmp_path.iterdir()) == [copy]
 
 
@@ -173,9 +173,7 @@ def test_a_dry_run_needs_no_model(ictcli: Processes, tmp_path: Path) -> None:
 
 
 def test_a_key_the_method_does_not_look_at_is_noted(ictcli: Processes, tmp_path: Path) -> None:
-    ended = ictcli.run(
-        "train", "quickstart", "method=grpo", "keep=0.5", "--dry-run", folder=tmp_path
-    )
+    ended = ictcli.run("train", "chain", "method=grpo", "keep=0.5", "--dry-run", folder=tmp_path)
     assert ended.code == 0
     assert ended.err.startswith("note: keep has no effect with method=grpo\n")
 
@@ -184,10 +182,10 @@ def test_run_folders_are_numbered_and_never_reused(
     ictcli: Processes, small: tuple[str, ...], tmp_path: Path
 ) -> None:
     for _ in range(2):
-        ended = ictcli.run("train", "quickstart", *small, "steps=1", "seed=7", folder=tmp_path)
+        ended = ictcli.run("train", "chain", *small, "steps=1", "seed=7", folder=tmp_path)
         assert ended.code == 0, ended.err
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
-    assert names == ["quickstart-ict-s7", "quickstart-ict-s7-2"]
+    assert names == ["chain-ict-s7", "chain-ict-s7-2"]
     models = [tmp_path / "runs" / name / "model" / "model.safetensors" for name in names]
     assert models[0].read_bytes() == models[1].read_bytes()
 
@@ -201,7 +199,7 @@ def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
     )
     overrides = [text.replace("plugins=[", "plugins=['tell.py',") for text in small]
     more = ("steps=1", "--run", "run", "--nice", "2", "--threads", "3")
-    ended = ictcli.run("train", "quickstart", *overrides, *more, folder=tmp_path)
+    ended = ictcli.run("train", "chain", *overrides, *more, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert f"nice {os.nice(0) + 2} 3" in ended.err
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())

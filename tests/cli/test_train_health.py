@@ -20,7 +20,7 @@ def own(tmp_path: Path, tiny_model: Path) -> tuple[str, ...]:
     """Training on data of one's own that the model never gets right."""
     rows = [{"question": f"{n}+{n}=", "answer": "forty-two thousand"} for n in range(60)]
     (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return "train", "quickstart", f"model={tiny_model}", "task=own.jsonl", *SMALL
+    return "train", "chain", f"model={tiny_model}", "task=own.jsonl", *SMALL
 
 
 def told(err: str) -> list[str]:

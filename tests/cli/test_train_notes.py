@@ -22,7 +22,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     write(tmp_path, [f"What is {n}+{n}?" if n % 2 else f"{n}+{n}=" for n in range(80)])
-    own = ("train", "quickstart", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}")
+    own = ("train", "chain", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}")
     more = ("warmup=3", 'log=["tensorboard"]', "--run", "run")
     ended = ictcli.run(*own, "eval.problems=64", *more, folder=tmp_path)
     assert ended.code == 0, ended.err
@@ -45,7 +45,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
 def test_a_dry_run_times_steps_if_asked(
     ictcli: Processes, small: tuple[str, ...], tmp_path: Path
 ) -> None:
-    dry = ("train", "quickstart", *small, "steps=40", "eval.every=10", "log=['wandb']", "--dry-run")
+    dry = ("train", "chain", *small, "steps=40", "eval.every=10", "log=['wandb']", "--dry-run")
     told = ictcli.run(*dry, folder=tmp_path)
     assert "time: not known without a timed step; --dry-run --time" in told.err
     timed = ictcli.run(*dry, "--time", "--json", folder=tmp_path)
@@ -63,7 +63,7 @@ def test_a_question_that_is_lost_whole_is_refused(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     write(tmp_path, ["two plus three", *(f"{n}+{n}=" for n in range(60))])
-    own = ("train", "quickstart", "task=own.jsonl", *SMALL, f"model={tiny_model}")
+    own = ("train", "chain", "task=own.jsonl", *SMALL, f"model={tiny_model}")
     for suffix in ("prompt.suffix=", "prompt.suffix='7'"):
         text = refusal(ictcli.run(*own, suffix, folder=tmp_path), 2)
         assert "can read nothing of the prompt of problem 1" in text

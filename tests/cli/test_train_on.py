@@ -14,7 +14,7 @@ EVALUATED = ("eval.every=2", "checkpoint.best=eval/pass@1", "checkpoint.last=1")
 
 
 def train(ictcli: Processes, small: tuple[str, ...], folder: Path, name: str, *more: str) -> Ended:
-    ended = ictcli.run("train", "quickstart", *small, *more, "--run", name, folder=folder)
+    ended = ictcli.run("train", "chain", *small, *more, "--run", name, folder=folder)
     assert ended.code == 0, ended.err
     return ended
 

@@ -53,7 +53,7 @@ def made(
 ) -> Stranger:
     stranger = Stranger(ictcli, tmp_path_factory.mktemp("stranger"))
     code = ('plugins=["theirs.py"]', "reward=theirs.py:grade", "record.rollouts_every=1")
-    ended = stranger.run("maker", "train", "quickstart", *small, *code, "--run", "run")
+    ended = stranger.run("maker", "train", "chain", *small, *code, "--run", "run")
     assert ended.code == 0, ended.err
     assert stranger.ran()
     return stranger
@@ -83,7 +83,7 @@ def test_a_comparison_of_a_runs_recipe_is_asked_for_too(made: Stranger) -> None:
 def test_a_runs_recipe_is_no_study(made: Stranger) -> None:
     path = made.folder / "run" / "recipe.toml"
     text = path.read_text()
-    path.write_text(f'recipes = ["quickstart"]\nmethods = ["ict"]\n{text}')
+    path.write_text(f'recipes = ["chain"]\nmethods = ["ict"]\n{text}')
     try:
         refusal(made.run("another", "compare", "run/recipe.toml"), 2)
         assert not made.ran()

@@ -138,7 +138,7 @@ def test_no_key_is_varied_twice_and_no_two_runs_share_a_folder(tmp_path: Path) -
 def test_a_run_of_another_recipe_is_in_the_way_only_if_it_did_something(tmp_path: Path) -> None:
     folder = run_specs(design_of(tmp_path))[0].folder
     folder.mkdir()
-    (folder / "recipe.toml").write_text(to_toml(load_recipe("quickstart")))
+    (folder / "recipe.toml").write_text(to_toml(load_recipe("chain")))
     (folder / "log.txt").write_text("error: The model is not there.")
     assert len(run_specs(design_of(tmp_path))) == 6
     (folder / "eval").mkdir()

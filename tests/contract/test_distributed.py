@@ -93,7 +93,7 @@ def apart(one: Path, other: Path) -> float:
 
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
     """And a run of two that is broken off goes on to the same bits."""
-    command = ["train", "quickstart", "--backend", "mlx", "--run", "run", "adapter.kind=lora"]
+    command = ["train", "chain", "--backend", "mlx", "--run", "run", "adapter.kind=lora"]
     run_alone(tmp_path / "alone", [*command, *SMALL])
     for code, said in finish(launch(tmp_path, [*command, *SMALL])):
         assert code == 0, said
@@ -116,7 +116,7 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
 
 def test_a_lost_process_ends_the_run(tmp_path: Path) -> None:
     """A lost process is a sentence, not a traceback."""
-    command = ["train", "quickstart", "--backend", "mlx", "--run", "run", *SMALL, "steps=400"]
+    command = ["train", "chain", "--backend", "mlx", "--run", "run", *SMALL, "steps=400"]
     started = launch(tmp_path, command)
     first = started[0].stdout
     assert first is not None
@@ -134,8 +134,8 @@ def test_a_lost_process_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "about"),
     [
-        (["train", "quickstart", "--backend", "torch"], 2, "one process"),
-        (["train", "quickstart", "--backend", "mlx", "stepz=3"], 2, "stepz"),
+        (["train", "chain", "--backend", "torch"], 2, "one process"),
+        (["train", "chain", "--backend", "mlx", "stepz=3"], 2, "stepz"),
         (["methods"], 0, "entropy20"),
     ],
 )
@@ -150,7 +150,7 @@ def test_the_others_end_where_no_engine_is_built(
 
 def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
     """In the middle of what all do at once: it leaves, and does not wait for their part."""
-    command = ["train", "quickstart", "--backend", "mlx", "--run", "run", *SMALL]
+    command = ["train", "chain", "--backend", "mlx", "--run", "run", *SMALL]
     (first, said), (second, _) = finish(launch(tmp_path, [*command, "engine.memory_limit=0.001"]))
     assert first != 0
     assert second != 0

@@ -58,7 +58,7 @@ def test_accelerate_reads_the_configuration_that_a_plan_writes(
     from accelerate.commands.config.config_args import load_config_from_file
 
     file = tmp_path / "accelerate.yaml"
-    asked = ["train", "quickstart", "--backend", "trl", "--dry-run", "--gpus", "8", *memory]
+    asked = ["train", "chain", "--backend", "trl", "--dry-run", "--gpus", "8", *memory]
     planned = CliRunner().invoke(cli, [*asked, "--json", "--write-accelerate", str(file)])
     assert planned.exit_code == 0, planned.output
     read: Any = load_config_from_file(str(file))
@@ -88,7 +88,7 @@ def test_a_launch_that_starts_one_process_of_several_is_refused(
 
 
 COMMAND = [
-    *("train", "quickstart", "steps=2", "prompts=3", "group=4", "max_tokens=24", "keep=0.3"),
+    *("train", "chain", "steps=2", "prompts=3", "group=4", "max_tokens=24", "keep=0.3"),
     *("warmup=1", "kl=0.01", "eval.problems=4", "eval.n=2", "eval.k=[1]", "optimizer.eps=0.01"),
     *("record.rollouts_every=1", "engine.threads=1", "checkpoint.every=1", "--run", "run"),
 ]

@@ -22,7 +22,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from ictcli.engine.models import BUILTIN
 
     folder = tmp_path_factory.mktemp("interop")
-    with Run.create(folder / "run", load_recipe("quickstart")) as run:
+    with Run.create(folder / "run", load_recipe("chain")) as run:
         model = run.folder / "model"
         model.mkdir()
         for file in BUILTIN["chain"].iterdir():

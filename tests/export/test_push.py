@@ -68,7 +68,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
 @pytest.fixture
 def export(tmp_path: Path, tiny_model: Path) -> Callable[..., None]:
     """`ictcli export` of a finished run, to tmp_path/out."""
-    recipe = load_recipe("quickstart", [f"model={tiny_model}"])
+    recipe = load_recipe("chain", [f"model={tiny_model}"])
     write_text(tmp_path / "run" / "recipe.toml", to_toml(recipe))
     shutil.copytree(tiny_model, tmp_path / "run" / "model")
 
@@ -144,7 +144,7 @@ def test_pushed_adapters_name_the_model_that_was_trained(
     """By the card and by their settings, and no place on this machine; by what was recorded, not
     by a recipe that was changed since."""
     run, out = tmp_path / "run", tmp_path / "out"
-    recipe = load_recipe("quickstart", ["model=me/base", "adapter.kind=lora"])
+    recipe = load_recipe("chain", ["model=me/base", "adapter.kind=lora"])
     write_text(run / "recipe.toml", to_toml(recipe))
     there = {"peft_type": "LORA", "base_model_name_or_path": str(tmp_path / "cache" / "base")}
     write_text(run / "adapter" / "adapter_config.json", json.dumps(there))

@@ -63,7 +63,7 @@ def batch_of(seed: int, *, longest: int = 60, uniqueness: bool = True) -> Batch:
 
 def recipe_of(*overrides: str) -> Recipe:
     sizes = (f"prompts={PROMPTS}", f"group={GROUP}", "warmup=0", "steps=30")
-    return load_recipe("quickstart", [*sizes, *overrides])
+    return load_recipe("chain", [*sizes, *overrides])
 
 
 def record(

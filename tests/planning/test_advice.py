@@ -82,7 +82,7 @@ print([name for name in ("torch", "mlx", "mlx_lm", "transformers") if name in sy
 
 def dry_run(*arguments: str) -> tuple[str, str, str]:
     """stdout without its last line, stderr, and that line: what heavy was imported."""
-    command = [sys.executable, "-c", SCRIPT, "train", "quickstart", *arguments, "--dry-run"]
+    command = [sys.executable, "-c", SCRIPT, "train", "chain", *arguments, "--dry-run"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     out, _, imported = ended.stdout.rstrip("\n").rpartition("\n")
     return out, ended.stderr, imported
@@ -92,7 +92,7 @@ def test_a_dry_run_shows_the_memory_and_imports_no_engine() -> None:
     out, err, imported = dry_run("--backend", "mlx")
     assert imported == "[]"
     assert tomllib.loads(out)["model"] == "builtin:chain"
-    assert load_recipe("quickstart", ["engine.backend=mlx"]) == check(tomllib.loads(out), "out")
+    assert load_recipe("chain", ["engine.backend=mlx"]) == check(tomllib.loads(out), "out")
     assert "335,136 parameters" in err
     for part in ("weights", "AdamW's moments", "KV cache", "LM head", "activations", "peak"):
         assert part in err
@@ -127,7 +127,7 @@ def test_a_dry_run_as_json_says_what_would_make_it_fit(backend: str) -> None:
     out, _, imported = dry_run("--backend", backend, "--json", "--memory", "0.25")
     assert imported == "[]"
     printed = json.loads(out)
-    loaded = load_recipe("quickstart", [f"engine.backend={backend}"])
+    loaded = load_recipe("chain", [f"engine.backend={backend}"])
     assert check(printed["recipe"], "out") == loaded
     memory = printed["memory"]
     assert memory["limit_bytes"] == 0.75 * 2**28

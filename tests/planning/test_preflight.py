@@ -34,25 +34,25 @@ def rows(folder: Path, n: int) -> str:
 )
 def test_what_a_run_refuses_a_dry_run_refuses(tmp_path: Path, overrides: list[str]) -> None:
     data = rows(tmp_path, 60)
-    recipe = load_recipe("quickstart", [text.format(d=data) for text in overrides])
+    recipe = load_recipe("chain", [text.format(d=data) for text in overrides])
     with pytest.raises(UserError):
         preflight(recipe)
 
 
 def test_max_tokens_must_leave_room_for_a_prompt() -> None:
     with pytest.raises(UserError, match="max_tokens = 100000 leaves a prompt no room"):
-        preflight(load_recipe("quickstart", ["max_tokens=100000"]))
+        preflight(load_recipe("chain", ["max_tokens=100000"]))
 
 
 def test_data_of_the_hub_is_not_opened() -> None:
-    assert "is not opened in a dry run" in preflight(load_recipe("quickstart", ["task=gsm8k"]))[0]
-    assert not preflight(load_recipe("quickstart"))
+    assert "is not opened in a dry run" in preflight(load_recipe("chain", ["task=gsm8k"]))[0]
+    assert not preflight(load_recipe("chain"))
 
 
 @pytest.mark.parametrize(("asked", "skip"), [(2, 0), (2, 1), (8, 0), (500, 0), (500, 2)])
 def test_a_small_held_out_part_is_noted(tmp_path: Path, asked: int, skip: int) -> None:
     over = [f"task={rows(tmp_path, 100)}", f"eval.problems={asked}", f"eval.skip={skip}"]
-    task = prepare(load_recipe("quickstart", over))[1]
+    task = prepare(load_recipe("chain", over))[1]
     found = len(task.finite) - len(task.train) - skip
     told = [note for note in task.notes if f"has {found} held-out problem" in note]
     assert len(told) == (found < max(asked, 8))
@@ -61,7 +61,7 @@ def test_a_small_held_out_part_is_noted(tmp_path: Path, asked: int, skip: int) -
 
 def test_the_estimate_takes_prompts_as_long_as_they_may_be() -> None:
     def prompt_of(*overrides: str, prompt: int = 256) -> int:
-        recipe = load_recipe("quickstart", ["engine.backend=torch", *overrides])
+        recipe = load_recipe("chain", ["engine.backend=torch", *overrides])
         estimate = check_memory(recipe, prompt=prompt).estimate
         assert estimate is not None
         return estimate.prompt

@@ -12,7 +12,7 @@ class Clock:
     """A run of which every part takes as long as it should, step by step."""
 
     def __init__(self, *settings: str, done: int = 0) -> None:
-        self.recipe = load_recipe("quickstart", settings)
+        self.recipe = load_recipe("chain", settings)
         self.now, self.done = 100.0, done
         self.pace = Pace(self.recipe, lambda: self.now)
 

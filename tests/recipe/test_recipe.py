@@ -75,7 +75,7 @@ def test_there_is_a_recipe_of_the_paper_for_each_size_and_task() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ["quickstart", "chain-compare"])
+@pytest.mark.parametrize("name", ["chain", "chain-compare"])
 def test_every_method_fits_every_recipe(name: str, method: str, tmp_path: Path) -> None:
     recipe = load_recipe(name, [f"method={method}"])
     assert recipe.rule.name == method
@@ -133,14 +133,14 @@ OVERRIDES = [
 def test_an_override_is_read_as_toml_or_as_a_plain_string(
     override: str, path: str, value: Any
 ) -> None:
-    found: Any = load_recipe("quickstart", [override])
+    found: Any = load_recipe("chain", [override])
     for part in path.split("."):
         found = getattr(found, part)
     assert found == value and type(found) is type(value)
 
 
 def test_the_last_override_counts() -> None:
-    recipe = load_recipe("quickstart", ["seed=1", "method=ict", "method=grpo", "seed=2"])
+    recipe = load_recipe("chain", ["seed=1", "method=ict", "method=grpo", "seed=2"])
     assert recipe.seed == 2
     assert recipe.method == {"name": "grpo"}
 
@@ -160,7 +160,7 @@ def test_written_keys_are_the_known_keys() -> None:
         return found
 
     known = {key for key in recipe_keys() if not key.startswith("method.")}
-    written = paths(load_recipe("quickstart").model_dump())
+    written = paths(load_recipe("chain").model_dump())
     assert written == known
 
 
@@ -168,7 +168,7 @@ def test_written_keys_are_the_known_keys() -> None:
 def test_a_key_with_a_slip_is_refused_with_a_key_that_exists(key: str) -> None:
     slip = f"{key}x"
     with pytest.raises(UserError) as caught:
-        load_recipe("quickstart", [f"{slip}=1"])
+        load_recipe("chain", [f"{slip}=1"])
     assert f"there is no key {slip!r} (did you mean {key}?)" in caught.value.message
 
 
@@ -199,12 +199,12 @@ def test_typed_keys_without_effect_are_found(
 ) -> None:
     overrides = [f"method={method}", *typed]
     allowed = [o for o in overrides if not (method == "grpo" and o.startswith("method."))]
-    assert list(unused_keys(load_recipe("quickstart", allowed), overrides)) == expected
+    assert list(unused_keys(load_recipe("chain", allowed), overrides)) == expected
 
 
 def test_the_recipe_s_share_is_the_method_s_unless_it_has_its_own() -> None:
-    shared = load_recipe("quickstart", ["keep=0.3"])
-    own = load_recipe("quickstart", ["keep=0.3", "method.keep=0.2"])
+    shared = load_recipe("chain", ["keep=0.3"])
+    own = load_recipe("chain", ["keep=0.3", "method.keep=0.2"])
     assert shared.options().model_dump()["keep"] == 0.3
     assert own.options().model_dump()["keep"] == 0.2
 
@@ -238,7 +238,7 @@ def test_a_plugin_is_found_beside_the_recipe_that_names_it(tmp_path: Path) -> No
 def test_a_recipe_is_found_by_name_or_by_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(tomli_w.dumps(LEAST))
-    assert find_recipe("quickstart") == SHIPPED["quickstart"]
+    assert find_recipe("chain") == SHIPPED["chain"]
     assert find_recipe(str(path)) == path
     with pytest.raises(UserError, match="no recipe 'mine'"):
         find_recipe("mine")

@@ -63,7 +63,7 @@ def even() -> Iterator[None]:
 def finished(even: None, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("begun") / "run"
     overrides = [f"model={tiny_model}", "reward=even", "checkpoint.every=1", "lr=0.01", *SMALL]
-    recipe = load_recipe("quickstart", overrides)
+    recipe = load_recipe("chain", overrides)
     with Run.create(folder, recipe) as run:
         launch(run, recipe, Notes())
     return folder

@@ -27,7 +27,7 @@ def engine(tiny_model: Path) -> Engine:
 
 @pytest.fixture
 def recipe(tiny_model: Path) -> Recipe:
-    return load_recipe("quickstart", [f"model={tiny_model}", "prompts=2", "group=2"])
+    return load_recipe("chain", [f"model={tiny_model}", "prompts=2", "group=2"])
 
 
 def names(folder: Path) -> set[str]:

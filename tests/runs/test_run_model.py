@@ -25,7 +25,7 @@ def write(path: Path, numbers: range) -> list[str]:
 
 
 def begun(tmp_path: Path, task: str) -> Path:
-    recipe, made = prepare(load_recipe("quickstart", [f"task={task}", "eval.problems=4"]))
+    recipe, made = prepare(load_recipe("chain", [f"task={task}", "eval.problems=4"]))
     with Run.create(tmp_path / "run", recipe) as run:
         data = described(recipe, made, heldout(recipe, made))
         write_json(run.folder / "environment.json", {"format": 1, "data": data})

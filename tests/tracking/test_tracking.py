@@ -60,7 +60,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def sitting(folder: Path, log: str, steps: range, *, after: bool = False) -> list[str]:
     """One sitting of a run of 6 steps; gives the warnings. What stands in metrics.jsonl from the
     first of `steps` on is cut, as a resumed run does it."""
-    recipe = load_recipe("quickstart", [f'log=["{log}"]', "steps=6"])
+    recipe = load_recipe("chain", [f'log=["{log}"]', "steps=6"])
     run = Run.open(folder)[0] if folder.exists() else Run.create(folder, recipe)
     observer = Warnings()
     with run:
@@ -248,7 +248,7 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
         "ictcli.tracking.observer.Sender",
         lambda name, folder, about: sent.append(about) or SimpleNamespace(troubles=[], put=print),
     )
-    recipe = load_recipe("quickstart", ['log=["wandb"]', f"model={tmp_path}/SECRET/base"])
+    recipe = load_recipe("chain", ['log=["wandb"]', f"model={tmp_path}/SECRET/base"])
     example = Example(prompt="SECRET", response="SECRET")
     prompt = recipe.prompt.model_copy(update={"examples": (example, example)})
     recipe = recipe.model_copy(update={"prompt": prompt, "data": f"{tmp_path}/SECRET/rows.csv"})

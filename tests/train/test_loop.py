@@ -38,7 +38,7 @@ def make(tiny_model: Path) -> Callable[..., tuple[Recipe, Engine, Task]]:
     """A recipe with these overrides, a fresh engine for it, and its task."""
 
     def made(*overrides: str) -> tuple[Recipe, Engine, Task]:
-        recipe = load_recipe("quickstart", [f"model={tiny_model}", *SMALL, *overrides])
+        recipe = load_recipe("chain", [f"model={tiny_model}", *SMALL, *overrides])
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
         return recipe, engine, task_of(recipe)
 

@@ -58,5 +58,5 @@ def test_a_group_of_unequal_rewards_is_a_signal() -> None:
     ],
 )
 def test_advice_follows_the_largest_share(shares: Shares, wanted: str) -> None:
-    recipe = load_recipe("quickstart", [])
+    recipe = load_recipe("chain", [])
     assert advice(Path("my run"), recipe, task_of(recipe).domain, shares).startswith(wanted)

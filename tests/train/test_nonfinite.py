@@ -19,7 +19,7 @@ from ictcli.train.health import Health
 def test_steps_that_were_left_out_untold_are_told_at_the_end(
     tmp_path: Path, skipped: int, told: str
 ) -> None:
-    recipe = load_recipe("quickstart", ["alarms.nonfinite=off"])
+    recipe = load_recipe("chain", ["alarms.nonfinite=off"])
     state = State(step=9, nonfinite=3, skipped=skipped)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RunFailedError, match=told):
         health = Health(run, recipe, task_of(recipe).domain, print)
