@@ -111,7 +111,7 @@ def main() -> None:
             (folder / "runs").mkdir()
             (folder / run).symlink_to(given.resolve())
         else:
-            stages = (lambda screen: "step 36/" in screen, lambda screen: "after: " in screen)
+            stages = (lambda screen: "step 3" in screen, lambda screen: "after: " in screen)
             terminal(folder, "ictcli train quickstart", IMAGES / "train.png", *stages)
         inspect = f"ictcli inspect {run} --method ict,entropy20,random"
         terminal(folder, inspect, IMAGES / "inspect.png", lambda screen: "prompt" in screen)
