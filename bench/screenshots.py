@@ -9,6 +9,7 @@ and the report of docs/chain-compare, wide, narrow and dark. About two minutes.
 
 import argparse
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -111,7 +112,10 @@ def main() -> None:
             (folder / "runs").mkdir()
             (folder / run).symlink_to(given.resolve())
         else:
-            stages = (lambda screen: "step 3" in screen, lambda screen: "after: " in screen)
+            stages = (
+                lambda screen: re.search(r"step 3\d/", screen) is not None,
+                lambda screen: "after: " in screen,
+            )
             terminal(folder, "ictcli train quickstart", IMAGES / "train.png", *stages)
         inspect = f"ictcli inspect {run} --method ict,entropy20,random"
         terminal(folder, inspect, IMAGES / "inspect.png", lambda screen: "prompt" in screen)

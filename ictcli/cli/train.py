@@ -145,6 +145,8 @@ def command(
     done: dict[Path, Summary] = {}
     for later, (label, each) in zip(reversed(range(len(recipes))), recipes.items(), strict=True):
         new = Run.create(place(label), each)
+        if beside:
+            narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
         with new, observer(each, new.folder, later, live=not as_json) as observing:
             done[new.folder] = launch(new, each, observing, observing.attach)
     if beside:

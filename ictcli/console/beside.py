@@ -5,7 +5,8 @@ from pathlib import Path
 
 from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_fitting, print_json
-from ictcli.evaluation.report import TextTable, interval
+from ictcli.evaluation.passk import Difference
+from ictcli.evaluation.report import Folded, TextTable, interval
 from ictcli.runs.diff import Paired, difference
 from ictcli.runs.records import Summary
 from ictcli.text import duration, figure, shell_word
@@ -57,11 +58,22 @@ def _table(runs: Mapping[str, Summary], paired: Mapping[str, Paired], *, folded:
             [
                 method,
                 *(interval(summary.after.get(name), folded=folded) for name in before),
-                interval(gain, folded=folded, sign="+") + " *" * gain.differs if gain else "",
+                _gain(gain, folded=folded) if gain else "",
                 f"{summary.tokens_kept_share:.1%}",
                 *[figure(summary.kept_tokens.get("fork_recall"), ".1%")] * forks,
                 duration(summary.wall_s),
             ]
         )
-    kept = ["tokens kept", *["forks kept"] * forks]
-    return TextTable(["method", *before, f"{least} minus {first}", *kept, "time"], rows)
+    columns = [f"{least} minus {first}", "tokens kept", *["forks kept"] * forks]
+    if folded:
+        columns = [Folded(name.replace(" ", "\n", 1)) for name in columns]
+    return TextTable(["method", *before, *columns, "time"], rows)
+
+
+def _gain(gain: Difference, *, folded: bool) -> str:
+    """`+0.036 [-0.020, +0.091]`, or on two lines; a star behind the value or all where 0 is not in
+    the interval."""
+    star = " *" * gain.differs
+    if folded:
+        return Folded(f"{gain.value:+.3f}{star}\n{gain.low:+.3f} to {gain.high:+.3f}")
+    return interval(gain, sign="+") + star
