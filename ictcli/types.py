@@ -27,6 +27,7 @@ TokenStats = Mapping[str, FloatArray]
 | kl_to_mean | KL(P_avg || p), nats |
 | wasserstein | Wasserstein-1 distance of p and P_avg over token ids, in ids |
 | min_p:S | p of the sampled token among those of at least S times the highest p; 0 if not there |
+| solution_kl | KL(p behind a correct response || p) (`ictcli.train.solutions`), nats |
 | context:K | JS(p, mean of like contexts of K tokens) (`ictcli.train.contexts`), nats |
 """
 
@@ -36,6 +37,7 @@ OnTokens = Callable[[int, IntArray, IntArray], None]
 GROUP_STATS = ("uniqueness", "kl_from_mean", "kl_to_mean", "wasserstein")
 CONTEXT = "context:"
 MIN_P = "min_p:"
+SOLUTION_KL = "solution_kl"
 ROW_STATS = ("entropy", "purity", "prob")
 
 

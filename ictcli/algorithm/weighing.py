@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 from ictcli.algorithm.selection import share_count, top_share
-from ictcli.types import BoolArray, FloatArray, IntArray
+from ictcli.types import SOLUTION_KL, BoolArray, FloatArray, IntArray
 
 
 class NatOptions(Options):
@@ -170,6 +170,52 @@ def tempo(batch: Scored, options: Options) -> Choice:
         step[rows, t] = value[child] - before[rows]
         node[rows], before[rows] = child, value[child]
     return Choice(batch.valid, weight=_relative(batch, batch.advantage[:, None] + step))
+
+
+class ScGrpoOptions(Options):
+    quantile: float = Field(default=0.75, ge=0, le=1)
+    """Quantile of the divergences at which a token weighs a half."""
+    floor: float = Field(default=1e-3, gt=0)
+    """c_min: the least divergence, in nats, that weighs a half. Ours: the paper gives no value."""
+
+
+@register("arXiv 2606.18810, Sec. 5.1", options=ScGrpoOptions, wants=(SOLUTION_KL,))
+def sc_grpo(batch: Scored, options: ScGrpoOptions) -> Choice:
+    """Every token by D / (D + c), D = KL(p behind another correct response of its group || p).
+
+    Groups with one correct response, or only those, are as with grpo. c is a quantile of D, ours:
+    over the batch, not the micro-batch. Not here: the paper's advantage of groups without a correct
+    response, by how much they differ. What the model reads is in `ictcli.train.solutions`.
+    """
+    right = batch.correct.reshape(-1, batch.group).sum(axis=1).repeat(batch.group)
+    read = batch.valid & ((right >= 2) & (right < batch.group))[:, None]
+    if not read.any():
+        return Choice(batch.valid)
+    D = batch.stats[SOLUTION_KL].astype(np.float64)
+    c = max(float(np.quantile(D[read], options.quantile)), options.floor)
+    return Choice(batch.valid, weight=np.where(read, D / (D + c), 1.0))
+
+
+class EapoOptions(Options):
+    alpha: float = Field(default=0.2, ge=0, le=1)
+    """How much entropy counts."""
+    phi: float = Field(default=2.0, gt=0)
+    """Its part of an advantage A is |A| / phi at most."""
+
+
+@register("arXiv 2604.11056v1, EAPO", options=EapoOptions)
+def eapo(batch: Scored, options: EapoOptions) -> Choice:
+    """Every token, by A + alpha sign(A) z, z the standardised H1 clipped to |A| / phi.
+
+    Ours, since the texts in reach leave them open: z is taken over the batch, and the mean is
+    grpo's.
+    """
+    H1 = batch.stats["entropy"].astype(np.float64)
+    mean, std = H1[batch.valid].mean(), H1[batch.valid].std()
+    size = np.abs(batch.advantage)[:, None]
+    z = np.clip((H1 - mean) / (std + 1e-6), -size / options.phi, size / options.phi)
+    weight = 1 + options.alpha * z / np.where(size > 0, size, 1)
+    return Choice(batch.valid, weight=weight)
 
 
 @register("arXiv 2602.02710", normalisation="tokens", scaled_advantage=False)

@@ -15,7 +15,16 @@ from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
 from ictcli.tasks import Task, prompts
 from ictcli.train.contexts import context_uniqueness
-from ictcli.types import CONTEXT, BoolArray, FloatArray, Rollouts, Sampling, UpdateReport
+from ictcli.train.solutions import other_correct, require_room, solution_kl
+from ictcli.types import (
+    CONTEXT,
+    SOLUTION_KL,
+    BoolArray,
+    FloatArray,
+    Rollouts,
+    Sampling,
+    UpdateReport,
+)
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
@@ -39,7 +48,9 @@ def sample_batch(
     seed = seed_of(recipe.seed, "sample", step)
     wanted = wanted or recipe.wanted_stats
     contexts = [name for name in wanted if name.startswith(CONTEXT)]
-    recorded = [name for name in wanted if name not in contexts]
+    if SOLUTION_KL in wanted:
+        require_room(engine, ids, recipe.max_tokens)
+    recorded = [name for name in wanted if name not in (*contexts, SOLUTION_KL)]
     rollouts = engine.generate(ids, recipe.group, sampling_of(recipe, engine), seed, recorded)
     for name in contexts:
         u = context_uniqueness(engine, rollouts, int(name.removeprefix(CONTEXT)))
@@ -48,7 +59,12 @@ def sample_batch(
     verdicts = task.domain.judge(problems, texts)
     rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward)
     advantage = group_advantage(rewards, recipe.group, scale=recipe.rule.scaled_advantage)
-    return Batch(problems, rollouts, texts, verdicts, rewards, advantage)
+    batch = Batch(problems, rollouts, texts, verdicts, rewards, advantage)
+    if SOLUTION_KL not in wanted:
+        return batch
+    solution = other_correct(batch.correct, recipe.group, generator(recipe.seed, "solution", step))
+    stats = {**rollouts.stats, SOLUTION_KL: solution_kl(engine, rollouts, solution)}
+    return replace(batch, rollouts=replace(rollouts, stats=stats))
 
 
 @dataclass(frozen=True)

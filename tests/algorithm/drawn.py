@@ -78,6 +78,7 @@ def scored(draw: st.DrawFn) -> Scored:
     }
     likely = rng.random((B, T)) < 0.7
     stats["min_p:0.02"] = np.where(likely, np.minimum(1.25 * stats["prob"], 1), 0)
+    stats["solution_kl"] = field(rng.exponential(0.3, (B, T)))
     correct = rng.random(B) < 0.5
     advantage = rng.integers(-2, 3, B).astype(np.float64)
     logp = field(-rng.exponential(1.5, (B, T)))

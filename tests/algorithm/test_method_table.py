@@ -49,6 +49,8 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
     "quadrants": ("kept", {"share": 0.2, "bins": ["pos_high", "neg_high"]}),
     "tempo": ("tokens", {}),
     "maxrl": ("tokens", {}),
+    "sc_grpo": ("sequence", {"quantile": 0.75, "floor": 1e-3}),
+    "eapo": ("sequence", {"alpha": 0.2, "phi": 2.0}),
     "gtpo": ("tokens", {"base": 1.0, "entropy": 0.1, "over": "group"}),
 }
 

@@ -179,6 +179,43 @@ def test_tempo_is_grpo_but_where_responses_part() -> None:
     np.testing.assert_allclose(weight * batch.advantage[:, None], expected)
 
 
+@given(scored(), st.sampled_from([0.0, 0.75, 1.0]))
+def test_sc_grpo_halves_the_tokens_at_the_quantile_of_groups_in_part_correct(
+    batch: Scored, quantile: float
+) -> None:
+    weight = choose("sc_grpo", batch, quantile=quantile, floor=1e-9).weight
+    D, places = batch.stats["solution_kl"].astype(float), tokens_of(batch)
+    partial: dict[int, bool] = {}
+    for i, _ in places:
+        first = i // batch.group * batch.group
+        partial[i] = 2 <= batch.correct[first : first + batch.group].sum() < batch.group
+    values = [D[place] for place in places if partial[place[0]]]
+    if not values:
+        assert weight is None
+        return
+    assert weight is not None
+    c = float(np.quantile(values, quantile))
+    for place in places:
+        wanted = D[place] / (D[place] + c) if partial[place[0]] else 1
+        assert weight[place] == pytest.approx(wanted)
+
+
+@given(scored(), st.floats(0, 1), st.floats(0.5, 4))
+def test_eapo_adds_the_clipped_standardised_entropy(
+    batch: Scored, alpha: float, phi: float
+) -> None:
+    """The two equations as published: A_H = clip((H - mu) / sigma), A + alpha sign(A) A_H."""
+    weight = weight_of(choose("eapo", batch, alpha=alpha, phi=phi))
+    H = [float(batch.stats["entropy"][place]) for place in tokens_of(batch)]
+    mu, sigma = float(np.mean(H)), float(np.std(H))
+    for place, entropy in zip(tokens_of(batch), H, strict=True):
+        A = float(batch.advantage[place[0]])
+        bound = abs(A) / phi
+        A_H = min(max((entropy - mu) / (sigma + 1e-6), -bound), bound)
+        wanted = A + alpha * np.sign(A) * A_H
+        assert weight[place] * A == pytest.approx(wanted, abs=1e-9)
+
+
 @given(scored())
 def test_maxrl_gives_the_published_advantage(batch: Scored) -> None:
     """b/a to a correct response of a group of a correct and b others, -1 to one of those."""
