@@ -19,8 +19,9 @@ from pathlib import Path
 
 from PIL import Image
 from rich.console import Console
+from rich.style import Style
 from rich.terminal_theme import MONOKAI
-from rich.text import Text
+from rich.text import Span, Text
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -69,13 +70,22 @@ def capture(tmux: list[str]) -> str:
 def draw(screen: str, picture: Path) -> None:
     """A terminal's screen as a picture."""
     console = Console(width=COLUMNS, record=True, file=io.StringIO())
-    console.print(Text.from_ansi(screen), soft_wrap=True)
+    text = Text.from_ansi(screen)
+    text.spans = [Span(span.start, span.end, unreversed(span.style)) for span in text.spans]
+    console.print(text, soft_wrap=True)
     html = console.export_html(theme=MONOKAI, code_format=TERMINAL)
     with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as page:
         page.write(html)
         page.flush()
         height = LINE * len(screen.splitlines()) + 32
         browse(Path(page.name), picture, round(CELL * COLUMNS) + 32, height)
+
+
+def unreversed(style: str | Style) -> str | Style:
+    """A style whose colours are named where it reverses the default ones: HTML has no reverse."""
+    if isinstance(style, Style) and style.reverse and not style.color:
+        return Style(color="rgb(12,12,12)", bgcolor="rgb(217,217,217)")
+    return style
 
 
 def pictures_of_page(page: Path, name: str) -> None:
