@@ -83,7 +83,7 @@ def draw(screen: str, picture: Path) -> None:
 
 def unreversed(style: str | Style) -> str | Style:
     """A style whose colours are named where it reverses the default ones: HTML has no reverse."""
-    if isinstance(style, Style) and style.reverse and not style.color:
+    if isinstance(style, Style) and style.reverse and (not style.color or style.color.is_default):
         return Style(color="rgb(12,12,12)", bgcolor="rgb(217,217,217)")
     return style
 

@@ -117,7 +117,7 @@ class LiveObserver(PacedObserver):
         for place in range(min(int(rollouts.lengths[row]), SHOWN_TOKENS)):
             token = int(rollouts.tokens[row, place])
             piece = tokenizer.decode([token]) if tokenizer else str(token)
-            text.append(visible(piece), style="reverse" if kept[row, place] else "not dim")
+            text.append(visible(piece), style="not dim reverse" if kept[row, place] else "not dim")
         status, advantage = batch.verdicts[row].status, float(batch.advantage[row])
         return Panel(
             text,
