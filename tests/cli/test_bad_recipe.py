@@ -50,7 +50,7 @@ OVERRIDES = [
 def test_a_faulty_key_is_named(
     ictcli: Processes, tmp_path: Path, args: list[str], words: str
 ) -> None:
-    told = refusal(ictcli.run("train", "quickstart", *args, folder=tmp_path), 2)
+    told = refusal(ictcli.run("train", "chain", *args, folder=tmp_path), 2)
     assert words in told
     assert not list(tmp_path.iterdir())
 
