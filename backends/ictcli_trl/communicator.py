@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import time
+import weakref
 from collections.abc import Generator
 from datetime import timedelta
 from functools import cache
@@ -20,6 +22,8 @@ from .launch import launched
 
 PATIENCE = timedelta(hours=2)
 """How long ranks wait for rank 0, which judges responses meanwhile."""
+LEAVE = 5.0
+"""Seconds that a process waits for torch's threads before it ends all the same."""
 LOST = ("gloo", "nccl", "connection", "peer", "process group")
 """What torch's errors name where another process is gone."""
 
@@ -33,6 +37,8 @@ class TorchCommunicator(Communicator):
         state: Any = PartialState(cpu=cpu, timeout=PATIENCE)
         self.rank, self.size = int(state.process_index), int(state.num_processes)
         self.device: torch.device = state.device
+        self.sent = weakref.WeakSet[Tensor]()
+        """What torch's threads still hold of messages."""
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
@@ -56,13 +62,19 @@ class TorchCommunicator(Communicator):
         return tensor.cpu().numpy()
 
     def _on_device(self, array: np.ndarray) -> Tensor:
-        return torch.tensor(array, device=self.device)
+        tensor = torch.tensor(array, device=self.device)
+        self.sent.add(tensor)
+        return tensor
 
     def close(self) -> None:
-        """Leave the process group, all at once: torch aborts where another left in the middle."""
+        """Leave the process group, all at once: torch aborts where another left in the middle, and
+        where Python ends before a thread of its own lets go of a tensor."""
         if dist.is_initialized() and not self.broken:
             with contextlib.suppress(RuntimeError):
                 dist.barrier()
+            patience = time.monotonic() + LEAVE
+            while self.sent and time.monotonic() < patience:
+                time.sleep(0.001)
             dist.destroy_process_group()
 
 

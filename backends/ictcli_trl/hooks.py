@@ -87,8 +87,8 @@ def make_trainer(
     from datasets import Dataset
     from trl.trainer.grpo_config import GRPOConfig
 
-    settings = model.config.get_text_config(), model.generation_config
-    pads = [config.pad_token_id for config in settings]
+    configs = model.config, model.config.get_text_config(), model.generation_config
+    own = [dict(vars(config)) for config in configs]
     with tempfile.TemporaryDirectory() as folder:
         arguments = GRPOConfig(
             output_dir=folder,
@@ -111,10 +111,11 @@ def make_trainer(
             reward_funcs=[_no_reward],
             args=arguments,
             train_dataset=Dataset.from_dict({"prompt": [""] * 2}),
-            processing_class=copy.deepcopy(tokenizer),  # TRL sets tokens of padding
+            processing_class=copy.deepcopy(tokenizer),  # whose padding it sets
         )
-    for config, pad in zip(settings, pads, strict=True):
-        config.pad_token_id = pad
+    for config, values in zip(configs, own, strict=True):  # which an export would take along
+        vars(config).clear()
+        vars(config).update(values)
     trainer.temperature, trainer.vllm_importance_sampling_correction = 1.0, True
     accelerator, trainer.accelerator = trainer.accelerator, Alone(trainer.accelerator)
     return trainer, accelerator

@@ -60,6 +60,6 @@ def loss_inputs(
     if reference is not None:
         arrays["ref_per_token_logps"] = reference[rows, :S]
     if cap and rollouts.sampler_logp is not None:
-        ratio = np.exp(rollouts.logp[rows, :S] - rollouts.sampler_logp[rows, :S])
-        arrays["importance_sampling_ratio"] = np.minimum(ratio, cap)
+        gap = rollouts.logp[rows, :S] - rollouts.sampler_logp[rows, :S]
+        arrays["importance_sampling_ratio"] = np.exp(np.minimum(gap, np.float32(np.log(cap))))
     return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}, places

@@ -15,6 +15,9 @@ from .tensors import local, scattered
 class Optimizer(optimizer.Optimizer):
     """The torch engine's, of a model in float32, whose weights are their own masters."""
 
+    moved = True
+    """Whether the weights are others than when somebody, who copied them, set this to False."""
+
     def __init__(self, model: Any, settings: OptimizerSettings, accelerator: Accelerator) -> None:
         super().__init__(model, settings)
         self.accelerator = accelerator
@@ -31,6 +34,10 @@ class Optimizer(optimizer.Optimizer):
         norm: Any = self.accelerator.clip_grad_norm_(weights, self.clip_norm)
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
+    def step(self, lr: float) -> None:
+        super().step(lr)
+        self.moved = True
+
     def _take(self, master: Tensor, kind: str, value: Tensor) -> None:
         state: Any = self.adamw.state
         like = torch.zeros((), device=master.device) if kind == "step" else master
@@ -39,6 +46,7 @@ class Optimizer(optimizer.Optimizer):
     @torch.no_grad()
     def load_parts(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
         """`load` of what this process wrote: its own parts."""
+        self.moved = True
         self.adamw.state.clear()
         for name, master in self.masters.items():
             local(master).copy_(weights[name])
@@ -54,6 +62,7 @@ class Optimizer(optimizer.Optimizer):
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
+        self.moved = True
         self.adamw.state.clear()
         for name, master in self.masters.items():
             master.copy_(scattered(state.get(f"master/{name}", weights[name]), master))

@@ -50,7 +50,7 @@ class Persistent(DataParallel, TorchEngine):
             value = whole(tensor)
             if self.processes.rank == 0:
                 held[name] = value.cpu().contiguous()
-        if held:
+        if self.processes.rank == 0:
             save_file(held, path, metadata=about or None)
 
     def restore(self, folder: Path) -> None:

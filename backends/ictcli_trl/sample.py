@@ -29,7 +29,7 @@ class Draws(LogitsProcessor):
         self.t, self.alive = 0, np.arange(len(numbers))
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        if not len(self.alive):  # it goes on while another process does
+        if not len(self.alive):  # on a Mac, transformers sees a step late that all have ended
             return scores
         numbers = torch.from_numpy(self.numbers[:, self.t]).to(scores.device)
         parallel = scores.device.type != "cpu"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ictcli.engine.distributed import plain, rollouts_of
 from ictcli.engine.sampling import Prompts, in_passes, join
-from ictcli.engine.update import Update, UpdateStats
+from ictcli.engine.update import Update
 from ictcli.seeds import uniforms
 from ictcli.types import FloatArray, IntArray, Rollouts, Sampling
 
@@ -22,9 +22,6 @@ from .tensors import exchange
 class SpreadEngine(TrlEngine):
     """An engine of one rank, which samples by transformers or vLLM. Whole groups stay on a rank; a
     pass of the weights that are trained gives their log-probabilities and statistics."""
-
-    moved = True
-    """Whether the weights are others than those vLLM has."""
 
     def _generate(
         self,
@@ -53,8 +50,9 @@ class SpreadEngine(TrlEngine):
         self, prompts: Prompts, group: int, sampling: Sampling, numbers: FloatArray
     ) -> Rollouts:
         if self.settings.sampler == "vllm":
-            moved, self.moved = self.moved, False
+            moved = self.optimizer.moved
             rows = hooks.vllm_rows(self.trainer, prompts, group, sampling, moved=moved)
+            self.optimizer.moved = False
             return listed(prompts, group, sampling, *rows)
 
         def decode(some: Prompts, part: FloatArray, places: IntArray) -> Rollouts:
@@ -99,7 +97,3 @@ class SpreadEngine(TrlEngine):
             yield
         finally:
             exchange(trained, self.reference)
-
-    def gradient(self, update: Update) -> UpdateStats:
-        self.moved = True
-        return super().gradient(update)

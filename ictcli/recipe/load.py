@@ -223,7 +223,9 @@ def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserErro
         return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
     message = _PLAINLY.get(fault["type"], fault["msg"].removeprefix("Value error, "))
     message = message[:1].lower() + message[1:]
-    return UserError(f"{source}: {path} = {fault['input']!r}: {message}.", hint)
+    whole = isinstance(fault["input"], dict)  # of a table: the message names its key
+    value = "" if whole else f" = {fault['input']!r}"
+    return UserError(f"{source}: {path}{value}: {message}.", hint)
 
 
 def to_toml(recipe: Recipe) -> str:

@@ -69,6 +69,20 @@ def assert_same_step(pair: tuple[Any, Any], update: Update) -> None:
         np.testing.assert_allclose(found[name], expected[name], atol=CLOSE, err_msg=name)
 
 
+def test_the_trainer_leaves_the_models_configuration(pair: tuple[Any, Any]) -> None:
+    """An export has it."""
+    torch, trl = pair
+    for name in ("config", "generation_config"):
+        expected, found = (getattr(x, name).to_dict() for x in (torch.model, trl.trained))
+        assert found == expected
+
+
+def test_a_checkpoint_before_any_update_is_read_back(pair: tuple[Any, Any], tmp_path: Path) -> None:
+    """Steps without a signal leave AdamW without moments."""
+    pair[1].save(tmp_path)
+    pair[1].restore(tmp_path)
+
+
 METHODS: tuple[dict[str, Any], ...] = (
     {"name": "ict", "keep": 0.3, "scope": "response"},
     {"name": "ict", "keep": 0.3, "scope": "group"},
