@@ -1,10 +1,12 @@
 """The pages of docs/ say what is: each is in the site, its links resolve, its commands parse, its
 examples run."""
 
+import csv
 import json
 import os
 import re
 import shlex
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -165,3 +167,16 @@ def test_the_map_has_a_row_for_every_room() -> None:
     for top in ("ictcli", "backends"):
         for room in (path.parent for path in (DOCS.parent / top).glob("*/__init__.py")):
             assert f"`{room.relative_to(DOCS.parent)}/`" in PAGES["map.md"], room
+
+
+def test_the_table_of_the_study_is_of_its_runs() -> None:
+    page = (DOCS / "study.md").read_text(encoding="utf-8")
+    with (DOCS / "study" / "runs.csv").open(encoding="utf-8", newline="") as file:
+        runs = list(csv.DictReader(file))
+    for rule in {run["method"] for run in runs}:
+        mean = {
+            score: 100 * statistics.mean(float(run[score]) for run in runs if run["method"] == rule)
+            for score in ("pass@1", "pass@4")
+        }
+        row = rf"\| `{re.escape(rule)}` \| {mean['pass@1']:.1f} .* \| {mean['pass@4']:.1f} "
+        assert re.search(row, page), (rule, mean)
