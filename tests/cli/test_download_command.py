@@ -69,7 +69,7 @@ def test_what_a_recipe_needs_is_fetched_once_and_serves_without_the_hub(tmp_path
 
 
 def test_what_is_built_in_needs_no_hub(tmp_path: Path) -> None:
-    ended = ictcli(tmp_path, "http://127.0.0.1:9", "download", "quickstart", "--json")
+    ended = ictcli(tmp_path, "http://127.0.0.1:9", "download", "chain", "--json")
     assert ended.code == 0, ended.err
     assert [row["name"] for row in json.loads(ended.out)] == ["builtin:chain", "chain"]
 
