@@ -75,14 +75,14 @@ def command(
     from ictcli.compare.design import Design, slug
     from ictcli.compare.variants import read_methods, variants_of
     from ictcli.console import narrate, observer, output, report
-    from ictcli.console.beside import print_beside
+    from ictcli.console.beside import narrate_unfinished, print_beside
     from ictcli.console.gpus import print_gpu_plan
     from ictcli.console.plan import examples, plan
     from ictcli.files import write_text
     from ictcli.planning.advice import check_memory
     from ictcli.planning.gpus import plan_gpus
     from ictcli.planning.machine import memory_limit
-    from ictcli.planning.preflight import preflight
+    from ictcli.planning.preflight import check_context, preflight, recipe_notes
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
     from ictcli.runs.records import Summary
@@ -95,7 +95,7 @@ def command(
     resolved = load_recipe(recipe, [*overrides, *extra])
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
-    if beside and dry_run:
+    if beside is not None and dry_run:
         raise click.UsageError("--beside trains; ictcli compare --dry-run plans several methods.")
     if (memory or timed or gpus) and not dry_run:
         option = "--memory" if memory else "--time" if timed else "--gpus"
@@ -131,24 +131,34 @@ def command(
             examples(resolved)
         return
     recipes = {resolved.rule.name: resolved}
-    if beside:
-        variants = variants_of(read_methods(beside, "--beside"), [])
+    if beside is not None:
+        variants = variants_of(read_methods(beside, "--beside"), [], "--beside")
         design = Design(recipe, (*overrides, *extra), variants, 1, Path("runs"))
         recipes |= design.beside(resolved)
+        for each in recipes.values():  # before hours of another's training
+            recipe_notes(each)
+            check_context(each)
 
     def place(label: str) -> Path:
         if folder is None:
             name = f"{find_recipe(recipe).stem}-{slug(label)}-s{resolved.seed}"
             return free_folder(Path("runs"), name)
-        return folder if not done else free_folder(folder.parent, f"{folder.name}-{slug(label)}")
+        if not done:
+            return folder
+        first = folder if folder.name not in ("", "..") else folder.resolve()
+        return free_folder(first.parent, f"{first.name}-{slug(label)}")
 
     done: dict[Path, Summary] = {}
     for later, (label, each) in zip(reversed(range(len(recipes))), recipes.items(), strict=True):
         new = Run.create(place(label), each)
         if beside:
             narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
-        with new, observer(each, new.folder, later, live=not as_json) as observing:
-            done[new.folder] = launch(new, each, observing, observing.attach)
+        try:
+            with new, observer(each, new.folder, later, live=not as_json) as observing:
+                done[new.folder] = launch(new, each, observing, observing.attach)
+        finally:
+            if new.folder not in done:
+                narrate_unfinished(list(recipes), list(done))
     if beside:
         print_beside(list(recipes), done, as_json=as_json)
         return

@@ -17,7 +17,7 @@ _BUDGET = "all runs have the same budget of samples and updates"
 _ASKED = "all runs are asked, sampled and evaluated alike"
 FIXED = {
     "model": "all runs start from the same model",
-    "seed": "every method has the same seeds, which --seeds counts",
+    "seed": "every method has the same seeds",
     **dict.fromkeys(("task", "data", "columns", "hub", "curriculum", "plugins"), _PROBLEMS),
     **dict.fromkeys(("steps", "prompts", "group", "max_tokens", "update"), _BUDGET),
     **dict.fromkeys(("prompt", "sampling", "eval"), _ASKED),
@@ -83,7 +83,9 @@ def read_methods(text: str, option: str) -> tuple[str, ...]:
     return names
 
 
-def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
+def variants_of(
+    methods: Sequence[str], sweeps: Sequence[Grid], option: str = "--methods"
+) -> tuple[Variant, ...]:
     """Every method, with settings of its own if any (`ict score=u*h`), and every combination of the
     swept settings that matter to it; once, if none does. UserError if a key matters to no method,
     or is set twice."""
@@ -92,9 +94,11 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
     names: list[str] = []
     for text in methods:
         name, behind = _parted(text)
-        own = [_setting(find_method(name), setting) for setting in behind]
+        own = [_setting(find_method(name), setting, option) for setting in behind]
         heeded = [sweep for sweep in sweeps if heeds(find_method(name), sweep.key)]
-        check_keys([grid.key for grid in (*own, *heeded)], "--methods and --sweep")
+        check_keys(
+            [grid.key for grid in (*own, *heeded)], f"{option} and --sweep" if sweeps else option
+        )
         names.append(name)
         for settings, overrides in _settings_of([*own, *heeded]):
             variants[name + settings] = Variant(name + settings, name, overrides)
@@ -115,9 +119,9 @@ def _parted(text: str) -> tuple[str, list[str]]:
     return name, behind
 
 
-def _setting(method: Method, text: str) -> Grid:
+def _setting(method: Method, text: str, option: str) -> Grid:
     """A setting behind the name of a method, of its options or of the recipe."""
-    grid = read_grid(text, "--methods")
+    grid = read_grid(text, option)
     key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
     if not heeds(method, key):
         raise UserError(

@@ -44,6 +44,15 @@ def print_beside(
     narrate(f"next:  ictcli runs diff {names}", f"next:  ictcli inspect {shell_word(folders[0])}")
 
 
+def narrate_unfinished(methods: Sequence[str], trained: Sequence[Path]) -> None:
+    """What is trained and what has not begun, when the run of the method behind those fails or is
+    interrupted."""
+    for method, folder in zip(methods, trained, strict=False):
+        narrate(f"trained: {method}, {folder}")
+    if rest := methods[len(trained) + 1 :]:
+        narrate(f"not begun: {', '.join(rest)}")
+
+
 def _table(runs: Mapping[str, Summary], paired: Mapping[str, Paired], *, folded: bool) -> TextTable:
     """A row for the model before training and for each method."""
     first = next(iter(runs))

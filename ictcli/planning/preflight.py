@@ -9,6 +9,7 @@ from ictcli.recipe import Recipe
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, prepare
+from ictcli.types import SOLUTION_KL
 
 
 def recipe_notes(recipe: Recipe) -> list[str]:
@@ -45,14 +46,22 @@ def preflight(recipe: Recipe) -> list[str]:
             if test.bench is not None:  # which may be a file
                 with contextlib.suppress(ElsewhereError):
                     find_benchmark(test.bench, test.data, test.columns, test.hub, recipe.columns)
+    check_context(recipe)
+    return notes
+
+
+def check_context(recipe: Recipe) -> None:
+    """UserError for a max_tokens that fills the model's context, alone or as the method reads it
+    (`ictcli.train.solutions`)."""
     try:
         context = read_shape(recipe.model).context
     except UserError:
-        return notes  # `check_memory` says why
-    if recipe.max_tokens >= context:
+        return  # `check_memory` says why
+    reads_another = SOLUTION_KL in recipe.wanted_stats
+    if recipe.max_tokens * (1 + reads_another) >= context:
+        twice = f", twice with {recipe.rule.name}," if reads_another else ""
         raise UserError(
-            f"max_tokens = {recipe.max_tokens} leaves a prompt no room in the model's context of "
-            f"{context}.",
+            f"max_tokens = {recipe.max_tokens}{twice} leaves a prompt no room in the model's "
+            f"context of {context}.",
             "lower max_tokens, or take a model with a longer context",
         )
-    return notes

@@ -48,6 +48,15 @@ def test_each_run_is_that_of_its_own_command(
         (("--beside", "ict"), "--beside names ict, the recipe's own method"),
         (("--beside", "grop"), "did you mean grpo?"),
         (("--beside", ","), "--beside names no method"),
+        (("--beside", ""), "--beside names no method"),
+        (
+            ("--beside", "grpo seed=1"),
+            "--beside cannot vary seed: ",
+        ),
+        (
+            ("max_tokens=150", "--beside", "grpo,sc_grpo"),
+            "max_tokens = 150, twice with sc_grpo, leaves a prompt no room",
+        ),
         (("--beside", "grpo", "--dry-run"), "--beside trains"),
     ],
 )
@@ -56,3 +65,16 @@ def test_what_cannot_be_beside_is_said_before_anything_is_trained(
 ) -> None:
     assert why in refusal(ictcli.run("train", "chain", *more, folder=tmp_path), 2)
     assert not list(tmp_path.iterdir())
+
+
+def test_where_a_later_run_fails_what_is_trained_and_what_has_not_begun_is_said(
+    ictcli: Processes, tmp_path: Path
+) -> None:
+    """sc_grpo needs room for two prompts, too, which is known once they are read."""
+    (folder := tmp_path / "a").mkdir()
+    short = ("steps=1", "prompts=2", "group=2", "eval.problems=2", "eval.n=1", "eval.k=[1]")
+    command = ("train", "chain", *short, "max_tokens=124", "--beside", "sc_grpo,grpo", "--run", ".")
+    ended = ictcli.run(*command, folder=folder)
+    assert "reads a correct response before the prompt" in refusal(ended, 2)
+    assert "\ntrained: ict, .\nnot begun: grpo\n" in ended.err
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "a-sc_grpo"}  # beside, not in it
