@@ -24,11 +24,13 @@ def kind(recipe: Recipe) -> str:
 def measure_all(
     runs: Sequence[RunSpec], say: Callable[[str], None] = lambda text: None
 ) -> dict[str, RunCosts]:
-    """What one run of each kind was measured to take. Raises InterruptedRunError at Ctrl-C, and
-    RunFailedError, naming the run, where one cannot be timed."""
+    """What one run of each kind was measured to take; kinds whose runs are all finished are left
+    out. Raises InterruptedRunError at Ctrl-C, and RunFailedError, naming the run, where one cannot
+    be timed."""
     first: dict[str, RunSpec] = {}
     for spec in runs:
-        first.setdefault(kind(spec.recipe), spec)
+        if not _is_finished(spec):
+            first.setdefault(kind(spec.recipe), spec)
     measured: dict[str, RunCosts] = {}
     for number, (what, spec) in enumerate(first.items(), 1):
         say(f"timing {number}/{len(first)}: {spec.variant.label}")
@@ -90,11 +92,11 @@ def estimate_comparison(
     them count as parallel than the machine has cores for (`have`). Tuning runs end before the
     others begin. With several jobs each run is a process that loads its libraries."""
     have = cores() if have is None else have
-    loads = [costs.load for costs in measured.values()]
+    loads = [costs.load for costs in measured.values()] or [0.0]
     load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
     threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)
     at_once = max(1, min(jobs, have // threads))
-    estimates = [_estimate(spec, measured[kind(spec.recipe)], load) for spec in runs]
+    estimates = [_estimate(spec, measured.get(kind(spec.recipe)), load) for spec in runs]
     seconds = sum(
         _makespan([run.seconds for run in estimates if bool(run.trying) is trying], at_once)
         for trying in (True, False)
@@ -109,9 +111,15 @@ def estimate_comparison(
     )
 
 
-def _estimate(spec: RunSpec, costs: RunCosts, load: float) -> RunEstimate:
-    recipe = spec.recipe
-    finished = (spec.folder / "summary.json").is_file()
+def _is_finished(spec: RunSpec) -> bool:
+    return (spec.folder / "summary.json").is_file()
+
+
+def _estimate(spec: RunSpec, costs: RunCosts | None, load: float) -> RunEstimate:
+    """What a run will still take; `costs` may be None if it is finished."""
+    recipe, finished = spec.recipe, _is_finished(spec)
+    if finished:
+        costs = None
     saved = numbered(spec.folder / "checkpoints", r"step-(\d+)")
     done = min(saved[-1][0], recipe.steps) if saved else 0
     is_new = not (done and is_run(spec.folder))
@@ -126,8 +134,8 @@ def _estimate(spec: RunSpec, costs: RunCosts, load: float) -> RunEstimate:
         lr=None if spec.untuned == "lr" else recipe.lr,
         untuned=spec.untuned or None,
         finished=finished,
-        seconds=0.0 if finished else load + costs.time(recipe, done).seconds,
-        bytes=costs.bytes(recipe) if is_new and not finished else 0,
+        seconds=load + costs.time(recipe, done).seconds if costs else 0.0,
+        bytes=costs.bytes(recipe) if costs and is_new else 0,
     )
 
 

@@ -32,6 +32,9 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
         print_json({"jobs": jobs, **estimate.model_dump(mode="json")})
         return
     print_columns(estimate.runs, RUN_COLUMNS)
+    if not estimate.left:
+        narrate(f"{len(estimate.runs)} runs, all of them finished.")
+        return
     at_once = f", {estimate.at_once} at a time" if estimate.at_once > 1 else ""
     if estimate.at_once < jobs:
         at_once += f" (--jobs {jobs} asks for more than there are cores for)"

@@ -8,12 +8,12 @@ import pytest
 from made_results import summary
 
 from ictcli.compare.design import Design, RunSpec, run_specs, slug, tuning_specs
-from ictcli.compare.time_estimate import RunCosts, estimate_comparison, kind
+from ictcli.compare.time_estimate import RunCosts, estimate_comparison, kind, measure_all
 from ictcli.compare.tuning import best_overrides, check_problems, earlier_choice, tuning_scores
 from ictcli.compare.variants import Variant, read_grid, stopped_variants, variants_of
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.passk import Interval
-from ictcli.recipe import load_recipe, to_toml
+from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.tasks.prepare import heldout, task_of
 from ictcli.tasks.split import is_heldout
 
@@ -228,6 +228,29 @@ def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: P
     (runs[1].folder / "checkpoints" / "step-000003").mkdir(parents=True)
     continued = estimate_comparison(runs, measured, 1, have=8)
     assert continued.seconds == pytest.approx(left.seconds - 3 * 3.0 - asked / 2)
+
+
+def test_finished_runs_are_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timings: list[str] = []
+
+    def measure(recipe: Recipe) -> RunCosts:
+        timings.append(recipe.rule.name)
+        return timed(1.0)
+
+    monkeypatch.setattr("ictcli.compare.time_estimate.measure", measure)
+    runs = run_specs(design_of(tmp_path))
+    for spec in runs:
+        if spec.variant.label != "grpo":
+            spec.folder.mkdir()
+            (spec.folder / "summary.json").write_text("{}")
+    left = estimate_comparison(runs, measure_all(runs), 1, have=8)
+    assert timings == ["grpo"] and left.left == 2
+    assert left.seconds == pytest.approx(2 * (1.0 + 4 * 1.0 + 2 * 512 * 0.01))
+    for spec in runs:
+        spec.folder.mkdir(exist_ok=True)
+        (spec.folder / "summary.json").write_text("{}")
+    done = estimate_comparison(runs, measure_all(runs), 2, have=8)
+    assert timings == ["grpo"] and (done.left, done.seconds, done.bytes) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("jobs", "have", "at_once"), [(3, 2, 2), (2, 8, 2), (64, 1, 1)])
