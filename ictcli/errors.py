@@ -33,6 +33,10 @@ class RunFailedError(UserError):
     exit_code = 1
 
 
+class NothingFinishedError(RunFailedError):
+    """Every run of a comparison failed; other comparisons of a study go on."""
+
+
 class EngineMissingError(UserError):
     """The engine asked for is not installed, or not usable on this machine."""
 

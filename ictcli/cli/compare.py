@@ -79,7 +79,7 @@ def command(
     ictcli compare chain-compare --tune lr=1e-4,2e-4,4e-4 --methods ict,grpo,random --seeds 5
     ictcli compare study --jobs 2
     """
-    from ictcli.compare.folder import opened
+    from ictcli.compare.folder import check_kind, opened
     from ictcli.compare.plan import plan_of
     from ictcli.compare.study import Terms, read_study
     from ictcli.compare.time_estimate import estimate_comparison, measure_all
@@ -108,6 +108,7 @@ def command(
             plan_of(source, settings, terms, folder / find_recipe(source).stem)
             for source in study.recipes
         ]
+    check_kind(folder, {plan.design.folder.name for plan in plans} if study else ())
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         narrate(f"note: {note}")
     if dry_run:
@@ -143,25 +144,38 @@ def _run_study(
     *,
     as_json: bool,
 ) -> int:
-    """One comparison after another, and what all of them found; 1 where any run failed."""
+    """One comparison after another, and what all of them found; 1 where any run failed. Its report
+    is written once no comparison is left that an earlier command made."""
     from ictcli.compare.folder import opened
     from ictcli.compare.report.study import write_study
     from ictcli.compare.study import run_rows, write_runs
     from ictcli.console import narrate
     from ictcli.console.compare import studied
+    from ictcli.errors import NothingFinishedError
 
     results: dict[str, Comparison] = {}
     rows: list[dict[str, object]] = []
+    failed: list[str] = []
     for number, plan in enumerate(plans, 1):
         name = plan.design.folder.name
         narrate(f"comparison {number}/{len(plans)}: {name}")
-        with opened(plan.design.folder):
-            results[name], done = _compare(plan, baseline, jobs, threads, as_json=as_json)
-        rows += run_rows(name, done)
-        write_runs(folder / "runs.csv", rows)
-        write_study(results, folder, [each.design.folder.name for each in plans])
-    studied(results, folder, as_json=as_json)
-    return 1 if any(result.failed for result in results.values()) else 0
+        try:
+            with opened(plan.design.folder):
+                results[name], done = _compare(plan, baseline, jobs, threads, as_json=as_json)
+        except NothingFinishedError as error:
+            if number == len(plans) and not results:
+                raise
+            failed.append(f"{name}: {error.message}")
+            narrate(f"failed: {failed[-1]}")
+        else:
+            failed += [f"{name}: {line}" for line in results[name].failed]
+            rows += run_rows(name, done)
+        later = (each.design.folder / "comparison.json" for each in plans[number:])
+        if results and not any(path.exists() for path in later):
+            write_runs(folder / "runs.csv", rows)
+            write_study(results, folder, [each.design.folder.name for each in plans])
+    studied(results, failed, folder, as_json=as_json)
+    return 1 if failed else 0
 
 
 def _compare(
@@ -176,7 +190,7 @@ def _compare(
     from ictcli.console import narrate, observer
     from ictcli.console.compare import tuned_to
     from ictcli.engine import build_engine
-    from ictcli.errors import RunFailedError
+    from ictcli.errors import NothingFinishedError
     from ictcli.files import write_json
     from ictcli.runs.observer import RunObserver
 
@@ -201,7 +215,7 @@ def _compare(
         narrate(f"failed: {line}")
     failed = [*failed, *missed, *damaged]
     if not done:
-        raise RunFailedError("Every run of the comparison failed.", f"mend that: {GOES_ON}")
+        raise NothingFinishedError("Every run of the comparison failed.", f"mend that: {GOES_ON}")
     from ictcli.compare.gather import gather
     from ictcli.compare.report import write_report
 

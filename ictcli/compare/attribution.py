@@ -1,9 +1,10 @@
 """Where the gradient of each variant goes, from the rollouts that its runs recorded.
 
-A figure of a run is the mean over its recorded steps behind every variant's dense warm-up; of a
-variant, the mean over its runs. Beside it stands the same under permuted rewards: in each group the
-rollouts swap their rewards, verdicts and advantages at random, and the method chooses and weighs
-anew. What a figure has in common with that is no signal of the rewards.
+A figure of a run is the mean over its recorded steps behind every variant's dense warm-up, but for
+variants that are dense to their end; of a variant, the mean over its runs. Beside it stands the
+same under permuted rewards: in each group the rollouts swap their rewards, verdicts and advantages
+at random, and the method chooses and weighs anew. What a figure has in common with that is no
+signal of the rewards.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from ictcli.runs.rollouts import Batch, batch_of, read_rollouts
 from ictcli.seeds import generator
 from ictcli.tasks import Domain
 from ictcli.tasks.forks import Decided, decided, plain
+from ictcli.train.launch import failure_message
 from ictcli.train.step import select
 from ictcli.types import FloatArray
 
@@ -106,18 +108,22 @@ class Figures:
 def attribution(
     by_label: Mapping[str, Sequence[FinishedRun]], domain: Domain, tokenizer: Any
 ) -> tuple[dict[str, Attribution], list[str]]:
-    """By variant, and a sentence for each file that is damaged. Steps without a gradient are left
-    out, and runs without a recorded step behind the warm-up."""
-    warmup = max(run.spec.recipe.dense_steps for runs in by_label.values() for run in runs)
+    """By variant, and a sentence for each file that is damaged and each variant whose rule failed
+    under permuted rewards. Steps without a gradient are left out, and runs without a recorded step
+    behind the warm-up."""
+    chosen = {
+        label: runs
+        for label, runs in by_label.items()
+        if not runs[0].spec.variant.stops and not runs[0].is_dense
+    }
+    warmup = max((runs[0].spec.recipe.dense_steps for runs in chosen.values()), default=0)
     found: dict[str, Attribution] = {}
-    damaged: list[str] = []
-    for label, runs in by_label.items():
-        if runs[0].spec.variant.stops:
-            continue
-        steps = [_of_run(run, warmup, domain, tokenizer, damaged.append) for run in runs]
+    missing: list[str] = []
+    for label, runs in chosen.items():
+        steps = [_of_run(run, warmup, domain, tokenizer, missing.append) for run in runs]
         if recorded := [each for each in steps if each]:
             found[label] = of_runs(recorded, knows_forks=domain.decisions is not None)
-    return found, damaged
+    return found, list(dict.fromkeys(missing))
 
 
 def _of_run(
@@ -127,7 +133,7 @@ def _of_run(
     tokenizer: Any,
     say: Callable[[str], None],
 ) -> list[Figures]:
-    """Of each recorded step behind the warm-up; `say` is told of damaged files."""
+    """Of each recorded step behind the warm-up; `say` is told what is left out."""
     found: list[Figures] = []
     for step, path in numbered(run.spec.folder / "rollouts", r"step-(\d+)\.safetensors"):
         if step > warmup:
@@ -139,7 +145,10 @@ def _of_run(
                 continue
             if batch.finite and (weights * batch.advantage[:, None]).any():
                 made = decided(domain, batch.problems, batch.rollouts, plain(tokenizer))
-                found.append(_of_step(batch, weights, run.spec.recipe, step, made))
+                try:
+                    found.append(_of_step(batch, weights, run.spec.recipe, step, made))
+                except Exception as error:  # a plugin's rule, which never saw such rewards
+                    say(f"{run.label} failed under permuted rewards: {failure_message(error)}")
     return found
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,12 +76,16 @@ class Design:
         return load_recipe(self.source, changes)
 
     def beside(self, own: Recipe) -> dict[str, Recipe]:
-        """The recipes of its variants with the seed of `own`, by label. UserError if one is it."""
+        """The recipes of its variants with the seed of `own`, by label. UserError if two, or one
+        and `own`, are the same."""
         recipes = {each.label: self.recipe(each, own.seed) for each in self.variants}
-        if twice := next((label for label, recipe in recipes.items() if recipe == own), None):
+        if twice := next(
+            (name for name in recipes if _twins({name: recipes[name], "": own})), None
+        ):
             raise UserError(
                 f"--beside names {twice}, the recipe's own method.", "ictcli methods lists others"
             )
+        _check_twins(recipes)
         return recipes
 
     @property
@@ -92,6 +97,25 @@ class Design:
     @property
     def first_seed(self) -> int:
         return load_recipe(self.source, self.overrides).seed
+
+
+def _twins(recipes: Mapping[str, Recipe]) -> tuple[str, str] | None:
+    """Two labels whose runs would be the same, wherever their settings stand; None without any."""
+    by_content: dict[str, str] = {}
+    for label, recipe in recipes.items():
+        shared = recipe.model_dump(exclude={"method", "keep"})
+        other = by_content.setdefault(repr((shared, recipe.rule.name, recipe.options())), label)
+        if other != label:
+            return other, label
+    return None
+
+
+def _check_twins(recipes: Mapping[str, Recipe]) -> None:
+    if twins := _twins(recipes):
+        raise UserError(
+            f"{twins[0]} and {twins[1]} are the same: every run of one would repeat the other's.",
+            "leave one of them out",
+        )
 
 
 def _stop(recipe: Recipe) -> list[str]:
@@ -112,7 +136,8 @@ def run_specs(
     """Every run of a comparison, seed by seed, so that each seed that ends has every variant.
     `tuned` is an override by variant label; other variants are left out. Without it, while a value
     of `grid` is to be chosen, a run that was trained keeps the value in its folder. UserError if
-    the folder holds runs of another recipe, or of no value of the grid."""
+    the folder holds runs of another recipe, or of no value of the grid, or if two variants are the
+    same."""
     seeds = range(design.first_seed, design.first_seed + design.seeds)
     specs = [
         _final_spec(design, variant, seed, tuned, grid)
@@ -126,6 +151,7 @@ def run_specs(
                 f"{runs} runs would go by the name {folder}.",
                 "leave out swept values that differ in signs alone",
             )
+    _check_twins({s.variant.label: s.recipe for s in specs if s.seed == design.first_seed})
     return specs
 
 

@@ -59,6 +59,25 @@ def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) 
         )
 
 
+def check_kind(folder: Path, recipes: Collection[str]) -> None:
+    """UserError if the folder has a report that a new one of these recipes would replace by less: a
+    study's with other recipes, or that of a comparison; without recipes, that of a study."""
+    if recipes and (folder / "comparison.json").exists():
+        raise UserError(f"{folder} is the folder of a comparison, not of a study.", OTHER)
+    if not (folder / "runs.csv").exists():
+        return
+    if not recipes:
+        raise UserError(f"{folder} is the folder of a study, not of a comparison.", OTHER)
+    compared = {path.parent.name for path in folder.glob("*/comparison.json")}
+    if lost := sorted(compared.difference(recipes)):
+        folders = " ".join(shell_word(folder / name) for name in lost)
+        raise UserError(
+            f"{folder / 'report.html'} is of a larger study: this one would replace it by a report "
+            f"without {listed(lost)}.",
+            f"name all of them in the study; {OTHER}; rm -r {folders} gives up what is there",
+        )
+
+
 @contextlib.contextmanager
 def opened(folder: Path) -> Generator[None]:
     """The folder, created if missing, and locked; removed again if nothing was done there.

@@ -74,7 +74,7 @@ def gather(
         if not runs[0].spec.variant.stops or len(by_label) == 1  # it chooses no tokens
     }
     shared = shared_rollouts.sample_shared(recipes, engine)
-    attributed, damaged = attribution(by_label, shared.domain, engine.tokenizer)
+    attributed, missing = attribution(by_label, shared.domain, engine.tokenizer)
     about = environment(engine, first)
     return Comparison(
         command=command,
@@ -132,7 +132,14 @@ def gather(
         failed=failed,
         notes=[
             *(caveats.note(label, at, seeds) for label, at in crashed.items()),
-            *damaged,
+            *shared.failed,
+            *missing,
+            *(
+                f"{rival} was trained otherwise than {label} while it warmed up: what the steps "
+                f"of {label} behind that added is not known."
+                for label, rival in _controls(by_label).items()
+                if not is_beginning(by_label[rival][0], by_label[label][0])
+            ),
             *notes_of(design, done, scores, base, baseline, tuned),
         ],
     )
@@ -142,15 +149,37 @@ def _beyond_warmup(
     by_label: Mapping[str, Sequence[FinishedRun]], scores: Scores, base: str
 ) -> dict[str, dict[str, PairedDifference]]:
     """Differences of the variants with a dense warm-up from the runs that end with it; empty where
-    there are none, or they are the baseline."""
-    stopped = [label for label, runs in by_label.items() if runs[0].spec.variant.stops]
+    there are none, or they are the baseline or trained otherwise."""
     rivals = {
+        label: rival
+        for label, rival in _controls(by_label).items()
+        if base != rival and is_beginning(by_label[rival][0], by_label[label][0])
+    }
+    return differences_of_pairs(scores, rivals) if rivals else {}
+
+
+def _controls(by_label: Mapping[str, Sequence[FinishedRun]]) -> dict[str, str]:
+    """By variant with a dense warm-up that ends before it does: the control that stops there."""
+    stopped = [label for label, runs in by_label.items() if runs[0].spec.variant.stops]
+    return {
         label: rival
         for label, runs in by_label.items()
         if runs[0].spec.recipe.dense_steps and not runs[0].is_dense
-        if (rival := counterpart(label, STOPPED, stopped)) and base not in stopped
+        if (rival := counterpart(label, STOPPED, stopped))
     }
-    return differences_of_pairs(scores, rivals) if rivals else {}
+
+
+def is_beginning(control: FinishedRun, run: FinishedRun) -> bool:
+    """Whether the control trained as the run did while it warmed up: tuning may have given them
+    different settings."""
+    free = {"method", "keep", "warmup", "seed", "steps"}
+    alike = (
+        each.spec.recipe.model_dump(
+            exclude={**dict.fromkeys(free, True), "optimizer": {"decay_steps"}}
+        )
+        for each in (control, run)
+    )
+    return control.spec.recipe.steps == run.spec.recipe.dense_steps and next(alike) == next(alike)
 
 
 def _counts(

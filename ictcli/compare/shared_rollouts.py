@@ -1,11 +1,12 @@
 """Which tokens the methods choose from the same rollouts, sampled before training."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ictcli.algorithm.attribution import SURE
+from ictcli.algorithm.weights import group_advantage
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import UpdateSettings
@@ -14,6 +15,7 @@ from ictcli.tasks import Domain
 from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.prepare import prepare
 from ictcli.tasks.prompts import fitted
+from ictcli.train.launch import failure_message
 from ictcli.train.step import sample_batch, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
@@ -31,7 +33,10 @@ class SharedRollouts:
     forks: BoolArray | None
     kept: dict[str, BoolArray]
     recipes: dict[str, Recipe]
+    """Of the variants in `kept`."""
     domain: Domain
+    failed: list[str]
+    """A sentence for each variant whose rule failed on the batch."""
 
 
 def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
@@ -44,15 +49,25 @@ def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
     wanted |= dict.fromkeys(name for recipe in recipes.values() for name in recipe.wanted_stats)
     batch = sample_batch(base, engine, task, 1, tuple(wanted))
     forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
-    kept = {label: kept_by(recipe, batch) for label, recipe in recipes.items()}
-    return SharedRollouts(batch, forks, kept, recipes, task.domain)
+    kept: dict[str, BoolArray] = {}
+    failed: list[str] = []
+    for label, recipe in recipes.items():
+        try:
+            kept[label] = kept_by(recipe, batch)
+        except Exception as error:  # a plugin's rule: what was trained is still compared
+            failed.append(f"{label} failed on the shared rollouts: {failure_message(error)}")
+    chosen = {label: recipes[label] for label in kept}
+    return SharedRollouts(batch, forks, kept, chosen, task.domain, failed)
 
 
 def kept_by(recipe: Recipe, batch: Batch, **options: float) -> BoolArray:
-    """What a recipe keeps of the batch, (B, T), if its method had these options."""
+    """What a recipe keeps of the batch, (B, T), by its own advantages, if its method had these
+    options."""
     whole = {"prompts": PROBLEMS, "update": UpdateSettings()}
     chooser = recipe.model_copy(update={**whole, "method": {**recipe.method, **options}})
-    return select(chooser, batch, recipe.warmup + 1).kept
+    scale = recipe.rule.scaled_advantage
+    own = replace(batch, advantage=group_advantage(batch.rewards, recipe.group, scale=scale))
+    return select(chooser, own, recipe.warmup + 1).kept
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries, read_summary
 from ictcli.compare.numbers import counted
 from ictcli.compare.variants import Variant
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import NothingFinishedError, UserError
 from ictcli.tasks.prepare import task_of
 
 METRIC = "pass@1"
@@ -26,7 +26,8 @@ def tuning_scores(tries: Sequence[RunSpec], summaries: Summaries) -> Tuned:
 
 def best_overrides(tuned: Tuned, variants: Sequence[Variant]) -> dict[str, str]:
     """By variant the override of the highest pass@1 (the first k, if 1 is not evaluated), the
-    earlier of equals. Variants without a finished run are left out; RunFailedError without any."""
+    earlier of equals. Variants without a finished run are left out; NothingFinishedError without
+    any."""
     best: dict[str, str] = {}
     for variant in variants:
         if scores := tuned.get(variant.label):
@@ -34,7 +35,7 @@ def best_overrides(tuned: Tuned, variants: Sequence[Variant]) -> dict[str, str]:
             metric = METRIC if METRIC in first else next(iter(first))
             best[variant.label] = max(scores.items(), key=lambda each: each[1][metric])[0]
     if not best:
-        raise RunFailedError(
+        raise NothingFinishedError(
             "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
         )
     return best

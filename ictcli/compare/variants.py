@@ -94,8 +94,9 @@ def variants_of(
     names: list[str] = []
     for text in methods:
         name, behind = _parted(text)
-        own = [_setting(find_method(name), setting, option) for setting in behind]
-        heeded = [sweep for sweep in sweeps if heeds(find_method(name), sweep.key)]
+        method = find_method(name)
+        own = [_setting(method, setting, option) for setting in behind]
+        heeded = [sweep for sweep in sweeps if heeds(method, sweep.key)]
         check_keys(
             [grid.key for grid in (*own, *heeded)], f"{option} and --sweep" if sweeps else option
         )
@@ -115,7 +116,7 @@ def _parted(text: str) -> tuple[str, list[str]]:
     """The method of `ict score=u*h`, and the settings behind it."""
     if text in METHODS:  # a plugin's name may hold anything
         return text, []
-    name, *behind = text.split()
+    name, *behind = text.split() or [text]
     return name, behind
 
 
@@ -135,19 +136,28 @@ def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Va
     """The control that trains every token for the steps of the warm-up, as grpo does, and ends.
 
     It is what the methods with a warm-up are without the steps of their own. Once for each
-    combination of the swept settings that matter to it. UserError if no method has a warm-up."""
-    names = [_parted(text)[0] for text in methods]
-    if not any(find_method(name).dense_warmup for name in names):
+    combination of settings, swept or a method's own, that matter to it and leave a warm-up.
+    UserError if no method has one."""
+    grpo = find_method("grpo")
+    controls: dict[str, Variant] = {}
+    for text in methods:
+        name, behind = _parted(text)
+        method = find_method(name)
+        if method.dense_warmup:
+            own = [_setting(method, setting, "--methods") for setting in behind]
+            heeded = [
+                grid for grid in (*own, *sweeps) if grid.key == "warmup" or heeds(grpo, grid.key)
+            ]
+            for settings, overrides in _settings_of(heeded):
+                if settings_of(STOPPED + settings).get("warmup") != 0:
+                    controls[STOPPED + settings] = Variant(STOPPED + settings, STOPPED, overrides)
+    if not controls:
+        names = ", ".join(_parted(text)[0] for text in methods)
         raise UserError(
-            f"None of {', '.join(names)} has a dense warm-up to stop after.",
+            f"None of {names} has a dense warm-up to stop after.",
             "--methods ict,grpo,random has two that do",
         )
-    grpo = find_method("grpo")
-    heeded = [sweep for sweep in sweeps if sweep.key == "warmup" or heeds(grpo, sweep.key)]
-    return tuple(
-        Variant(STOPPED + settings, STOPPED, overrides)
-        for settings, overrides in _settings_of(heeded)
-    )
+    return tuple(controls.values())
 
 
 def _settings_of(sweeps: Sequence[Grid]) -> list[tuple[str, tuple[str, ...]]]:

@@ -7,7 +7,7 @@ from ictcli.compare.attribution import Attribution
 from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.forks import ForkComparison
-from ictcli.compare.numbers import MINUS, counted, points
+from ictcli.compare.numbers import MINUS, counted, listed, points
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.compare.variants import STOPPED
@@ -220,8 +220,10 @@ def _share(share: float | None) -> str:
     return figure(share, ".1%")
 
 
-def studied(results: Mapping[str, Comparison], folder: Path, *, as_json: bool) -> None:
-    """A study as JSON, by recipe, or as one table: the first metric by rule and recipe."""
+def studied(
+    results: Mapping[str, Comparison], failed: Sequence[str], folder: Path, *, as_json: bool
+) -> None:
+    """A study as JSON, by recipe, or as one table: the first metric of each recipe by rule."""
     if as_json:
         print_json({name: result.model_dump(mode="json") for name, result in results.items()})
         return
@@ -231,13 +233,12 @@ def studied(results: Mapping[str, Comparison], folder: Path, *, as_json: bool) -
     def reached(by_label: Mapping[str, Estimate]) -> Callable[[str], str]:
         return lambda label: _interval(by_label[label]) if label in by_label else ""
 
-    print_columns(
-        list(labels),
-        {"method": str} | {name: reached(by_label) for name, (_, by_label) in estimates.items()},
-    )
-    metric = next(iter(estimates.values()))[0]
-    narrate_paragraph(f"{metric} after training, with 95 % intervals")
-    for name, result in results.items():
-        for line in result.failed:
-            narrate(f"failed: {name}: {line}")
+    metrics = list(dict.fromkeys(metric for metric, _ in estimates.values()))
+    columns: dict[str, Callable[[str], str]] = {"method": str}
+    for name, (metric, by_label) in estimates.items():
+        columns[name if len(metrics) == 1 else f"{name} {metric}"] = reached(by_label)
+    print_columns(list(labels), columns)
+    narrate_paragraph(f"{listed(metrics)} after training, with 95 % intervals")
+    for line in failed:
+        narrate(f"failed: {line}")
     narrate(f"runs: {folder / 'runs.csv'}", f"report: {folder / 'report.html'}")

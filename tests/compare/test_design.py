@@ -306,3 +306,38 @@ def test_a_control_without_a_warm_up_to_stop_after_is_refused(tmp_path: Path) ->
         )
         with pytest.raises(UserError, match=f"warmup is {warmup} and steps is 4"):
             run_specs(design)
+
+
+def test_each_warm_up_has_a_control_that_ends_with_it(tmp_path: Path) -> None:
+    methods = ("ict", "ict warmup=1 lr=1e-3", "random warmup=1 lr=1e-3", "ict warmup=0", "grpo")
+    variants = variants_of(methods, []) + stopped_variants(methods, [])
+    runs = run_specs(Design("chain-compare", ("steps=4", "warmup=2"), variants, 1, tmp_path))
+    controls = {run.variant.label: run.recipe for run in runs if run.variant.stops}
+    assert {label: (each.steps, each.lr) for label, each in controls.items()} == {
+        "stop-after-warmup": (2, runs[0].recipe.lr),
+        "stop-after-warmup warmup=1 lr=1e-3": (1, 1e-3),
+    }
+    swept = [read_grid("warmup=0,1", "--sweep")]
+    assert [each.label for each in stopped_variants(("ict",), swept)] == [
+        "stop-after-warmup warmup=1"
+    ]
+
+
+@pytest.mark.parametrize(
+    "twins",
+    [("ict", "ict keep=0.1"), ("random scope=batch keep=0.2", "random keep=0.2 scope=batch")],
+)
+def test_two_variants_that_would_train_the_same_are_refused(
+    tmp_path: Path, twins: tuple[str, str]
+) -> None:
+    """However their settings are written."""
+    methods = (twins[0], "grpo", twins[1])
+    design = Design("chain-compare", ("method.keep=0.1",), variants_of(methods, []), 2, tmp_path)
+    with pytest.raises(UserError, match=f"{twins[0]} and {twins[1]} are the same"):
+        run_specs(design)
+
+
+def test_a_setting_without_a_method_is_refused() -> None:
+    for text in ("", " "):
+        with pytest.raises(UserError, match="There is no method"):
+            variants_of((text,), [])

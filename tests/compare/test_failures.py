@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ import pytest
 from filelock import FileLock
 from made_results import summary
 
+from ictcli.compare.attribution import attribution
 from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.finished import Counts, FinishedRun, read_all
-from ictcli.compare.folder import opened
+from ictcli.compare.folder import check_kind, opened
+from ictcli.compare.gather import is_beginning
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.compare.notes import notes_of
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
@@ -25,6 +28,7 @@ from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import Recipe, to_toml
 from ictcli.runs.observer import RunObserver
 from ictcli.runs.records import Summary
+from ictcli.tasks.prepare import task_of
 
 
 def observer(recipe: Recipe, folder: Path, later: int) -> RunObserver:
@@ -262,3 +266,56 @@ def wait_for(done: Callable[[], bool], seconds: float = 60.0) -> None:
     while not done():
         assert time.monotonic() < limit
         time.sleep(0.02)
+
+
+def test_a_control_of_other_first_steps_is_no_beginning_of_a_run(
+    finished: tuple[list[RunSpec], Summaries],
+) -> None:
+    """As where tuning chose another learning rate for it."""
+    done, _ = read_all(*finished)
+    run = done[0]
+    recipe = run.spec.recipe.model_copy(update={"warmup": 1})
+    run = replace(run, spec=replace(run.spec, recipe=recipe))
+    ends = {"method": {"name": "grpo"}, "steps": 1, "warmup": 1}
+    for changed, alike in (({}, True), ({"lr": 1.0}, False), ({"steps": 2}, False)):
+        control = replace(run.spec, recipe=recipe.model_copy(update={**ends, **changed}))
+        assert is_beginning(replace(run, spec=control), run) is alike
+
+
+def test_a_variant_dense_to_its_end_takes_no_step_from_another_s_attribution(
+    finished: tuple[list[RunSpec], Summaries], tmp_path: Path
+) -> None:
+    """A damaged file is named only if its step was looked at."""
+    done, _ = read_all(*finished)
+    by_label = {run.label: [run] for run in done}
+    assert list(by_label) == ["ict", "grpo", "random"]
+    for run in done:
+        (run.spec.folder / "rollouts").mkdir()
+        (run.spec.folder / "rollouts" / "step-00003.safetensors").write_bytes(b"")
+    dense = by_label["random"][0]
+    recipe = dense.spec.recipe.model_copy(update={"warmup": 3})
+    by_label["random"] = [replace(dense, spec=replace(dense.spec, recipe=recipe))]
+    domain = task_of(dense.spec.recipe).domain
+    _, damaged = attribution(by_label, domain, None)
+    assert [Path(line.split()[0]).parents[1].name for line in damaged] == ["ict-s1", "grpo-s1"]
+
+
+def test_a_folder_s_report_is_not_replaced_by_one_of_another_kind_or_of_less(
+    tmp_path: Path,
+) -> None:
+    compared = tmp_path / "compared"
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "comparison.json").touch()
+    compared.mkdir()
+    (compared / "comparison.json").touch()
+    with pytest.raises(UserError, match="of a comparison, not of a study"):
+        check_kind(compared, {"a"})
+    check_kind(compared, ())
+    check_kind(tmp_path, ())
+    (tmp_path / "runs.csv").touch()
+    with pytest.raises(UserError, match="of a study, not of a comparison"):
+        check_kind(tmp_path, ())
+    with pytest.raises(UserError, match="a report without b and compared"):
+        check_kind(tmp_path, {"a", "c"})
+    check_kind(tmp_path, {"a", "b", "compared", "c"})

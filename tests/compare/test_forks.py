@@ -1,9 +1,16 @@
-"""Intervals of fork figures, against the textbook's ratio estimator."""
+"""What variants keep of the shared rollouts, and intervals of fork figures against the textbook's
+ratio estimator."""
 
 import numpy as np
 import pytest
 
+from ictcli.algorithm.weights import group_advantage
 from ictcli.compare.forks import LEAST_PROBLEMS, over_problems
+from ictcli.compare.shared_rollouts import PROBLEMS, kept_by
+from ictcli.recipe import load_recipe
+from ictcli.rewards import Verdict
+from ictcli.runs.rollouts import Batch
+from ictcli.types import Rollouts
 
 
 def test_the_interval_is_that_of_the_ratio_estimator() -> None:
@@ -25,3 +32,31 @@ def test_few_problems_have_no_interval_and_a_sure_figure_no_width() -> None:
     assert over_problems(forks, forks) == (1.0, 1.0)
     forks[0] = 0
     assert over_problems(forks, forks) is None
+
+
+@pytest.mark.parametrize("method", ["gmts", "clip_cov", "maxrl"])
+def test_each_variant_chooses_by_its_own_advantages(method: str) -> None:
+    """Whichever variant the shared rollouts were sampled for, with the deviation or without."""
+    rng = np.random.default_rng(0)
+    B, T, group = PROBLEMS * 4, 5, 4
+    stats = {name: rng.random((B, T), np.float32) for name in ("entropy", "purity", "prob")}
+    rollouts = Rollouts(
+        prompts=((1,),) * PROBLEMS,
+        group=group,
+        tokens=rng.integers(0, 9, (B, T)),
+        lengths=np.full(B, T),
+        finished=np.ones(B, dtype=bool),
+        logp=-9 * rng.random((B, T), np.float32),
+        stats=stats,
+    )
+    rewards = rng.integers(0, 2, B).astype(float)
+    verdicts = [Verdict("correct" if reward else "wrong") for reward in rewards]
+    recipe = load_recipe("chain-compare", [f"method={method}", f"group={group}"])
+    scaled, plain = (
+        Batch(
+            [], rollouts, [""] * B, verdicts, rewards, group_advantage(rewards, group, scale=scale)
+        )
+        for scale in (True, False)
+    )
+    assert not np.array_equal(scaled.advantage, plain.advantage)
+    np.testing.assert_array_equal(kept_by(recipe, scaled), kept_by(recipe, plain))

@@ -36,13 +36,14 @@ def document(results: Results, planned: Sequence[str]) -> doc.Document:
     missing = [name for name in planned if name not in results]
     lead = f"{counted(len(variants), 'rule')} on {listed(list(results))}, {counted(seeds, 'seed')}."
     if missing:
-        lead += f" Not trained yet: {listed(missing)}."
+        lead += f" Without a finished run: {listed(missing)}."
     runs = sum(each.runs for result in results.values() for each in result.variants)
     first = next(iter(results.values()))
+    metrics = dict.fromkeys(metric for result in results.values() for metric in result.estimates)
     facts = [("runs", str(runs)), ("command", first.command)]
     facts += [(name, one_line(text)) for name, text in first.versions.items()]
     sections = [
-        *(_reached(results, list(variants), looks, metric) for metric in first.estimates),
+        *(_reached(results, list(variants), looks, metric) for metric in metrics),
         _verdicts(results),
         _kept(results, list(variants), looks),
         _rates(results, variants, looks),
@@ -60,7 +61,7 @@ def _reached(results: Results, labels: Sequence[str], looks: Looks, metric: str)
     """pass@k by rule and recipe, and the differences from each recipe's baseline."""
 
     def column(name: str) -> doc.Column[str]:
-        estimates = results[name].estimates.get(metric, {})
+        estimates = results[name].estimates[metric]
 
         def value(label: str) -> tuple[float | None, doc.Interval | None]:
             each = estimates.get(label)
@@ -71,7 +72,8 @@ def _reached(results: Results, labels: Sequence[str], looks: Looks, metric: str)
     caption = f"{metric} after training, %, each with its 95 % interval."
     rows = {label: label for label in (BEFORE, *labels)}
     name = metric.replace("@", "-at-")
-    table = method_table(name, caption, looks, [*map(column, results)], rows)
+    judged = [recipe for recipe, result in results.items() if metric in result.estimates]
+    table = method_table(name, caption, looks, [*map(column, judged)], rows)
     panels = [
         figures.forest(metric, rows, result.baseline, looks, title=recipe)
         for recipe, result in results.items()
