@@ -22,6 +22,7 @@ from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares, unparsed_shares
 from ictcli.compare.forks import compare_forks
 from ictcli.compare.notes import notes_of
+from ictcli.compare.numbers import counted
 from ictcli.compare.paper import paper_table
 from ictcli.compare.statistics import (
     BEFORE,
@@ -311,7 +312,7 @@ def _variant(
         label=variant.label,
         method=rule.name,
         source=rule.source,
-        summary=rule.summary + variant.stops * f" Ends after {recipe.steps} steps.",
+        summary=rule.summary + variant.stops * f" Ends after {counted(recipe.steps, 'step')}.",
         overrides=variant.overrides,
         lr=recipe.lr,
         swept=dict(override.split("=", 1) for override in variant.overrides),

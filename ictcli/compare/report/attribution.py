@@ -26,8 +26,8 @@ def gradient(comparison: Comparison, looks: Looks) -> doc.Section:
     title, found = "Where the gradient goes", comparison.attribution
     if not found:
         absent = (
-            "No run recorded rollouts behind the dense warm-up (record.rollouts_every), so where "
-            "the gradient goes is not known."
+            "No run recorded rollouts of a step with a gradient behind the dense warm-up "
+            "(record.rollouts_every), so where the gradient goes is not known."
         )
         return doc.Section("gradient", title, [doc.Text(absent, "absent")])
     kinds = [kind for kind in KINDS if any(s.kind == kind for s in _first(found).shares)]

@@ -155,12 +155,24 @@ def verdicts(comparison: Comparison) -> doc.Section:
     for family, title in FAMILIES.items():
         members = [each for each in claims if family == (each.test and each.test.family)]
         if members:
-            shown = [
-                doc.ClaimRow(claim.verdict, _name(claim), measured(claim), sentence(claim.sentence))
-                for claim in members
-            ]
-            blocks += [doc.Text(_with_tests(title, members), "family"), doc.Claims(shown)]
-    blocks.append(doc.Text(meaning, "note"))
+            blocks += [doc.Text(_with_tests(title, members), "family"), rows_of(members)]
+    return doc.Section(
+        "verdicts", "Verdicts", [*blocks, doc.Text(meaning, "note"), *resting(claims)]
+    )
+
+
+def rows_of(claims: Sequence[Claim]) -> doc.Claims:
+    """Verdicts with their caveats, and marked where `resting` has a note."""
+    return doc.Claims(
+        [
+            doc.ClaimRow(claim.verdict, _name(claim), measured(claim), sentence(claim.sentence))
+            for claim in claims
+        ]
+    )
+
+
+def resting(claims: Sequence[Claim]) -> list[doc.Block]:
+    """A note on the marked verdicts, if any is."""
     if floors := sorted({floor for claim in claims if (floor := _rests_on_normality(claim))}):
         least = listed([p_value(floor) for floor in floors])
         marked = (
@@ -168,8 +180,8 @@ def verdicts(comparison: Comparison) -> doc.Section:
             f"the exact permutation test, which does not, cannot go below p = {least} with so few "
             "seeds, so it alone could support none of those."
         )
-        blocks.append(doc.Text(marked, "note"))
-    return doc.Section("verdicts", "Verdicts", blocks)
+        return [doc.Text(marked, "note")]
+    return []
 
 
 def measured(claim: Claim) -> str:

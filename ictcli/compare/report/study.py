@@ -6,11 +6,12 @@ It repeats no inference: estimates, differences and verdicts are those of the co
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison, TrainedTokens, VariantRecord
 from ictcli.compare.numbers import counted, listed, percent, setting
 from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
-from ictcli.compare.report.contents import measured
+from ictcli.compare.report.contents import resting, rows_of
 from ictcli.compare.report.html import page
 from ictcli.compare.report.markdown import markdown
 from ictcli.compare.report.palette import Looks, looks_of, method_table
@@ -75,9 +76,13 @@ def _reached(results: Results, labels: Sequence[str], looks: Looks, metric: str)
     judged = [recipe for recipe, result in results.items() if metric in result.estimates]
     table = method_table(name, caption, looks, [*map(column, judged)], rows)
     panels = [
-        figures.forest(metric, rows, result.baseline, looks, title=recipe)
+        figures.forest(metric, rows, result.baseline, looks, title=recipe + which)
         for recipe, result in results.items()
-        if (rows := result.differences.get(metric))
+        for which, family in (
+            ("", result.differences),
+            (", none crashed", result.differences_without_crashed),
+        )
+        if (rows := family.get(metric))
     ]
     told = (
         f"Differences in {metric} from the baseline, in points, paired by seed and problem, with "
@@ -88,19 +93,16 @@ def _reached(results: Results, labels: Sequence[str], looks: Looks, metric: str)
 
 
 def _verdicts(results: Results) -> doc.Section:
-    """The main claims on each recipe."""
+    """The main claims on each recipe, with their caveats."""
     blocks: list[doc.Block] = []
+    judged: list[Claim] = []
     for name, result in results.items():
-        rows = [
-            doc.ClaimRow(claim.verdict, claim.name, measured(claim), claim.sentence)
-            for claim in result.claims
-            if claim.test and claim.test.family == "main"
-        ]
-        if rows:
-            blocks += [
-                doc.Text(f"{name}, {counted(len(rows), 'test')}", "family"),
-                doc.Claims(rows),
-            ]
+        main = [each for each in result.claims if each.test and each.test.family == "main"]
+        if main:
+            family = f"{name}, {counted(len(main), 'test')}"
+            blocks += [doc.Text(family, "family"), rows_of(main)]
+        judged += main
+    blocks += resting(judged)
     none = "None of the rules that the claims are about was run to its end."
     return doc.Section("verdicts", "Verdicts", blocks or [doc.Text(none, "absent")])
 

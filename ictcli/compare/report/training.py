@@ -126,8 +126,8 @@ def _tuning_table(tuned: Mapping[str, VariantRecord], looks: Looks) -> doc.Repor
     )
     first = "pass@1" if "pass@1" in metrics else next(iter(metrics), "accuracy")
     note = (
-        f"The setting of the highest {first} is that of the final runs. One run each is a "
-        f"coarse guide. {ABSENT} stands for a tuning run that failed."
+        f"The setting of the highest {first}, the first of equals, is that of the final runs. One "
+        f"run each is a coarse guide. {ABSENT} stands for a tuning run that failed."
     )
     return method_table("tuning", caption, looks, columns, tuned, note)
 
