@@ -1,8 +1,9 @@
 """What a difference of means hides: ceilings, and runs that crashed.
 
 A run crashed if it ended far below the other seeds of its variant: its pass@1 is less than half of
-their median and at least 10 points lower, or more than half of its samples have no readable answer
-where fewer than a quarter of theirs have none (medians). Ours. It takes three runs of a variant.
+their median, at least 10 points lower, and lower by more than the luck of few problems and samples;
+or more than half of its samples have no readable answer where fewer than a quarter of theirs have
+none (medians). Ours. It takes three runs of a variant.
 
 The crossed test takes the luck of runs to be about normal. Where one run in ten crashes it calls
 equal means different in 7 to 57 % of comparisons (`tests/compare/worlds.py`), so the runs that did
@@ -23,6 +24,8 @@ there."""
 LEAST_RUNS = 3
 PART, POINTS = 0.5, 0.1
 """A crashed run reaches less than this part of the others' median, and is this much lower."""
+LUCK = 3.0
+"""Standard errors over problems that luck alone does not explain."""
 UNREADABLE, READABLE = 0.5, 0.25
 """Shares of samples without a readable answer: of a crashed run more, of the others fewer."""
 
@@ -35,9 +38,7 @@ def crashed_runs(scores: Scores, unparsed: Mapping[str, FloatArray]) -> dict[str
     without a readable answer, by variant; NaN where a run is missing."""
     found = {
         label: [
-            seed
-            for seed in range(len(values))
-            if _is_crashed(values.mean(axis=1), unparsed.get(label), seed)
+            seed for seed in range(len(values)) if _is_crashed(values, unparsed.get(label), seed)
         ]
         for label, values in next(iter(scores.values())).items()
         if label != BEFORE
@@ -88,15 +89,24 @@ def caveats(
     return tuple(found)
 
 
-def _is_crashed(means: FloatArray, unparsed: FloatArray | None, seed: int) -> bool:
-    others = np.delete(means, seed)
-    others = others[~np.isnan(others)]
-    if np.isnan(means[seed]) or len(others) < LEAST_RUNS - 1:
+def _is_crashed(values: FloatArray, unparsed: FloatArray | None, seed: int) -> bool:
+    others = np.delete(values, seed, axis=0)
+    others = others[~np.isnan(others).any(axis=1)]
+    mean = float(values[seed].mean())
+    if np.isnan(mean) or len(others) < LEAST_RUNS - 1:
         return False
-    median = float(np.median(others))
-    if means[seed] < PART * median and means[seed] <= median - POINTS:
+    median = float(np.median(others.mean(axis=1)))
+    if mean < PART * median and mean <= median - POINTS and _below(values[seed], others):
         return True
     if unparsed is None:
         return False
     typical = float(np.nanmedian(np.delete(unparsed, seed)))
     return bool(unparsed[seed] > UNREADABLE and typical < READABLE)
+
+
+def _below(run: FloatArray, others: FloatArray) -> bool:
+    """Whether a run (N,) is below the mean of others (S, N) by more than luck explains."""
+    behind = others.mean(axis=0) - run
+    if len(behind) < 2:
+        return False
+    return bool(behind.mean() > LUCK * behind.std(ddof=1) / np.sqrt(len(behind)))

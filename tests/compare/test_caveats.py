@@ -66,3 +66,15 @@ def test_a_mixture_is_named_in_a_note_and_beside_its_claims() -> None:
     assert note("ict", crashed["ict"], [7, 8, 9, 10, 11]).startswith("The run of seed 8 of ict")
     claims = accuracy_claims(scores, "chain", crashed=crashed)
     assert claims and all("mixture: 1 run of ict crashed" in claim.caveats for claim in claims)
+
+
+@pytest.mark.parametrize(("S", "N", "n"), [(3, 6, 2), (3, 16, 4), (5, 30, 2), (5, 30, 4)])
+def test_the_luck_of_few_samples_is_no_crash(S: int, N: int, n: int) -> None:
+    """Runs of one model, alike, on problems that are hard to most."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(200):
+        chance = rng.beta(0.5, 1.5, N)
+        runs = scores_of({"ict": rng.binomial(n, chance, (S, N))}, n, [1])
+        found += bool(crashed_runs(runs, {}))
+    assert found <= 2
