@@ -257,7 +257,7 @@ def gtpo(batch: Scored, options: GtpoOptions) -> Choice:
             share = part * side.sum(axis=0) / np.maximum(part.sum(axis=0), 1e-300)
             reward = np.where(side, sign * (options.base + options.entropy * share), 0.0)
             of = reward[side if options.over == "sign" else batch.valid[rows]]
-            if side.any() and of.std() > 0:
+            if side.any() and of.std() > 1e-6:  # else equal, but for rounding
                 A[rows][side] = ((reward - of.mean()) / of.std())[side]
     return Choice(batch.valid, weight=_relative(batch, A))
 

@@ -304,6 +304,8 @@ def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> 
     outcome = "told from 0" if result.differs else "not told from 0"
     if result.seeds == 1:
         outcome = "one seed cannot tell a method from its luck"
+    elif result.p is None:
+        outcome = "the same in every one of them, so there is no test"
     elif result.detectable:
         outcome += (
             f"; a difference of {percent(result.detectable)} points would be seen 4 times in 5 "

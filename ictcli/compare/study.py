@@ -68,8 +68,8 @@ def read_study(source: str) -> Study | None:
 
 
 def run_rows(recipe: str, done: Sequence[FinishedRun]) -> list[dict[str, object]]:
-    """A row for each run: shares are of 1, tokens kept and forks are means over its steps behind
-    any dense warm-up, seconds are those of training."""
+    """A row for each run: shares are of 1, tokens kept those of the whole run, forks and the mean
+    probability of its steps behind any dense warm-up, seconds those of training."""
     return [
         {
             "recipe": recipe,

@@ -245,6 +245,17 @@ def test_gtpo_shares_rewards_out_by_entropy_and_by_its_inverse() -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
+@given(st.integers(3, 9), st.floats(0.01, 3), st.integers(0, 99))
+def test_gtpo_finds_nothing_among_equal_entropies(right: int, H: float, seed: int) -> None:
+    """Rewards of a sign that differ by rounding alone carry no advantage."""
+    noise = np.random.default_rng(seed).normal(0, 1e-8, (right + 1, 4))
+    correct = np.arange(right + 1) < right
+    A = np.where(correct, 1.0, -1.0)
+    stats = {"entropy": H * (1 + noise)}
+    batch = some([4] * (right + 1), stats=stats, correct=correct, advantage=A)
+    assert not weight_of(choose("gtpo", batch, over="sign")).any()
+
+
 def test_gtpo_trains_each_sign_its_way_where_responses_have_ended() -> None:
     H1 = np.random.default_rng(1).uniform(0.1, 3, (4, 3))
     batch = some(

@@ -233,6 +233,15 @@ def test_forks_are_claimed_of_each_share_of_a_sweep() -> None:
     }
 
 
+@pytest.mark.parametrize("right", [0, 4])
+def test_what_shows_no_luck_is_not_said_to_be_tested(right: int) -> None:
+    """As where one method solves everything and the other nothing."""
+    counts = {"ict": np.full((3, 20), right), "grpo": np.zeros((3, 20), dtype=int)}
+    for claim in accuracy_claims(scores_of(counts, 4, [1]), "chain"):
+        assert claim.verdict == "undecided" and "told from 0" not in claim.sentence
+        assert claim.sentence.endswith("the same in every one of them, so there is no test.")
+
+
 def test_what_was_not_run_is_not_judged() -> None:
     assert accuracy_claims(comparison({"grpo": 0.0, "random": 0.0}), "chain") == []
     claim = accuracy_claims(comparison({BEFORE: 0.0, "ict": 0.0}), "chain")[0]

@@ -107,6 +107,8 @@ def _difference(comparison: Comparison) -> str:
         return ""
     side = "above" if row.value >= 0 else "below"
     told = "told from 0" if row.differs else "not told from 0"
+    if row.p is None:
+        told = "the same on every problem and seed, so there is no test"
     return (
         f"O{here(comparison.task)[1:]}, {SUBJECT} lies {percent(abs(row.value))} points of "
         f"{metric} {side} {comparison.baseline} (95 % interval "
