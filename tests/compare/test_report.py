@@ -15,6 +15,7 @@ from ictcli.compare.comparison import Comparison
 from ictcli.compare.numbers import figure, p_value, points
 from ictcli.compare.report import write_report
 from ictcli.compare.report.contents import VERDICTS
+from ictcli.compare.report.palette import looks_of
 
 VOID = {"meta", "br", "p", "li", "dt", "dd", "path", "use"}
 
@@ -254,3 +255,16 @@ def test_the_package_does_not_import_matplotlib_before_it_draws() -> None:
     code = "import sys, ictcli.cli, ictcli.compare.report; print('matplotlib' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.stdout.strip() == "False", ended.stderr
+
+
+def test_no_two_variants_are_drawn_alike(found: dict[str, Any]) -> None:
+    """More methods than there are hues, and settings of them."""
+    record = Comparison.model_validate(found).variants[0]
+    methods = ("ict", "ict", "random", "ict", "ict", "random", *"abcdefghij", "grpo", "grpo", "j")
+    variants = [
+        record.model_copy(update={"label": f"{method} n={n}", "method": method})
+        for n, method in enumerate(methods)
+    ]
+    looks, css = looks_of(variants)
+    drawn = [(look.mark, look.dashes, css[look.slot][1]) for look in looks.values()]
+    assert len(set(drawn)) == len(variants) + 1

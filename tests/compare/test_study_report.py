@@ -1,5 +1,6 @@
 """The report over the comparisons of a study, against the reports of each."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ from made_results import result
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import contents, document, study
+from ictcli.compare.report.html import page
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +48,11 @@ def test_runs_that_crashed_are_left_out_beside_the_others(comparison: Comparison
         if isinstance(block, document.Figure)
     ]
     assert panels == [["a", "a, none crashed"]] * 2
+
+
+def test_a_recipe_of_any_name_has_its_place_on_the_page(comparison: Comparison) -> None:
+    name = 'a <img src=x onerror=alert(1)>" |b'
+    text = page(study.document({name: comparison}, [name]))
+    assert "<img src=x" not in text
+    ids = re.findall(r'id="(table-[^"]*)"', text)
+    assert ids and all(re.fullmatch(r"[\w.+-]+", each) for each in ids)

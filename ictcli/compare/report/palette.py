@@ -2,7 +2,8 @@
 
 The hues are Okabe and Ito's (https://jfly.uni-koeln.de/color), which people with every common kind
 of colour blindness tell apart, made darker on white and lighter on black; dashes and marks say the
-same again. Settings of one method share its hue and differ in depth, dashes and mark.
+same again. Settings of one method share its hue and differ in depth, dashes and mark, and so do
+methods where there are more of them than hues.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,15 +84,15 @@ def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, 
         hues[name] = free[place % len(free)] if free else place % HUES
     looks: Looks = {}
     css: list[tuple[str, str]] = []
-    seen: dict[str, int] = {}
+    seen: dict[int, int] = {}
     marks = list(MARKS)
     for slot, variant in enumerate(variants):
-        method = variant.method
-        rank = seen[method] = seen.get(method, -1) + 1
-        mark = marks[(hues[method] + 3 * rank) % len(marks)]
+        place = hues[variant.method]
+        rank = seen[place] = seen.get(place, -1) + 1
+        mark = marks[(place + 3 * rank) % len(marks)]
         look = Look(visible(variant.label), slot, mark, DASHES[rank % len(DASHES)])
         looks[variant.label] = look
-        hue, depth = f"var(--m{hues[method]})", DEPTHS[rank % len(DEPTHS)]
+        hue, depth = f"var(--m{place})", DEPTHS[rank % len(DEPTHS)]
         mixed = f"color-mix(in oklab, {hue} {depth}%, var(--ink))"
         css.append((f"--v{slot}", hue if depth == 100 else mixed))
     looks[BEFORE] = Look("before training", len(variants), "o", (1.5, 1.5))

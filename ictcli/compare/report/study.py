@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison, TrainedTokens, VariantRecord
+from ictcli.compare.design import slug
 from ictcli.compare.numbers import counted, listed, percent, setting
 from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
@@ -119,7 +120,7 @@ def _kept(results: Results, labels: Sequence[str], looks: Looks) -> doc.Section:
         ]
         rows = {label: result.training[label] for label in labels if label in result.training}
         caption = f"{name}: what each rule trained, means over its runs."
-        blocks.append(method_table(f"kept-{name}", caption, looks, columns, rows))
+        blocks.append(method_table(f"kept-{slug(name)}", caption, looks, columns, rows))
     return doc.Section("kept", "What each rule keeps", blocks)
 
 
