@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from ictcli.algorithm.selection import random_share
+from ictcli.compare.crossed import near_bound
 from ictcli.compare.shared_rollouts import SharedRollouts, kept_by
 from ictcli.seeds import generator
 from ictcli.types import BoolArray, FloatArray
@@ -85,7 +86,7 @@ def compare_forks(shared: SharedRollouts) -> list[ForkComparison]:
         """`other`: forks that the other choice keeps of each problem."""
         more = _per_problem(kept & forks, group) - other
         value = float(more.sum()) / max(float(per_problem.sum()), 1.0)
-        return Gap(value, over_problems(more, per_problem))
+        return Gap(value, over_problems(more, per_problem, least=-1.0))
 
     compared: list[ForkComparison] = []
     for label, recipe in shared.recipes.items():
@@ -109,10 +110,14 @@ def compare_forks(shared: SharedRollouts) -> list[ForkComparison]:
     return compared
 
 
-def over_problems(part: FloatArray, whole: FloatArray) -> tuple[float, float] | None:
-    """95 % interval of sum(part) / sum(whole), (N,) each, for other problems of the kind:
-    percentile bootstrap that draws whole problems, since the tokens of one are alike. None where
-    fewer than LEAST_PROBLEMS count. It is of this model and this seed's samples alone."""
+def over_problems(
+    part: FloatArray, whole: FloatArray, least: float = 0.0
+) -> tuple[float, float] | None:
+    """95 % interval of sum(part) / sum(whole), (N,) each and in [`least`, 1], for other problems of
+    the kind: percentile bootstrap that draws whole problems, since the tokens of one are alike, and
+    at least `crossed.near_bound` of the problems' shares, since redrawing problems that are alike
+    shows no luck. None where fewer than LEAST_PROBLEMS count. It is of this model and this seed's
+    samples alone."""
     from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
     if int((whole > 0).sum()) < LEAST_PROBLEMS:
@@ -134,7 +139,9 @@ def over_problems(part: FloatArray, whole: FloatArray) -> tuple[float, float] | 
         )
         .confidence_interval
     )
-    return float(low), float(high)
+    counted = whole > 0
+    at_least = near_bound((part[counted] / whole[counted])[None, :], least) or (low, high)
+    return float(min(low, at_least[0])), float(max(high, at_least[1]))
 
 
 def _per_problem(marked: BoolArray, group: int) -> FloatArray:

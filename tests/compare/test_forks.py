@@ -27,11 +27,22 @@ def test_the_interval_is_that_of_the_ratio_estimator() -> None:
     assert found is not None and found[1] - found[0] > 3 * binomial
 
 
-def test_few_problems_have_no_interval_and_a_sure_figure_no_width() -> None:
+def test_few_problems_have_no_interval() -> None:
     forks = np.full(LEAST_PROBLEMS, 4.0)
-    assert over_problems(forks, forks) == (1.0, 1.0)
+    assert over_problems(forks, forks) is not None
     forks[0] = 0
     assert over_problems(forks, forks) is None
+
+
+@pytest.mark.parametrize("N", [LEAST_PROBLEMS, 64])
+def test_where_every_fork_is_found_the_interval_is_that_of_a_share_of_problems(N: int) -> None:
+    """Clopper and Pearson 1934: with N of N, or none, 2.5 % of the time 1 - 0.025^(1/N) is left."""
+    forks = np.full(N, 4.0)
+    left = 1 - 0.025 ** (1 / N)
+    assert over_problems(forks, forks) == pytest.approx((1 - left, 1.0))
+    assert over_problems(0 * forks, forks) == pytest.approx((0.0, left))
+    low, high = over_problems(0 * forks, forks, least=-1.0) or (0.0, 0.0)
+    assert low < 0 < high
 
 
 @pytest.mark.parametrize("method", ["gmts", "clip_cov", "maxrl"])

@@ -83,7 +83,8 @@ def forks(comparison: Comparison, looks: Looks) -> list[doc.Block]:
         return blocks
     note = (
         "Below a figure stands its 95 % interval for other problems and the same model (bootstrap "
-        "of whole problems, since tokens of one are alike), not corrected for how many there are. "
+        "of whole problems, since tokens of one are alike; near 0 or 100 % at least that of a "
+        "share of problems), not corrected for how many there are. "
         "Differences are in points; as many random tokens keep, on average, their share of the "
         "forks."
     )
