@@ -22,7 +22,6 @@ DOCS = Path(__file__).parent.parent / "docs"
 PAGES = {
     str(path.relative_to(DOCS)): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")
 }
-del PAGES["chain-compare/report.md"]  # a report as `ictcli compare` writes it
 COMMAND_LINES = [
     part.strip()
     for page in PAGES.values()
