@@ -16,7 +16,6 @@ project_copyright = author
 release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["chain-compare"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 
