@@ -18,7 +18,7 @@ from ictcli.types import SOLUTION_KL, BoolArray, FloatArray, IntArray
 class NatOptions(Options):
     draw: Literal["prefix", "subset"] = "prefix"
     """prefix: the tokens before a random cut (RPC); subset: each token by itself (URS)."""
-    keep: float = Field(default=0.5, gt=0, le=1)
+    share: float = Field(default=0.5, gt=0, le=1)
     """subset: the probability of a token. prefix: the shortest, as a share of the response."""
 
 
@@ -31,12 +31,12 @@ def nat(batch: Scored, options: NatOptions) -> Choice:
     Ours, since no text in reach gives the law of the cut: uniform from the shortest to the whole.
     """
     lengths: IntArray = batch.valid.sum(axis=1)
-    drawn, p = batch.valid.copy(), np.full(batch.valid.shape, options.keep)
+    drawn, p = batch.valid.copy(), np.full(batch.valid.shape, options.share)
     if options.draw == "subset":
-        drawn[batch.valid] = batch.rng.random(int(lengths.sum())) < options.keep
+        drawn[batch.valid] = batch.rng.random(int(lengths.sum())) < options.share
     else:
         position = np.arange(batch.valid.shape[1], dtype=np.int64)[None, :]
-        shortest = np.array([share_count(options.keep, int(n)) for n in lengths])
+        shortest = np.array([share_count(options.share, int(n)) for n in lengths])
         cut = batch.rng.integers(shortest, lengths, endpoint=True)
         drawn &= position < cut[:, None]
         p = (lengths[:, None] - position) / (lengths - shortest + 1)[:, None]

@@ -66,7 +66,8 @@ class PairedDifference(Estimate):
     """The least `p_swap` of so many seeds: 2^(1-S), which is 0.0625 of 5."""
     detectable: float | None
     """The true difference that 4 of 5 comparisons of this size and luck would find at 5 %, before
-    any correction. None with one seed, or where no luck is seen."""
+    any correction. None with one seed, where no luck is seen, and where it is above 1: no such
+    difference is possible."""
     p_holm: float | None = None
     """`p` after Holm's correction over its family."""
 
@@ -110,12 +111,13 @@ def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
         p = max(p, p_near_bound(cells, -1.0))
     units = cells.mean(axis=1) if len(cells) > 1 else cells[0]
     is_exact = 2 ** len(units) <= RESAMPLES
+    is_possible = len(cells) > 1 and inference.detectable is not None and inference.detectable <= 1
     return PairedDifference(
         **asdict(_estimate(cells, inference, -1.0)),
         p=p,
         p_swap=_swapped(units),
         p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
-        detectable=inference.detectable if len(cells) > 1 else None,
+        detectable=inference.detectable if is_possible else None,
     )
 
 

@@ -310,3 +310,16 @@ def test_ict_with_everything_unique_kept_is_grpo(batch: Scored) -> None:
         normalise(ict, batch.valid, METHODS["ict"].normalisation, 9),
         normalise(grpo, batch.valid, METHODS["grpo"].normalisation, 9),
     )
+
+
+SHARES = [name for name in BUILT_IN if "keep" in METHODS[name].options.model_fields]
+
+
+@pytest.mark.parametrize("name", sorted(set(SHARES) - {"frequent"}))  # which keeps the others
+@given(batch=scored(), percent=percents)
+def test_keep_is_a_share_of_tokens_that_no_choice_exceeds(
+    name: str, batch: Scored, percent: int
+) -> None:
+    choice = choose(name, batch, keep=percent / 100)
+    trained = choice.kept if choice.weight is None else choice.kept & (choice.weight != 0)
+    assert trained.sum() <= sum(ceil_percent(percent, n) for n in batch.valid.sum(axis=1))

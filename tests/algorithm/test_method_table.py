@@ -38,7 +38,7 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
     "lp_reg": ("tokens", {"share": 0.01, "min_p": 0.02, "coefficient": 1.0}),
     "dr_grpo": ("constant", {}),
     "dapo": ("tokens", {}),
-    "nat": ("sequence", {"draw": "prefix", "keep": 0.5}),
+    "nat": ("sequence", {"draw": "prefix", "share": 0.5}),
     "gmts": ("kept", {"keep": 0.2}),
     "rsi": ("kept", {"low": 0.5, "high": 3.0}),
     "stare": (

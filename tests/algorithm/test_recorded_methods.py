@@ -125,3 +125,21 @@ def test_the_tv_clip_masks_and_trains_the_tokens_of_dppo_s_authors() -> None:
     np.testing.assert_array_equal(VALID & ~clipped, np.array(recorded("dppo")["mask"], dtype=bool))
     _, gradient = loss_of("dapo", Choice(VALID), GIVEN["logp"], objective)
     np.testing.assert_allclose(gradient, recorded("dppo")["gradient"], atol=1e-7)
+
+
+@pytest.mark.parametrize(("variant", "lower_by"), [("O1", 1.0), ("C2", 0.9)])
+def test_stare_weighs_the_tokens_as_its_authors_do(variant: str, lower_by: float) -> None:
+    low = batch(GIVEN["logp_old"])
+    choice = choose("stare", low, lower_by=lower_by, target_entropy=10)  # the gate is open
+    np.testing.assert_array_equal(choice.weight, recorded("stare")[variant])
+
+
+def test_wapo_has_the_loss_the_gradient_and_the_bins_of_its_authors() -> None:
+    prob, purity = np.exp(GIVEN["logp_old"]), np.exp(-GIVEN["entropy"])
+    given = batch(GIVEN["logp_old"], prob=prob, purity=purity)
+    loss, gradient = loss_of("wapo", choose("wapo", given), GIVEN["logp"], Objective(1.0, 0.5))
+    np.testing.assert_allclose(loss, recorded("wapo")["loss"], rtol=1e-6)
+    np.testing.assert_allclose(gradient, recorded("wapo")["gradient"], atol=1e-7)
+    for bins, mask in recorded("wapo")["bins"].items():
+        kept = choose("wapo", given, bins=bins.split()).kept
+        np.testing.assert_array_equal(kept, np.array(mask, dtype=bool))

@@ -51,11 +51,11 @@ def some(lengths: list[int], tokens: list[list[int]] | None = None, **given: Any
 
 
 @pytest.mark.parametrize("draw", ["prefix", "subset"])
-@pytest.mark.parametrize("keep", [0.2, 0.5, 1.0])
-def test_a_drawn_token_weighs_one_on_average(draw: str, keep: float) -> None:
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_a_drawn_token_weighs_one_on_average(draw: str, share: float) -> None:
     batch, draws = some([1, 4, 9]), 4000
     weights = np.array(
-        [weight_of(choose("nat", batch, n, draw=draw, keep=keep)) for n in range(draws)]
+        [weight_of(choose("nat", batch, n, draw=draw, share=share)) for n in range(draws)]
     )
     error = weights.std(axis=0) / np.sqrt(draws)
     assert (np.abs(weights.mean(axis=0) - 1) <= 5 * error + 1e-12)[batch.valid].all()
@@ -63,7 +63,7 @@ def test_a_drawn_token_weighs_one_on_average(draw: str, keep: float) -> None:
 
 @given(scored(), percents)
 def test_a_random_prefix_is_one_and_keeps_its_shortest(batch: Scored, percent: int) -> None:
-    choice = choose("nat", batch, keep=percent / 100)
+    choice = choose("nat", batch, share=percent / 100)
     np.testing.assert_array_equal(choice.kept, batch.valid)
     for row, valid in zip(weight_of(choice), batch.valid, strict=True):
         length = int(valid.sum())

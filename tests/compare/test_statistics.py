@@ -128,7 +128,8 @@ def test_laws_of_a_difference(S: int, N: int, seed: int) -> None:
     found, back = difference(other, first), difference(first, other)
     assert found.value == pytest.approx((other - first).mean(), abs=1e-12)
     assert back.value == -found.value and back.p == found.p and back.p_swap == found.p_swap
-    assert (back.low is None) == (S * N == 1 or np.ptp(other - first) == 0)
+    assert (back.low is None) == (N == 1 and np.ptp(other - first) == 0)  # one value included
+    assert found.detectable is None or 0 < found.detectable <= 1
     if found.low is not None and back.high is not None:
         assert -1 <= found.low <= found.value <= (found.high or 0) <= 1
         assert back.high == pytest.approx(-found.low)

@@ -157,7 +157,7 @@ def verdicts(comparison: Comparison) -> doc.Section:
     for family, title in FAMILIES.items():
         members = [each for each in claims if family == (each.test and each.test.family)]
         if members:
-            blocks += [doc.Text(_with_tests(title, members), "family"), rows_of(members)]
+            blocks += [doc.Text(with_tests(title, members), "family"), rows_of(members)]
     return doc.Section(
         "verdicts", "Verdicts", [*blocks, doc.Text(meaning, "note"), *resting(claims)]
     )
@@ -216,7 +216,7 @@ def _rests_on_normality(claim: Claim) -> float | None:
     return claim.test.p_swap_least if claim.test.p_swap_least > LEVEL else None
 
 
-def _with_tests(title: str, claims: Sequence[Claim]) -> str:
+def with_tests(title: str, claims: Sequence[Claim]) -> str:
     """The title of a family, with how many tests it is corrected over."""
     test = claims[0].test
     if test is None or not test.tests:

@@ -12,7 +12,7 @@ from ictcli.compare.design import slug
 from ictcli.compare.numbers import counted, listed, percent, setting
 from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
-from ictcli.compare.report.contents import resting, rows_of
+from ictcli.compare.report.contents import resting, rows_of, with_tests
 from ictcli.compare.report.html import page
 from ictcli.compare.report.markdown import markdown
 from ictcli.compare.report.palette import Looks, looks_of, method_table
@@ -100,8 +100,7 @@ def _verdicts(results: Results) -> doc.Section:
     for name, result in results.items():
         main = [each for each in result.claims if each.test and each.test.family == "main"]
         if main:
-            family = f"{name}, {counted(len(main), 'test')}"
-            blocks += [doc.Text(family, "family"), rows_of(main)]
+            blocks += [doc.Text(with_tests(name, main), "family"), rows_of(main)]
         judged += main
     blocks += resting(judged)
     none = "None of the rules that the claims are about was run to its end."
