@@ -11,7 +11,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ictcli.compare.before import lend
 from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.compare.numbers import counted
@@ -71,9 +70,9 @@ def train_all(
             say(place + ", finished before")
         finish(place, spec, outcome)
     if jobs > 1:
-        trained = _side_by_side(todo, runs, say, jobs, threads)
+        trained = _side_by_side(todo, say, jobs, threads)
     else:
-        trained = _in_turn(todo, runs, observer, say, threads, later)
+        trained = _in_turn(todo, observer, say, threads, later)
     started = time.monotonic()
     for number, (place, spec, outcome) in enumerate(trained, 1):
         finish(place, spec, outcome)
@@ -136,7 +135,6 @@ def _damage(folder: Path) -> str | None:
 
 def _in_turn(
     todo: Sequence[tuple[str, RunSpec]],
-    runs: Sequence[RunSpec],
     observer: OpenObserver,
     say: Callable[[str], None],
     threads: int | None,
@@ -145,7 +143,6 @@ def _in_turn(
     """Each run in this process."""
     for after, (place, spec) in zip(reversed(range(len(todo))), todo, strict=True):
         say(place)
-        lend(spec, runs)
         run, _ = Run.open(spec.folder)
         recipe = spec.recipe.with_engine(threads=threads) if threads else spec.recipe
         with run, observer(spec.recipe, spec.folder, after + later) as observing:
@@ -159,11 +156,7 @@ def _in_turn(
 
 
 def _side_by_side(
-    todo: Sequence[tuple[str, RunSpec]],
-    runs: Sequence[RunSpec],
-    say: Callable[[str], None],
-    jobs: int,
-    threads: int | None,
+    todo: Sequence[tuple[str, RunSpec]], say: Callable[[str], None], jobs: int, threads: int | None
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
     """Each run in a process of its own, `jobs` of them at a time."""
     waiting = list(todo)
@@ -174,7 +167,6 @@ def _side_by_side(
                 while waiting and len(running) < jobs and not interrupted():
                     place, spec = waiting.pop(0)
                     say(place)
-                    lend(spec, runs)
                     running[_start(spec, threads)] = place, spec, time.monotonic()
                 if interrupted():
                     _stop(running)

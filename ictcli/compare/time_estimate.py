@@ -3,10 +3,8 @@
 import heapq
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from ictcli.compare.before import judged_alike
 from ictcli.compare.design import RunSpec
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.record import Record
@@ -98,11 +96,7 @@ def estimate_comparison(
     load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
     threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)
     at_once = max(1, min(jobs, have // threads))
-    first = {judged_alike(spec.recipe): spec.folder for spec in reversed(runs)}
-    estimates = [
-        _estimate(spec, measured.get(kind(spec.recipe)), load, spec.folder in first.values())
-        for spec in runs
-    ]
+    estimates = [_estimate(spec, measured.get(kind(spec.recipe)), load) for spec in runs]
     seconds = sum(
         _makespan([run.seconds for run in estimates if bool(run.trying) is trying], at_once)
         for trying in (True, False)
@@ -121,20 +115,14 @@ def _is_finished(spec: RunSpec) -> bool:
     return (spec.folder / "summary.json").is_file()
 
 
-def _estimate(
-    spec: RunSpec, costs: RunCosts | None, load: float, judges_before: bool
-) -> RunEstimate:
-    """What a run will still take; `costs` may be None if it is finished. Without `judges_before`
-    it has the evaluation before training from another run."""
+def _estimate(spec: RunSpec, costs: RunCosts | None, load: float) -> RunEstimate:
+    """What a run will still take; `costs` may be None if it is finished."""
     recipe, finished = spec.recipe, _is_finished(spec)
     if finished:
         costs = None
     saved = numbered(spec.folder / "checkpoints", r"step-(\d+)")
     done = min(saved[-1][0], recipe.steps) if saved else 0
     is_new = not (done and is_run(spec.folder))
-    left = costs.time(recipe, done) if costs else None
-    if left and not (done or judges_before):
-        left = replace(left, evaluations=left.evaluations - 1)
     return RunEstimate(
         folder=spec.folder,
         label=spec.variant.label,
@@ -146,7 +134,7 @@ def _estimate(
         lr=None if spec.untuned == "lr" else recipe.lr,
         untuned=spec.untuned or None,
         finished=finished,
-        seconds=load + left.seconds if left else 0.0,
+        seconds=load + costs.time(recipe, done).seconds if costs else 0.0,
         bytes=costs.bytes(recipe) if costs and is_new else 0,
     )
 
