@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -11,11 +12,13 @@ from ictcli.compare.launch import Summaries
 from ictcli.compare.variants import method_of
 from ictcli.evaluation.record import Record
 from ictcli.runs import manifest
-from ictcli.runs.read import read_lines, read_record
+from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
+PROBLEMS = {"task", "data", "columns", "hub", "prompt", "max_tokens", "eval", "seed"}
+"""The settings that say which problems a run trains on."""
 FORK_METHODS = ("ict", "random", "entropy20")
 
 
@@ -62,25 +65,42 @@ class FinishedRun:
 
 
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
-    """The finished runs, and a sentence for each run of which a file is missing, damaged, or from
-    another evaluation than the first run's."""
+    """The finished runs, and a sentence for each run of which a file is missing or damaged, or
+    which began with another model or other problems than one before it."""
     done: list[FinishedRun] = []
     failed: list[str] = []
+    earlier: dict[tuple[str, str], tuple[object, Path]] = {}
     for number, spec in enumerate(runs, 1):
         if spec.folder not in summaries:
             continue
+        again = f"rm -r {shell_word(spec.folder)} trains it again"
         try:
             run = _read(spec, summaries[spec.folder])
-            if done and run.after.problems != done[0].after.problems:
-                raise ValueError(
-                    f"{spec.folder / 'eval' / 'after.json'} is of {run.after.problems} "
-                    f"problems, {done[0].spec.name}'s of {done[0].after.problems}"
-                )
+            origins = _origins(run)
+            for what, value in origins.items():
+                its, other = earlier.get(what, (value, spec.folder))
+                if its != value:
+                    again = "rm -r of the older one trains it again"
+                    raise ValueError(f"the {what[0]} changed between {other} and {spec.folder}")
             done.append(run)
+            earlier = {key: (value, spec.folder) for key, value in origins.items()} | earlier
         except ValueError as error:
-            again = f"rm -r {shell_word(spec.folder)} trains it again"
             failed.append(f"run {number}/{len(runs)}: {spec.name}: {error}; {again}")
     return done, failed
+
+
+def _origins(run: FinishedRun) -> dict[tuple[str, str], object]:
+    """What a run began with, as far as its files say: equal in all runs of which the second part of
+    the key, of their recipes, is equal."""
+    recipe, began = run.spec.recipe, read_environment(run.spec.folder)
+    heldout, problems = began.data.heldout, recipe.model_dump_json(include=PROBLEMS)
+    recorded = {
+        ("number of evaluated problems", ""): run.after.problems,
+        ("evaluated problems", ""): heldout and heldout.sha256,
+        ("problems to train on", problems): began.data.train and began.data.train.sha256,
+        ("model", recipe.model): began.model.sha256,
+    }
+    return {key: value for key, value in recorded.items() if value}
 
 
 def _read(spec: RunSpec, summary: Summary) -> FinishedRun:

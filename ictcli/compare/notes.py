@@ -2,13 +2,27 @@
 
 from collections.abc import Sequence
 from itertools import combinations
+from operator import attrgetter
 
 from ictcli.compare.claims import SUBJECT
 from ictcli.compare.design import Design
 from ictcli.compare.finished import FinishedRun
+from ictcli.compare.numbers import listed
 from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.tuning import Tuned
 from ictcli.compare.variants import method_of
+from ictcli.runs.read import read_environment
+
+MADE_WITH = {
+    "version of ictcli": ("ictcli",),
+    "version of Python": ("python",),
+    "libraries": ("libraries",),
+    "platform": ("platform",),
+    "engine": ("engine.engine", "engine.dtype"),
+    "device": ("engine.device", "engine.device_name"),
+    "threads": ("engine.threads",),
+}
+"""What runs are made with, and the fields of environment.json that say so."""
 
 
 def notes_of(
@@ -20,8 +34,9 @@ def notes_of(
     tuned: Tuned | None = None,
 ) -> list[str]:
     """Sentences on a baseline without a finished run, variants without one (or, if they were
-    `tuned`, without a tuning run), warm-ups that take every step, and pairs of variants that share
-    no seed. `base` is the variant used for the `baseline` of the command line."""
+    `tuned`, without a tuning run), runs made with other programs or machines than others, warm-ups
+    that take every step, and pairs of variants that share no seed. `base` is the variant used for
+    the `baseline` of the command line."""
     finished = {run.label for run in done}
     labels = [variant.label for variant in design.variants if variant.label in finished]
     notes: list[str] = []
@@ -33,6 +48,17 @@ def notes_of(
         if variant.label not in labels:
             runs = "runs" if tuned is None or tuned.get(variant.label) else "tuning runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
+    made = [read_environment(run.spec.folder) for run in done]
+    differ = [
+        what
+        for what, fields in MADE_WITH.items()
+        if len({repr(attrgetter(*fields)(one)) for one in made}) > 1
+    ]
+    if differ:
+        notes.append(
+            f"The runs were not all made with the same {listed(differ)}: the times of some "
+            "say nothing beside those of others, and figures may differ for that reason too."
+        )
     if dense := dict.fromkeys(run.label for run in done if run.is_dense):
         notes.append(
             f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "

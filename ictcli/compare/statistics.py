@@ -111,13 +111,13 @@ def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
         p = max(p, p_near_bound(cells, -1.0))
     units = cells.mean(axis=1) if len(cells) > 1 else cells[0]
     is_exact = 2 ** len(units) <= RESAMPLES
-    is_possible = len(cells) > 1 and inference.detectable is not None and inference.detectable <= 1
+    size = inference.detectable
     return PairedDifference(
         **asdict(_estimate(cells, inference, -1.0)),
         p=p,
         p_swap=_swapped(units),
         p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
-        detectable=inference.detectable if is_possible else None,
+        detectable=size if len(cells) > 1 and size is not None and size <= 1 else None,
     )
 
 

@@ -96,7 +96,45 @@ def test_a_run_judged_by_other_problems_is_not_paired(
     other = json.dumps({"n": 4, "problems": 3, "correct": [0, 4, 4]})
     (runs[4].folder / "eval" / "after.json").write_text(other)
     done, told = read_all(runs, summaries)
-    assert len(done) == 5 and "is of 3 problems" in told[0]
+    assert len(done) == 5 and "the number of evaluated problems changed between" in told[0]
+
+
+ONE, OTHER = ({"problems": 2, "sha256": name} for name in ("one", "other"))
+BEGAN = {"model": {"sha256": "one"}, "data": {"train": ONE, "heldout": ONE}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"model": {"sha256": "other"}}, "the model changed"),
+        ({"data": {"train": ONE, "heldout": OTHER}}, "the evaluated problems changed"),
+        ({"data": {"train": OTHER, "heldout": ONE}}, "the problems to train on changed"),
+    ],
+)
+def test_runs_of_another_model_or_other_problems_are_not_set_beside_each_other(
+    finished: tuple[list[RunSpec], Summaries], changed: dict[str, object], what: str
+) -> None:
+    """A run without a record of them is: it is an older version's."""
+    runs, summaries = finished
+    for spec in runs[1:]:
+        (spec.folder / "environment.json").write_text(json.dumps(BEGAN))
+    assert len(read_all(runs, summaries)[0]) == 6
+    for spec in runs[4:]:
+        (spec.folder / "environment.json").write_text(json.dumps(BEGAN | changed))
+    done, told = read_all(runs, summaries)
+    assert [run.spec for run in done] == runs[:4]
+    assert len(told) == 2 and all(what in line for line in told)
+
+
+def test_seeds_may_train_on_problems_of_their_own(
+    finished: tuple[list[RunSpec], Summaries],
+) -> None:
+    """Those that are drawn as examples of the prompt are left out."""
+    runs, summaries = finished
+    for spec in runs:
+        train = ONE | {"sha256": str(spec.seed)}
+        (spec.folder / "environment.json").write_text(json.dumps({"data": {"train": train}}))
+    assert len(read_all(runs, summaries)[0]) == 6
 
 
 def test_methods_without_a_common_seed_have_no_difference_and_the_rest_has() -> None:
@@ -132,6 +170,24 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert other[0].startswith("The baseline dapo is not among the methods")
     one = Design(design.source, design.overrides, (Variant("ict", "ict"),), 2, tmp_path)
     assert notes_of(one, done[:1], scores, "ict", "ict") == []
+
+
+def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]) -> None:
+    runs, summaries = finished
+    made: dict[str, object] = {"libraries": {"torch": "2"}, "engine": {"threads": 1}}
+    design = small_design(runs[0].folder.parent)
+    counts = np.array([[0, 4], [0, 4]])
+    scores = scores_of(dict.fromkeys((BEFORE, "ict", "grpo", "random"), counts), 4, [1])
+    told: list[list[str]] = []
+    changes: tuple[dict[str, object], ...] = ({}, {"platform": "another", "engine": {"threads": 2}})
+    for change in changes:
+        for spec in runs:
+            (spec.folder / "environment.json").write_text(
+                json.dumps(made | (change if spec.seed else {}))
+            )
+        told.append(notes_of(design, read_all(runs, summaries)[0], scores, "grpo", "grpo"))
+    assert told[0] == [] and len(told[1]) == 1
+    assert "not all made with the same platform and threads:" in told[1][0]
 
 
 def test_two_comparisons_never_share_a_folder(tmp_path: Path) -> None:

@@ -91,13 +91,12 @@ def limits(comparison: Comparison) -> doc.Section:
         "Holm takes the luck of runs to be about normal."
     )
     differences = [each for rows in comparison.differences.values() for each in rows.values()]
-    if seen := [each.detectable for each in differences if each.detectable is not None]:
-        unseen = any(each.p is not None and each.detectable is None for each in differences)
-        unseen_too = ", of some methods any at all," if unseen else ""
+    tested = [each for each in differences if each.p is not None and each.seeds > 1]
+    if sizes := [1.0 if each.detectable is None else each.detectable for each in tested]:
         items.append(
             f"With {counted(problems, 'problem')} and these seeds, differences under "
-            f"{percent(min(seen))} to {percent(max(seen))} points (by method and k){unseen_too} "
-            "are likely to be missed. Undecided is not the same as equal."
+            f"{percent(min(sizes))} to {percent(max(sizes))} points (by method and k) are likely "
+            "to be missed. Undecided is not the same as equal."
         )
     if not tunes_rate(comparison):
         items.append(
