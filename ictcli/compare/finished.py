@@ -17,7 +17,7 @@ from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
-PROBLEMS = {"task", "data", "columns", "hub", "prompt", "max_tokens", "eval", "seed"}
+PROBLEMS = {"task", "data", "columns", "hub", "reward", "model", "prompt", "eval", "seed"}
 """The settings that say which problems a run trains on."""
 FORK_METHODS = ("ict", "random", "entropy20")
 
