@@ -1,6 +1,7 @@
 """Fixtures every test may use: tiny models of this project's own making, and no network."""
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,11 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
     prefix="ictcli-state-"
 )  # code that ran, `runs.trust`
+
+for number in (signal.SIGINT, signal.SIGHUP):  # tests in the background may begin without them
+    if signal.getsignal(number) is signal.SIG_IGN:
+        default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, default)
 
 
 def make_qwen2(folder: Path, *, tied: bool, seed: int = 0) -> Path:
