@@ -17,25 +17,34 @@ import numpy as np
 
 from ictcli.algorithm.quantities import js
 from ictcli.engine import Engine
+from ictcli.train.distributions import distributions, divergences, pieces, room_of
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
 
-AT_ONCE = 1 << 26
-"""Logits that are held at once, or those of one context."""
 START = -1
 """Stands for the places before a response's first token."""
 
 
 def context_uniqueness(engine: Engine, rollouts: Rollouts, k: int) -> FloatArray:
     """(B, T) float32 u against the mean of like contexts of k tokens, in nats; 0 behind ends."""
-    u = np.zeros(rollouts.tokens.shape, dtype=np.float32)
+    u, room = np.zeros(rollouts.tokens.shape, dtype=np.float32), room_of(engine)
     for prompt in range(len(rollouts.prompts)):
         group = rollouts.groups(prompt, prompt + 1)
-        at = slice(prompt * rollouts.group, (prompt + 1) * rollouts.group)
+        found = u[prompt * rollouts.group :][: rollouts.group, : group.tokens.shape[1]]
         contexts = like_contexts(group.tokens, group.valid, k)
-        room = max(AT_ONCE // len(engine.tokenizer), 1)
         for where in _parts(contexts, room):
-            logits = engine.logits(group, where).astype(np.float64)
-            u[at, : where.shape[1]][where] = js_of_contexts(logits, contexts[where])
+            if where.sum() <= room:
+                p = distributions(engine, group, where)
+                found[where] = js_of_contexts(p, contexts[where])
+                continue
+            # One context with more tokens: it is read for its mean, and again to compare.
+            total = sum(
+                distributions(engine, group, some).sum(axis=0, dtype=np.float64)
+                for some in pieces(where, room)
+            )
+            mean = np.asarray(total / where.sum())[None]
+            for some in pieces(where, room):
+                p = distributions(engine, group, some)
+                found[some] = divergences(js, p, mean, np.zeros(len(p), dtype=np.int64))
     return u
 
 
@@ -56,15 +65,13 @@ def like_contexts(tokens: IntArray, valid: BoolArray, k: int) -> IntArray:
     return found
 
 
-def js_of_contexts(logits: FloatArray, contexts: IntArray) -> FloatArray:
-    """(N,) JS of each softmax(logits) (N, V) and the mean over those of its context (N,)."""
-    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    p /= p.sum(axis=-1, keepdims=True)
+def js_of_contexts(p: FloatArray, contexts: IntArray) -> FloatArray:
+    """(N,) JS of each distribution p (N, V) and the mean over those of its context (N,)."""
     _, number, counts = np.unique(contexts, return_inverse=True, return_counts=True)
     order = np.argsort(number, kind="stable")
     starts = np.cumsum(counts) - counts
-    mean = np.add.reduceat(p[order], starts, axis=0) / counts[:, None]
-    return np.maximum(js(np, p, mean[number]), 0.0)
+    mean = np.add.reduceat(p[order], starts, axis=0, dtype=np.float64) / counts[:, None]
+    return divergences(js, p, mean, number)
 
 
 def _parts(contexts: IntArray, room: int) -> Iterator[BoolArray]:

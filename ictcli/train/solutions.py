@@ -13,14 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ictcli.algorithm.dynamics import softmax
 from ictcli.algorithm.quantities import kl
 from ictcli.engine import Engine
 from ictcli.errors import UserError
+from ictcli.train.distributions import distributions, divergences, pieces, room_of
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
-
-AT_ONCE = 1 << 24
-"""Logits that are held at once, or those of one response."""
 
 
 def require_room(engine: Engine, prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
@@ -49,25 +46,21 @@ def other_correct(correct: BoolArray, group: int, rng: np.random.Generator) -> I
 def solution_kl(engine: Engine, rollouts: Rollouts, solution: IntArray) -> FloatArray:
     """(B, T) float32 KL(p behind the row `solution` (B,) || p), in nats; 0 where that is -1, and
     behind ends."""
-    rows = np.flatnonzero(solution >= 0)
     found = np.zeros(rollouts.tokens.shape, dtype=np.float32)
-    part = np.cumsum(rollouts.lengths[rows]) * len(engine.tokenizer) // AT_ONCE
-    for some in np.split(rows, np.flatnonzero(np.diff(part)) + 1):
-        if not len(some):
-            continue
-        alone = [rollouts.prompt_of(int(row)) for row in some]
-        behind = [
-            (*prompt, *rollouts.tokens[row, : rollouts.lengths[row]].tolist(), *prompt)
-            for prompt, row in zip(alone, solution[some], strict=True)
-        ]
-        where = rollouts.valid[some]
-        student, teacher = (
-            softmax(engine.logits(_rows(rollouts, some, prompts), where).astype(np.float64))
-            for prompts in (alone, behind)
-        )
-        values = np.zeros(where.shape, dtype=np.float32)
-        values[where] = np.maximum(kl(np, teacher, student), 0)
-        found[some] = values
+    rows = np.flatnonzero(solution >= 0)
+    if not len(rows):
+        return found
+    alone = [rollouts.prompt_of(int(row)) for row in rows]
+    behind = [
+        (*prompt, *rollouts.tokens[row, : rollouts.lengths[row]].tolist(), *prompt)
+        for prompt, row in zip(alone, solution[rows], strict=True)
+    ]
+    student, teacher = (_rows(rollouts, rows, prompts) for prompts in (alone, behind))
+    values = np.zeros((len(rows), rollouts.tokens.shape[1]), dtype=np.float32)
+    for some in pieces(rollouts.valid[rows], room_of(engine)):
+        p, q = (distributions(engine, read, some) for read in (teacher, student))
+        values[some] = divergences(kl, p, q, np.arange(len(p)))
+    found[rows] = values
     return found
 
 

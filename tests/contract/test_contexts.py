@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.engine import Engine
-from ictcli.train.contexts import context_uniqueness as measured
-from ictcli.train.contexts import js_of_contexts, like_contexts
+from ictcli.train import distributions
+from ictcli.train.contexts import context_uniqueness, js_of_contexts, like_contexts
 from ictcli.types import Rollouts, Sampling
 
 from .conftest import PROMPTS
@@ -39,12 +39,17 @@ def defined(rollouts: Rollouts, p: np.ndarray, k: int) -> np.ndarray:
     return u
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_it_is_its_definition(tiny_engine: Engine, tiny_oracle: Oracle, k: int) -> None:
+@pytest.mark.parametrize(("k", "room"), [(1, 10**6), (2, 10**6), (1, 3), (2, 3)])
+def test_it_is_its_definition(
+    tiny_engine: Engine, tiny_oracle: Oracle, k: int, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it holds the logits of `room` tokens at once, and some contexts have more."""
+    for name in ("HELD", "COMPARED"):
+        monkeypatch.setattr(distributions, name, room * len(tiny_engine.tokenizer))
     rollouts = tiny_engine.generate(PROMPTS[:2], 5, Sampling(30, 0.5, stop_ids=(17, 4)), 3)
     p = np.zeros((*rollouts.tokens.shape, len(tiny_oracle.row_logits(rollouts, 0)[0])))
     p[rollouts.valid] = np.exp(log_softmax(tiny_oracle.logits(rollouts, rollouts.valid)))
-    u, wanted = measured(tiny_engine, rollouts, k), defined(rollouts, p, k)
+    u, wanted = context_uniqueness(tiny_engine, rollouts, k), defined(rollouts, p, k)
     assert (wanted > 1e-3).any() and (wanted == 0).any()
     np.testing.assert_allclose(u, wanted, atol=1e-5)
     assert (u[wanted == 0] == 0).all() and u.max() <= np.log(2)
@@ -68,10 +73,9 @@ def test_contexts_recur_where_the_same_tokens_stand_before(seed: int, k: int) ->
 @given(seeds)
 def test_js_is_that_of_float64_pairs_and_does_not_depend_on_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    logits, contexts = rng.normal(0, 4, (12, 6)), rng.integers(3, 7, 12)
-    p = np.exp(log_softmax(logits))
+    p, contexts = np.exp(log_softmax(rng.normal(0, 4, (12, 6)))), rng.integers(3, 7, 12)
     wanted = [js(p[n], p[contexts == contexts[n]].mean(axis=0)) for n in range(12)]
-    np.testing.assert_allclose(js_of_contexts(logits, contexts), wanted, atol=1e-12)
+    np.testing.assert_allclose(js_of_contexts(p, contexts), wanted, atol=1e-12)
     order = rng.permutation(12)
-    again = js_of_contexts(logits[order], contexts[order])
+    again = js_of_contexts(p[order], contexts[order])
     np.testing.assert_allclose(again, np.array(wanted)[order], atol=1e-12)

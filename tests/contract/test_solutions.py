@@ -7,7 +7,7 @@ import pytest
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
-from ictcli.train import solutions
+from ictcli.train import distributions, solutions
 from ictcli.types import Sampling
 
 from .conftest import PROMPTS
@@ -18,11 +18,12 @@ CORRECT = np.array([True, False, True, True, False, True, False, False])
 SOLUTION = np.array([2, 0, 3, 0, -1, -1, -1, -1])
 
 
-@pytest.mark.parametrize("at_once", [1, 1 << 26], ids=["row by row", "together"])
+@pytest.mark.parametrize("room", [5, 10**6], ids=["piece by piece", "together"])
 def test_it_is_its_definition(
-    tiny_engine: Engine, tiny_oracle: Oracle, at_once: int, monkeypatch: pytest.MonkeyPatch
+    tiny_engine: Engine, tiny_oracle: Oracle, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solutions, "AT_ONCE", at_once)
+    for name in ("HELD", "COMPARED"):
+        monkeypatch.setattr(distributions, name, room * len(tiny_engine.tokenizer))
     rollouts = tiny_engine.generate(PROMPTS[:2], GROUP, Sampling(9, 0.7, stop_ids=(17, 4)), 3)
     found = solutions.solution_kl(tiny_engine, rollouts, SOLUTION)
     wanted = np.zeros(rollouts.tokens.shape)
