@@ -12,6 +12,7 @@ from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.tuning import Tuned
 from ictcli.compare.variants import method_of
 from ictcli.runs.read import read_environment
+from ictcli.runs.records import Environment
 
 MADE_WITH = {
     "version of ictcli": ("ictcli",),
@@ -49,12 +50,7 @@ def notes_of(
             runs = "runs" if tuned is None or tuned.get(variant.label) else "tuning runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
     made = [read_environment(run.spec.folder) for run in done]
-    differ = [
-        what
-        for what, fields in MADE_WITH.items()
-        if len({repr(attrgetter(*fields)(one)) for one in made}) > 1
-    ]
-    if differ:
+    if differ := [what for what, fields in MADE_WITH.items() if _differs(made, fields)]:
         notes.append(
             f"The runs were not all made with the same {listed(differ)}: the times of some "
             "say nothing beside those of others, and figures may differ for that reason too."
@@ -73,3 +69,10 @@ def notes_of(
                 "difference."
             )
     return notes
+
+
+def _differs(made: Sequence[Environment], fields: Sequence[str]) -> bool:
+    """Whether the fields differ among those that recorded them."""
+    value = attrgetter(*fields)
+    known = [value(one) for one in made if value(one) != value(Environment())]
+    return any(one != known[0] for one in known)
