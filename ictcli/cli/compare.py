@@ -182,6 +182,7 @@ def _compare(
     plan: Plan, baseline: str, jobs: int, threads: int | None, *, as_json: bool
 ) -> tuple[Comparison, Sequence[FinishedRun]]:
     """Tune, train, and write the report."""
+    from ictcli.compare.began import check_began
     from ictcli.compare.design import run_specs
     from ictcli.compare.finished import read_all
     from ictcli.compare.folder import GOES_ON
@@ -200,6 +201,7 @@ def _compare(
     def train(runs: Sequence[RunSpec], later: int = 0) -> tuple[Summaries, list[str]]:
         return train_all(runs, live, narrate, jobs=jobs, threads=threads, later=later)
 
+    check_began(plan.runs)
     design, variants = plan.design, plan.design.variants
     failed: list[str] = []
     chosen, tuned = None, None
@@ -210,6 +212,7 @@ def _compare(
         tuned_to(chosen, [each.label for each in variants if each.label not in chosen])
     runs = run_specs(design, chosen)
     summaries, missed = train(runs)
+    check_began(runs)  # hours may lie between
     done, damaged = read_all(runs, summaries)
     for line in damaged:
         narrate(f"failed: {line}")

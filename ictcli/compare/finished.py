@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -17,8 +16,6 @@ from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
-PROBLEMS = {"task", "data", "columns", "hub", "reward", "model", "prompt", "eval", "seed"}
-"""The settings that say which problems a run trains on."""
 FORK_METHODS = ("ict", "random", "entropy20")
 
 
@@ -31,9 +28,9 @@ class Counts(Record):
     unparsed: float = 0.0
     """Share of samples without a readable answer."""
 
-    def is_whole(self, n: int) -> bool:
-        """Whether each problem has a count of `n` samples."""
-        counted = len(self.correct) == self.problems > 0
+    def is_whole(self, n: int, problems: int) -> bool:
+        """Whether each of so many problems has a count of `n` samples."""
+        counted = len(self.correct) == self.problems == problems > 0
         return counted and self.n == n and all(0 <= count <= n for count in self.correct)
 
 
@@ -65,42 +62,18 @@ class FinishedRun:
 
 
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
-    """The finished runs, and a sentence for each run of which a file is missing or damaged, or
-    which began with another model or other problems than one before it."""
+    """The finished runs, and a sentence for each run of which a file is missing or damaged."""
     done: list[FinishedRun] = []
     failed: list[str] = []
-    earlier: dict[tuple[str, str], tuple[object, Path]] = {}
     for number, spec in enumerate(runs, 1):
         if spec.folder not in summaries:
             continue
-        again = f"rm -r {shell_word(spec.folder)} trains it again"
         try:
-            run = _read(spec, summaries[spec.folder])
-            origins = _origins(run)
-            for what, value in origins.items():
-                its, other = earlier.get(what, (value, spec.folder))
-                if its != value:
-                    again = "rm -r of the older one trains it again"
-                    raise ValueError(f"the {what[0]} changed between {other} and {spec.folder}")
-            done.append(run)
-            earlier = {key: (value, spec.folder) for key, value in origins.items()} | earlier
+            done.append(_read(spec, summaries[spec.folder]))
         except ValueError as error:
+            again = f"rm -r {shell_word(spec.folder)} trains it again"
             failed.append(f"run {number}/{len(runs)}: {spec.name}: {error}; {again}")
     return done, failed
-
-
-def _origins(run: FinishedRun) -> dict[tuple[str, str], object]:
-    """What a run began with, as far as its files say: equal in all runs of which the second part of
-    the key, of their recipes, is equal."""
-    recipe, began = run.spec.recipe, read_environment(run.spec.folder)
-    heldout, problems = began.data.heldout, recipe.model_dump_json(include=PROBLEMS)
-    recorded = {
-        ("number of evaluated problems", ""): run.after.problems,
-        ("evaluated problems", ""): heldout and heldout.sha256,
-        ("problems to train on", problems): began.data.train and began.data.train.sha256,
-        ("model", recipe.model): began.model.sha256,
-    }
-    return {key: value for key, value in recorded.items() if value}
 
 
 def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
@@ -112,11 +85,14 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
     )
     metrics = read_lines(folder / "metrics.jsonl", StepMetrics)
     timings = read_lines(folder / "timings.jsonl", StepTimings)
+    heldout = read_environment(folder).data.heldout
+    problems = heldout.problems if heldout else 0
     passes = all(f"pass@{k}" in summary.after for k in recipe.eval.k)
     steps = list(range(1, recipe.steps + 1))
     is_whole = {
-        "eval/before.json": before.is_whole(recipe.eval.n),
-        "eval/after.json": after.is_whole(recipe.eval.n),
+        "environment.json": heldout is not None,
+        "eval/before.json": before.is_whole(recipe.eval.n, problems),
+        "eval/after.json": after.is_whole(recipe.eval.n, problems),
         "metrics.jsonl": [line.step for line in metrics] == steps,
         "timings.jsonl": [line.step for line in timings if line.seconds is not None] == steps,
         "summary.json": summary.steps == recipe.steps and summary.train_s is not None and passes,

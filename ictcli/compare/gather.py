@@ -1,6 +1,5 @@
 """From the run folders of a comparison to its `Comparison`."""
 
-import platform
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -38,7 +37,7 @@ from ictcli.compare.variants import STOPPED, Grid, counterpart, method_of
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import to_toml
-from ictcli.train.launch import environment
+from ictcli.runs.read import read_environment
 from ictcli.types import IntArray
 
 
@@ -76,7 +75,7 @@ def gather(
     }
     shared = shared_rollouts.sample_shared(recipes, engine)
     attributed, missing = attribution(by_label, shared.domain, engine.tokenizer)
-    about = environment(engine, first)
+    about = read_environment(done[0].spec.folder)
     return Comparison(
         command=command,
         recipe=design.source,
@@ -88,9 +87,9 @@ def gather(
             "ictcli": about.ictcli or "",
             "python": about.python or "",
             **about.libraries,
-            "system": f"{platform.system()} {platform.machine()}",
+            "platform": about.platform or "",
         },
-        device=engine.describe(),
+        device=about.engine.to_json(),
         seeds=seeds,
         steps=first.steps,
         problems=done[0].after.problems,

@@ -19,7 +19,8 @@ MADE_WITH = {
     "version of Python": ("python",),
     "libraries": ("libraries",),
     "platform": ("platform",),
-    "engine": ("engine.engine", "engine.dtype"),
+    "engine": ("engine.engine",),
+    "precision": ("engine.dtype", "engine.bits"),
     "device": ("engine.device", "engine.device_name"),
     "threads": ("engine.threads",),
 }

@@ -151,8 +151,8 @@ def _few(recipe: Recipe, task: Task) -> Task:
     wanted, skip = recipe.eval.problems, recipe.eval.skip
     held = len(task.heldout(skip + max(wanted, FEW))) - skip
     name = task.examined[0] if task.examined else task.name
-    there = len(task.heldout(ALL)) - skip
-    if task.examined and is_custom(name) and there > wanted:
+    listed = task.examined and is_custom(name)
+    if listed and (there := len(task.heldout(ALL)) - skip) > wanted:
         note = f"{wanted:,} of the {there:,} problems of {name} are evaluated on; "
         task = replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))
     if not 0 < held < max(wanted, FEW):

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from comparing import SEEDS, Comparison
@@ -67,6 +68,36 @@ def test_what_is_lost_of_a_finished_comparison_is_told(whole: Comparison) -> Non
     assert found["differences"] == {"pass@1": {}, "pass@4": {}}
     note = "ict and grpo have no seed that both finished: nothing is said of their difference."
     assert found["notes"] == [note] and f"note: {note}" in ended.err
+
+
+def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) -> None:
+    """What `ictcli resume` would refuse, a comparison does, before it trains or reports anything;
+    a record of the beginning that is not the run's own costs the run its place."""
+    shutil.copytree(whole.folder / "whole", whole.folder / "other")
+    shutil.rmtree(whole.folder / "other" / "grpo-s1")
+    path = whole.folder / "other" / "ict-s0" / "environment.json"
+    recorded, report = path.read_text(), (whole.folder / "other" / "report.html").read_bytes()
+    for part, told in (
+        (("data", "heldout", "sha256"), "The problems to evaluate on changed since"),
+        (("model", "sha256"), "is not the one that the run began with"),
+        (("recipe_sha256",), "was changed since the run began"),
+    ):
+        changed = inner = json.loads(recorded)
+        *outer, last = part
+        for key in outer:
+            inner = inner[key]
+        inner[last] = "0" * 64
+        path.write_text(json.dumps(changed))
+        ended = whole.ictcli.run(*whole.args, "other", folder=whole.folder)
+        refused = refusal(ended, 2)
+        assert told in refused and f"rm -r {Path('other', 'ict-s0')} trains" in refused
+        assert not (whole.folder / "other" / "grpo-s1").exists()
+        assert (whole.folder / "other" / "report.html").read_bytes() == report
+    path.write_text(recorded.replace('"threads"', '"strands"'))
+    ended = whole.ictcli.run(*whole.args, "other", folder=whole.folder)
+    found = whole.numbers("other")
+    assert ended.code == 1 and len(found["failed"]) == 1
+    assert "ict-s0/environment.json is not what the run wrote" in found["failed"][0]
 
 
 BROKEN = """

@@ -15,6 +15,7 @@ from filelock import FileLock
 from made_results import summary
 
 from ictcli.compare.attribution import attribution
+from ictcli.compare.began import check_began
 from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.finished import Counts, FinishedRun, read_all
@@ -27,8 +28,9 @@ from ictcli.compare.variants import Variant, variants_of
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import Recipe, to_toml
 from ictcli.runs.observer import RunObserver
+from ictcli.runs.read import read_environment
 from ictcli.runs.records import Summary
-from ictcli.tasks.prepare import task_of
+from ictcli.tasks.prepare import described, heldout, prepare, task_of
 
 
 def observer(recipe: Recipe, folder: Path, later: int) -> RunObserver:
@@ -40,6 +42,9 @@ def small_design(folder: Path, *overrides: str) -> Design:
     return Design("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
 
 
+BEGAN = {"data": {"heldout": {"problems": 2, "sha256": ""}}}
+
+
 def finish(spec: RunSpec) -> Summary:
     """The files of a finished run, as small as they can be; gives the summary."""
     evaluation = json.dumps({"n": 4, "problems": 2, "correct": [0, 4]})
@@ -47,6 +52,7 @@ def finish(spec: RunSpec) -> Summary:
     steps = "".join(json.dumps(line) + "\n" for line in lines)
     files = {
         "summary.json": summary().model_dump_json(),
+        "environment.json": json.dumps(BEGAN),
         "eval/before.json": evaluation,
         "eval/after.json": evaluation,
         "metrics.jsonl": steps,
@@ -66,7 +72,13 @@ def finished(tmp_path: Path) -> tuple[list[RunSpec], Summaries]:
 
 
 NONE = Counts(n=1, problems=1, correct=[0])
-FILES = ("metrics.jsonl", "timings.jsonl", "eval/after.json", "eval/before.json")
+FILES = (
+    "metrics.jsonl",
+    "timings.jsonl",
+    "eval/after.json",
+    "eval/before.json",
+    "environment.json",
+)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -96,45 +108,31 @@ def test_a_run_judged_by_other_problems_is_not_paired(
     other = json.dumps({"n": 4, "problems": 3, "correct": [0, 4, 4]})
     (runs[4].folder / "eval" / "after.json").write_text(other)
     done, told = read_all(runs, summaries)
-    assert len(done) == 5 and "the number of evaluated problems changed between" in told[0]
+    assert len(done) == 5 and "after.json is damaged" in told[0]
 
 
-ONE, OTHER = ({"problems": 2, "sha256": name} for name in ("one", "other"))
-BEGAN = {"model": {"sha256": "one"}, "data": {"train": ONE, "heldout": ONE}}
-
-
-@pytest.mark.parametrize(
-    ("changed", "what"),
-    [
-        ({"model": {"sha256": "other"}}, "the model changed"),
-        ({"data": {"train": ONE, "heldout": OTHER}}, "the evaluated problems changed"),
-        ({"data": {"train": OTHER, "heldout": ONE}}, "the problems to train on changed"),
-    ],
-)
-def test_runs_of_another_model_or_other_problems_are_not_set_beside_each_other(
-    finished: tuple[list[RunSpec], Summaries], changed: dict[str, object], what: str
-) -> None:
-    """A run without a record of them is: it is an older version's."""
-    runs, summaries = finished
-    for spec in runs[1:]:
-        (spec.folder / "environment.json").write_text(json.dumps(BEGAN))
-    assert len(read_all(runs, summaries)[0]) == 6
-    for spec in runs[4:]:
-        (spec.folder / "environment.json").write_text(json.dumps(BEGAN | changed))
-    done, told = read_all(runs, summaries)
-    assert [run.spec for run in done] == runs[:4]
-    assert len(told) == 2 and all(what in line for line in told)
-
-
-def test_seeds_may_train_on_problems_of_their_own(
-    finished: tuple[list[RunSpec], Summaries],
-) -> None:
-    """Those that are drawn as examples of the prompt are left out."""
-    runs, summaries = finished
+def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
+    """Those that are drawn as examples of the prompt are left out. Another data file in their place
+    is refused."""
+    lines = [{"prompt": f"{n} + 1", "answer": f"{n + 1}"} for n in range(40)]
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = run_specs(small_design(tmp_path / "runs", f"task={data}", "prompt.shots=2"))
     for spec in runs:
-        train = ONE | {"sha256": str(spec.seed)}
-        (spec.folder / "environment.json").write_text(json.dumps({"data": {"train": train}}))
-    assert len(read_all(runs, summaries)[0]) == 6
+        finish(spec)
+        recipe, task = prepare(spec.recipe)
+        began = {"data": described(recipe, task, heldout(recipe, task))}
+        (spec.folder / "environment.json").write_text(json.dumps(began))
+    first, last = (read_environment(runs[at].folder).data.train for at in (0, -1))
+    assert first and last and first.sha256 != last.sha256
+    check_began(runs)
+    data.write_text(data.read_text().replace("39", "49"))
+    with pytest.raises(UserError, match="The problems to train on changed since") as refused:
+        check_began(runs)
+    assert refused.value.hint.startswith("put that back; or rm -r ")
+    for spec in runs:
+        (spec.folder / "summary.json").unlink()
+    check_began(runs)  # nothing is finished
 
 
 def test_methods_without_a_common_seed_have_no_difference_and_the_rest_has() -> None:
@@ -174,7 +172,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]) -> None:
     runs, summaries = finished
-    made: dict[str, object] = {"platform": "one", "engine": {"threads": 1}}
+    made: dict[str, object] = BEGAN | {"platform": "one", "engine": {"threads": 1}}
     design = small_design(runs[0].folder.parent)
     counts = np.array([[0, 4], [0, 4]])
     scores = scores_of(dict.fromkeys((BEFORE, "ict", "grpo", "random"), counts), 4, [1])

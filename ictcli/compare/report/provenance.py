@@ -93,10 +93,11 @@ def limits(comparison: Comparison) -> doc.Section:
     differences = [each for rows in comparison.differences.values() for each in rows.values()]
     tested = [each for each in differences if each.p is not None and each.seeds > 1]
     if sizes := [1.0 if each.detectable is None else each.detectable for each in tested]:
+        between = dict.fromkeys((percent(min(sizes)), percent(max(sizes))))
         items.append(
             f"With {counted(problems, 'problem')} and these seeds, differences under "
-            f"{percent(min(sizes))} to {percent(max(sizes))} points (by method and k) are likely "
-            "to be missed. Undecided is not the same as equal."
+            f"{' to '.join(between)} points (by method and k) are likely to be missed. Undecided "
+            "is not the same as equal."
         )
     if not tunes_rate(comparison):
         items.append(

@@ -1,0 +1,48 @@
+"""Whether finished runs may stand beside new ones: what they began with is there, unchanged."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ictcli.compare.design import RunSpec
+from ictcli.compare.folder import OTHER
+from ictcli.errors import UserError
+from ictcli.runs.provenance import check_model, check_recipe, identity_of
+from ictcli.runs.read import read_environment
+from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
+from ictcli.text import shell_word
+
+PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "curriculum"}
+"""The settings, beside the seed of `prompt.shots`, that problems come from."""
+
+
+def check_began(runs: Sequence[RunSpec]) -> None:
+    """UserError if the recipe, a verifier's file, the model or the problems of a finished run
+    changed since it began: it could not be continued either. Problems are not looked at under
+    `prompt.max_tokens`, which takes an engine."""
+    problems: dict[tuple[str, int | None], dict[str, Any]] = {}
+    models: dict[tuple[str, str], str] = {}
+    for spec in runs:
+        folder, recipe = spec.folder, spec.recipe
+        if not (folder / "summary.json").exists():
+            continue
+        began = read_environment(folder)
+        try:
+            if began.recipe_sha256:
+                check_recipe(folder, began.recipe_sha256, "the run began")
+            if began.model.sha256:
+                model = recipe.model, recipe.engine.backend
+                if model not in models:
+                    models[model] = identity_of(recipe.model, recipe.engine)
+                check_model(folder, began, models[model])
+            if began.data.heldout and not recipe.prompt.max_tokens:
+                seed = recipe.seed if recipe.prompt.shots else None
+                key = recipe.model_dump_json(include=PREPARED), seed
+                if key not in problems:
+                    ready, task = prepare(recipe)
+                    problems[key] = described(ready, task, heldout(ready, task))
+                check_unchanged(began.data.to_json(), problems[key], str(folder))
+        except UserError as error:
+            raise UserError(
+                error.message,
+                f"put that back; or rm -r {shell_word(folder)} trains the run again; {OTHER}",
+            ) from None
