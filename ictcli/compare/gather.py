@@ -11,11 +11,10 @@ from ictcli.compare.comparison import (
     CURVES,
     Comparison,
     Cost,
-    Curve,
-    Probe,
     TrainedTokens,
     VariantRecord,
 )
+from ictcli.compare.curves import curve, mean_probe, probe_of, probed
 from ictcli.compare.design import Design, RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares, unparsed_shares
@@ -116,11 +115,9 @@ def gather(
         claims=_claims(by_label, seeds, scores, first.task, crashed),
         passk={label: _pass_curve(counts, n) for label, counts in correct.items()},
         curves={
-            name: {label: _curve(runs, name) for label, runs in by_label.items()} for name in CURVES
+            name: {label: curve(runs, name) for label, runs in by_label.items()} for name in CURVES
         },
-        probe={
-            label: probe_of(runs) for label, runs in by_label.items() if any(map(_probes, runs))
-        },
+        probe={label: probe_of(runs) for label, runs in by_label.items() if any(map(probed, runs))},
         places=shared_rollouts.places(shared),
         training={label: _trained(runs) for label, runs in by_label.items()},
         overlap=shared_rollouts.overlap(shared),
@@ -210,9 +207,9 @@ def _claims(
     shares = {label: trained_shares(done, label) for label in by_label}
     entropy = {label: [run.series("entropy") for run in runs] for label, runs in by_label.items()}
     probes = {
-        label: [_mean_probe(run) for run in runs if _probes(run)]
+        label: [mean_probe(run) for run in runs if probed(run)]
         for label, runs in by_label.items()
-        if any(map(_probes, runs))
+        if any(map(probed, runs))
     }
     subject = {label: pairs for label, pairs in probes.items() if method_of(label) == SUBJECT}
     return [
@@ -221,52 +218,6 @@ def _claims(
         *entropy_claims(entropy),
         *prediction_claims(subject or dict(list(probes.items())[:1])),
     ]
-
-
-def _curve(runs: Sequence[FinishedRun], name: str) -> Curve:
-    """At the steps that all runs have reached; those without a value are left out."""
-    length = min(len(run.metrics) for run in runs)
-    values = np.array([run.series(name)[:length] for run in runs])
-    known = np.flatnonzero(~np.isnan(values).all(axis=0)).tolist()
-    values = values[:, known]
-    return Curve(
-        step=[runs[0].metrics[place].step for place in known],
-        mean=np.nanmean(values, axis=0).tolist(),
-        low=np.nanmin(values, axis=0).tolist(),
-        high=np.nanmax(values, axis=0).tolist(),
-    )
-
-
-def _probes(run: FinishedRun) -> dict[int, tuple[float, float]]:
-    """By step that probed: Pearson's r and the mean absolute error of the predicted dH2."""
-    return {
-        line.step: (line.probe_pearson, line.probe_error)
-        for line in run.metrics
-        if line.probe_pearson is not None and line.probe_error is not None
-    }
-
-
-def _mean_probe(run: FinishedRun) -> tuple[float, float]:
-    pearson, error = zip(*_probes(run).values(), strict=True)
-    return float(np.mean(pearson)), float(np.mean(error))
-
-
-def probe_of(runs: Sequence[FinishedRun]) -> Probe:
-    """The probes at each step that every run has probed."""
-    probes = [_probes(run) for run in runs]
-    steps = [step for step in probes[0] if all(step in probe for probe in probes)]
-    values = np.array([[probe[step] for probe in probes] for step in steps])
-    pearson, error = np.moveaxis(values.reshape(len(steps), len(runs), 2), 2, 0)
-    return Probe(
-        step=steps,
-        runs=len(runs),
-        pearson=pearson.mean(axis=1).tolist(),
-        pearson_low=pearson.min(axis=1).tolist(),
-        pearson_high=pearson.max(axis=1).tolist(),
-        error=error.mean(axis=1).tolist(),
-        error_low=error.min(axis=1).tolist(),
-        error_high=error.max(axis=1).tolist(),
-    )
 
 
 def _pass_curve(counts: IntArray, n: int) -> dict[int, float]:
