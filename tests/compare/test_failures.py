@@ -42,7 +42,7 @@ def small_design(folder: Path, *overrides: str) -> Design:
     return Design("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
 
 
-BEGAN = {"data": {"heldout": {"problems": 2, "sha256": ""}}}
+BEGAN: dict[str, object] = {"data": {"heldout": {"problems": 2, "sha256": ""}}}
 
 
 def finish(spec: RunSpec) -> Summary:
