@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from ictcli.algorithm.attribution import KINDS, attribute
 from ictcli.compare.crossed import infer
 from ictcli.compare.finished import FinishedRun
+from ictcli.compare.numbers import listed
 from ictcli.errors import UserError
 from ictcli.files import numbered
 from ictcli.recipe import Recipe
@@ -108,9 +109,9 @@ class Figures:
 def attribution(
     by_label: Mapping[str, Sequence[FinishedRun]], domain: Domain, tokenizer: Any
 ) -> tuple[dict[str, Attribution], list[str]]:
-    """By variant, and a sentence for each file that is damaged and each variant whose rule failed
-    under permuted rewards. Steps without a gradient are left out, and runs without a recorded step
-    behind the warm-up."""
+    """By variant, and a sentence for each file that is damaged, for each variant whose rule failed
+    under permuted rewards, and on the variants without a recorded step where others have some.
+    Steps without a gradient are left out, and runs without a recorded step behind the warm-up."""
     chosen = {
         label: runs
         for label, runs in by_label.items()
@@ -123,6 +124,8 @@ def attribution(
         steps = [_of_run(run, warmup, domain, tokenizer, missing.append) for run in runs]
         if recorded := [each for each in steps if each]:
             found[label] = of_runs(recorded, knows_forks=domain.decisions is not None)
+    if found and (without := [label for label in chosen if label not in found]):
+        missing.append(f"No step of {listed(without)} says where the gradient went.")
     return found, list(dict.fromkeys(missing))
 
 

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 from made_results import summary
 
-from ictcli.compare.attribution import attribution
+from ictcli.compare.attribution import Figures, attribution
 from ictcli.compare.began import check_began
 from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, run_specs
@@ -353,6 +353,24 @@ def test_a_variant_dense_to_its_end_takes_no_step_from_another_s_attribution(
     domain = task_of(dense.spec.recipe).domain
     _, damaged = attribution(by_label, domain, None)
     assert [Path(line.split()[0]).parents[1].name for line in damaged] == ["ict-s1", "grpo-s1"]
+
+
+def test_variants_whose_rollouts_are_gone_are_told_where_others_have_theirs(
+    finished: tuple[list[RunSpec], Summaries], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_label = {run.label: [run] for run in read_all(*finished)[0]}
+    figures = Figures(np.ones((21, 4, 2, 2)) / 16, np.ones(21), np.array([1.0, 2.0, 1.0, 1.0]))
+    domain = task_of(next(iter(by_label.values()))[0].spec.recipe).domain
+    for kept, told in (
+        ("ict", ["No step of grpo and random says where the gradient went."]),
+        ("", []),
+    ):
+        monkeypatch.setattr(
+            "ictcli.compare.attribution._of_run",
+            lambda run, *rest, kept=kept: [figures] * (run.label == kept),
+        )
+        found, missing = attribution(by_label, domain, None)
+        assert list(found) == [kept] * bool(kept) and missing == told
 
 
 def test_a_folder_s_report_is_not_replaced_by_one_of_another_kind_or_of_less(
