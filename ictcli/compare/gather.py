@@ -86,7 +86,7 @@ def gather(
             "ictcli": about.ictcli or "",
             "python": about.python or "",
             **about.libraries,
-            "platform": about.platform or "",
+            "system": (about.platform or "").partition("-")[0],
         },
         device=about.engine.to_json(),
         seeds=seeds,
