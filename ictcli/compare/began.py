@@ -25,22 +25,25 @@ def check_began(runs: Sequence[RunSpec]) -> None:
         folder, recipe = spec.folder, spec.recipe
         if not (folder / "summary.json").exists():
             continue
-        began = read_environment(folder)
+        began, its_model, its_problems = read_environment(folder), "", None
+        if began.model.sha256:
+            model = recipe.model, recipe.engine.backend
+            if model not in models:
+                models[model] = identity_of(recipe.model, recipe.engine)
+            its_model = models[model]
+        if began.data.heldout and not recipe.prompt.max_tokens:
+            seed = recipe.seed if recipe.prompt.shots else None
+            key = recipe.model_dump_json(include=PREPARED), seed
+            if key not in problems:
+                ready, task = prepare(recipe)
+                problems[key] = described(ready, task, heldout(ready, task))
+            its_problems = problems[key]
         try:
             if began.recipe_sha256:
                 check_recipe(folder, began.recipe_sha256, "the run began")
-            if began.model.sha256:
-                model = recipe.model, recipe.engine.backend
-                if model not in models:
-                    models[model] = identity_of(recipe.model, recipe.engine)
-                check_model(folder, began, models[model])
-            if began.data.heldout and not recipe.prompt.max_tokens:
-                seed = recipe.seed if recipe.prompt.shots else None
-                key = recipe.model_dump_json(include=PREPARED), seed
-                if key not in problems:
-                    ready, task = prepare(recipe)
-                    problems[key] = described(ready, task, heldout(ready, task))
-                check_unchanged(began.data.to_json(), problems[key], str(folder))
+            check_model(folder, began, its_model)
+            if its_problems:
+                check_unchanged(began.data.to_json(), its_problems, str(folder))
         except UserError as error:
             raise UserError(
                 error.message,

@@ -19,13 +19,12 @@ from ictcli.compare.began import check_began
 from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.finished import Counts, FinishedRun, read_all
-from ictcli.compare.folder import check_kind, opened
 from ictcli.compare.gather import is_beginning
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.compare.notes import notes_of
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.compare.variants import Variant, variants_of
-from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.errors import UserError
 from ictcli.recipe import Recipe, to_toml
 from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_environment
@@ -189,40 +188,6 @@ def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]
     assert "not all made with the same platform and threads:" in told[1][0]
 
 
-def test_two_comparisons_never_share_a_folder(tmp_path: Path) -> None:
-    place = tmp_path / "one"
-    with opened(place):
-        taken = f"Another process is comparing in {place}"
-        with pytest.raises(UserError, match=taken) as refused, opened(place):
-            pass
-        assert "--out" in refused.value.hint
-        (place / "run").mkdir()
-    with opened(place):
-        pass
-    assert place.is_dir()
-    with pytest.raises(UserError, match="no such method"), opened(tmp_path / "two"):
-        raise UserError("There is no such method.")
-    assert not (tmp_path / "two").exists()
-
-
-def test_a_file_or_a_run_is_no_folder_of_a_comparison(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "recipe.toml").write_text("")
-    for name in ("file", "run"):
-        with pytest.raises(UserError, match=r"is a file|of a run"), opened(tmp_path / name):
-            pass
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_full_disk_and_a_key_say_what_goes_on(tmp_path: Path) -> None:
-    with pytest.raises(RunFailedError, match="No space is left") as told, opened(tmp_path / "a"):
-        raise OSError(28, "No space left on device", "x")
-    assert "the same command goes on" in told.value.hint
-    with pytest.raises(InterruptedRunError, match="Interrupted"), opened(tmp_path / "b"):
-        raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize(
     ("failure", "code", "message"),
     [
@@ -371,24 +336,3 @@ def test_variants_whose_rollouts_are_gone_are_told_where_others_have_theirs(
         )
         found, missing = attribution(by_label, domain, None)
         assert list(found) == [kept] * bool(kept) and missing == told
-
-
-def test_a_folder_s_report_is_not_replaced_by_one_of_another_kind_or_of_less(
-    tmp_path: Path,
-) -> None:
-    compared = tmp_path / "compared"
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "comparison.json").touch()
-    compared.mkdir()
-    (compared / "comparison.json").touch()
-    with pytest.raises(UserError, match="of a comparison, not of a study"):
-        check_kind(compared, {"a"})
-    check_kind(compared, ())
-    check_kind(tmp_path, ())
-    (tmp_path / "runs.csv").touch()
-    with pytest.raises(UserError, match="of a study, not of a comparison"):
-        check_kind(tmp_path, ())
-    with pytest.raises(UserError, match="a report without b and compared"):
-        check_kind(tmp_path, {"a", "c"})
-    check_kind(tmp_path, {"a", "b", "compared", "c"})
