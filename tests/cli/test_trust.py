@@ -52,7 +52,7 @@ def made(
     ictcli: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Stranger:
     stranger = Stranger(ictcli, tmp_path_factory.mktemp("stranger"))
-    code = ('plugins=["theirs.py"]', "reward=theirs.py:grade", "record.rollouts_every=1")
+    code = ('plugins=["theirs.py"]', "reward=theirs.py:grade", "record.rollouts_every=1", "steps=2")
     ended = stranger.run("maker", "train", "chain", *small, *code, "--run", "run")
     assert ended.code == 0, ended.err
     assert stranger.ran()
