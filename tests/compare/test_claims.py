@@ -1,28 +1,18 @@
 """Verdicts: what they say, when, and that they say it with the numbers they rest on."""
 
-import json
-from dataclasses import asdict
-
 import numpy as np
 import pytest
+from made_results import by_name
 from worlds import World
 
-from ictcli.compare.claims import Claim, Trained, accuracy_claims, fork_claims
-from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
+from ictcli.compare.claims import Trained, accuracy_claims, fork_claims
+from ictcli.compare.entropy_claims import entropy_claims
 from ictcli.compare.statistics import BEFORE, difference, holm, scores_of
-from ictcli.train.health import COLLAPSE_BELOW, EXPLOSION_ABOVE
 
 
 def comparison(shifts: dict[str, float], S: int = 5, N: int = 256, seed: int = 0):
     drawn = World().counts(np.random.default_rng(seed), 1, S, N, list(shifts.values()))[0]
     return scores_of(dict(zip(shifts, drawn, strict=True)), 8, [1, 4])
-
-
-def by_name(claims: list[Claim]) -> dict[str, Claim]:
-    found = {claim.name: claim for claim in claims}
-    assert len(found) == len(claims)
-    json.dumps([asdict(claim) for claim in claims], allow_nan=False)
-    return found
 
 
 def test_a_method_that_is_better_worse_or_alike_is_called_so() -> None:
@@ -247,61 +237,6 @@ def test_what_was_not_run_is_not_judged() -> None:
     claim = accuracy_claims(comparison({BEFORE: 0.0, "ict": 0.0}), "chain")[0]
     assert vars(claim.numbers)["rival"].startswith("its gain")
     assert fork_claims({"random": [0.1]}) == entropy_claims({"stapo": [np.ones(9)]}) == []
-
-
-def curves(*ratios: float) -> list[np.ndarray]:
-    return [np.geomspace(2.0, 2.0 * ratio, 5).repeat(10) for ratio in ratios]
-
-
-@pytest.mark.parametrize(
-    ("variant", "ratios", "verdict"),
-    [
-        ("ict", (0.5, 0.9, 1.4), "supported"),
-        ("ict keep=0.2", (COLLAPSE_BELOW * 1.01, EXPLOSION_ABOVE * 0.99), "supported"),
-        ("ict", (0.02, 0.02, 0.021), "contradicted"),
-        ("ict", (9.0, 9.5, 10.0), "contradicted"),
-        ("ict", (0.5, 0.9, 0.05), "undecided"),
-        ("ict", (0.5,), "undecided"),
-        ("grpo", (0.02, 0.03, 0.05), "supported"),
-        ("grpo", (0.5, 0.6, 0.55), "contradicted"),
-        ("grpo", (0.05, 0.3), "undecided"),
-        ("entropy20", (4.0, 8.0), "supported"),
-        ("entropy20", (1.0, 1.1, 0.9), "contradicted"),
-        ("entropy20", (2.0, 9.0), "undecided"),
-    ],
-)
-def test_entropy_is_judged_by_every_seed(
-    variant: str, ratios: tuple[float, ...], verdict: str
-) -> None:
-    (claim,) = by_name(entropy_claims({variant: curves(*ratios)})).values()
-    assert claim.verdict == verdict
-    assert vars(claim.numbers)["ratios"] == pytest.approx(ratios)
-    assert f"{vars(claim.numbers)['ratio']:.2f}" in claim.sentence
-
-
-def test_entropy_s_last_tenth_counts_and_alarms_on_the_way_are_told() -> None:
-    curve = np.ones(100)
-    curve[1:90], curve[90:] = 9.0, 0.5
-    curve[3] = np.nan
-    (claim,) = entropy_claims({"ict": [curve, curve]})
-    assert vars(claim.numbers)["ratios"][0] == pytest.approx(0.5)
-    assert claim.verdict == "supported" and vars(claim.numbers)["alarmed"] == 2
-    assert entropy_claims({"ict": [np.zeros(9), np.array([np.nan])]}) == []
-
-
-def test_predictions_are_held_to_the_paper_s_numbers() -> None:
-    def verdict(*seeds: tuple[float, float]) -> str:
-        (claim,) = by_name(prediction_claims({"ict": seeds})).values()
-        return claim.verdict
-
-    assert verdict((0.97, 0.01), (0.99, 0.015)) == "supported"
-    assert verdict((0.97, 0.01), (0.94, 0.015)) == "undecided"
-    assert verdict((0.50, 0.01), (0.51, 0.01), (0.49, 0.01)) == "contradicted"
-    assert verdict((0.97, 0.09), (0.99, 0.091), (0.98, 0.09)) == "contradicted"
-    assert verdict((0.99, 0.001)) == "undecided"
-    assert verdict((0.50, 0.01), (0.50, 0.01)) == "undecided"  # equal seeds show no luck
-    (one,) = prediction_claims({"ict": [(0.99, 0.001)]})
-    assert vars(one.numbers)["pearson"] == (0.99, None, None) and " to " not in one.sentence
 
 
 def test_forks_are_compared_seed_by_seed() -> None:

@@ -1,18 +1,13 @@
-"""What becomes of a comparison of which a part is lost, damaged, or in use."""
+"""What becomes of a comparison of which a part is lost or damaged."""
 
 import json
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from filelock import FileLock
 from made_results import summary
+from small_runs import BEGAN, finish, small_design
 
 from ictcli.compare.attribution import Figures, attribution
 from ictcli.compare.began import check_began
@@ -20,57 +15,17 @@ from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.finished import Counts, FinishedRun, read_all
 from ictcli.compare.gather import is_beginning
-from ictcli.compare.launch import Summaries, train_all, why_it_ended
+from ictcli.compare.launch import Summaries
 from ictcli.compare.notes import notes_of
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
-from ictcli.compare.variants import Variant, variants_of
+from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
-from ictcli.recipe import Recipe, to_toml
-from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_environment
-from ictcli.runs.records import Summary
 from ictcli.tasks.prepare import described, heldout, prepare, task_of
 
-
-def observer(recipe: Recipe, folder: Path, later: int) -> RunObserver:
-    return RunObserver(recipe, folder)
-
-
-def small_design(folder: Path, *overrides: str) -> Design:
-    variants = variants_of(("ict", "grpo", "random"), [])
-    return Design("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
-
-
-BEGAN: dict[str, object] = {"data": {"heldout": {"problems": 2, "sha256": ""}}}
-
-
-def finish(spec: RunSpec) -> Summary:
-    """The files of a finished run, as small as they can be; gives the summary."""
-    evaluation = json.dumps({"n": 4, "problems": 2, "correct": [0, 4]})
-    lines = [{"step": s, "sample_s": 1.0, "update_s": 1.0, "entropy": 1.0} for s in (1, 2, 3)]
-    steps = "".join(json.dumps(line) + "\n" for line in lines)
-    files = {
-        "summary.json": summary().model_dump_json(),
-        "environment.json": json.dumps(BEGAN),
-        "eval/before.json": evaluation,
-        "eval/after.json": evaluation,
-        "metrics.jsonl": steps,
-        "timings.jsonl": steps,
-    }
-    for name, text in files.items():
-        path = spec.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return summary()
-
-
-@pytest.fixture
-def finished(tmp_path: Path) -> tuple[list[RunSpec], Summaries]:
-    runs = run_specs(small_design(tmp_path))
-    return runs, {spec.folder: finish(spec) for spec in runs}
-
-
 NONE = Counts(n=1, problems=1, correct=[0])
+
+
 FILES = (
     "metrics.jsonl",
     "timings.jsonl",
@@ -186,106 +141,6 @@ def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]
         told.append(notes_of(design, read_all(runs, summaries)[0], scores, "grpo", "grpo"))
     assert told[0] == told[2] == [] and len(told[1]) == 1
     assert "not all made with the same platform and threads:" in told[1][0]
-
-
-@pytest.mark.parametrize(
-    ("failure", "code", "message"),
-    [
-        ('{"error": "The disk is gone. It was here before."}', 1, "The disk is gone. It was here"),
-        ('{"error": "ValueError: it is 3"}', 1, "ValueError: it is 3"),
-        ("", -9, "it was killed (SIGKILL), perhaps for want of memory"),
-        ("{", -11, "it was killed (SIGSEGV)"),
-        ("", 7, "it ended with code 7; "),
-    ],
-)
-def test_why_a_process_ended(tmp_path: Path, failure: str, code: int, message: str) -> None:
-    (tmp_path / "failure.json").write_text(failure)
-    assert why_it_ended(tmp_path, code).startswith(message)
-
-
-def test_a_failed_process_is_told_in_its_own_words_not_in_old_ones(tmp_path: Path) -> None:
-    runs = run_specs(small_design(tmp_path, f"task={tmp_path / 'gone.jsonl'}"))[:2]
-    for spec in runs:
-        spec.folder.mkdir()
-        (spec.folder / "recipe.toml").write_text(to_toml(spec.recipe))
-        (spec.folder / "checkpoints").mkdir()
-        (spec.folder / "failure.json").write_text('{"error": "an older failure."}')
-    said: list[str] = []
-    summaries, failed = train_all(runs, observer, said.append, jobs=2)
-    told = [line for line in said if line.startswith("failed: ")]
-    assert summaries == {} and len(failed) == 2 and [f"failed: {one}" for one in failed] == told
-    assert all("gone.jsonl" in line and "older" not in line for line in failed), failed
-
-
-def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
-    finished: tuple[list[RunSpec], Summaries],
-) -> None:
-    runs = finished[0]
-    for spec in runs:
-        (spec.folder / "recipe.toml").write_text("")
-    (runs[1].folder / "summary.json").write_text("{")
-    waited, held = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with FileLock(runs[3].folder / ".lock"):
-            held.set()
-            waited.wait(60)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    held.wait(60)
-    said: list[str] = []
-
-    def say(text: str) -> None:
-        said.append(text)
-        if text.startswith("waiting"):
-            waited.set()
-
-    summaries, failed = train_all(runs, observer, say)
-    holder.join()
-    assert len(summaries) == 5 and len(failed) == 1
-    assert str(runs[1].folder / "summary.json") in failed[0]
-    assert sum(str(runs[3].folder) in line for line in said if line.startswith("waiting")) == 1
-
-
-PARENT = """
-import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]], stdin=subprocess.PIPE)
-time.sleep(60)
-"""
-CHILD = """
-import sys, time
-from pathlib import Path
-from ictcli.cli.resume import end_with
-from ictcli.train.launch import finish_step_on_interrupt
-end_with(0)
-out = Path(sys.argv[1])
-with finish_step_on_interrupt(lambda text: None) as interrupted:
-    out.write_text("0")
-    for step in range(1, 1200):
-        time.sleep(0.05)
-        if interrupted():
-            break
-    out.with_name("saved").write_text(str(step))
-"""
-
-
-def test_a_child_saves_its_step_and_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, CHILD, out])
-    wait_for(out.exists)
-    parent.kill()
-    parent.wait()
-    killed = time.monotonic()
-    wait_for((tmp_path / "saved").exists)
-    assert time.monotonic() - killed < 5
-
-
-def wait_for(done: Callable[[], bool], seconds: float = 60.0) -> None:
-    limit = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < limit
-        time.sleep(0.02)
 
 
 def test_a_control_of_other_first_steps_is_no_beginning_of_a_run(

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filled import fill, names
 
 from ictcli.engine import Engine, build_engine
-from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.recipe import Recipe, load_recipe
+from ictcli.errors import RunFailedError, UserError
+from ictcli.recipe import Recipe
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
-from ictcli.runs import Run, checkpoints, free_folder, is_run, read_rollouts
+from ictcli.runs import Run, checkpoints, is_run, read_rollouts
 from ictcli.runs.checkpoints import State
 from ictcli.runs.manifest import checksum
-from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary
+from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.rollouts import Description
 from ictcli.tasks import find_task
 from ictcli.train.step import sample_batch, select
@@ -23,23 +24,6 @@ from ictcli.train.step import sample_batch, select
 @pytest.fixture(scope="module")
 def engine(tiny_model: Path) -> Engine:
     return build_engine(str(tiny_model), EngineSettings(threads=1), OptimizerSettings())
-
-
-@pytest.fixture
-def recipe(tiny_model: Path) -> Recipe:
-    return load_recipe("chain", [f"model={tiny_model}", "prompts=2", "group=2"])
-
-
-def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
-
-
-def fill(run: Run, steps: int) -> None:
-    for step in range(1, steps + 1):
-        run.append(StepMetrics(step=step, reward=step / 3))
-        run.append(StepTimings(step=step, sample_s=0.1))
-        (run.folder / "rollouts").mkdir(exist_ok=True)
-        (run.folder / "rollouts" / f"step-{step:06d}.safetensors").touch()
 
 
 def test_a_recipe_comes_back_from_its_folder(tmp_path: Path, recipe: Recipe) -> None:
@@ -249,53 +233,6 @@ def test_metrics_taken_out_behind_a_run_are_missed(
             run.restore(engine, print)
 
 
-def test_a_folder_has_one_process_at_a_time(tmp_path: Path, recipe: Recipe) -> None:
-    with (
-        Run.create(tmp_path / "run", recipe),
-        pytest.raises(UserError, match="in use by another process"),
-    ):
-        Run.open(tmp_path / "run")
-    Run.open(tmp_path / "run")[0].__exit__(None, None, None)
-
-
-def fail(run: Run, error: BaseException) -> None:
-    with pytest.raises(type(error)), run:
-        raise error
-
-
-def test_a_run_that_could_not_start_leaves_its_place_free(tmp_path: Path, recipe: Recipe) -> None:
-    folder = tmp_path / "run"
-    run = Run.create(folder, recipe)
-    run.write("environment.json", Environment())
-    fail(run, UserError("no such model"))
-    assert not folder.exists()
-    Run.create(folder, recipe).__exit__(None, None, None)
-
-
-ENDS = [KeyboardInterrupt(), InterruptedRunError("stopped"), OSError("disk"), ValueError("a bug")]
-
-
-@pytest.mark.parametrize("error", ENDS)
-def test_a_run_ended_from_outside_stays(
-    tmp_path: Path, recipe: Recipe, error: BaseException
-) -> None:
-    fail(Run.create(tmp_path / "run", recipe), error)
-    assert is_run(tmp_path / "run")
-
-
-def test_a_run_that_did_something_stays(tmp_path: Path, recipe: Recipe) -> None:
-    run = Run.create(tmp_path / "run", recipe)
-    fill(run, 1)
-    fail(run, RunFailedError("diverged"))
-    assert names(tmp_path / "run") >= {"recipe.toml", "metrics.jsonl"}
-
-
-def test_a_run_that_was_there_before_stays(tmp_path: Path, recipe: Recipe) -> None:
-    Run.create(tmp_path / "run", recipe).__exit__(None, None, None)
-    fail(Run.open(tmp_path / "run")[0], UserError("the model is gone"))
-    assert is_run(tmp_path / "run")
-
-
 def test_metrics_hold_no_number_that_is_not_one(tmp_path: Path, recipe: Recipe) -> None:
     with Run.create(tmp_path / "run", recipe) as run:
         with pytest.raises(ValueError, match="finite number"):
@@ -326,10 +263,3 @@ def test_recorded_rollouts_come_back_as_they_were(
     assert about["texts"] == strange
     assert about["prompts"] == [list(prompt) for prompt in batch.rollouts.prompts]
     assert [problem["gold"] for problem in about["problems"]] == [p.gold for p in batch.problems]
-
-
-def test_a_free_folder_is_free(tmp_path: Path) -> None:
-    for name in ("a", "a-2", "a-3"):
-        path = free_folder(tmp_path, "a")
-        assert path == tmp_path / name
-        path.mkdir()

@@ -1,0 +1,38 @@
+"""Finished runs of a comparison, as small as they can be."""
+
+import json
+from pathlib import Path
+
+from made_results import summary
+
+from ictcli.compare.design import Design, RunSpec
+from ictcli.compare.variants import variants_of
+from ictcli.runs.records import Summary
+
+
+def small_design(folder: Path, *overrides: str) -> Design:
+    variants = variants_of(("ict", "grpo", "random"), [])
+    return Design("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
+
+
+BEGAN: dict[str, object] = {"data": {"heldout": {"problems": 2, "sha256": ""}}}
+
+
+def finish(spec: RunSpec) -> Summary:
+    """The files of a finished run, as small as they can be; gives the summary."""
+    evaluation = json.dumps({"n": 4, "problems": 2, "correct": [0, 4]})
+    lines = [{"step": s, "sample_s": 1.0, "update_s": 1.0, "entropy": 1.0} for s in (1, 2, 3)]
+    steps = "".join(json.dumps(line) + "\n" for line in lines)
+    files = {
+        "summary.json": summary().model_dump_json(),
+        "environment.json": json.dumps(BEGAN),
+        "eval/before.json": evaluation,
+        "eval/after.json": evaluation,
+        "metrics.jsonl": steps,
+        "timings.jsonl": steps,
+    }
+    for name, text in files.items():
+        path = spec.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return summary()

@@ -1,0 +1,74 @@
+"""How long a comparison takes, before it begins."""
+
+import json
+from pathlib import Path
+
+import pytest
+from designs import METHODS, design_of, timed
+
+from ictcli.compare.design import Design, run_specs
+from ictcli.compare.time_estimate import RunCosts, estimate_comparison, kind, measure_all
+from ictcli.compare.variants import variants_of
+from ictcli.recipe import Recipe
+
+
+def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: Path) -> None:
+    runs = run_specs(design_of(tmp_path))
+    steps = {"ict": 2.0, "grpo": 3.0, "random": 5.0}
+    measured = {kind(one.recipe): timed(steps[one.variant.label]) for one in runs}
+    assert len(measured) == 3  # seeds are of one kind
+    asked = 2 * 512 * 0.01
+    alone = {label: 1.0 + 4 * step + asked for label, step in steps.items()}
+    whole = estimate_comparison(runs, measured, 1, have=8)
+    assert (whole.left, whole.bytes, whole.at_once) == (6, 6 * 111, 1)
+    assert whole.seconds == pytest.approx(2 * sum(alone.values()))
+    runs[0].folder.mkdir()
+    (runs[0].folder / "summary.json").write_text("{}")
+    left = estimate_comparison(runs, measured, 1, have=8)
+    assert left.left == 5 and left.seconds == pytest.approx(whole.seconds - alone["ict"])
+    (runs[1].folder / "checkpoints" / "step-000003").mkdir(parents=True)
+    continued = estimate_comparison(runs, measured, 1, have=8)
+    assert continued.seconds == pytest.approx(left.seconds - 3 * 3.0 - asked / 2)
+
+
+def test_finished_runs_are_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timings: list[str] = []
+
+    def measure(recipe: Recipe) -> RunCosts:
+        timings.append(recipe.rule.name)
+        return timed(1.0)
+
+    monkeypatch.setattr("ictcli.compare.time_estimate.measure", measure)
+    runs = run_specs(design_of(tmp_path))
+    for spec in runs:
+        if spec.variant.label != "grpo":
+            spec.folder.mkdir()
+            (spec.folder / "summary.json").write_text("{}")
+    left = estimate_comparison(runs, measure_all(runs), 1, have=8)
+    assert timings == ["grpo"] and left.left == 2
+    assert left.seconds == pytest.approx(2 * (1.0 + 4 * 1.0 + 2 * 512 * 0.01))
+    for spec in runs:
+        spec.folder.mkdir(exist_ok=True)
+        (spec.folder / "summary.json").write_text("{}")
+    done = estimate_comparison(runs, measure_all(runs), 2, have=8)
+    assert timings == ["grpo"] and (done.left, done.seconds, done.bytes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("jobs", "have", "at_once"), [(3, 2, 2), (2, 8, 2), (64, 1, 1)])
+def test_no_more_runs_at_once_than_cores(
+    tmp_path: Path, jobs: int, have: int, at_once: int
+) -> None:
+    runs = run_specs(design_of(tmp_path, seeds=4))
+    measured = {kind(one.recipe): timed(1.0) for one in runs}
+    found = estimate_comparison(runs, measured, jobs, have=have)
+    assert found.at_once == at_once
+    assert found.seconds == pytest.approx(len(runs) * (1.0 + 4.0 + 10.24) / at_once)
+    assert json.loads(found.model_dump_json())["left"] == len(runs)
+
+
+def test_a_dense_warmup_is_planned_as_dense(tmp_path: Path) -> None:
+    design = Design("chain-compare", ("steps=4", "warmup=3"), variants_of(METHODS, []), 1, tmp_path)
+    runs = run_specs(design)
+    found = estimate_comparison(runs, {kind(one.recipe): timed(1.0) for one in runs}, 1, have=1)
+    ict, grpo, _ = (one.seconds for one in found.runs)
+    assert ict - grpo == pytest.approx(3 * 9.0)

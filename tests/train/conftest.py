@@ -1,0 +1,35 @@
+"""Small recipes with an engine on a model of random weights."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from making import Make
+
+from ictcli.engine import Engine, build_engine
+from ictcli.recipe import Recipe, load_recipe
+from ictcli.rewards import VERIFIERS, Verdict, register_verifier
+from ictcli.tasks import Task
+from ictcli.tasks.prepare import task_of
+
+SMALL = ("prompts=4", "group=4", "max_tokens=16", "eval.problems=2", "warmup=0", "reward=even")
+
+
+@pytest.fixture(scope="module")
+def even() -> Any:
+    """A verifier that half of all responses satisfy, so that groups have a signal."""
+    register_verifier("even")(lambda r, gold: Verdict("wrong" if len(r) % 2 else "correct"))
+    yield
+    del VERIFIERS["even"]
+
+
+@pytest.fixture
+def make(tiny_model: Path, even: None) -> Make:
+    """A recipe with these overrides, a fresh engine for it, and its task."""
+
+    def made(*overrides: str) -> tuple[Recipe, Engine, Task]:
+        recipe = load_recipe("chain", [f"model={tiny_model}", *SMALL, *overrides])
+        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
+        return recipe, engine, task_of(recipe)
+
+    return made

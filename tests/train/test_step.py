@@ -1,0 +1,135 @@
+"""The parts of a step, with the engine on a model of random weights."""
+
+import numpy as np
+import pytest
+from making import Make
+
+from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
+from ictcli.recipe import Recipe
+from ictcli.runs.rollouts import Batch
+from ictcli.train.step import Updates, optimise, sample_batch, select
+
+
+def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
+    recipe, engine, task = make(*overrides)
+    batch = sample_batch(recipe, engine, task, 1)
+    return recipe, batch, optimise(recipe, engine, batch, select(recipe, batch, 1), 1)
+
+
+def test_one_update_a_batch_is_on_policy_exactly(make: Make) -> None:
+    _, _, outcome = one_step(make)
+    assert [report.stepped for report in outcome.reports] == [True]
+    assert outcome.reports[0].ratio_gap == 0
+    assert outcome.reports[0].clip_fraction == 0
+
+
+def test_later_epochs_are_compared_with_the_first(make: Make) -> None:
+    _, _, outcome = one_step(make, "update.epochs=3", "lr=0.003", "method=grpo")
+    first, *later = outcome.reports
+    assert len(later) == 2 and first.ratio_gap == 0
+    for report in later:
+        seen = report.logp != 0
+        moved = np.abs(report.logp - first.logp)[seen].max()
+        assert report.ratio_gap == pytest.approx(moved, rel=1e-5)
+        assert report.ratio_gap > 1e-3
+
+
+def test_mini_batches_are_compared_with_the_sampler(make: Make) -> None:
+    recipe, batch, outcome = one_step(make, "update.minibatch=1", "lr=0.003", "method=grpo")
+    assert len(outcome.reports) == 4
+    for prompt, report in enumerate(outcome.reports):
+        part = batch.rollouts.groups(prompt, prompt + 1)
+        trained = report.logp != 0
+        gap = np.abs(report.logp - part.logp)[trained]
+        assert report.ratio_gap == pytest.approx(gap.max(), rel=1e-5, abs=1e-7)
+        if prompt == 0:
+            assert report.ratio_gap < 1e-4  # rounding alone: the weights are still the sampler's
+        else:
+            assert report.ratio_gap > 1e-3  # they have moved
+    assert recipe.update.epochs == 1
+
+
+def test_epochs_go_over_every_mini_batch_in_turn(make: Make) -> None:
+    _, batch, outcome = one_step(make, "update.minibatch=3", "update.epochs=2", "method=grpo")
+    shapes = [report.logp.shape[0] for report in outcome.reports]
+    assert shapes == [12, 4, 12, 4]
+    for early, late in ((0, 2), (1, 3)):
+        reports = outcome.reports[early], outcome.reports[late]
+        assert (reports[0].logp != 0).sum() == (reports[1].logp != 0).sum() > 0
+    assert len(batch.rollouts) == 16
+
+
+@pytest.mark.parametrize(("method", "total"), [("dapo", 1.0), ("grpo", 1.0), ("ict", None)])
+def test_each_mini_batch_is_normalised_by_itself(
+    make: Make, method: str, total: float | None
+) -> None:
+    recipe, engine, task = make("update.minibatch=3", f"method={method}", "record.uniqueness=true")
+    batch = sample_batch(recipe, engine, task, 1)
+    plan = select(recipe, batch, 1)
+    for rows in (slice(0, 12), slice(12, 16)):
+        kept, weights = plan.kept[rows], plan.weights[rows]
+        whole = float(kept.any(axis=1).mean())  # a row without a kept token weighs nothing
+        assert weights.sum() == pytest.approx(whole if total is None else total, rel=1e-5)
+        assert ((weights > 0) == kept).all()
+
+
+def test_selection_in_mini_batches_is_that_of_each_alone(make: Make) -> None:
+    recipe, engine, task = make("update.minibatch=1", "method=entropy20")
+    batch = sample_batch(recipe, engine, task, 1)
+    kept = select(recipe, batch, 1).kept
+    for prompt in range(4):
+        rows = slice(prompt * 4, prompt * 4 + 4)
+        tokens = int(batch.rollouts.lengths[rows].sum())
+        assert kept[rows].sum() == int(np.ceil(0.2 * tokens - 1e-9))
+
+
+def test_a_weight_multiplies_what_the_mean_gives_and_trains_nothing_where_it_is_zero(
+    make: Make,
+) -> None:
+    recipe, engine, task = make("method=grpo")
+    batch = sample_batch(recipe, engine, task, 1)
+    factor = np.random.default_rng(3).choice([-2.0, 0.0, 0.5], batch.rollouts.tokens.shape)
+    seen: list[Scored] = []
+
+    def weigh(scored: Scored, options: Options) -> Choice:
+        seen.append(scored)
+        return Choice(scored.valid, weight=factor)
+
+    register("a test")(weigh)
+    try:
+        weighed = select(recipe.model_copy(update={"method": {"name": "weigh"}}), batch, 1)
+    finally:
+        del METHODS["weigh"]
+    plain = select(recipe, batch, 1).weights
+    np.testing.assert_allclose(weighed.weights, plain * factor, rtol=1e-6)
+    np.testing.assert_array_equal(weighed.kept, batch.rollouts.valid & (factor != 0))
+    np.testing.assert_array_equal(seen[0].tokens, batch.rollouts.tokens)
+    assert list(seen[0].texts) == batch.texts
+
+
+def test_the_dense_warm_up_trains_every_token(make: Make) -> None:
+    recipe, engine, task = make("warmup=2")
+    batch = sample_batch(recipe, engine, task, 1)
+    assert (select(recipe, batch, 2).kept == batch.rollouts.valid).all()
+    assert select(recipe, batch, 3).kept.sum() < batch.rollouts.valid.sum() / 2
+
+
+def test_a_batch_depends_on_weights_seed_and_step_alone(make: Make) -> None:
+    recipe, engine, task = make()
+    late = sample_batch(recipe, engine, task, 5)
+    sample_batch(recipe, engine, task, 2)
+    again = sample_batch(recipe, engine, task, 5)
+    np.testing.assert_array_equal(late.rollouts.tokens, again.rollouts.tokens)
+    assert late.problems == again.problems
+    assert late.texts != sample_batch(recipe, engine, task, 6).texts
+
+
+def test_only_the_wanted_statistics_are_taken(make: Make) -> None:
+    for overrides, expected in (
+        (("method=grpo",), ("entropy", "purity", "prob")),
+        (("method=ict",), ("entropy", "purity", "prob", "uniqueness")),
+        (("method=grpo", "record.uniqueness=true"), ("entropy", "purity", "prob", "uniqueness")),
+    ):
+        recipe, engine, task = make(*overrides)
+        assert recipe.wanted_stats == expected
+        assert set(sample_batch(recipe, engine, task, 1).rollouts.stats) == set(expected)
