@@ -97,6 +97,7 @@ def make_trainer(
             steps_per_generation=1,
             loss_type="dapo",
             beta=0.0,
+            use_bias_correction_kl=False,  # it multiplies the KL by the ratio
             router_aux_loss_coef=0.0,
             activation_checkpointing=False,  # ours computes with the same bits as without
             ddp_find_unused_parameters=False,

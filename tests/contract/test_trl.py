@@ -16,12 +16,13 @@ from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe.load import check
-from ictcli.recipe.tables import EngineSettings
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.types import FloatArray, Rollouts, Sampling
 
-from .conftest import PROMPTS, WANTED
+from .conftest import PROMPTS, WANTED, made_up
 from .lowrank import LORA
-from .training import LR, PLAIN, SMOOTH, advantages, sparse_weights
+from .test_update_dense import against_dense, off_policy
+from .training import LR, PLAIN, SMOOTH, advantages, sparse_weights, train
 
 pytest.importorskip("trl")
 
@@ -34,12 +35,19 @@ def build(name: str, model: Path | str, *more: Any) -> Any:
     return build_engine(str(model), settings, SMOOTH, *more)
 
 
+def make_trl(model: Path, optimizer: OptimizerSettings, **settings: Any) -> Any:
+    given = {"device": "cpu", "dtype": "float32", "threads": 1, **settings}
+    return build_engine(str(model), EngineSettings(backend="trl", **given), optimizer)
+
+
 @pytest.fixture(scope="module")
 def pair(tiny_model: Path) -> Iterator[tuple[Any, Any]]:
-    """The torch engine and TRL's, whose weights these tests leave as they are."""
+    """The torch engine and TRL's, a step away from their reference. These tests leave their weights
+    as they are."""
     engines = build("torch", tiny_model), build("trl", tiny_model)
     for engine in engines:
         engine.keep_reference()
+        train(engine, made_up(), 1)
     yield engines
 
 
@@ -77,10 +85,11 @@ def test_the_trainer_leaves_the_models_configuration(pair: tuple[Any, Any]) -> N
         assert found == expected
 
 
-def test_a_checkpoint_before_any_update_is_read_back(pair: tuple[Any, Any], tmp_path: Path) -> None:
+def test_a_checkpoint_before_any_update_is_read_back(tiny_model: Path, tmp_path: Path) -> None:
     """Steps without a signal leave AdamW without moments."""
-    pair[1].save(tmp_path)
-    pair[1].restore(tmp_path)
+    engine = build("trl", tiny_model)
+    engine.save(tmp_path)
+    engine.restore(tmp_path)
 
 
 METHODS: tuple[dict[str, Any], ...] = (
@@ -141,6 +150,12 @@ def test_clipping_kl_and_signed_weights_too(
     objective = Objective(0.1, 0.3, kl=kl, temperature=0.7)
     update = Update(sampled, weights, advantages(sampled), objective, old)
     assert_same_step(pair, update)
+
+
+def test_with_three_policies_the_step_is_the_plain_one(tiny_model: Path, tmp_path: Path) -> None:
+    """Of pi, pi_old and the reference, no two are equal."""
+    old, objective = off_policy(made_up(), tiny_model), Objective(0.1, 0.5, kl=0.3)
+    against_dense(make_trl, tiny_model, tmp_path, objective, old_logp=old)
 
 
 def test_adapters_and_smaller_passes_too(

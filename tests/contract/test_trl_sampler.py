@@ -18,10 +18,10 @@ from ictcli.recipe.load import check
 from ictcli.recipe.tables import EngineSettings
 from ictcli.types import Rollouts, Sampling
 
-from .conftest import PROMPTS, WANTED
+from .conftest import PROMPTS, WANTED, made_up
 from .lowrank import LORA
-from .test_trl import CLOSE, GROUP, assert_same_step
-from .training import SMOOTH, advantages, sparse_weights
+from .test_trl import CLOSE, GROUP, assert_same_step, gradient
+from .training import SMOOTH, advantages, sparse_weights, train
 
 pytest.importorskip("trl")
 
@@ -32,6 +32,7 @@ def build(name: str, model: Path, *more: Any, **settings: Any) -> Any:
     chosen = EngineSettings(backend=name, device="cpu", dtype="float32", threads=1, **settings)
     engine = build_engine(str(model), chosen, SMOOTH, *more)
     engine.keep_reference()
+    train(engine, made_up(), 1)
     return engine
 
 
@@ -96,7 +97,8 @@ def test_a_step_has_the_same_loss_and_gradient(
 def test_another_sampler_is_corrected_up_to_the_cap(
     pair: tuple[Any, Any], sampled: tuple[Rollouts, Rollouts], cap: float
 ) -> None:
-    """The factor pi / pi_sampler is a weight of the token, which the torch engine is given."""
+    """The factor pi / pi_sampler is a weight of the token, but of its KL term, which the torch
+    engine is given apart: as an update without advantage."""
     torch, trl = pair
     one, other = sampled
     noise = np.random.default_rng(2).normal(size=one.logp.shape).astype(np.float32) / 3
@@ -104,14 +106,20 @@ def test_another_sampler_is_corrected_up_to_the_cap(
     other = replace(other, sampler_logp=other.logp - np.where(other.valid, noise, 0))
     weights, A = sparse_weights(one), advantages(one)
     factor = np.minimum(np.exp(noise, dtype=float), cap) if cap else 1
-    expected = torch.gradient(Update(one, weights * factor, A, Objective(temperature=0.7)))
+    objective, loss = Objective(temperature=0.7, kl=0.3), 0.0
+    ours = {name: np.zeros(p.shape) for name, p in torch.model.named_parameters()}
+    for update in (
+        Update(one, weights * factor, A, Objective(temperature=0.7)),
+        Update(one, weights, np.zeros_like(A), objective),
+    ):
+        loss += torch.gradient(update).loss
+        ours = {name: ours[name] + g for name, g in gradient(torch.model).items()}
     trl.settings = trl.settings.model_copy(update={"importance_cap": cap})
     with np.errstate(over="raise"):
-        found = trl.gradient(Update(other, weights, A, Objective(temperature=0.7)))
-    assert found.loss == pytest.approx(expected.loss, abs=CLOSE)
-    ours = dict(torch.model.named_parameters())
-    for name, p in trl.trained.named_parameters():
-        np.testing.assert_allclose(p.grad.numpy(), ours[name].grad.numpy(), atol=CLOSE)
+        found = trl.gradient(Update(other, weights, A, objective))
+    assert found.loss == pytest.approx(loss, abs=CLOSE)
+    for name, values in gradient(trl.trained).items():
+        np.testing.assert_allclose(values, ours[name], atol=CLOSE)
 
 
 def test_what_vllm_gives_is_measured_alike(
