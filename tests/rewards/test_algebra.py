@@ -210,7 +210,25 @@ def test_expressions_that_part_at_any_point_are_not_equal(turn: int, width: int)
     assert not equal(f"x+{bump}", "x") and equal(f"x+{bump}", f"{bump}+x")
 
 
-@pytest.mark.parametrize("small", ["10^{-300}", "e^{-1000}", "e^{-x^2-1000}"])
-def test_no_term_is_too_small_to_count(small: str) -> None:
-    for expression in ("x", "\\sqrt{x}", "\\sin x"):
-        assert not equal(expression, f"{expression}+{small}")
+def terms() -> st.SearchStrategy[str]:
+    """Terms that are not 0, but are at every whole number, outside an interval, or to thousands of
+    digits."""
+    large, place = st.integers(1, 10**30), st.integers(2, 500)
+    tiny = st.tuples(st.sampled_from(["10", "e", "\\pi", "(x^2+2)"]), st.integers(300, 4000))
+    return st.one_of(
+        large.map(lambda n: f"\\sin({n}\\pi x)"),
+        large.map(lambda n: f"(1-\\cos(2\\pi\\cdot {n}x))"),
+        tiny.map(lambda each: f"{each[0]}^{{-{each[1]}}}"),
+        tiny.map(lambda each: f"\\sin({each[0]}^{{-{each[1]}}}x)"),
+        st.integers(200, 4000).map(lambda n: f"(1-\\tanh({n}))"),
+        st.integers(200, 4000).map(lambda n: f"e^{{-x^2-{n}}}"),
+        place.map(lambda n: f"\\max(0,1-|x-({n})|)(2x-2({n})-1)(2x-2({n})+1)"),
+        st.integers(1, 1999).map(lambda n: f"\\binom{{n}}{{{n}}}"),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["5", "x", "\\sqrt{x}", "\\sin x", "e^{x}-\\frac{1}{x}"]), terms())
+def test_no_term_but_0_may_be_added(expression: str, term: str) -> None:
+    assert not equal(expression, f"{expression}+{term}")
+    assert equal(f"{expression}+{term}", f"{term}+({expression})")

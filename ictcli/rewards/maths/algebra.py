@@ -74,7 +74,8 @@ class _Reader:
         self.place = 0
         self.depth = 0
         self.bars = 0
-        self.bound: set[str] = set()
+        self.bound: dict[str, str] = {}
+        """Letters of sums, with the name that each has in every text."""
         self.infinite = False
         self.conditions: list[Any] = []
 
@@ -209,7 +210,7 @@ class _Reader:
         while self.peek() == "'":
             name += self.take()
         if name in self.bound:
-            return sympy.Symbol(name, integer=True)
+            return sympy.Symbol(self.bound[name], integer=True)
         if name in ("e", "i"):
             return sympy.E if name == "e" else sympy.I
         next_two = self.tokens[self.place + 1 : self.place + 3]
@@ -325,11 +326,11 @@ class _Reader:
         self.infinite = True
         last = self.atom()
         self.infinite = False
-        outer, self.bound = self.bound, self.bound | {index}
+        outer, self.bound = self.bound, self.bound | {index: f"#{len(self.bound)}"}
         term = self.term()
+        counter = sympy.Symbol(self.bound[index], integer=True)
         self.bound = outer
         if last.is_finite and (last - first).is_number and last - first > LARGEST_COUNT:
             raise UnreadableError("too long a sum")
-        counter = sympy.Symbol(index, integer=True)
         self.conditions = [each for each in self.conditions if counter not in each.free_symbols]
         return (sympy.Sum if name == "sum" else sympy.Product)(term, (counter, first, last))

@@ -1,16 +1,21 @@
-"""The points at which two expressions are compared: fixed ones, and one in each part that absolute
+"""The points at which two expressions are compared: random ones, and one in each part that absolute
 values, maxima, floors, roots and logarithms divide the numbers into.
 
-Without the latter `100 - x` is `|x - 100|` at every fixed point. The parts are found exactly, by
-isolating the real roots of polynomials.
+Without the latter `100 - x` is `|x - 100|` at every point near 0. The parts are found exactly, by
+isolating the real roots of polynomials. The seed is made of both texts: a verdict repeats, and an
+answer cannot be made for the points, as another answer has others.
 """
 
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, pairwise
+from random import Random
 from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+
+from ictcli.rewards.maths.operations import LARGEST_COUNT
 
 sympy = cast(Any, _sympy)
 
@@ -19,11 +24,12 @@ ENOUGH = 3
 COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
 """What counts something: its symbols are whole numbers."""
 
-_POINTS = (
-    *("7/3", "-5/2", "11/13", "-3/7", "19/6", "29/10", "-13/4", "1/3", "37/5", "53/4"),
-    *("101/7", "-77/9", "4", "-2", "9"),
-)
-_WHOLE = ("3", "5", "4", "7", "2", "6", "8", "9", "11", "10", "13", "12")
+_POINTS = 6
+"""Number of points of either kind: with any values, and with positive ones."""
+_FINEST = 2**64
+_WHOLE = ((3, 40), (LARGEST_COUNT + 1, LARGEST_COUNT + 400))
+"""Whole numbers that a symbol gets: small ones, and ones beyond every count that is read, as
+binom(n, 60) is 0 up to 59."""
 _FAR = (-(10**12), -1000, -40, 40, 1000, 10**12)
 _LARGEST_DEGREE = 40
 _LARGEST_COUNTED = 200
@@ -32,17 +38,18 @@ _SIDES = (sympy.Abs, sympy.sign)
 _EXTREMES = (sympy.Max, sympy.Min)
 _ARCS = (sympy.asin, sympy.acos)
 
-Point = dict[Any, Any]
+Point = dict[Any, Fraction]
 """The value of each symbol."""
 
 
-def points(left: Any, right: Any, conditions: frozenset[Any]) -> Iterator[Point]:
+def points(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> Iterator[Point]:
     """The points for two expressions and what must not be negative in them; symbols that count
     something get whole numbers."""
-    symbols = _symbols(left, right, conditions)
-    for index in range(len(_POINTS) + ENOUGH):
-        yield _fixed(symbols, _counted(left, right), index)
-    yield from parts(left, right, conditions) or ()
+    symbols, random = _symbols(left, right, conditions), Random(seed)
+    for index in range(2 * _POINTS):
+        # roots and logarithms are real at the later points
+        yield _drawn(symbols, left, right, random, positive=index >= _POINTS)
+    yield from parts(left, right, conditions, seed) or ()
 
 
 def _symbols(left: Any, right: Any, conditions: frozenset[Any]) -> list[Any]:
@@ -57,7 +64,7 @@ def _counted(left: Any, right: Any) -> set[Any]:
 
 
 @lru_cache(maxsize=64)
-def parts(left: Any, right: Any, conditions: frozenset[Any]) -> list[Point] | None:
+def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[Point] | None:
     """A point in each part, along a line for each symbol; None if the parts cannot be told."""
     turns = {turn for each in (left, right) for turn in _turns(each)}
     edges = {edge for each in (left, right) for edge in _edges(each)} | conditions
@@ -67,33 +74,59 @@ def parts(left: Any, right: Any, conditions: frozenset[Any]) -> list[Point] | No
     if not turns | edges | steps:
         return []
     symbols, counted = _symbols(left, right, conditions), _counted(left, right)
-    start = _fixed(symbols, counted, 0)
+    random = Random(seed)
+    start = _drawn(symbols, left, right, random, positive=False)
     found: list[Point] = []
     for symbol in symbols:
-        others = {other: value for other, value in start.items() if other != symbol}
+        others = {
+            other: sympy.Rational(value.numerator, value.denominator)
+            for other, value in start.items()
+            if other != symbol
+        }
         switches = [each.subs(others) for each in turns | edges]
         for step in (each.subs(others) for each in steps if symbol in each.free_symbols):
             if not step.is_polynomial(symbol) or sympy.degree(step, symbol) != 1:
                 return None
             switches.extend(step - end for end in (-1, 0, 1))
-            found.extend(start | {symbol: sympy.Integer(value)} for value in _FAR)
-        values = _between_breaks([each for each in switches if symbol in each.free_symbols], symbol)
+            edge = sympy.solve(step - random.randint(-9, 9), symbol)[0]
+            if edge.is_Rational:  # where \lceil x \rceil is not \lfloor x \rfloor + 1
+                found.append(start | {symbol: Fraction(int(edge.p), int(edge.q))})
+            found.extend(start | {symbol: _within(random, far, 2 * far)} for far in _FAR)
+        switches = [each for each in switches if symbol in each.free_symbols]
+        values = _between_breaks(switches, symbol, random)
         if values is None:
             return None
         if symbol in counted:
-            values = [sympy.Integer(n) for v in values if 0 < (n := round(v)) <= _LARGEST_COUNTED]
+            values = [Fraction(n) for v in values if 0 < (n := round(v)) <= _LARGEST_COUNTED]
         found.extend(start | {symbol: value} for value in values)
     return found
 
 
-def _fixed(symbols: list[Any], counted: set[Any], index: int) -> Point:
-    point: Point = {}
-    for place, symbol in enumerate(symbols):
-        values = _WHOLE if symbol in counted else _POINTS  # of 12 and 15, both coprime to 7
-        value = sympy.Rational(values[(index + 7 * place) % len(values)]) + place // len(values)
-        # the last points are those where roots and logarithms are real
-        point[symbol] = value if index < len(_POINTS) else abs(value) + 1
+def _drawn(symbols: list[Any], left: Any, right: Any, random: Random, *, positive: bool) -> Point:
+    """A random point. Among the positive ones, counts are the larger the later their symbol, so
+    that binom(k, n) has its range."""
+    counted = _counted(left, right)
+    summed = (left - right).has(sympy.Sum, sympy.Product)
+    low, high = _WHOLE[not summed and random.random() < 0.75]
+    point: Point = {
+        symbol: Fraction(random.randint(low, high)) if symbol in counted else _real(random)
+        for symbol in symbols
+    }
+    if positive:
+        counts = sorted(value for symbol, value in point.items() if symbol in counted)
+        for symbol in symbols:
+            point[symbol] = counts.pop(0) if symbol in counted else abs(point[symbol]) + 1
     return point
+
+
+def _real(random: Random) -> Fraction:
+    """A number between -8 and 8 whose denominator nobody knows."""
+    return random.choice((1, 2, 8)) * _within(random, -1, 1)
+
+
+def _within(random: Random, low: Fraction | int, high: Fraction | int) -> Fraction:
+    finest = _FINEST + random.getrandbits(60)
+    return low + (high - low) * Fraction(random.randrange(1, finest), finest)
 
 
 def _turns(expression: Any) -> Iterator[Any]:
@@ -114,8 +147,8 @@ def _edges(expression: Any) -> Iterator[Any]:
             yield from (part.args[0] - end for end in (-1, 1))
 
 
-def _between_breaks(switches: list[Any], symbol: Any) -> list[Any] | None:
-    """A rational value of a symbol below, between and above the zeros and poles of switches; None
+def _between_breaks(switches: list[Any], symbol: Any, random: Random) -> list[Fraction] | None:
+    """A random value of a symbol below, between and above the zeros and poles of switches; None
     if one of these is no algebraic function over the rationals."""
     product = sympy.Poly(1, symbol, domain="QQ")
     for switch in switches:
@@ -131,7 +164,7 @@ def _between_breaks(switches: list[Any], symbol: Any) -> list[Any] | None:
     if product.degree() < 1:
         return []
     breaks = [interval for interval, _ in product.intervals()]
-    values = [breaks[0][0] - 1]
+    values = [_within(random, *_fractions(breaks[0][0] - 1, breaks[0][0]))]
     for (low, high), (below, above) in pairwise(breaks):
         steps = 1
         while high >= below:
@@ -140,8 +173,12 @@ def _between_breaks(switches: list[Any], symbol: Any) -> list[Any] | None:
             if below < above:
                 below, above = product.refine_root(below, above, steps=steps)
             steps *= 2
-        values.append((high + below) / 2)
-    return [*values, breaks[-1][1] + 1]
+        values.append(_within(random, *_fractions(high, below)))
+    return [*values, _within(random, *_fractions(breaks[-1][1], breaks[-1][1] + 1))]
+
+
+def _fractions(*ends: Any) -> tuple[Fraction, ...]:
+    return tuple(Fraction(int(end.p), int(end.q)) for end in ends)
 
 
 def _without_radicals(side: Any, symbol: Any) -> Any:
@@ -163,7 +200,7 @@ def _without_radicals(side: Any, symbol: Any) -> Any:
         side = sympy.expand(sympy.resultant(*pair, value))
     try:
         polynomial = sympy.Poly(side, symbol, domain="QQ")
-    except sympy.PolynomialError:  # CoercionFailed for a coefficient like pi is one
+    except (sympy.PolynomialError, sympy.CoercionFailed):  # a coefficient like pi
         return None
     return None if polynomial.is_zero else polynomial
 

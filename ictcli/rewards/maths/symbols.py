@@ -4,10 +4,8 @@
 """
 
 import re
-from collections.abc import Iterator
 from fractions import Fraction
-from functools import lru_cache
-from itertools import islice
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
@@ -16,14 +14,10 @@ from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.algebra import UnknownError, UnreadableError
 from ictcli.rewards.maths.latex import flat, letters
 from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, parts, points
+from ictcli.rewards.maths.values import FAILURES, Evaluation, TooLargeError, computed, real
 
 sympy = cast(Any, _sympy)
 
-PASSES = ((100, ENOUGH), (600, None))
-"""Digits of values, and at how many points (None: at all). The first pass finds most differences
-at little cost, the second decides."""
-_FAILURES = (ArithmeticError, AttributeError, TypeError, ValueError, NotImplementedError)
-"""What sympy raises for an expression that it cannot handle."""
 _GROUP = r"(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w|\\infty)"
 _INTEGRAL = re.compile(
     rf"\\int\s*_\s*({_GROUP})\s*\^\s*({_GROUP})((?:(?!\\int).)*?)\s*d\s*([a-df-zA-Z])"
@@ -44,19 +38,20 @@ def equal(left_text: str, right_text: str) -> bool:
         if flat(left_text) == flat(right_text) or _integrals(left_text, right_text):
             return True
         raise
-    conditions = known, known_right
     if left == right and known == known_right:
         return True
-    if not left.free_symbols | right.free_symbols | known | known_right:
-        return _constants(left, right)
-    agreed = 0
-    for digits, most in PASSES:
-        agreed = _agreed(left, right, conditions, digits, most)
-        if agreed is None:
-            return False
+    seed = _seed(left_text, right_text)
+    try:
+        if not left.free_symbols | right.free_symbols | known | known_right:
+            return computed(lambda values: _alike(values, left, right, {})) is True
+        agreed = _agreed(left, right, (known, known_right), seed)
+    except TooLargeError:
+        return known == known_right and _reduce_to_the_same(left, right)
+    if agreed is None:
+        return False
     if agreed == 0:  # functions without a value, f(x)
         return known == known_right and bool(sympy.expand(left - right) == 0)
-    if agreed >= ENOUGH and parts(left, right, known ^ known_right) is None:
+    if agreed >= ENOUGH and parts(left, right, known ^ known_right, seed) is None:
         return _hold_everywhere(known ^ known_right) and _reduce_to_the_same(left, right)
     return agreed >= ENOUGH
 
@@ -73,45 +68,56 @@ def _reduce_to_the_same(left: Any, right: Any) -> bool:
     return bool(sympy.expand(difference) == 0 or sympy.simplify(difference) == 0)
 
 
-def _agreed(
-    left: Any, right: Any, conditions: _Conditions, digits: int, most: int | None
-) -> int | None:
+def _seed(left: str, right: str) -> str:
+    return "\0".join(sorted((left, right)))
+
+
+def _agreed(left: Any, right: Any, conditions: _Conditions, seed: str) -> int | None:
     """The number of points at which both have the same value; None where they differ at one."""
-    agreed, imaginary = 0, left.has(sympy.I) or right.has(sympy.I)
-    if imaginary:
-        conditions = frozenset[Any](), frozenset[Any]()
-    for a, b in _samples(left, right, conditions, digits, most):
-        if not imaginary and not _real(a) and not _real(b):
-            continue  # a root or logarithm of a negative number
-        if _real(a) != _real(b) or not close(a, b, digits):
+    known, known_right = conditions
+    imaginary = left.has(sympy.I) or right.has(sympy.I)
+
+    def same(point: Point, values: Evaluation) -> bool | None:
+        if not imaginary:
+            holds = (
+                _is_real(values, left, known - known_right, point),
+                _is_real(values, right, known_right - known, point),
+            )
+            if not all(holds):  # a root or logarithm of a negative number
+                return False if any(holds) else None
+        return _alike(values, left, right, point)
+
+    agreed = 0
+    for point in points(left, right, known ^ known_right, seed):
+        found = computed(partial(same, point))
+        if found is False:
             return None
-        agreed += 1
+        agreed += found is True
     return agreed
 
 
-def _constants(left: Any, right: Any) -> bool:
-    """Whether two numbers differ by 0, or by less than 1e-1400."""
-    if left.is_infinite or right.is_infinite:
-        return bool(left == right)
-    difference = left - right
-    if difference.is_Rational:
-        return bool(difference == 0)
-    value = sympy.N(difference, 15, maxn=5000)
-    if not value.is_number or value.has(sympy.nan, sympy.zoo, sympy.oo):
-        return False
-    size = max(abs(part) for part in value.as_real_imag())
-    return bool(size < sympy.Float("1e-1400"))
+def _alike(values: Evaluation, left: Any, right: Any, point: Point) -> bool:
+    return values.subtract(values.of(left, point), values.of(right, point)) == 0
+
+
+def _is_real(values: Evaluation, one: Any, conditions: frozenset[Any], point: Point) -> bool:
+    """Whether an expression is real at a point, and no condition negative or imaginary."""
+    return real(values.of(one, point)) and all(
+        real(value := values.of(condition, point)) and value >= 0 for condition in conditions
+    )
 
 
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
     """Whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
     UnreadableError."""
     expression, _ = _read(text)
-    value = None if expression.free_symbols else value_at(expression, {}, PASSES[0][0])
-    if value is None or value.is_infinite or not _real(value):
-        return False
-    difference = value - sympy.Rational(decimal.numerator, decimal.denominator)
-    return bool(abs(difference) <= sympy.Rational(1, 2 * 10**places))
+
+    def near(values: Evaluation) -> bool:
+        beside = values.subtract(values.of(expression, {}), decimal)
+        half = Fraction(1, 2 * 10**places)
+        return real(beside) and values.subtract(abs(beside), half) <= 0
+
+    return computed(near) is True
 
 
 def proportional(left_text: str, right_text: str) -> int:
@@ -119,26 +125,31 @@ def proportional(left_text: str, right_text: str) -> int:
     (left, known), (right, known_right) = _read(left_text), _read(right_text)
     if not left.free_symbols | right.free_symbols:
         return 0
-    ratios: list[Any] | None = []
-    for digits, most in PASSES:
-        ratios = _ratios(left, right, (known, known_right), digits, most)
-        if ratios is None:
-            return 0
-    return 0 if len(ratios) < ENOUGH else (1 if ratios[0] > 0 else -1)
 
-
-def _ratios(
-    left: Any, right: Any, conditions: _Conditions, digits: int, most: int | None
-) -> list[Any] | None:
-    """left / right at the points where neither is 0; None where it is not the same at all."""
-    ratios: list[Any] = []
-    for a, b in _samples(left, right, conditions, digits, most):
-        if not _real(a) or not _real(b) or a == b == 0:
-            continue
-        if a == 0 or b == 0 or (ratios and not close(a / b, ratios[0], digits)):
+    def sign(first: Point, point: Point, values: Evaluation) -> int | None:
+        """0 where one is 0 or their ratio not that at the first point; None where both are."""
+        if not (
+            _is_real(values, left, known - known_right, point)
+            and _is_real(values, right, known_right - known, point)
+        ):
             return None
-        ratios.append(a / b)
-    return ratios
+        a, b = values.of(left, point), values.of(right, point)
+        if a == 0 or b == 0:
+            return None if a == b else 0
+        across = values.multiply(a, values.of(right, first))
+        if values.subtract(across, values.multiply(b, values.of(left, first))) != 0:
+            return 0
+        return 1 if (a > 0) == (b > 0) else -1
+
+    first: Point = {}
+    signs: list[int] = []
+    for point in points(left, right, known ^ known_right, _seed(left_text, right_text)):
+        if (found := computed(partial(sign, first or point, point))) == 0:
+            return 0
+        if found is not None:
+            first = first or point
+            signs.append(found)
+    return signs[0] if len(signs) >= ENOUGH else 0
 
 
 @lru_cache(maxsize=4096)
@@ -148,62 +159,13 @@ def _read(text: str) -> tuple[Any, frozenset[Any]]:
         expression = expression.doit() if expression.has(*COUNTS) else expression
     except UnreadableError:
         raise
-    except _FAILURES as error:
+    except (*FAILURES, NotImplementedError) as error:
         raise UnreadableError(text) from error
     if expression.has(sympy.zoo, sympy.nan):
         raise UnreadableError(text)
     if expression.has(sympy.oo):  # a sum without an end that has no closed form, or diverges
         raise UnknownError(text)
     return expression, conditions
-
-
-def _samples(
-    left: Any, right: Any, conditions: _Conditions, digits: int, most: int | None
-) -> Iterator[tuple[Any, Any]]:
-    """Values of both at the first `most` points, or all, where both are defined; i for one whose
-    conditions fail."""
-    known, known_right = conditions
-    for point in islice(points(left, right, known ^ known_right), most):
-        a, b = value_at(left, point, digits), value_at(right, point, digits)
-        if a is not None and b is not None:
-            yield (
-                a if _hold(known - known_right, point, digits) else sympy.I,
-                b if _hold(known_right - known, point, digits) else sympy.I,
-            )
-
-
-def _hold(conditions: frozenset[Any], point: Point, digits: int) -> bool:
-    """Whether no condition is negative, imaginary or undefined at a point."""
-    values = [value_at(condition, point, digits) for condition in conditions]
-    return all(value is not None and _real(value) and value >= 0 for value in values)
-
-
-def value_at(expression: Any, point: Point, digits: int) -> Any:
-    """The complex or infinite value at a point, exact or to so many digits; None if undefined."""
-    try:
-        value = expression.xreplace(point)
-        if not value.is_Rational:
-            value = sympy.N(value.doit(), digits, maxn=4 * digits)
-    except _FAILURES:
-        return None
-    if value in (sympy.oo, -sympy.oo):
-        return value
-    return value if value.is_number and value.is_finite else None
-
-
-def close(left: Any, right: Any, digits: int) -> bool:
-    """Whether two values of so many digits agree but for the last few; rationals exactly."""
-    if left.is_infinite or right.is_infinite or (left.is_Rational and right.is_Rational):
-        return bool(left == right)
-    return bool(
-        abs(left - right) <= sympy.Float(f"1e-{digits * 14 // 15}") * max(abs(left), abs(right))
-    )
-
-
-def _real(value: Any) -> bool:
-    if value.is_Rational or value.is_Float:
-        return True
-    return bool(abs(value.as_real_imag()[1]) <= 1e-80 * max(1, abs(value)))
 
 
 def _integrals(left: str, right: str) -> bool:
