@@ -1,6 +1,5 @@
-"""Writing so that a kill, a power cut or a full disk leaves no half file: beside, synced, renamed.
-
-Then the folder is synced that holds the name.
+"""Folders that another may have made, and writing so that a kill, a power cut or a full disk leaves
+no half file: beside, synced, renamed. Then the folder is synced that holds the name.
 """
 
 import contextlib
@@ -12,7 +11,52 @@ import re
 import shutil
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from ictcli.errors import UserError
+from ictcli.text import shell_word
+
+WANDB = "wandb"
+"""Beside a recipe, the folder of Weights & Biases, which links its logs to a cache elsewhere.
+Nothing in it is read."""
+
+
+def check_inside(folder: Path, *, plain: bool = False) -> None:
+    """UserError where anything below the folder of a run, a comparison or an evaluation is a link
+    that leaves it or leads in a circle: what lies elsewhere is not to be read, written or deleted
+    for a stranger. With `plain` also where it is neither a file nor a folder: reading a pipe never
+    ends."""
+    root, places = os.path.realpath(folder), [str(folder)]
+    while places:
+        place = places.pop()
+        entries: list[os.DirEntry[str]] = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # another may work there
+            entries = list(os.scandir(place))
+        for entry in entries:
+            if entry.is_symlink():
+                target = os.path.realpath(entry.path)
+                leaves = os.path.commonpath([root, target]) != root
+                if leaves or Path(target).is_symlink():
+                    raise UserError(
+                        f"{entry.path} is a link that "
+                        f"{f'leaves {folder}' if leaves else 'leads in a circle'}: nothing is read "
+                        "or written through it.",
+                        f"put what belongs there in its place; or: rm {shell_word(entry.path)}",
+                    )
+            elif entry.is_dir():
+                if entry.name != WANDB or not os.path.lexists(f"{place}/recipe.toml"):
+                    places.append(entry.path)
+            elif plain and not entry.is_file():
+                raise UserError(
+                    f"{entry.path} is no plain file but a pipe or a device, which no run wrote.",
+                    f"put the file back; or: rm {shell_word(entry.path)}",
+                )
+
+
+def appended(path: Path) -> BinaryIO:
+    """A file to write at the end of, made if missing; OSError where it is a link."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o666), "ab")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -31,6 +75,7 @@ def encodable(text: str) -> str:
 def new_file(path: Path) -> Generator[Path]:
     """A file to write, renamed to `path` at the end; an older `path` is replaced."""
     beside = _beside(path, "tmp")
+    beside.unlink(missing_ok=True)  # of a killed process with the same number; or a link
     try:
         with _disk_faults(path):
             yield beside

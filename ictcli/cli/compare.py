@@ -86,6 +86,7 @@ def command(
     from ictcli.compare.variants import read_methods
     from ictcli.console import narrate
     from ictcli.console.compare import comparison, planned
+    from ictcli.files import check_inside
     from ictcli.recipe import find_recipe
 
     terms = Terms(
@@ -98,6 +99,7 @@ def command(
     )
     study = read_study(recipe)
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
+    check_inside(folder)
     settings = (*overrides, *([f"engine.backend={backend}"] if backend else []))
     if study is None:
         plans = [plan_of(recipe, settings, terms, folder)]

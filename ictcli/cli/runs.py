@@ -7,6 +7,7 @@ import click
 
 from ictcli.cli import JSON, candidates, help_without_command
 from ictcli.errors import UserError
+from ictcli.files import check_inside
 
 
 @click.group("runs", invoke_without_command=True)
@@ -121,11 +122,11 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
     """
     from ictcli.console import narrate
     from ictcli.console.removal import runs_removed, runs_to_remove
-    from ictcli.runs.find import find_run
+    from ictcli.runs.find import find_folder
     from ictcli.runs.list import entry
     from ictcli.runs.remove import check_removable, remove_run
 
-    folders = list(dict.fromkeys(find_run(name) for name in runs))
+    folders = list(dict.fromkeys(find_folder(name) for name in runs))
     for run in folders:
         check_removable(run)
     runs_to_remove([entry(run) for run in folders])
@@ -159,14 +160,23 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     ictcli runs gc --dry-run
     ictcli runs gc quickstart-ict-s0 --finished
     """
-    from ictcli.console import removal
-    from ictcli.runs.find import RUNS, find_run
+    from ictcli.console import narrate, removal
+    from ictcli.runs.find import RUNS, find_folder
     from ictcli.runs.list import find_runs
     from ictcli.runs.read import in_use
     from ictcli.runs.remove import old_checkpoints, remove_checkpoints
 
-    places = [find_run(name) for name in runs] or [RUNS]
-    folders = list(dict.fromkeys(run for place in places for run in find_runs(place)))
+    places = [find_folder(name) for name in runs] or [RUNS]
+    folders: dict[Path, None] = {}
+    for run in (run for place in places for run in find_runs(place)):
+        try:
+            check_inside(run)
+        except UserError as error:
+            if run in places:
+                raise
+            narrate(f"note: {error.message}")
+        else:
+            folders[run] = None
     busy = [run for run in folders if in_use(run)]
     old = old_checkpoints([run for run in folders if run not in busy], finished=finished)
     if not dry_run:

@@ -15,6 +15,7 @@ from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.compare.numbers import counted
 from ictcli.errors import InterruptedRunError, UserError
+from ictcli.files import appended
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run, manifest
 from ictcli.runs.observer import RunObserver
@@ -193,7 +194,7 @@ def _start(spec: RunSpec, threads: int | None) -> Process:
     command = [sys.executable, "-m", "ictcli", "resume", str(spec.folder), "--json"]
     command += ["--trust", "--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
     (spec.folder / "failure.json").unlink(missing_ok=True)  # of an earlier sitting
-    with (spec.folder / "log.txt").open("ab") as log:
+    with appended(spec.folder / "log.txt") as log:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

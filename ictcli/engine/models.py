@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from ictcli.engine.hub import answers, silence
 from ictcli.errors import UserError, nearest
+from ictcli.files import check_inside
 from ictcli.text import shell_word
 
 _TASKS = Path(__file__).parents[1] / "tasks"
@@ -58,6 +59,9 @@ def locate(model: str, *, trains: bool = False) -> Source:
         if folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
         return Source(model)
+    for run in (folder, folder.parent):
+        if (run / "recipe.toml").is_file():
+            check_inside(run)
     if (folder / "recipe.toml").is_file():
         exports = [folder / name for name in ("model", "adapter") if (folder / name).is_dir()]
         if not exports:

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.provenance import Provenance, difference_of
-from ictcli.files import is_leftover, write_json
+from ictcli.files import check_inside, is_leftover, write_json
 
 SETTINGS = "settings.json"
 REPLACED = (SETTINGS, "results.json", "results.md")
@@ -46,9 +46,8 @@ def opened(
     if out is None and resume:
         out = _newest(base, name, settings, say)
     with _writing(out or base):
-        if out is not None:
-            _saved_settings(out)  # checked before anything is written there
         folder = _new_folder(base, name) if out is None else out
+        _saved_settings(folder)  # checked before anything is written there
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
         try:
@@ -113,8 +112,9 @@ def _match_settings(folder: Path, settings: dict[str, JsonValue], *, resume: boo
 
 def _saved_settings(folder: Path) -> dict[str, JsonValue] | None:
     """The settings of the evaluation in a folder; None where it is missing or empty. UserError
-    where it holds anything else."""
+    where it holds anything else, or may not be read (see `check_inside`)."""
     if (folder / SETTINGS).exists():
+        check_inside(folder, plain=True)
         if (settings := _read(folder / SETTINGS)) is None:
             raise UserError(
                 f"{folder / SETTINGS} cannot be read: it is no JSON of an evaluation.",
@@ -128,6 +128,7 @@ def _saved_settings(folder: Path) -> dict[str, JsonValue] | None:
             f"and no {SETTINGS}.",
             OTHER_FOLDER,
         )
+    check_inside(folder, plain=True)
     return None
 
 

@@ -11,6 +11,7 @@ from pydantic import ConfigDict
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.record import Record
+from ictcli.files import appended
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import Status
 from ictcli.types import Problem, Rollouts
@@ -76,7 +77,7 @@ def make_samples(
 def append(path: Path, lines: Sequence[dict[str, Any]]) -> None:
     """Append lines to a file and sync it to disk."""
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    with path.open("ab") as file:
+    with appended(path) as file:
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())

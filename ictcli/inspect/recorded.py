@@ -7,10 +7,10 @@ import numpy as np
 from safetensors import SafetensorError
 
 from ictcli.errors import UserError
-from ictcli.files import numbered
+from ictcli.files import check_inside, numbered
 from ictcli.recipe import Recipe, check, plugins
 from ictcli.runs import is_run, manifest, read_rollouts
-from ictcli.runs.read import check_plain, read_record
+from ictcli.runs.read import read_record
 from ictcli.runs.records import RecipeRecord
 from ictcli.runs.rollouts import Batch, Description, batch_of
 from ictcli.runs.trust import check_code
@@ -62,7 +62,7 @@ def find_recordings(source: Path) -> Recordings:
         folder = source.parent
         run = folder.parent if folder.name == "rollouts" and is_run(folder.parent) else None
         if run:
-            check_plain(run)
+            check_inside(run, plain=True)
         steps = dict(numbered(folder, NAME)) if run else {}
         if source.resolve() in {path.resolve() for path in steps.values()}:
             return Recordings(run, steps)
@@ -75,7 +75,7 @@ def find_recordings(source: Path) -> Recordings:
             if inside
             else "ictcli train RECIPE --run FOLDER",
         )
-    check_plain(source)
+    check_inside(source, plain=True)
     steps = dict(numbered(source / "rollouts", NAME))
     if not steps:
         raise UserError(

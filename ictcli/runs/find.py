@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ictcli.errors import UserError, nearest
+from ictcli.files import check_inside
 from ictcli.runs.list import find_runs
 
 RUNS = Path("runs")
@@ -10,6 +11,17 @@ RUNS = Path("runs")
 
 
 def find_run(name: Path) -> Path:
+    """`find_folder`; UserError too for a run that may not be read (see `check_inside`)."""
+    return _checked(find_folder(name))
+
+
+def _checked(path: Path) -> Path:
+    if any(find_runs(path, 0)):
+        check_inside(path)
+    return path
+
+
+def find_folder(name: Path) -> Path:
     """The path itself if it exists, else the one in runs/. UserError, with the nearest name, where
     neither exists; whether it is a run is for the caller to see."""
     if path := existing(name):
@@ -24,9 +36,10 @@ def find_model(name: str) -> str:
     """The same for a model: hub ids and `builtin:NAME` pass. UserError for a name that is like a
     run's and is none."""
     if ":" in name or Path(name).expanduser().exists():
+        _checked(Path(name))
         return name
     if path := existing(Path(name)):
-        return str(path)
+        return str(_checked(path))
     group, slash, _ = name.partition("/")
     near = "" if slash and not (RUNS / group).is_dir() else _nearest(name)
     if near:

@@ -28,6 +28,8 @@ from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation.record import Record
 from ictcli.files import (
+    appended,
+    check_inside,
     is_leftover,
     make_folder,
     numbered,
@@ -61,7 +63,8 @@ class Run:
 
     @staticmethod
     def create(folder: Path, recipe: Recipe) -> "Run":
-        """A new run folder. Raises UserError where the path is taken."""
+        """A new run folder. UserError where the path is taken, or holds a link (see
+        `check_inside`)."""
         if folder.exists() and (not folder.is_dir() or _holds_anything(folder)):
             ways = "--run OTHER takes another folder"
             word = shell_word(folder)
@@ -69,6 +72,7 @@ class Run:
                 ways = f"ictcli resume {word} continues it; {ways}; rm -r {word} starts over"
             raise UserError(f"The run folder {folder} exists already.", ways)
         make_folder(folder)
+        check_inside(folder)
         run = Run(folder)
         run.lock()
         run._created = True
@@ -77,12 +81,13 @@ class Run:
 
     @staticmethod
     def open(folder: Path) -> tuple["Run", Recipe]:
-        """An existing run folder and its recipe."""
+        """An existing run folder and its recipe. UserError where it may not be read."""
         if not is_run(folder):
             raise UserError(
                 f"{folder} is not a run folder: it has no recipe.toml.",
                 "ictcli train RECIPE --run FOLDER makes one",
             )
+        check_inside(folder)
         run = Run(folder)
         run.lock()
         return run, recipe_of(folder)
@@ -183,8 +188,8 @@ class Run:
     def append(self, record: StepMetrics | StepTimings) -> None:
         """Add a step's line to metrics.jsonl or timings.jsonl."""
         name = "metrics.jsonl" if isinstance(record, StepMetrics) else "timings.jsonl"
-        with (self.folder / name).open("a", encoding="utf-8") as file:
-            file.write(record.to_line())
+        with appended(self.folder / name) as file:
+            file.write(record.to_line().encode())
 
     def record_rollouts(
         self, step: int, batch: Batch, kept: BoolArray, weights: FloatArray

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Literal
 
+from ictcli.errors import UserError
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
+from ictcli.files import check_inside
 from ictcli.runs import manifest
 from ictcli.runs.read import changed, in_use, last_record, read_environment, read_lines, read_record
 from ictcli.runs.records import (
@@ -81,7 +83,11 @@ def list_runs(folder: Path) -> list[Entry]:
 
 def entry(run: Path, *more: str) -> Entry:
     """One run, from what its folder holds. Its results, and files of the names `more`, are held
-    against its manifest."""
+    against its manifest. Nothing is read of a folder that may not be (see `check_inside`)."""
+    try:
+        check_inside(run)
+    except UserError as error:
+        return _unread(run, error.message)
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False)
     summary = read_record(run / "summary.json", Summary, strict=False)
     last = last_record(run / "metrics.jsonl", StepMetrics)
@@ -104,10 +110,23 @@ def entry(run: Path, *more: str) -> Entry:
         steps=recipe.steps if recipe else None,
         before=before,
         after=after,
-        when=datetime.fromtimestamp(at or 0, UTC).isoformat(timespec="seconds"),
+        when=_when(at),
         seconds=summary.wall_s if summary else _seconds(run),
         note=note,
     )
+
+
+def _unread(run: Path, why: str) -> Entry:
+    """A run of which nothing is read."""
+    unknown = dict.fromkeys(("seed", "steps", "before", "after", "seconds"))
+    empty = dict.fromkeys(("recipe", "model", "task", "method"), "")
+    when = _when(changed(run))
+    values = {"run": str(run), "state": "damaged", "step": 0, "when": when, "note": why}
+    return Entry.model_validate({**unknown, **empty, **values})
+
+
+def _when(at: float | None) -> str:
+    return datetime.fromtimestamp(at or 0, UTC).isoformat(timespec="seconds")
 
 
 def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> tuple[State, str]:

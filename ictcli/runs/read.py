@@ -31,18 +31,6 @@ def read_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def check_plain(run: Path) -> None:
-    """UserError where anything in a run's folder is neither a file nor a folder: reading a pipe
-    never ends."""
-    for folder, _, names in os.walk(run):
-        for path in (Path(folder, name) for name in names):
-            if path.exists() and not path.is_file():
-                raise UserError(
-                    f"{path} is no plain file but a pipe or a device, which no run wrote.",
-                    f"put the file back; or: rm {shell_word(path)}",
-                )
-
-
 def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
     """A JSON or TOML file as a record; None where it does not exist.
 
@@ -142,7 +130,7 @@ def in_use(run: Path) -> bool:
     """Whether a process holds the run's lock. Makes no file, and keeps nobody from the lock for
     longer than an instant."""
     try:
-        descriptor = os.open(run / ".lock", os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(run / ".lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return False
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ictcli.errors import UserError
-from ictcli.files import drop
+from ictcli.files import check_inside, drop
 from ictcli.runs import checkpoints
 from ictcli.runs.checkpoints import DAMAGE
 from ictcli.runs.folder import Run, is_run
@@ -39,6 +39,8 @@ def remove_run(run: Path) -> int:
     as `check_removable` raises it."""
     check_removable(run)
     taken = size(run)
+    if (lock := run / ".lock").is_symlink():
+        lock.unlink()
     opened = Run(run)
     opened.lock()
     with opened:
@@ -74,8 +76,9 @@ def _whole(path: Path) -> bool:
 
 
 def remove_checkpoints(old: Iterable[OldCheckpoint]) -> None:
-    """UserError if a run is trained now."""
+    """UserError if a run is trained now, or may not be read (see `check_inside`)."""
     for checkpoint in old:
+        check_inside(checkpoint.run)
         run = Run(checkpoint.run)
         run.lock()
         with run:

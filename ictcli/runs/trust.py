@@ -15,8 +15,9 @@ from typing import Any, cast
 from platformdirs import user_state_path
 
 from ictcli.errors import UserError
+from ictcli.files import check_inside
 from ictcli.recipe import Recipe, load_recipe, plugins
-from ictcli.runs.read import check_plain, read_bytes
+from ictcli.runs.read import read_bytes
 
 OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
 """What stands beside a run's recipe, and beside no other."""
@@ -52,8 +53,8 @@ def is_of_run(path: Path) -> bool:
 
 def check_code(run: Path) -> None:
     """UserError if the run's recipe names code that was not remembered, or has changed since, or
-    anything in the run's folder is no plain file."""
-    check_plain(run)
+    its folder may not be read (see `check_inside`)."""
+    check_inside(run, plain=True)
     if _all:
         remember(run)
         return

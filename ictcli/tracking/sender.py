@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+from ictcli.files import appended
 from ictcli.tracking import About, Entry, Outcome
 
 QUEUE = 1000
@@ -38,7 +39,7 @@ class Sender:
     def _start(self, run: About) -> None:
         log = self.folder / "tracking" / f"{self.name}.log"
         log.parent.mkdir(exist_ok=True)
-        with log.open("ab") as output:
+        with appended(log) as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ictcli.tracking.worker", self.name],
                 stdin=subprocess.PIPE,

@@ -1,0 +1,112 @@
+"""Nothing is read, written, deleted or copied through a link that leaves the folder it lies in."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from processes import Ended, Processes, refusal
+
+COMMANDS = {
+    "resume": ("resume", "run", "steps=7"),
+    "eval": ("eval", "run", "--bench", "chain", "--limit", "1", "--n", "1", "-k", "1"),
+    "eval the model": ("eval", "run/model", "--bench", "chain", "--limit", "1", "--n", "1"),
+    "generate": ("generate", "run", "1+2="),
+    "inspect": ("inspect", "run", "--plain"),
+    "export": ("export", "run", "--out", "out"),
+    "train": ("train", "run/recipe.toml", "--dry-run"),
+    "compare": ("compare", "run/recipe.toml", "--dry-run", "--methods", "ict,random"),
+    "compare there": ("compare", "chain", "--dry-run", "--out", "run"),
+    "download": ("download", "run/recipe.toml"),
+    "show": ("runs", "show", "run"),
+    "diff": ("runs", "diff", "run", "run"),
+    "check": ("runs", "check", "run"),
+    "gc": ("runs", "gc", "run", "--finished"),
+}
+LINKS = {
+    "model/merges.txt": "../../beside/key",
+    "checkpoints": "../beside/saved",
+    "eval/more/again": "../../../beside",
+    "metrics.jsonl": "../beside/new",
+    ".lock": "../beside/key",
+    "rollouts": "rollouts",
+}
+"""What is replaced in a run, and what the link that takes its place names."""
+
+
+def linked(run: Path, name: str) -> None:
+    path = run / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(LINKS[name])
+
+
+def state(folder: Path) -> dict[str, tuple[int, bytes]]:
+    paths = sorted(folder.rglob("*"))
+    return {str(p): (p.stat().st_mtime_ns, p.read_bytes() if p.is_file() else b"") for p in paths}
+
+
+@pytest.fixture
+def place(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
+    """A run, and beside it a secret and checkpoints of another run."""
+    shutil.copytree(trained[0], tmp_path / "run")
+    shutil.copytree(trained[0] / "checkpoints", tmp_path / "beside" / "saved")
+    (tmp_path / "beside" / "key").write_text("secret")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_takes_no_link_out_of_a_run(ictcli: Processes, place: Path, name: str) -> None:
+    whole, beside = place.parent / f"{place.name}-whole", state(place / "beside")
+    (place / "run").rename(whole)
+    for link in LINKS:
+        shutil.copytree(whole, place / "run")
+        linked(place / "run", link)
+        told = refusal(ictcli.run(*COMMANDS[name], folder=place), 2)
+        assert f"run/{link} is a link that " in told, told
+        assert state(place / "beside") == beside, link
+        assert not (place / "out").exists()
+        shutil.rmtree(place / "run")
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_run_with_a_link_is_listed_and_removed(ictcli: Processes, place: Path, link: str) -> None:
+    shutil.copytree(place / "run", place / "other")
+    linked(place / "run", link)
+    beside = state(place / "beside")
+    listed = ictcli.run("runs", "ls", ".", folder=place)
+    assert listed.code == 0 and f"run/{link} is a link that " in listed.out + listed.err
+    assert "other" in listed.out
+    swept = ictcli.run("runs", "gc", ".", folder=place)
+    assert swept.code == 0 and f"run/{link} is a link that " in swept.err
+    assert "other: step-000004" in swept.out
+    removed = ictcli.run("runs", "rm", "run", "--yes", folder=place)
+    assert removed.code == 0 and not os.path.lexists(place / "run"), removed.err
+    assert state(place / "beside") == beside
+
+
+def test_links_that_stay_inside_and_links_to_runs_are_followed(
+    ictcli: Processes, place: Path
+) -> None:
+    run = place / "run"
+    (run / "model").rename(run / "kept")
+    (run / "model").symlink_to("kept")
+    (run / "wandb").mkdir()
+    (run / "wandb" / "debug-core.log").symlink_to("/tmp/logs/core.log")  # as wandb leaves it
+    (place / "disk").mkdir()
+    run.rename(place / "disk" / "run")
+    (place / "runs").symlink_to("disk")
+    ended = ictcli.run("export", "run", "--trust", "--out", "out", folder=place)
+    assert ended.code == 0, ended.err
+    assert (place / "out" / "model.safetensors").is_file()
+
+
+def test_an_evaluation_takes_no_link_out_of_its_folder(ictcli: Processes, place: Path) -> None:
+    args = ("eval", "run", "--trust", "--bench", "chain", "--limit", "1", "--n", "1", "-k", "1")
+    assert ictcli.run(*args, "--out", "out", folder=place).code == 0
+    beside = state(place / "beside")
+    (place / "out" / "chain.jsonl").unlink()
+    (place / "out" / "chain.jsonl").symlink_to("../beside/new")
+    told = refusal(ictcli.run(*args, "--out", "out", "--resume", folder=place), 2)
+    assert "out/chain.jsonl is a link that leaves out" in told
+    assert state(place / "beside") == beside
