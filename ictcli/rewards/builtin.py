@@ -1,6 +1,7 @@
 """The verifiers that come with ictcli: chain, integer, math, choice."""
 
 import re
+from dataclasses import replace
 
 from ictcli.rewards import choice as choices
 from ictcli.rewards.answers import LONGEST_AT_ONCE, located
@@ -13,8 +14,8 @@ _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
 
 def as_integer(text: str) -> int | None:
-    """The integer that an answer says, else None: `1,234`, `$18`, `007`, `12.0`,
-    `18 dollars`, `5\\%`, `x = 5`."""
+    """The integer that a text says, else None: `1,234`, `$18`, `007`, `12.0`, `18 dollars`, `5\\%`,
+    `x = 5`."""
     bare = text.strip()
     if len(bare) <= 400 and _INTEGER.fullmatch(bare):
         return int(bare.replace("$", "").replace(",", "").partition(".")[0])
@@ -24,9 +25,9 @@ def as_integer(text: str) -> int | None:
     return int(exact) if exact is not None and exact.denominator == 1 else None
 
 
-def gold_integer(gold: str) -> int | None:
-    """The integer that a gold says, in its last box if it has one; else None."""
-    return as_integer(maths.content(gold))
+def whole(gold: str) -> bool:
+    """Whether a gold, in its last box if it has one, says an integer."""
+    return as_integer(maths.content(gold)) is not None
 
 
 def math_at_once(answer: str, gold: str) -> Verdict | None:
@@ -52,27 +53,8 @@ def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
     return Verdict("correct" if outcome == "same" else "wrong", answer)
 
 
-def integer_at_once(answer: str, gold: str) -> Verdict | None:
-    """The verdict on an answer to an integer gold; None if it needs algebra."""
-    value = as_integer(answer)
-    if value is None:
-        return math_at_once(answer, gold)
-    return Verdict("correct" if value == gold_integer(gold) else "wrong", answer)
-
-
-def describe_integer(text: str) -> str:
-    """How the verifier integer reads a text, in words."""
-    value = as_integer(text)
-    return describe(text) if value is None else f"the integer {value}"
-
-
 MATH = Answers(math_verdict, math_at_once, maths.readable, listed, describe)
-INTEGER = Answers(
-    math_verdict,
-    integer_at_once,
-    lambda gold: gold_integer(gold) is not None,
-    describe=describe_integer,
-)
+INTEGER = replace(MATH, readable=whole)
 
 
 @register_verifier("math", MATH)

@@ -119,8 +119,7 @@ def _rule(answers: Answers, answer: Reading, gold: Reading, verdict: Verdict) ->
         return "layout"
     if answers.quick(answer.text, gold.text) is None:
         return "algebra"
-    exact = ("the number ", "the integer ")
-    is_number = all(side.meaning.startswith(exact) for side in (answer, gold))
+    is_number = all(side.meaning.startswith("the number ") for side in (answer, gold))
     return "numbers" if is_number else "parts"
 
 

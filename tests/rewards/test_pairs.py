@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ictcli.rewards import Verdict, grade
-from ictcli.rewards.builtin import math_at_once
+from ictcli.rewards.builtin import as_integer, math_at_once
 from tests.rewards import families
 
 HERE = Path(__file__).parent
@@ -54,6 +54,26 @@ def test_every_pair_names_the_rule_that_decides_it() -> None:
 def test_the_pairs_of_the_families_are_in_the_file() -> None:
     by_rule = [pair for pair in rows("pairs.jsonl") if pair["why"] == "by rule"]
     assert by_rule == families.generated()
+
+
+def test_integer_judges_as_math_does() -> None:
+    """It takes whole golds alone: their unit and name count as in any other."""
+    whole = [pair for pair in rows("pairs.jsonl") if as_integer(pair["gold"]) is not None]
+    answers = [f"\\boxed{{{pair['answer']}}}" for pair in whole]
+    for gold, others in ((r"5\text{ cm}", [r"5\text{ m}", "5", "6"]), ("x=4", ["y=4", "4", "x=4"])):
+        whole += [{"gold": gold}] * len(others)
+        answers += [f"\\boxed{{{other}}}" for other in others]
+    golds = [pair["gold"] for pair in whole]
+    found = grade(answers, golds, "integer")
+    assert len(whole) > 400 and found == grade(answers, golds)
+    assert [one.status == "correct" for one in found[-6:]] == [
+        False,
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_no_answer_is_right_for_two_integers() -> None:

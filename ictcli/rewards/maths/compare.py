@@ -8,7 +8,7 @@ from ictcli.rewards.answers import boxed
 from ictcli.rewards.maths.comparison import Comparison, UndecidedError
 from ictcli.rewards.maths.latex import OPEN, balanced, flat, tidy
 from ictcli.rewards.maths.nodes import MalformedError, Named, Node, Scalar
-from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.numbers import number, plain
 from ictcli.rewards.maths.structure import read
 from ictcli.rewards.maths.words import folded
 
@@ -58,6 +58,9 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
     gold = content(gold)
     if answer.strip() == gold.strip() and answer.strip():
         return "same"
+    exact = plain(answer.strip()), plain(gold.strip())
+    if None not in exact:
+        return "same" if exact[0] == exact[1] else "different"
     if len(answer) > LONGEST or len(gold) > LONGEST or not balanced(answer) or not balanced(gold):
         return "unreadable"
     left, right = tidy(gold), tidy(answer)
