@@ -31,7 +31,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Judge each row of a JSONL, CSV or Parquet file: response, gold, and optionally choices, the
-    texts of (A), (B), ... What counts as equal: docs/verifier.md.
+    texts of (A), (B), ..., and question (or prompt). What counts as equal: docs/verifier.md.
 
     \b
     ictcli grade answers.jsonl
@@ -66,6 +66,7 @@ def command(
         verifier,
         pattern=pattern,
         choices=[response.choices for response in responses],
+        questions=[response.question for response in responses],
         limits=limits,
     )
     explanations = judge(explain=True) if explain else []

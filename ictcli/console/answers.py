@@ -27,7 +27,7 @@ def print_answers(session: Session, question: str, gold: str | None, *, as_json:
     explanations: Sequence[Explanation] = ()
     if gold is not None and not reply.stopped:
         texts = [answer.text for answer in reply.answers]
-        explanations = session.form.judge(texts, gold, narrate)
+        explanations = session.form.judge(question, texts, gold, narrate)
     if as_json:
         print_json(_record(session, reply, gold, explanations))
     else:

@@ -45,17 +45,25 @@ class Form:
             return ""
         return f"{self.hint}, and this one does not end with {ends.pop()}"
 
-    def judge(self, answers: list[str], gold: str, say: Callable[[str], None]) -> list[Explanation]:
-        """The verdict on each answer, with its grounds."""
+    def judge(
+        self, question: str, answers: list[str], gold: str, say: Callable[[str], None]
+    ) -> list[Explanation]:
+        """The verdict on each answer to a question, with its grounds."""
         verifier = as_verifier(self.domain.verify)
         if not verifier.readable(gold):
             say(
                 f"note: the gold cannot be read by the verifier {verifier.name}: only an answer "
                 "that is the same letter by letter is correct"
             )
-        golds, limits = [gold] * len(answers), self.domain.limits
-        pattern = self.domain.pattern
-        return grade(answers, golds, verifier, pattern=pattern, limits=limits, explain=True)
+        return grade(
+            answers,
+            [gold] * len(answers),
+            verifier,
+            pattern=self.domain.pattern,
+            questions=[question] * len(answers),
+            limits=self.domain.limits,
+            explain=True,
+        )
 
 
 def form_of(

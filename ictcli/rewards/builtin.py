@@ -58,22 +58,23 @@ INTEGER = replace(MATH, readable=whole)
 
 
 @register_verifier("math", MATH)
-def math(response: str, gold: str) -> Verdict:
+def math(response: str, gold: str, question: str = "") -> Verdict:
     """The answer in a response against a LaTeX gold."""
-    return _judged(MATH, response, gold)
+    return _judged(MATH, response, gold, question)
 
 
 @register_verifier("integer", INTEGER)
-def integer(response: str, gold: str) -> Verdict:
+def integer(response: str, gold: str, question: str = "") -> Verdict:
     """The answer in a response against an integer gold."""
-    return _judged(INTEGER, response, gold)
+    return _judged(INTEGER, response, gold, question)
 
 
-def _judged(answers: Answers, response: str, gold: str) -> Verdict:
+def _judged(answers: Answers, response: str, gold: str, question: str) -> Verdict:
     answer, _, missing = located(response, gold, answers.listed)
     if not answer:
         return Verdict("unparsed", "", missing)
-    return answers.quick(answer, gold) or answers.compare(answer, gold)
+    verdict = answers.quick(answer, gold) or answers.compare(answer, gold)
+    return answers.rewarded(verdict, answer, gold, question)
 
 
 @register_verifier("choice")

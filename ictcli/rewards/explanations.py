@@ -9,7 +9,7 @@ from ictcli.rewards import choice
 from ictcli.rewards.answers import Located, Source
 from ictcli.rewards.maths.compare import content
 from ictcli.rewards.maths.describe import same_layout
-from ictcli.rewards.verifiers import Answers, Verdict, Verifier
+from ictcli.rewards.verifiers import COPIED, UNFINISHED, Answers, Verdict, Verifier
 
 Rule = Literal[
     "no answer",
@@ -19,6 +19,7 @@ Rule = Literal[
     "numbers",
     "parts",
     "algebra",
+    "form",
     "letters",
     "limit",
     "verifier",
@@ -33,6 +34,7 @@ RULES: dict[Rule, str] = {
     "numbers": "exact numbers were compared",
     "parts": "what both are was compared, part by part: kind, brackets, units, exact numbers",
     "algebra": "compared in a worker process: part by part, and by algebra",
+    "form": "answer and gold are equal, but the answer is no result",
     "letters": "the letter was compared with the gold's",
     "limit": "the comparison was stopped",
     "verifier": "the verifier's own function decided",
@@ -111,6 +113,8 @@ def _rule(answers: Answers, answer: Reading, gold: Reading, verdict: Verdict) ->
         return "limit"
     if verdict.failed or answers.describe is None:
         return "verifier"
+    if verdict.reason in (COPIED, UNFINISHED):
+        return "form"
     if answer.text.strip() == gold.text.strip():
         return "verbatim"
     if verdict.status == "unparsed":

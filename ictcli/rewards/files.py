@@ -11,7 +11,7 @@ from ictcli.errors import UserError
 from ictcli.files import encodable, write_text
 from ictcli.rewards.explanations import Explanation
 from ictcli.rewards.verifiers import Verdict
-from ictcli.rows import read_file, text
+from ictcli.rows import PROMPTS, read_file, text
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,15 @@ class Response:
     text: str
     gold: str
     choices: tuple[str, ...]
+    question: str
+    """Empty if the row has none."""
     columns: dict[str, Any]
     """Everything in the row."""
 
 
 def read_responses(path: Path) -> list[Response]:
-    """The responses of a .csv, .parquet or JSONL file, by its columns response, gold and choices.
-    UserError, with the line, for a row without them."""
+    """The responses of a .csv, .parquet or JSONL file, by its columns response, gold, choices and
+    question (or prompt). UserError, with the line, for a row without them."""
     responses: list[Response] = []
     for row in read_file(str(path)).rows:
         for name in ("response", "gold"):
@@ -40,7 +42,8 @@ def read_responses(path: Path) -> list[Response]:
             raise UserError(f"{row.where}: choices is not a list.", '"choices": ["one", "two"]')
         texts = tuple(str(choice) for choice in cast(list[Any], choices))
         response, gold = text(row, "response"), text(row, "gold")
-        responses.append(Response(row.number, response, gold, texts, row.columns))
+        asked = next((row.get(name) for name in PROMPTS if isinstance(row.get(name), str)), "")
+        responses.append(Response(row.number, response, gold, texts, asked, row.columns))
     return responses
 
 

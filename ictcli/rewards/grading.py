@@ -21,6 +21,7 @@ def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a sequence 
     *,
     pattern: str | None = ...,
     choices: Sequence[str] = ...,
+    questions: str = ...,
     limits: Limits = ...,
     explain: Literal[False] = ...,
 ) -> Verdict: ...
@@ -32,6 +33,7 @@ def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a sequence 
     *,
     pattern: str | None = ...,
     choices: Sequence[str] = ...,
+    questions: str = ...,
     limits: Limits = ...,
     explain: Literal[True],
 ) -> Explanation: ...
@@ -43,6 +45,7 @@ def grade(
     *,
     pattern: str | None = ...,
     choices: Sequence[Sequence[str]] = ...,
+    questions: Sequence[str] = ...,
     limits: Limits = ...,
     explain: Literal[False] = ...,
 ) -> list[Verdict]: ...
@@ -54,6 +57,7 @@ def grade(
     *,
     pattern: str | None = ...,
     choices: Sequence[Sequence[str]] = ...,
+    questions: Sequence[str] = ...,
     limits: Limits = ...,
     explain: Literal[True],
 ) -> list[Explanation]: ...
@@ -64,6 +68,7 @@ def grade(
     *,
     pattern: str | None = None,
     choices: Sequence[Any] = (),
+    questions: str | Sequence[str] = (),
     limits: Limits = LIMITS,
     explain: bool = False,
 ) -> Verdict | Explanation | list[Verdict] | list[Explanation]:
@@ -71,13 +76,14 @@ def grade(
     does not affect the others. What counts as equal: docs/verifier.md.
 
     `kind` is a verifier's name (math, integer, choice, chain, one of a plugin,
-    `file.py:function`), a verifier, or a function of response and gold, which runs in this process.
-    `pattern` is a regular expression whose first group is the answer, in place of the last box.
-    `choices` are the texts of (A), (B), ... for kind choice, one sequence per response. What cannot
-    be decided at once is judged in worker processes within `limits`. With `explain`, each verdict
-    comes in an Explanation: where the answer stands, how it and the gold were read, what decided.
-    UserError for an unknown kind or an invalid pattern; ValueError if the numbers of responses,
-    golds and choices differ.
+    `file.py:function`), a verifier, or a function of response and gold, and of the question if it
+    has a parameter `question`, which runs in this process. `pattern` is a regular expression whose
+    first group is the answer, in place of the last box. `choices` are the texts of (A), (B), ...
+    for kind choice, one sequence per response. `questions` are what was asked: a formula copied
+    from there is no answer. What cannot be decided at once is judged in worker processes within
+    `limits`. With `explain`, each verdict comes in an Explanation: where the answer stands, how it
+    and the gold were read, what decided. UserError for an unknown kind or an invalid pattern;
+    ValueError if the numbers of responses, golds, choices and questions differ.
     """
     single = isinstance(responses, str)
     if single != isinstance(golds, str):
@@ -85,8 +91,10 @@ def grade(
     if isinstance(responses, str) or isinstance(golds, str):
         responses, golds = [str(responses)], [str(golds)]
         choices = [choices] if choices else ()
-    if choices and len(choices) != len(responses):
-        raise ValueError(f"{len(responses)} responses, but choices for {len(choices)}")
+        questions = [str(questions)] if questions else ()
+    for name, given in (("choices", choices), ("questions", questions)):
+        if given and len(given) != len(responses):
+            raise ValueError(f"{len(responses)} responses, but {name} for {len(given)}")
     if len(responses) != len(golds):
         raise ValueError(f"{len(responses)} responses, but {len(golds)} golds")
     verifier = as_verifier(kind)
@@ -98,12 +106,13 @@ def grade(
             gold,
             choices[row] if choices else (),
             _located(verifier, response, gold, pattern, limits),
+            questions[row] if questions else "",
         )
         for row, (response, gold) in enumerate(zip(responses, golds, strict=True))
     ]
     verdicts = _verdicts(verifier, rows, pattern is not None, limits)
     if explain:
-        reasons = [explained(verifier, v, *row) for v, row in zip(verdicts, rows, strict=True)]
+        reasons = [explained(verifier, v, *row[:4]) for v, row in zip(verdicts, rows, strict=True)]
         return reasons[0] if single else reasons
     return verdicts[0] if single else verdicts
 
@@ -115,6 +124,7 @@ class Row(NamedTuple):
     gold: str
     choices: Sequence[str]
     found: Located
+    question: str
 
 
 def _located(
@@ -134,7 +144,7 @@ def _verdicts(
 ) -> list[Verdict]:
     """A verdict per row. `required`: without an answer there is nothing to judge."""
     verdicts: dict[int, Verdict] = {}
-    left: dict[tuple[str, str], list[int]] = {}  # what a worker must judge: the rows it is for
+    left: dict[tuple[str, ...], list[int]] = {}  # what a worker must judge: the rows it is for
     for place, row in enumerate(rows):
         if not row.found.answer and (required or verifier.answers is not None):
             verdicts[place] = Verdict("unparsed", "", row.found.missing)
@@ -144,20 +154,25 @@ def _verdicts(
             left.setdefault(verdict, []).append(place)
         else:
             verdicts[place] = verdict
-    calls = [(verifier.name, verifier.source, *pair) for pair in left]
+    calls = [(verifier.name, verifier.source, *texts) for texts in left]
     results = isolated(_judged, calls, limits, prepare=_load)
-    for (pair, places), result in zip(left.items(), results, strict=True):
+    for (texts, places), result in zip(left.items(), results, strict=True):
         if isinstance(result, Fault):
             failed = result.kind == "error"
             reason = FAILED + result.message if failed else result.message
-            extracted = pair[0][:200] if verifier.answers else ""
+            extracted = texts[0][:200] if verifier.answers else ""
             result = Verdict("unparsed" if failed else "timeout", extracted, reason)
         verdicts |= dict.fromkeys(places, result)
+    if (compared := verifier.answers) is not None:
+        for place, row in enumerate(rows):
+            answer = row.found.answer or ""
+            verdicts[place] = compared.rewarded(verdicts[place], answer, row.gold, row.question)
     return [verdicts[place] for place in range(len(rows))]
 
 
-def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, str]:
-    """The verdict, or else what a worker must judge: (answer or response, gold)."""
+def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:
+    """The verdict, or else what a worker must judge: (answer, gold) or (response, gold,
+    question)."""
     answer = row.found.answer or ""
     if verifier.answers is not None:
         return verifier.answers.quick(answer, row.gold) or (answer, row.gold)
@@ -165,18 +180,18 @@ def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, str]:
         decision = choice.decision(row.response, row.found, row.choices)
         return choice.verdict(decision, row.gold, row.choices)
     if verifier.source is not None:
-        return answer, row.gold
+        return answer, row.gold, row.question
     try:
-        return verifier.judge(answer, row.gold)
+        return verifier.judge(answer, row.gold, row.question)
     except Exception as error:
         return Verdict("unparsed", "", f"{FAILED}{type(error).__name__}: {error}")
 
 
-def _judged(name: str, source: str | None, text: str, gold: str) -> Verdict:
+def _judged(name: str, source: str | None, *texts: str) -> Verdict:
     """In a worker: the verdict of a verifier."""
     verifier = _load(name, source)
     compare = verifier.judge if verifier.answers is None else verifier.answers.compare
-    return compare(text, gold)
+    return compare(*texts)
 
 
 def _load(name: str, source: str | None, *_: str) -> Verifier:

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import inspect
 import math
 import sys
 from collections.abc import Callable
@@ -17,6 +18,8 @@ Status = Literal["correct", "wrong", "unparsed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 FAILED = "the verifier failed: "
+COPIED = "a formula of the question"
+UNFINISHED = "it leaves to do what the gold has done"
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class Verdict:
         return float(self.status == "correct") if self.score is None else self.score
 
 
-Judge = Callable[[str, str], Verdict]
-"""(response, gold) to a verdict."""
+Judge = Callable[..., Verdict]
+"""(response, gold), or (response, gold, question), to a verdict."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,21 @@ class Answers:
     the last box alone is the answer."""
     describe: Callable[[str], str] | None = None
     """How an answer or a gold is read, in words, for explanations; empty if it cannot be read."""
+    copied: Callable[[str, str, str], bool] | None = None
+    """Whether (answer, gold, question) is a formula copied from the question, where the answer
+    equals the gold; None: copies are not looked for."""
+
+    def rewarded(self, verdict: Verdict, answer: str, gold: str, question: str) -> Verdict:
+        """The verdict, or "wrong" if a correct answer is copied from the question."""
+        if verdict.status != "correct" or not question or self.copied is None:
+            return verdict
+        return Verdict("wrong", answer, COPIED) if self.copied(answer, gold, question) else verdict
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """A named judge of responses. Calling it with (response, gold) judges in this process without
-    limits; `grade` is the safe way."""
+    """A named judge of responses. Calling it with (response, gold) or (response, gold, question)
+    judges in this process without limits; `grade` is the safe way."""
 
     name: str
     judge: Judge
@@ -76,8 +88,8 @@ class Verifier:
     """Where a worker imports it from: a plugin `file.py` that registers it, `file.py:function` or
     `module:function`. None: it runs in this process."""
 
-    def __call__(self, response: str, gold: str) -> Verdict:
-        return self.judge(response, gold)
+    def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
+        return self.judge(response, gold, question)
 
     def readable(self, gold: str) -> bool:
         """Whether answers can be compared with a gold."""
@@ -89,11 +101,12 @@ VERIFIERS: dict[str, Verifier] = {}
 
 def register_verifier(
     name: str, answers: Answers | None = None
-) -> Callable[[Callable[[str, str], Any]], Callable[[str, str], Any]]:
-    """Decorator: register a function (response, gold) -> Verdict or bool under `name`. Functions of
-    plugin files run in worker processes, within the limits of `grade`."""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: register a function (response, gold) -> Verdict or bool under `name`. A parameter
+    `question` takes the question. Functions of plugin files run in worker processes, within the
+    limits of `grade`."""
 
-    def add(function: Callable[[str, str], Any]) -> Callable[[str, str], Any]:
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
         source = None if path is None else str(path)
         VERIFIERS[name] = Verifier(name, checked(name, function), answers, source)
@@ -102,12 +115,16 @@ def register_verifier(
     return add
 
 
-def checked(name: str, function: Callable[[str, str], Any]) -> Judge:
+def checked(name: str, function: Callable[..., Any]) -> Judge:
     """The function with its result checked and a bool made a Verdict. It raises TypeError or
-    ValueError for any other result."""
+    ValueError for any other result. The question is passed to a parameter of that name."""
+    try:
+        asks = "question" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a function in C
+        asks = False
 
-    def judge(response: str, gold: str) -> Verdict:
-        result: Any = function(response, gold)
+    def judge(response: str, gold: str, question: str = "") -> Verdict:
+        result: Any = function(response, gold, **({"question": question} if asks else {}))
         if isinstance(result, bool):
             return Verdict("correct" if result else "wrong")
         if not isinstance(result, Verdict) or result.status not in STATUSES:

@@ -55,6 +55,7 @@ class Domain:
             self.verify,
             pattern=self.pattern,
             choices=[problem.choices for problem in repeated],
+            questions=[problem.prompt for problem in repeated],
             limits=self.limits,
         )
 

@@ -11,6 +11,8 @@ from ictcli.errors import UserError
 from ictcli.rewards import VERIFIERS, Limits, Verdict, find_verifier, grade
 from ictcli.rewards.answers import extract
 from ictcli.rewards.builtin import as_integer, integer, math
+from ictcli.tasks import Domain
+from ictcli.types import Problem
 
 BOXES = [
     (r"so \boxed{42}.", "42"),
@@ -262,3 +264,21 @@ def test_a_verdict_that_is_none_is_the_verifiers_failure(tmp_path: Path, given: 
 def test_halves_of_surrogate_pairs_do_not_pass() -> None:
     found = grade(["a"], ["b"], lambda response, gold: Verdict("wrong", "\ud800"))
     assert found[0].extracted.encode() == b"?"
+
+
+def test_a_verifier_with_a_parameter_question_is_given_it_and_others_are_not(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "asks.py").write_text(
+        "def new(response, gold, question): return response == question + gold\n"
+        "def old(response, gold, tolerance=0): return response == 'ab' and tolerance == 0\n"
+    )
+    for name in ("new", "old"):
+        kind = find_verifier(f"{tmp_path}/asks.py:{name}")
+        assert kind("ab", "b", "a").status == "correct"
+        problems = [Problem("p", "a", "b")]
+        for judge in (kind, kind.judge):  # in a worker, in this process
+            found = Domain(judge).judge(problems, ["ab", "bb"])
+            assert [one.status for one in found] == ["correct", "wrong"]
+    with pytest.raises(ValueError, match="questions for 1"):
+        grade(["a", "b"], ["a", "b"], questions=["?"])
