@@ -133,3 +133,5 @@ class UpdateReport:
     """(B, T) float32 log pi of this pass, at the sampling temperature, where evaluated; else 0."""
     tokens: int
     """Prompt and response tokens that went through the model."""
+    evaluated: int
+    """Tokens that the means are over."""

@@ -19,7 +19,7 @@ from safetensors import safe_open
 from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from ictcli.engine.models import Source, loading, rope_settings, stop_ids
+from ictcli.engine.models import Source, loading, older_names, stop_ids
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
@@ -27,6 +27,9 @@ from .files import flat, read_arrays, write_arrays
 
 ADAPTED = frozenset(("lora_a", "lora_b", "m"))
 """Names of an adapter's weights: A, B, and DoRA's magnitudes."""
+
+
+SLIDING = "sliding_attention"
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,23 @@ class Loaded:
     @property
     def context(self) -> int:
         """The longest sequence that is computed as the model means it. A window that mlx-lm's model
-        leaves out changes nothing within its own length."""
+        leaves out changes nothing within its own length. Raises UserError where it has windows, at
+        other layers."""
         text = self.text_config
         length = int(text.get("max_position_embeddings") or text.get("n_positions") or 1 << 30)
         window, kinds = int(text.get("sliding_window") or 0), text.get("layer_types")
         slides = window > 0 and text.get("use_sliding_window") is not False
-        slides = slides and (kinds is None or "sliding_attention" in kinds)
-        kept = any("Rotating" in type(cache).__name__ for cache in make_prompt_cache(self.model))
-        return min(length, window) if slides and not kept else length
+        slides = slides and (kinds is None or SLIDING in kinds)
+        kept = ["Rotating" in type(cache).__name__ for cache in make_prompt_cache(self.model)]
+        if not slides or not any(kept):
+            return min(length, window) if slides else length
+        if kinds and any(k != (kind == SLIDING) for k, kind in zip(kept, kinds, strict=False)):
+            raise UserError(
+                f"The layer_types of {self.folder}/config.json are not mlx-lm's of this kind of "
+                "model, which has its sliding windows at other layers.",
+                "--backend torch reads them",
+            )
+        return length
 
     @property
     def vocabulary(self) -> int:
@@ -79,11 +91,15 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=settings.trust_remote_code
         )
+        stored = load_config(folder)
+        gpt2 = stored.get("model_type") == "gpt2"
+        classes: dict[str, Any] = {"get_model_classes": _gpt2} if gpt2 else {}
         model, config = load_model(
             folder,
             lazy=True,
-            model_config=_known_names(load_config(folder)),
+            model_config=_known_names(stored),
             trust_remote_code=settings.trust_remote_code,
+            **classes,
         )
         _cast(model, _dtype(model, settings.dtype, device))
         if settings.load_in_4bit and not is_quantised(model):
@@ -95,8 +111,21 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
 def _known_names(config: dict[str, Any]) -> dict[str, Any]:
     """What mlx-lm does not find in a config of transformers 5, of a multimodal one too."""
     text = config.get("text_config")
-    inner = {"text_config": {**text, **rope_settings(text)}} if isinstance(text, dict) else {}
-    return {**rope_settings(config), **inner}
+    inner = {"text_config": {**text, **older_names(text)}} if isinstance(text, dict) else {}
+    return {**older_names(config), **inner}
+
+
+def _gpt2(config: dict[str, Any]) -> tuple[Any, Any]:
+    """GPT-2's classes of mlx-lm, which know the names of its weights on the hub alone: transformers
+    saves them below `transformer`."""
+    from mlx_lm.models import gpt2
+
+    class Model(gpt2.Model):
+        def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            named = {name.removeprefix("transformer."): w for name, w in weights.items()}
+            return super().sanitize(named)
+
+    return Model, gpt2.ModelArgs
 
 
 def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:

@@ -14,7 +14,7 @@ import transformers
 from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.models import name_end_token, rope_settings
+from ictcli.engine.models import name_end_token, older_names
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
@@ -152,7 +152,7 @@ class TorchEngine(EngineCore):
         config = json.loads(path.read_text(encoding="utf-8"))
         if self.settings.load_in_4bit:
             config.pop("quantization_config", None)  # the weights were unpacked
-        path.write_text(json.dumps(config | rope_settings(config), indent=2) + "\n", "utf-8")
+        path.write_text(json.dumps(config | older_names(config), indent=2) + "\n", "utf-8")
 
     def _whole(self) -> AbstractContextManager[None]:
         if self.adapted is None and not self.settings.load_in_4bit:

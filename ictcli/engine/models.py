@@ -1,6 +1,7 @@
 """Where a model's files are: a folder, a hub id, or one that ships with ictcli."""
 
 import json
+import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,6 +123,12 @@ def loading(model: str, other: str) -> Generator[None]:
         yield
     except Exception as error:  # whatever a broken folder makes the library raise
         hint = "check the path or hub id"
+        if "required positional argument" in str(error):
+            names = ", ".join(re.findall(r"'(\w+)'", str(error)))
+            raise UserError(
+                f"The config.json of {model} lacks what this engine reads of it: {names}.",
+                f"add it there if you know it; --backend {other} may do without",
+            ) from error
         if isinstance(error, TypeError | KeyError) or "not supported" in str(error):
             hint = f"this engine may not know this kind of model; --backend {other} may"
         if "trust_remote_code" in str(error):
@@ -195,12 +202,43 @@ def snapshot(path: str) -> Path | None:
     return Path(file).parent if isinstance(file, str) else None
 
 
-def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """The rotary settings of a config.json under the names that older readers know.
+OLDER = {
+    "gpt2": ("n_ctx",),
+    "gpt_neox": ("rotary_emb_base", "rotary_pct"),
+    "lfm2": ("block_dim",),
+    **dict.fromkeys(("qwen3_moe", "mellum"), ("num_experts",)),
+    **dict.fromkeys(("falcon_h1", "exaone4", "exaone_moe", "glm4_moe"), ("head_dim",)),
+    **dict.fromkeys(("gemma3_text", "cohere2"), ("sliding_window_pattern",)),
+}
+"""What mlx-lm reads of some kinds of model, and transformers 5 does not write."""
 
-    transformers 5 writes `rope_parameters` alone. mlx-lm reads `rope_theta` and `rope_scaling` of
-    most models, and where they are missing takes a default without a word.
+
+def older_names(config: dict[str, Any]) -> dict[str, Any]:
+    """What a config.json of transformers 5 leaves out, under the names that older readers know.
+
+    mlx-lm refuses some models without, and of others takes a default without a word.
     """
+    settings = _rope_settings(config)
+    full = [kind == "full_attention" for kind in config.get("layer_types") or ()]
+    every = full.index(True) + 1 if True in full else 0
+    periodic = every and all(is_full == (n % every == 0) for n, is_full in enumerate(full, 1))
+    heads = config.get("num_attention_heads")
+    derived = {
+        "n_ctx": config.get("n_positions"),
+        "rotary_emb_base": settings.get("rope_theta"),
+        "rotary_pct": settings.get("partial_rotary_factor"),
+        "block_dim": config.get("hidden_size"),
+        "num_experts": config.get("num_local_experts"),
+        "head_dim": config.get("hidden_size", 0) // heads if heads else None,
+        "sliding_window_pattern": every if periodic else None,
+    }
+    names = OLDER.get(config.get("model_type", ""), ())
+    settings |= {name: derived[name] for name in names if derived[name] is not None}
+    return {name: value for name, value in settings.items() if name not in config}
+
+
+def _rope_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The rotary settings, for which transformers 5 writes `rope_parameters` alone."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or {})
     settings: dict[str, Any] = {}
     if "full_attention" in rope:  # each kind of layer has its own
@@ -208,12 +246,10 @@ def rope_settings(config: dict[str, Any]) -> dict[str, Any]:
         rope = rope["full_attention"]
     if "rope_theta" in config or "rope_theta" not in rope:
         return {}
-    settings["rope_theta"] = rope["rope_theta"]
-    if "partial_rotary_factor" in rope and "partial_rotary_factor" not in config:
-        settings["partial_rotary_factor"] = rope["partial_rotary_factor"]
-    if rope.get("rope_type", "default") != "default":
-        settings["rope_scaling"] = rope
-    return settings
+    names = ("rope_theta", "partial_rotary_factor", "original_max_position_embeddings")
+    settings |= {name: rope[name] for name in names if name in rope}
+    scaled = rope.get("rope_type", "default") != "default"
+    return settings | {"rope_scaling": {"type": rope["rope_type"], **rope} if scaled else None}
 
 
 def _read_object(path: Path) -> dict[str, Any]:

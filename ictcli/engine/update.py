@@ -109,4 +109,5 @@ class UpdateStats:
             ratio_gap=self.gap,
             logp=self.logp,
             tokens=int(self.passed),
+            evaluated=int(self.count),
         )

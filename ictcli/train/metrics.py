@@ -1,6 +1,7 @@
 """What a step records: the line of metrics.jsonl."""
 
 import math
+from collections.abc import Sequence
 
 from ictcli.algorithm.dynamics import diagnose, mean_or_none
 from ictcli.recipe import Recipe
@@ -8,7 +9,7 @@ from ictcli.rewards.shaping import formatted
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.train.step import StepSelection, Updates
-from ictcli.types import BoolArray, Rollouts
+from ictcli.types import BoolArray, Rollouts, UpdateReport
 
 
 def measure(
@@ -38,8 +39,8 @@ def measure(
         **({} if forks is None else _fork_figures(forks, rollouts, selection.kept)),
         "loss": mean_or_none([report.loss for report in reports]),
         "grad_norm": mean_or_none([report.grad_norm for report in reports]),
-        "clip_fraction": mean_or_none([report.clip_fraction for report in reports]),
-        "kl": mean_or_none([report.kl for report in reports]) if recipe.kl > 0 else None,
+        "clip_fraction": _over_tokens(reports, "clip_fraction"),
+        "kl": _over_tokens(reports, "kl") if recipe.kl > 0 else None,
         "lr": recipe.lr_at(step),
         **updates.probe,
     }
@@ -57,6 +58,13 @@ def measure(
             for name, value in figures.items()
         },
     )
+
+
+def _over_tokens(reports: Sequence[UpdateReport], name: str) -> float | None:
+    """The mean of a report's figure over the tokens of all updates; None where there were none."""
+    total = sum(report.evaluated for report in reports)
+    summed = sum(getattr(report, name) * report.evaluated for report in reports)
+    return summed / max(total, 1) if reports else None
 
 
 def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict[str, float | None]:

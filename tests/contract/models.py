@@ -41,8 +41,14 @@ def make_hybrid(folder: Path) -> Path:
         block_auto_adjust_ff_dim=False,
         layer_types=["conv", "full_attention"],
     )
-    config.block_dim = config.hidden_size  # what mlx-lm goes by
     return _save(config, folder, seed=3)
+
+
+def make_kind(folder: Path, kind: str, **more: Any) -> Path:
+    """One of `transformers.AutoConfig`'s kinds."""
+    from transformers import AutoConfig
+
+    return _save(AutoConfig.for_model(kind, **_tiny() | more), folder, seed=1)
 
 
 def make_recurrent(folder: Path) -> Path:

@@ -19,9 +19,9 @@ class Oracle:
         import torch
         from transformers import AutoModelForCausalLM
 
-        self.model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float64, attn_implementation="eager"
-        ).eval()
+        how: Any = {"attn_implementation": "eager", "experts_implementation": "eager"}
+        self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, **how)
+        self.model.eval()
         self._known: dict[tuple[int, ...], np.ndarray] = {}
 
     def sequence_logits(self, ids: Sequence[int]) -> np.ndarray:

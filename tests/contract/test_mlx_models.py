@@ -12,7 +12,7 @@ from ictcli.types import Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .dense import DenseTrainer
-from .models import make_capped, make_multimodal, make_recurrent
+from .models import make_capped, make_kind, make_multimodal, make_recurrent
 from .oracle import Oracle
 from .test_generate import same
 from .test_mlx import make_mlx
@@ -162,6 +162,40 @@ def test_prompts_of_several_lengths_are_right_or_refused(
         assert error.hint
     else:
         np.testing.assert_allclose(found.logp, Oracle(capped_model).logp(found, 1.0), atol=2e-5)
+
+
+EXPERTS: Any = {"num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 8}
+MAMBA: Any = {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 16}
+GEMMA: Any = {"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 5}
+PAIRS = ["sliding_attention", "full_attention"] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "close"),
+    [
+        ("gpt2", {"num_key_value_heads": 4}, 2e-5),
+        ("gpt_neox", {"intermediate_size": 128, "num_key_value_heads": 4}, 5e-3),
+        ("qwen3_moe", {"num_experts": 4, **EXPERTS}, 2e-5),
+        ("falcon_h1", {"mamba_n_groups": 1, "mamba_chunk_size": 8, **MAMBA}, 2e-5),
+        ("gemma3_text", {**GEMMA, "num_hidden_layers": 4, "layer_types": PAIRS}, 5e-3),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_what_transformers_5_saves_is_read_as_it_reads_it(
+    tmp_path: Path, kind: str, more: dict[str, Any], close: float
+) -> None:
+    """Whatever it calls its settings and weights. mlx-lm's GELU of NeoX is approximate, and its
+    Gemma rounds the embedding's scale."""
+    folder, rollouts = make_kind(tmp_path, kind, **more), made_up()
+    found = make_mlx(folder).logprobs(rollouts, 1.0)
+    np.testing.assert_allclose(found, Oracle(folder).logp(rollouts, 1.0), atol=close)
+
+
+def test_layers_in_another_order_than_mlx_lms_are_refused(tmp_path: Path) -> None:
+    kinds = ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    folder = make_kind(tmp_path, "gemma3_text", num_hidden_layers=4, layer_types=kinds, **GEMMA)
+    with pytest.raises(UserError, match=r"config\.json.* other layers"):
+        make_mlx(folder)
 
 
 @pytest.mark.parametrize("rope", ["default", "linear"])

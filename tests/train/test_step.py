@@ -7,6 +7,7 @@ from making import Make
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
 from ictcli.recipe import Recipe
 from ictcli.runs.rollouts import Batch
+from ictcli.train.metrics import measure
 from ictcli.train.step import Updates, optimise, sample_batch, select
 
 
@@ -57,6 +58,21 @@ def test_epochs_go_over_every_mini_batch_in_turn(make: Make) -> None:
         reports = outcome.reports[early], outcome.reports[late]
         assert (reports[0].logp != 0).sum() == (reports[1].logp != 0).sum() > 0
     assert len(batch.rollouts) == 16
+
+
+def test_figures_of_several_updates_are_means_over_their_tokens(make: Make) -> None:
+    recipe, engine, task = make("update.minibatch=3", "update.epochs=2", "lr=0.01", "kl=0.01")
+    engine.keep_reference()
+    batch = sample_batch(recipe, engine, task, 1)
+    selection = select(recipe, batch, 1)
+    updates = optimise(recipe, engine, batch, selection, 1)
+    tokens = [(report.logp != 0).sum() for report in updates.reports]
+    assert len(set(tokens)) > 1
+    metrics = measure(recipe, 1, batch, selection, updates)
+    for name in ("clip_fraction", "kl"):
+        each = [getattr(report, name) for report in updates.reports]
+        assert getattr(metrics, name) == pytest.approx(np.average(each, weights=tokens))
+        assert np.average(each, weights=tokens) != pytest.approx(np.mean(each))
 
 
 @pytest.mark.parametrize(("method", "total"), [("dapo", 1.0), ("grpo", 1.0), ("ict", None)])
