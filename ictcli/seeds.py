@@ -9,6 +9,9 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
+BLOCK = 128
+"""Tokens of a row that are drawn from one stream."""
+
 
 def seed_of(seed: int, *purpose: int | str) -> int:
     """A 64-bit seed for one purpose; distinct purposes give independent streams."""
@@ -22,5 +25,10 @@ def generator(seed: int, *purpose: int | str) -> np.random.Generator:
 
 
 def uniforms(seed: int, rows: int, tokens: int) -> npt.NDArray[np.float32]:
-    """(rows, tokens) in [0, 1): number (r, t) decides token t of row r, in every engine."""
-    return generator(seed, "uniforms").random((rows, tokens), dtype=np.float32)
+    """(rows, tokens) in [0, 1): number (r, t) decides token t of row r, in every engine. It depends
+    on the seed, r and t alone: a smaller array is the corner of a larger one."""
+    blocks = [
+        generator(seed, "uniforms", *([block] if block else [])).random((rows, BLOCK), np.float32)
+        for block in range(-(-tokens // BLOCK))
+    ]
+    return np.concatenate(blocks, axis=1)[:, :tokens]

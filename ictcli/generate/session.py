@@ -115,8 +115,7 @@ class Session:
                 f"{_short(left)!r}.",
                 self.form.hint or "take a model that knows these characters",
             )
-        text, special = prompts.render(tokenizer, problem, self.form.domain, self._prompt)
-        ids = list(tokenizer(text, add_special_tokens=special)["input_ids"])
+        text, ids = prompts.tokens_of(tokenizer, problem, self.form.domain, self._prompt)
         if len(ids) >= self.engine.context:
             raise UserError(
                 f"The prompt takes {len(ids):,} tokens, which leaves no room in the model's "

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.tables import QUESTION, TEMPLATES, PromptSettings
+from ictcli.tasks.chat_template import rendered
 from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.text import middle_cut
 from ictcli.types import Problem, Rollouts
@@ -19,6 +20,8 @@ CHECKED = 2000
 """Prompts of a data set whose characters are looked at, at most."""
 SHOWN, LONGEST = 5, 30
 """Words of such prompts that a note shows, and characters of each, at most."""
+PROBE = 16
+"""Characters of a prompt that show what its tokenizer adds."""
 METASPACE = "\u2581"
 """A space, as some tokenizers write it."""
 
@@ -37,49 +40,62 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
     return "none" if settings.template == "none" or not (has_template and domain.words) else "chat"
 
 
-def render(
-    tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings
-) -> tuple[str, bool]:
-    """(text, special): the prompt as text, and whether the tokenizer should add its special tokens
-    to it (a chat template has them already).
-
-    The text is the examples and the question, each with the suffix, in the template. In a chat, an
-    example is a turn of the user and one of the assistant; else text followed by an empty line."""
+def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings) -> str:
+    """The prompt as text: the examples and the question, each with the suffix, in the template. In
+    a chat, an example is a turn of the user and one of the assistant; else text followed by an
+    empty line. A beginning-of-text token before any of them moves to the front, or with a chat
+    template is left out: that writes its own."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
-    questions = [*(example.prompt for example in settings.examples), problem.prompt]
+    first: str = getattr(tokenizer, "bos_token", None) or ""
+    own = settings.template if template == "own" else QUESTION
+    asked = [*(example.prompt for example in settings.examples), problem.prompt]
+    begun = any(text.startswith(first) for text in (own, *asked))
+    questions = [question.removeprefix(first) for question in asked]
     questions = [f"{question}\n{suffix}" if suffix else question for question in questions]
     answers = [example.response for example in settings.examples]
     if template != "chat":
-        first = getattr(tokenizer, "bos_token", None)
-        text = _as_text(questions, answers, settings.template if template == "own" else None, first)
+        text = _as_text(questions, answers, own.removeprefix(first))
         text = f"{settings.system}\n{text}" if settings.system else text
-        return text, template == "none" or not (first and text.startswith(first))
+        return f"{first}{text}" if begun else text
     messages = [{"role": "system", "content": settings.system}] if settings.system else []
     for question, answer in zip(questions, answers, strict=False):
         messages.append({"role": "user", "content": question})
         messages.append({"role": "assistant", "content": answer})
     messages.append({"role": "user", "content": questions[-1]})
-    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    return text, False
+    return rendered(tokenizer, messages, system=bool(settings.system))
 
 
-def _as_text(
-    questions: Sequence[str], answers: Sequence[str], template: str | None, first: str | None
-) -> str:
-    """Questions with their answers, and a last one without, each in the user's template if any.
-    The beginning-of-text token `first` is kept only at the front."""
-    pieces: list[str] = []
-    for number, question in enumerate(questions):
-        piece = question if template is None else template.replace(QUESTION, question)
-        if number and template and first and template.startswith(first):
-            piece = piece.removeprefix(first)
-        if number < len(answers):
-            gap = "\n" if template is None else "" if piece[-1:].isspace() else " "
-            piece = f"{piece}{gap}{answers[number]}\n\n"
-        pieces.append(piece)
+def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) -> str:
+    """Questions with their answers, and a last one without, each in the template."""
+    pieces = [template.replace(QUESTION, question) for question in questions]
+    for number, answer in enumerate(answers):
+        gap = "\n" if template == QUESTION else "" if pieces[number][-1:].isspace() else " "
+        pieces[number] += f"{gap}{answer}\n\n"
     return "".join(pieces)
+
+
+def tokens_of(
+    tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings
+) -> tuple[str, list[int]]:
+    """The prompt as text, and its token ids.
+
+    Special tokens: a chat template writes them all. Any other prompt begins with those that the
+    tokenizer puts before a text, unless the text begins with them itself. What the tokenizer
+    appends is left out: it ends a text, and the response is still to come."""
+
+    def ids(text: str, special: bool) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=special)["input_ids"])
+
+    text = render(tokenizer, problem, domain, settings)
+    tokens = ids(text, False)
+    if template_of(tokenizer, domain, settings) == "chat":
+        return text, tokens
+    plain, whole = (ids(text.lstrip()[:PROBE], special) for special in (False, True))
+    starts = [i for i in range(len(whole)) if whole[i : i + len(plain)] == plain]
+    before = whole[: starts[0]] if starts else []
+    return text, tokens if tokens[:1] == before[:1] else before + tokens
 
 
 def encode(
@@ -91,33 +107,28 @@ def encode(
 ) -> list[list[int]]:
     """Token ids per problem. UserError if a prompt is empty, or prompt + max_tokens exceeds the
     context."""
-    ids = [_tokens(engine, problem, domain, settings) for problem in problems]
-    for problem, tokens in sorted(zip(problems, ids, strict=True), key=lambda pair: -len(pair[1])):
+    ids: list[list[int]] = []
+    for problem in problems:
+        _, tokens = tokens_of(engine.tokenizer, problem, domain, settings)
         if not tokens and problem.prompt.strip():
             raise _unreadable(problem)
         if not tokens:
             raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
-        left = engine.context - len(tokens)
-        if left < 1:
+        if len(tokens) >= engine.context:
             raise UserError(
                 f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which leaves no "
                 f"room in the model's context of {engine.context}.",
                 "leave that problem out, or take a model with a longer context",
             )
-        if max_tokens > left:
-            raise UserError(
-                f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which with "
-                f"max_tokens = {max_tokens} exceeds the model's context of {engine.context}.",
-                f"max_tokens={left}, or shorter prompts",
-            )
+        ids.append(tokens)
+    longest = max(range(len(ids)), key=lambda i: len(ids[i]), default=None)
+    if longest is not None and max_tokens > (left := engine.context - len(ids[longest])):
+        raise UserError(
+            f"The prompt of problem {problems[longest].id} takes {len(ids[longest])} tokens, which "
+            f"with max_tokens = {max_tokens} exceeds the model's context of {engine.context}.",
+            f"max_tokens={left}, or shorter prompts",
+        )
     return ids
-
-
-def _tokens(
-    engine: Engine, problem: Problem, domain: Domain, settings: PromptSettings
-) -> list[int]:
-    text, special = render(engine.tokenizer, problem, domain, settings)
-    return list(engine.tokenizer(text, add_special_tokens=special)["input_ids"])
 
 
 def read_back(tokenizer: Any, text: str) -> str | None:
@@ -153,7 +164,7 @@ def unread_notes(
     tokenizer, checked = engine.tokenizer, problems[:CHECKED]
     lossy, words = 0, dict[str, None]()
     for problem in checked:
-        text, _ = render(tokenizer, problem, domain, settings)
+        text = render(tokenizer, problem, domain, settings)
         if (read := read_back(tokenizer, text)) is None:
             continue
         lossy += 1
@@ -196,7 +207,8 @@ def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -
     def fits(problem: Problem, domain: Domain) -> bool:
         key = (domain is examined, problem.prompt)
         if key not in known:
-            known[key] = len(_tokens(engine, problem, domain, settings)) <= most
+            _, tokens = tokens_of(engine.tokenizer, problem, domain, settings)
+            known[key] = len(tokens) <= most
         return known[key]
 
     def held(n: int) -> list[Problem]:

@@ -17,7 +17,7 @@ class Comparison:
         self.ictcli, self.folder = ictcli, folder
         self.args = (
             *("compare", "chain-compare", f"model={tiny_model}", "steps=4", "checkpoint.every=2"),
-            *("prompts=8", "lr=0.003", "max_tokens=40", "eval.problems=8"),
+            *("prompts=16", "lr=0.003", "max_tokens=40", "eval.problems=8"),
             *("--methods", ",".join(METHODS), "--seeds", "2", "--json", "--out"),
         )
 

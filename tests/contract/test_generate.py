@@ -83,13 +83,39 @@ def test_rows_of_a_group_differ(rollouts: Rollouts) -> None:
     assert all(len(np.unique(group, axis=0)) > 1 for group in grouped)
 
 
-def test_results_do_not_depend_on_the_rows_side_by_side(
-    make_engine: MakeEngine, model: Path, rollouts: Rollouts, temperature: float
+@pytest.mark.parametrize(
+    ("limit", "budget"),
+    [
+        (SAMPLING.max_tokens, {"rows": GROUP}),
+        (5, {"rows": 2 * GROUP + 1, "micro_tokens": 64}),
+        (140, {"rows": 512, "micro_tokens": 256}),
+    ],
+)
+def test_neither_the_limit_nor_the_budget_changes_what_is_sampled(
+    make_engine: MakeEngine,
+    model: Path,
+    rollouts: Rollouts,
+    temperature: float,
+    limit: int,
+    budget: dict[str, int],
 ) -> None:
-    sampling = replace(SAMPLING, temperature=temperature)
-    for rows in (GROUP, 2 * GROUP + 1):
-        few = make_engine(model, rows=rows).generate(PROMPTS, GROUP, sampling, 7, WANTED)
-        same(few, rollouts)
+    """Up to the shorter of two limits."""
+    sampling = replace(SAMPLING, temperature=temperature, max_tokens=limit)
+    found = make_engine(model, **budget).generate(PROMPTS, GROUP, sampling, 7, WANTED)
+    shorter = min(limit, SAMPLING.max_tokens)
+    same(cut(found, shorter), cut(rollouts, shorter))
+
+
+def cut(rollouts: Rollouts, limit: int) -> Rollouts:
+    """As with `limit` for max_tokens."""
+    return replace(
+        rollouts,
+        tokens=rollouts.tokens[:, :limit],
+        lengths=np.minimum(rollouts.lengths, limit),
+        finished=rollouts.finished & (rollouts.lengths <= limit),
+        logp=rollouts.logp[:, :limit],
+        stats={name: values[:, :limit] for name, values in rollouts.stats.items()},
+    )
 
 
 def test_prompts_behind_change_nothing_before(

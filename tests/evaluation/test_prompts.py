@@ -30,13 +30,11 @@ def test_a_text_of_one_s_own_is_the_whole_prompt() -> None:
     own = PromptSettings(template="Q: {question}\n{x}A:")
     expected = f"Q: {PROBLEM.prompt}\n{{x}}A:"
     for tokenizer in (Chatty(), make_tokenizer()):
-        assert render(tokenizer, PROBLEM, WORDS, own) == (expected, True)
+        assert render(tokenizer, PROBLEM, WORDS, own) == expected
         assert template_of(tokenizer, WORDS, own) == "own"
     more = own.model_copy(update={"suffix": "Boxed.", "system": "Be brief."})
-    text, special = render(Chatty(), PROBLEM, WORDS, more)
-    assert text == f"Be brief.\nQ: {PROBLEM.prompt}\nBoxed.\n{{x}}A:" and special
-    begun = PromptSettings(template="<s>{question}")
-    assert render(Chatty(), PROBLEM, WORDS, begun) == (f"<s>{PROBLEM.prompt}", False)
+    text = render(Chatty(), PROBLEM, WORDS, more)
+    assert text == f"Be brief.\nQ: {PROBLEM.prompt}\nBoxed.\n{{x}}A:"
 
 
 def test_the_other_templates_are_as_they_were() -> None:
@@ -45,8 +43,8 @@ def test_the_other_templates_are_as_they_were() -> None:
         name: render(Chatty(), PROBLEM, WORDS, PromptSettings(template=name))
         for name in ("auto", "chat", "none")
     }
-    chat = (f"<user>{asked}", False)
-    assert found == {"auto": chat, "chat": chat, "none": (asked, True)}
+    chat = f"<user>{asked}"
+    assert found == {"auto": chat, "chat": chat, "none": asked}
 
 
 @pytest.mark.parametrize("template", ["", "chatty", "{Question}", "question"])
@@ -60,8 +58,7 @@ EXAMPLES = (Example(prompt="a?", response="A."), Example(prompt="b?", response="
 
 def test_examples_are_turns_of_a_chat_and_asked_as_the_question_is() -> None:
     shown = PromptSettings(examples=EXAMPLES, system="Be brief.")
-    text, special = render(Chatty(), PROBLEM, WORDS, shown)
-    assert not special and text == (
+    assert render(Chatty(), PROBLEM, WORDS, shown) == (
         "<system>Be brief.<user>a?\nIn a box.<assistant>A.<user>b?\nIn a box.<assistant>B."
         f"<user>{PROBLEM.prompt}\nIn a box."
     )
@@ -69,12 +66,13 @@ def test_examples_are_turns_of_a_chat_and_asked_as_the_question_is() -> None:
 
 def test_examples_are_text_before_the_question_where_there_is_no_chat() -> None:
     shown = PromptSettings(examples=EXAMPLES, template="none", system="Be brief.")
-    assert render(Chatty(), PROBLEM, WORDS, shown)[0] == (
+    assert render(Chatty(), PROBLEM, WORDS, shown) == (
         f"Be brief.\na?\nIn a box.\nA.\n\nb?\nIn a box.\nB.\n\n{PROBLEM.prompt}\nIn a box."
     )
     own = PromptSettings(examples=EXAMPLES, template="<s>Q: {question}\nA:")
-    text, special = render(Chatty(), PROBLEM, WORDS, own)
-    assert text == f"<s>Q: a?\nA: A.\n\nQ: b?\nA: B.\n\nQ: {PROBLEM.prompt}\nA:" and not special
+    assert render(Chatty(), PROBLEM, WORDS, own) == (
+        f"<s>Q: a?\nA: A.\n\nQ: b?\nA: B.\n\nQ: {PROBLEM.prompt}\nA:"
+    )
 
 
 def test_each_example_decides_what_an_evaluation_is() -> None:
