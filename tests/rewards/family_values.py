@@ -155,12 +155,13 @@ def units(draw: random.Random) -> Iterator[Pair]:
 
 
 def things(draw: random.Random) -> Iterator[Pair]:
-    for noun in ("apples", "ways", "students", "marbles", "boxes", "people", "children", "pages"):
+    for noun in ("apples", "ways", "students", "marbles", "boxes", "people", "children", "pages",
+                 "packs", "apps", "elves", "stitches", "groups", "wugs"):  # fmt: skip
         number = draw.randint(2, 90)
         yield str(number), f"{number} \\text{{ {noun}}}", True
         yield str(number), f"{number} {noun}", True
         yield f"{number} \\text{{ {noun}}}", str(number), True
-        yield f"{number} \\text{{ {noun}}}", f"{number} \\text{{ oranges}}", False
+        yield f"{number} \\text{{ {noun}}}", f"{number} \\text{{ oranges}}", True
         yield str(number), f"{number + 1} \\text{{ {noun}}}", False
 
 
@@ -175,8 +176,8 @@ def scales(draw: random.Random) -> Iterator[Pair]:
 
 def unknown_words(draw: random.Random) -> Iterator[Pair]:
     after = ("squared", "cubed", "thousandths", "ninths", "halves", "pairs", "k", "K", "M", "or so",
-             "or more", "at most", "is wrong", "too many", "factorial", "mod", "wugs", "x",
-             "not", "maybe", "minus one", "times ten", "and a half", "tenths", "groups",
+             "or more", "at most", "is wrong", "too many", "factorial", "mod", "gross", "x",
+             "not", "maybe", "minus one", "times ten", "and a half", "tenths", "couples",
              "scores", "to the power")  # fmt: skip
     before = ("at least", "at most", "not", "cannot be:", "twice", "half of", "less than",
               "more than", "one more than", "the answer is not", "wrong answer:", "if",

@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from ictcli.rewards import grade
 from ictcli.rewards.maths import vocabulary
+from ictcli.rewards.maths.units import changes_value, unit_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "verifier.md"
 ONE_SIDED = ("time", "whole text")
@@ -51,19 +54,37 @@ def test_every_rule_is_described_and_has_a_row() -> None:
     [
         ("Symbols of units", vocabulary.SYMBOLS),
         ("Symbols in plain letters", vocabulary.PLAIN),
-        ("Short words in plain letters", vocabulary.SHORT),
         ("Spelled units", " ".join(vocabulary.SPELLED.values()).split()),
         ("Spelled units with prefixes", vocabulary.PREFIXED),
         ("Prefixes", vocabulary.WORD_PREFIXES),
-        ("Things", vocabulary.COUNTED),
-        ("Nouns after `of` or before a thing", vocabulary.MASS),
-        ("Adjectives", vocabulary.ADJECTIVES),
-        ("Colours", vocabulary.COLOURS),
-        ("Names of values", vocabulary.NAMES),
-        ("Nouns beside a name", vocabulary.SHAPES),
+        ("Numbers", vocabulary.NUMBERS),
+        ("Negations and doubts", vocabulary.NEGATIONS),
+        ("Comparisons and conditions", vocabulary.COMPARISONS),
+        ("Operations", vocabulary.OPERATIONS),
     ],
 )
 def test_the_page_prints_the_list(title: str, words: list[str]) -> None:
     page = PAGE.read_text(encoding="utf-8")
     block = page.partition(f"**{title}**:\n")[2].partition("\n\n")[0]
     assert set(re.split(r",\s+", block.strip())) == set(words)
+
+
+@given(st.from_regex(r"([bdfglmprst][aeiou]){2,4}[nlrs]", fullmatch=True), st.integers(2, 99))
+def test_an_unknown_noun_after_a_number_says_nothing(noun: str, value: int) -> None:
+    assume(not changes_value(noun) and unit_name(noun) is None)
+    for answer in (
+        f"{value} {noun}",
+        f"{value}\\text{{ {noun}}}",
+        f"\\text{{The {noun} is }}{value}",
+    ):
+        assert grade(f"\\boxed{{{answer}}}", f"{value}").status == "correct"
+        assert grade(f"\\boxed{{{answer}}}", f"{value}\\text{{ cm}}").status == "correct"
+        assert grade(f"\\boxed{{{answer}}}", f"{value + 1}").status == "wrong"
+
+
+def test_no_word_that_changes_a_value_is_left_out() -> None:
+    listed = (vocabulary.NUMBERS, vocabulary.NEGATIONS, vocabulary.COMPARISONS)
+    words = [word for words in (*listed, vocabulary.OPERATIONS) for word in words]
+    answers = [f"\\boxed{{7\\text{{ {word}}}}}" for word in words]
+    answers += [f"\\boxed{{\\text{{The {word} elves are }} 7}}" for word in words]
+    assert not any(one.status == "correct" for one in grade(answers, ["7"] * len(answers)))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, pairwise, product
-from typing import Any
+from typing import Any, cast
 
 from ictcli.rewards.maths import units
 from ictcli.rewards.maths.latex import flat
@@ -44,6 +44,7 @@ from ictcli.rewards.maths.views import (
     spoken,
     with_letter,
     with_names,
+    with_nouns,
 )
 
 
@@ -227,6 +228,9 @@ class Comparison:
         brackets = {gold.brackets, answer.brackets}
         words = any(isinstance(item, Words) for item in gold.items)
         left, right = with_names(gold.items), with_names(answer.items)
+        things = with_nouns(gold.items), with_nouns(answer.items)
+        if None not in things:
+            left, right = cast(Any, things)
         if brackets <= {"", "{}"} and not (words and brackets == {""}):
             ordered = is_continued(gold) or is_continued(answer)
             return (self._in_order if ordered else self._matching)(left, right)

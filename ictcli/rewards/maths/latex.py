@@ -93,7 +93,7 @@ a product of symbols."""
 _UNICODE_TABLE = str.maketrans(UNICODE)
 _BARE = re.compile(
     r"(?<![\\a-zA-Z])(arcsin|arccos|arctan|sinh|cosh|tanh|sqrt|frac|dfrac|infty|infinity|sin|cos|"
-    r"tan|cot|sec|csc|ln|log|exp|pi|theta|alpha|cup|binom)(?![a-zA-Z])"
+    r"tan|cot|sec|csc|ln|log|exp|pi|theta|alpha|cup(?=\s*[(\[\\])|binom)(?![a-zA-Z])"
 )
 _UPRIGHT_FUNCTION = re.compile(
     rf"\\(?:text|mathrm|textrm)\{{({'|'.join(FUNCTIONS)})\}}(?=\s*(?:\\left\s*)?\()"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ictcli.rewards.maths.latex import CLOSE, OPEN
 
@@ -14,10 +14,11 @@ class MalformedError(ValueError):
 
 @dataclass(frozen=True)
 class Scalar:
-    """One expression, in tidy LaTeX."""
+    """One expression, in tidy LaTeX. `noun`: what it counts, which matters in a list alone."""
 
     text: str
     unit: str | None = None
+    noun: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

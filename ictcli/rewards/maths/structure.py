@@ -29,6 +29,7 @@ from ictcli.rewards.maths.units import split_unit, unknown_words
 from ictcli.rewards.maths.words import simple, unmarked_letters, without_lead, worded
 
 _PLAIN_JOINT = re.compile(rf"(?<![A-Za-z\\{OPEN}])(?:,\s*)?(and|or)(?![A-Za-z])")
+_THING_JOINT = re.compile(rf"({OPEN}[^{CLOSE}]*\S)\s+(and|or)\s*{CLOSE}")
 _THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _CONDITION = re.compile(rf"(?i){OPEN}\s*(?:if|when|for|where)\s*{CLOSE}|^(?:if|when|for)(?![a-z])")
 _DOMAIN = re.compile(r"(?<=\S)\s*(?:,\s*|\()\s*([a-zA-Z])\s*\\in\s*\\mathbb\{([RZNQ])\}\s*\)?$")
@@ -60,6 +61,7 @@ def read(text: str) -> Node:
 
 def _joined(text: str) -> str:
     """`text` with plain `and` and `or` as marked text; `1, and 2` has one separator."""
+    text = _THING_JOINT.sub(rf"\1{CLOSE}{OPEN}\2{CLOSE}", text)
     text = _PLAIN_JOINT.sub(rf"{OPEN}\1{CLOSE}", text)
     return re.sub(rf",\s*(?={OPEN}\s*(?:and|or)\s*{CLOSE})", "", text)
 
@@ -246,11 +248,12 @@ def scalar(text: str) -> Node:
     if re.search(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])", text):
         text = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
     text = _MINUTES.sub(_decimal_degrees, text)
-    value, unit = split_unit(text)
+    value, unit, noun = split_unit(text)
     if value != text:
         inner = _node(value)
         if isinstance(inner, Scalar):
-            return Scalar(text) if inner.unit and unit else Scalar(inner.text, unit or inner.unit)
+            both = inner.unit and unit
+            return Scalar(text) if both else Scalar(inner.text, unit or inner.unit, noun)
         if isinstance(inner, Items | Nearly | Numeral):
             return inner
     percent = re.fullmatch(r"(.*[^\s])\s*%", value)

@@ -6,25 +6,23 @@ from functools import lru_cache
 from ictcli.rewards.maths.latex import CLOSE, OPEN
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.vocabulary import (
-    ADJECTIVES,
-    COLOURS,
-    COUNTED,
+    COMPARISONS,
     CURRENCIES,
-    FILLERS,
     HEDGES,
-    IRREGULAR,
     LENGTHS,
-    MASS,
+    NEGATIONS,
+    NUMBERS,
+    OPERATIONS,
     PLAIN,
     POWERS,
     PREFIXED,
     SCALES,
-    SHORT,
     SPELLED,
     SYMBOLS,
     WORD_PREFIXES,
 )
 
+_CHANGING = NEGATIONS | COMPARISONS | OPERATIONS
 _WORDS = {word: unit for unit, words in SPELLED.items() for word in words.split()}
 _SPELLINGS = _WORDS | {
     prefix + word: sign + {"byte": "B", "tesla": "T"}.get(_WORDS[word], _WORDS[word])
@@ -46,13 +44,14 @@ _WORDS_HEAD = re.compile(
     rf"{OPEN}\s*((?:[a-z]{{2}}|[A-Za-z][a-z]{{2}}|[A-Za-z]+ )[^{CLOSE}]*?)\s*{CLOSE}\s*(-?[\d.,]+)"
 )
 _MONEY = re.compile(r"^(-?\s*)([£€¥₹]|USD|EUR|GBP|INR|Rs\.?)\s*(?=[\d.])(.*)$")
+_NOUN = re.compile(r"(?=.*[aeiouy].|.*s$)[A-Za-z][A-Za-z']*[a-z]{2}|[A-Z]+s")
+_SMALL = frozenset(("of", "in", "on", "at", "the", "a", "an", "as", "for", "all"))
+"""Words that go with a noun."""
 _SIGN = re.compile(r"\s*(?:\^\s*\{?\s*(-?\d)\s*\}?|(/)|\\cdot|[·*]|([^\s/·*^\\]+)|(.))", re.S)
 
 
 def singulars(word: str) -> list[str]:
     """The singular forms that a word in small letters may have, itself first."""
-    if word in IRREGULAR:
-        return [IRREGULAR[word]]
     cut = [word[:-1]] if word[-1:] == "s" and word[-2:] != "ss" else []
     if word.endswith("es"):
         cut.append(word[:-2])
@@ -63,39 +62,45 @@ def unit_name(word: str) -> str | None:
     """The unit that a word or symbol names, in one spelling; None if it names none."""
     if word in SYMBOLS:
         return SYMBOLS[word]
+    if len(word) > 2 and word[-1] == "s" and word[:-1] in SYMBOLS:  # kgs
+        return SYMBOLS[word[:-1]]
     small = word.lower()
     return next((_SPELLINGS[name] for name in singulars(small) if name in _SPELLINGS), None)
 
 
-def _counted(word: str) -> str | None:
-    return next((name for name in singulars(word.lower()) if name in COUNTED), None)
+def changes_value(word: str) -> bool:
+    """Whether a word beside a value makes another one: a number, a negation, a comparison."""
+    small = word.lower()
+    return small in _CHANGING or any(name in NUMBERS for name in singulars(small))
+
+
+def _says_nothing(word: str) -> bool:
+    """Whether a word behind a number is a noun or goes with one; short ones may be symbols."""
+    noun = _NOUN.fullmatch(word) or word.lower() in _SMALL
+    return bool(noun) and not changes_value(word)
 
 
 @lru_cache(maxsize=4096)
-def canonical(words: str) -> str | None:
-    """A unit in one spelling, each factor with its power; None if a word is in no list, empty for
-    words that say nothing (`in total`)."""
+def canonical(words: str, nouns: bool = True) -> str | None:
+    """The unit in words, in one spelling, each factor with its power; empty if there is none. None
+    if a word changes the value, or, without `nouns`, names no unit."""
     text = words.replace(OPEN, " ").replace(CLOSE, " ").replace("per cent", "percent")
     text = re.sub("pounds? sterling", "sterling", text).replace("US dollar", "dollar")
     text = text.replace("(s)", "s").strip(" ,;:!")
     if text[:1] == "(" and text[-1:] == ")":
         text = text[1:-1].strip()
     text = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", " ", text)
-    for filler in FILLERS:
-        if text.lower() == filler or text.lower().endswith(" " + filler):
-            text = text[: -len(filler)].rstrip(" ,")
-            break
-    factors = _factors(text)
+    factors = _factors(text, nouns)
     if factors is None:
         return None
     parts = [name if power == 1 else f"{name}^{power}" for name, power in sorted(factors.items())]
     return " ".join(parts)
 
 
-def _factors(text: str) -> dict[str, int] | None:
-    """The factors of a unit with their powers; None if a word is in no list."""
+def _factors(text: str, nouns: bool) -> dict[str, int] | None:
+    """The factors of a unit with their powers; None if a word changes the value."""
     factors: dict[str, int] = {}
-    last, power, sign, noun_needed = "", 1, 1, False
+    last, power, sign, said, noun_needed = "", 1, 1, False, False
     for match in _SIGN.finditer(text):
         exponent, slash, token, other = match.groups()
         word = (token or "").rstrip(".,")
@@ -112,25 +117,23 @@ def _factors(text: str) -> dict[str, int] | None:
             factors[last] *= int(POWERS[small])
         elif small in POWERS:
             power = int(POWERS[small])
-        elif small == "of" and last:
+        elif nouns and small in ("more", "fewer", "less"):  # 5 more apples
             noun_needed = True
-        elif word and (name := unit_name(word) or _counted(word)):
+            continue
+        elif word and (name := unit_name(word)) and not (said and small in _SMALL):
             if "^" in name or "/" in name:
-                factors |= _factors(name) or {}
+                factors |= _factors(name, nouns) or {}
                 name = ""
             else:
                 factors[name] = factors.get(name, 0) + sign * power
-            last, power, sign, noun_needed = name, 1, 1, False
-        elif small in MASS:
-            factors[small], last, noun_needed = sign, small, False
-        elif small in ADJECTIVES:
-            noun_needed = True
-        elif small in COLOURS:
-            factors[small], noun_needed = 1, True
-        elif word:
+            last, power, sign = name, 1, 1
+        elif word and not (nouns and _says_nothing(word)):
             return None
+        elif word and small not in _SMALL:
+            last, power, sign = "", 1, 1
+        said, noun_needed = said or bool(word), noun_needed and not word
     factors = {name: power for name, power in factors.items() if power}
-    if noun_needed or power != 1 or sign < 0:
+    if power != 1 or sign < 0 or noun_needed:
         return None
     return factors if all(_has_power(*factor) for factor in factors.items()) else None
 
@@ -142,9 +145,9 @@ def _has_power(name: str, power: int) -> bool:
     return abs(power) == 1 or (name in ("s", "min", "h") and -3 <= power < 0)
 
 
-def split_unit(text: str) -> tuple[str, str | None]:
-    """(value, unit) of a tidy answer; None without a unit. Words that name no unit stay with the
-    value. Scales are multiplied in: `5 million` has the value 5000000."""
+def split_unit(text: str) -> tuple[str, str | None, str]:
+    """(value, unit, noun) of a tidy answer; None without a unit. Words that change the value stay
+    with it. Scales are multiplied in: `5 million` has the value 5000000."""
     unit: str | None = None
     if money := _MONEY.match(text):
         text, unit = money[1] + money[3], CURRENCIES.get(money[2]) or SYMBOLS[money[2]]
@@ -155,26 +158,26 @@ def split_unit(text: str) -> tuple[str, str | None]:
         elif head[2].strip().lower() in HEDGES:
             text = head[1] + head[3]
     if text[-1:] in CURRENCIES:
-        return text[:-1].strip(), _joined(unit, CURRENCIES[text[-1:]])
+        return text[:-1].strip(), _joined(unit, CURRENCIES[text[-1:]]), ""
     tail = _TEXT_TAIL.match(text)
     if tail:
         value, words = tail[1], tail[2]
     elif (plain := _PLAIN_TAIL.match(text)) and _in_plain_letters(plain[2], plain[3]):
         value, words = plain[1], plain[3]
     else:
-        return text.strip(), unit
+        return text.strip(), unit, ""
     words = words.replace(OPEN, " ").replace(CLOSE, " ").strip()
     scale = 1
     while (first := words.split(" ", 1)[0].lower()) and (factor := _scale(first)):
         scale, words = scale * factor, words[len(first) :].strip()
-    name = canonical(words)
+    name = canonical(words, nouns=not re.search(r"(?<![\\A-Za-z])[A-Za-z]", value))
     if name is None:
-        return text.strip(), unit
+        return text.strip(), unit, ""
     value = value.strip()
     if scale > 1:
         known_value = number(value)
         value = f"({value})\\cdot {scale}" if known_value is None else str(known_value * scale)
-    return value, _joined(unit, name) if name else unit
+    return (value, _joined(unit, name), "") if name else (value, unit, words.lower().rstrip("s"))
 
 
 def _scale(word: str) -> int | None:
@@ -182,13 +185,16 @@ def _scale(word: str) -> int | None:
 
 
 def _in_plain_letters(space: str, tail: str) -> bool:
-    """Whether letters after a number are a unit rather than a product of unknowns: spelled words
-    after a space, or symbols in PLAIN."""
-    words = re.findall(r"[A-Za-z]+", tail)
-    return all(
-        word in PLAIN or (bool(space) and (len(word) > 3 or word.lower() in SHORT))
-        for word in words
-    )
+    """Whether letters after a number are a unit or words rather than a product of unknowns: symbols
+    in PLAIN, or words after a space. The letters of a product stand in order, mostly."""
+    runs = re.findall(r"[A-Za-z]+", tail)
+    return all(run in PLAIN or (space and (run in _SMALL or _is_spelled(run))) for run in runs)
+
+
+def _is_spelled(run: str) -> bool:
+    small = run.lower()
+    in_order = list(small) == sorted(set(small))
+    return len(run) > 2 and (bool(set("eio") & set(small)) or not in_order or run[:-1].isupper())
 
 
 def unknown_words(text: str) -> tuple[str, str] | None:

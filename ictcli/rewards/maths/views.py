@@ -93,6 +93,15 @@ def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
     )
 
 
+def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
+    """Values that each count another thing, with it as their name: `3 apples and 5 pears`; None for
+    any others."""
+    nouns = [item.noun for item in items if isinstance(item, Scalar) and item.noun]
+    if len(set(nouns)) < len(items):
+        return None
+    return tuple(Named(*each, optional=False) for each in zip(nouns, items, strict=True))
+
+
 def only_letter(*nodes: Node) -> str:
     """The symbol of inequalities, empty where they hold none or several."""
     sides = [f"{node.left} {node.right}" for node in nodes if isinstance(node, Inequality)]

@@ -4,15 +4,8 @@ import re
 
 from ictcli.rewards.maths.latex import CLOSE, OPEN, flat, is_word
 from ictcli.rewards.maths.nodes import Words
-from ictcli.rewards.maths.vocabulary import (
-    HEDGES,
-    LEADS,
-    LINKS,
-    NAME_FILLERS,
-    NAMES,
-    NEGATIVES,
-    SHAPES,
-)
+from ictcli.rewards.maths.units import changes_value
+from ictcli.rewards.maths.vocabulary import HEDGES, LEADS, LINKS, NEGATIVES
 
 _MARKED = re.compile(rf"{OPEN}([^{CLOSE}]*){CLOSE}")
 _RUN = re.compile(r"[A-Za-z]+")
@@ -86,10 +79,10 @@ def unmarked_letters(text: str) -> str:
 
 
 def is_name_phrase(words: str) -> bool:
-    """Whether words name a value, as in `the total area`: nouns of NAMES and small words."""
+    """Whether words name a value and change nothing about it, as in `the total area`."""
     runs = re.findall(r"[^\s,]+", words.replace(OPEN, " ").replace(CLOSE, " ").lower())
-    return any(run in NAMES for run in runs) and all(
-        run in NAMES or run in NAME_FILLERS or run in SHAPES for run in runs
+    return any(len(run) > 2 for run in runs) and all(
+        re.fullmatch(r"[a-z'-]+", run) and not changes_value(run) for run in runs
     )
 
 
