@@ -16,7 +16,7 @@ from ictcli.evaluation.evaluate import chunk_of
 from ictcli.evaluation.record import FORMAT, Record
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
-from ictcli.recipe.tables import PromptSettings
+from ictcli.recipe.tables import Example, PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
 
@@ -51,6 +51,8 @@ class BenchmarkProvenance(Record):
     timeout: float
     memory: float
     private: bool
+    shots: list[JsonValue] | None = None
+    """The examples that `eval.shots` draws."""
 
 
 class Provenance(Record):
@@ -84,7 +86,9 @@ def of_model(
         stop={str(id_): str(token) for id_, token in zip(engine.stop_ids, tokens, strict=True)},
         prompt=prompt_settings(model.prompt),
         template={
-            spec.name: prompts.template_of(engine.tokenizer, spec.benchmark.domain, model.prompt)
+            spec.name: prompts.template_of(
+                engine.tokenizer, spec.benchmark.domain, spec.asked(model.prompt)
+            )
             for spec in benchmarks
         },
     )
@@ -94,8 +98,12 @@ def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
     """How questions are asked; each example as one text."""
     settings: dict[str, JsonValue] = prompt.model_dump(include={"template", "system", "suffix"})
     if prompt.examples:
-        settings["examples"] = [json.dumps([e.prompt, e.response]) for e in prompt.examples]
+        settings["examples"] = _listed(prompt.examples)
     return settings
+
+
+def _listed(examples: Sequence[Example]) -> list[JsonValue]:
+    return [json.dumps([example.prompt, example.response]) for example in examples]
 
 
 def of_benchmark(spec: BenchmarkSpec) -> BenchmarkProvenance:
@@ -112,6 +120,7 @@ def of_benchmark(spec: BenchmarkSpec) -> BenchmarkProvenance:
         timeout=domain.limits.seconds,
         memory=domain.limits.memory,
         private=domain.private,
+        shots=_listed(spec.examples) or None,
     )
 
 

@@ -71,8 +71,9 @@ def result_of(
     bench = next(entry for entry in provenance.benchmarks if entry.name == spec.name)
     domain, template = spec.benchmark.domain, loaded.template[spec.name]
     hidden = domain.private and not settings.show_private
-    example = prompts.render(engine.tokenizer, spec.problems[0], domain, model.prompt)
-    suffix = model.prompt.suffix
+    prompt = spec.asked(model.prompt)
+    example = prompts.render(engine.tokenizer, spec.problems[0], domain, prompt)
+    suffix = prompt.suffix
     if suffix is None:
         suffix = "" if template == "own" else domain.suffix
     decided = ResultSettings(

@@ -41,6 +41,13 @@ class ModelSettings(Table):
     engine: EngineSettings = EngineSettings()
 
 
+class EvalKeys(Table):
+    """Keys of `ictcli eval` alone."""
+
+    shots: int = Field(default=0, ge=0)
+    """Worked examples of the benchmark's training part to show, as its public figures do."""
+
+
 class EvaluationSettings(ModelSettings):
     """The same for all models. `max_tokens` and `reward` come from the benchmark if not set."""
 
@@ -54,6 +61,7 @@ class EvaluationSettings(ModelSettings):
     """Save and show questions whose terms forbid spreading them."""
     data: str | dict[str, str] | None = None
     """A file to use instead of the hub's data; with several benchmarks, by name."""
+    eval: EvalKeys = EvalKeys()
     columns: ColumnSettings = ColumnSettings()
     """For benchmarks that are the user's own data sets."""
     hub: HubSettings = HubSettings()

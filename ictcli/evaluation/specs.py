@@ -1,6 +1,6 @@
 """The models and benchmarks of an evaluation, checked before anything is loaded."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -8,10 +8,18 @@ from pathlib import Path
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
-from ictcli.recipe.tables import ColumnSettings, HubSettings, PromptSettings, RewardSettings
+from ictcli.recipe.tables import (
+    ColumnSettings,
+    Example,
+    HubSettings,
+    PromptSettings,
+    RewardSettings,
+)
 from ictcli.rewards import find_verifier
+from ictcli.seeds import generator
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
+from ictcli.tasks.split import key_of
 from ictcli.types import Problem, Sampling
 
 RESERVED = ("settings", "timings", "results")
@@ -27,10 +35,22 @@ class BenchmarkSpec:
     max_tokens: int
     stem: str
     """The samples are in STEM.jsonl."""
+    examples: tuple[Example, ...] = ()
+    """Those that `eval.shots` draws."""
 
     @property
     def name(self) -> str:
         return self.benchmark.name
+
+    def asked(self, prompt: PromptSettings) -> PromptSettings:
+        """How a model that is asked like this is asked here: with drawn examples in the form of the
+        benchmark's public figures, as far as the user does not say otherwise."""
+        if not self.examples or self.benchmark.shots is None:
+            return prompt
+        template = self.benchmark.shots.template if prompt.template == "auto" else prompt.template
+        suffix = prompt.suffix or ""  # the examples end as they do, not in a box
+        update = {"examples": self.examples, "template": template, "suffix": suffix}
+        return prompt.model_copy(update=update)
 
 
 @dataclass(frozen=True)
@@ -105,7 +125,8 @@ def benchmark_specs(
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not wanted:
         raise UserError("--bench names no benchmark.", "--bench math500,gsm8k")
-    files = _files(wanted, settings.data)
+    sources = [f"{name}-train" for name in wanted if settings.eval.shots]
+    files = _files(wanted, settings.data, sources)
     if settings.columns != ColumnSettings() and not any(map(is_custom, wanted)):
         raise UserError(f"columns is of data sets of one's own, not of {names}.", "leave it out")
     if settings.hub != HubSettings() and not any(name.startswith(HUB) for name in wanted):
@@ -126,15 +147,49 @@ def benchmark_specs(
                 "it).",
                 "leave one of them out",
             )
+        examples = _drawn(benchmark, problems, settings, files)
+        if examples and benchmark.shots:
+            domain = replace(benchmark.domain, pattern=benchmark.shots.pattern)
+            benchmark = replace(benchmark, domain=domain)
         specs.append(
             BenchmarkSpec(
                 replace(benchmark, domain=judged(benchmark.domain, settings.reward)),
                 problems,
                 settings.max_tokens or (is_custom(name) and trained) or benchmark.max_tokens,
                 _stem(benchmark.name, [spec.stem for spec in specs]),
+                examples,
             )
         )
     return specs
+
+
+def _drawn(
+    benchmark: Benchmark,
+    problems: Sequence[Problem],
+    settings: EvaluationSettings,
+    files: Mapping[str, str],
+) -> tuple[Example, ...]:
+    """The `eval.shots` worked examples of a benchmark, none of them a problem; always the same for
+    a seed. UserError if there are not so many."""
+    n, shots = settings.eval.shots, benchmark.shots
+    if not n:
+        return ()
+    if shots is None:
+        raise UserError(
+            f"The benchmark {benchmark.name} has no worked solutions for eval.shots.",
+            "prompt.examples=FILE shows examples of your own",
+        )
+    if settings.prompt.examples:
+        raise UserError("eval.shots draws the examples that prompt.examples gives.", "take one")
+    known = {key_of(problem.prompt) for problem in problems}
+    examples = [e for e in shots.examples(files.get(shots.source)) if key_of(e.prompt) not in known]
+    if len(examples) < n:
+        raise UserError(
+            f"eval.shots = {n}, and {shots.source} has {len(examples)} worked examples.",
+            f"eval.shots={len(examples)}",
+        )
+    order: list[int] = generator(settings.seed, "shots").permutation(len(examples))[:n].tolist()
+    return tuple(examples[place] for place in order)
 
 
 def judged(domain: Domain, reward: RewardSettings) -> Domain:
@@ -157,12 +212,14 @@ def _stem(name: str, taken: Sequence[str]) -> str:
     return next(stem for stem in stems if stem.casefold() not in excluded)
 
 
-def _files(names: Sequence[str], data: str | dict[str, str] | None) -> dict[str, str]:
-    """The data file of each benchmark that has one."""
+def _files(
+    names: Sequence[str], data: str | dict[str, str] | None, of_examples: Sequence[str]
+) -> dict[str, str]:
+    """The data file of each benchmark, and source of worked examples, that has one."""
     if data is None:
         return {}
     if isinstance(data, dict):
-        if unknown := [name for name in data if name not in names]:
+        if unknown := [name for name in data if name not in (*names, *of_examples)]:
             raise UserError(
                 f"data.{unknown[0]} is of none of the benchmarks {', '.join(names)}.",
                 f"data.{names[0]}=FILE.jsonl",

@@ -99,7 +99,7 @@ def evaluate_suite(
                         spec.problems,
                         spec.benchmark.domain,
                         model.sampling(spec.max_tokens, engine.stop_ids),
-                        model.prompt,
+                        spec.asked(model.prompt),
                         n=settings.n,
                         ks=settings.k,
                         seed=settings.seed,
@@ -153,7 +153,8 @@ def _within(
     engine: Engine, model: ModelSpec, spec: BenchmarkSpec, say: Callable[[str], None]
 ) -> BenchmarkSpec:
     """The benchmark with no more tokens an answer than the model's context has room for."""
-    ids = prompts.encode(engine, spec.problems, spec.benchmark.domain, model.prompt, 1)
+    prompt = spec.asked(model.prompt)
+    ids = prompts.encode(engine, spec.problems, spec.benchmark.domain, prompt, 1)
     room = engine.context - max(map(len, ids))
     if spec.max_tokens <= room:
         return spec
@@ -169,8 +170,9 @@ def _checked(
 ) -> provenance.ModelProvenance:
     """The provenance of a loaded model. UserError where a prompt is too long, shows its own answer
     or cannot be read."""
-    shown = {key_of(example.prompt) for example in model.prompt.examples}
     for spec in benchmarks:
+        prompt = spec.asked(model.prompt)
+        shown = {key_of(example.prompt) for example in prompt.examples}
         if answered := [p for p in spec.problems if key_of(p.prompt) in shown]:
             raise UserError(
                 f"The prompt shows the answer of {len(answered)} of the problems of {spec.name} "
@@ -178,8 +180,8 @@ def _checked(
                 "prompt.examples=OTHER, or none",
             )
         domain = spec.benchmark.domain
-        prompts.encode(engine, spec.problems, domain, model.prompt, spec.max_tokens)
-        for note in prompts.unread_notes(engine, spec.problems, domain, model.prompt):
+        prompts.encode(engine, spec.problems, domain, prompt, spec.max_tokens)
+        for note in prompts.unread_notes(engine, spec.problems, domain, prompt):
             say(f"note: {note}")
     return provenance.of_model(model, engine, benchmarks)
 

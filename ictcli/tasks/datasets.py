@@ -10,6 +10,7 @@ from functools import partial
 from hashlib import blake2b
 
 from ictcli.errors import UserError
+from ictcli.recipe.tables import Example
 from ictcli.rewards import Verifier
 from ictcli.rewards.answers import boxed
 from ictcli.rows import Row, Rows, read_file, text
@@ -17,7 +18,7 @@ from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, work
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.registry import register_benchmark, register_task
 from ictcli.tasks.split import ProblemSet, listed, split_task
-from ictcli.tasks.task import Benchmark, Task
+from ictcli.tasks.task import Benchmark, Shots, Task
 from ictcli.types import Problem
 
 MMLU_STEM = (
@@ -100,6 +101,21 @@ def math500(data: str | None = None) -> Benchmark:
     return _benchmark("math500", rows_of("math500", data), problem, "math")
 
 
+def _solutions(data: str | None) -> list[Example]:
+    """GSM8K's training problems with their solutions as they stand."""
+    rows = rows_of("gsm8k-train", data).rows
+    return [Example(prompt=text(row, "question"), response=text(row, "answer")) for row in rows]
+
+
+GSM8K_SHOTS = Shots(
+    "gsm8k-train",
+    _solutions,
+    template="Question: {question}\nAnswer:",
+    pattern=r"\A(?s:.*?)#### (-?[0-9.,]+)",
+)
+"""As lm-eval's task gsm8k, strict match: the first answer counts, as a base model goes on."""
+
+
 @register_benchmark("gsm8k")
 def gsm8k(data: str | None = None) -> Benchmark:
     """openai/gsm8k, test: 1,319 word problems with integer answers after `####`."""
@@ -107,7 +123,8 @@ def gsm8k(data: str | None = None) -> Benchmark:
     def problem(i: int, row: Row) -> Problem:
         return Problem(f"gsm8k-test-{i}", text(row, "question"), behind(text(row, "answer")))
 
-    return _benchmark("gsm8k", rows_of("gsm8k", data), problem, "integer")
+    bench = _benchmark("gsm8k", rows_of("gsm8k", data), problem, "integer")
+    return replace(bench, shots=GSM8K_SHOTS)
 
 
 @register_benchmark("mmlu_stem")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ictcli.recipe.tables import Example
 from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, grade
 from ictcli.seeds import generator
 from ictcli.types import Problem
@@ -91,6 +92,18 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Shots:
+    """How the public few-shot figures of a benchmark ask and read, where it has worked examples."""
+
+    source: str
+    """Name of the data that they are drawn from."""
+    examples: Callable[[str | None], list[Example]]
+    """All of them, from the hub or a file in place of it."""
+    template: str
+    pattern: str
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """Problems to evaluate on."""
 
@@ -99,6 +112,7 @@ class Benchmark:
     problems: Callable[[int | None], list[Problem]]
     """n to the first n problems; None to all."""
     max_tokens: int = 2048
+    shots: Shots | None = None
     source: dict[str, Any] = field(default_factory=dict[str, Any])
     """As in `Task`."""
     notes: tuple[str, ...] = ()

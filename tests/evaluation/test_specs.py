@@ -1,15 +1,19 @@
 """Benchmarks with files of their own, and settings from KEY=VALUE."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from ictcli.errors import UserError
-from ictcli.evaluation.provenance import provenance_of
+from ictcli.evaluation.provenance import of_benchmark, provenance_of
 from ictcli.evaluation.settings import read_settings
-from ictcli.evaluation.specs import benchmark_specs
+from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
+from ictcli.recipe.tables import PromptSettings
 from ictcli.runs.model import find_models, settings_of
 from ictcli.runs.trust import remember
+from ictcli.tasks.chain.tokenizer import make_tokenizer
+from ictcli.tasks.prompts import render
 
 SETTINGS = read_settings(())
 
@@ -132,3 +136,35 @@ def test_how_answers_are_judged_is_a_recipe_s_reward(tmp_path: Path) -> None:
     assert (spec.benchmark.domain.limits.seconds, spec.benchmark.domain.limits.memory) == (2, 3)
     assert [v.status for v in spec.benchmark.domain.judge(spec.problems[:1], ["?"])] == ["correct"]
     assert len(plain.problems) == 3 and plain.benchmark.domain.limits.seconds == 5
+
+
+def test_shots_ask_and_read_as_the_public_figures_do(tmp_path: Path) -> None:
+    rows = [
+        {"question": f"{i} and {i}?", "answer": f"So <<{i}+{i}={2 * i}>>.\n#### {2 * i}"}
+        for i in range(9)
+    ]
+    for name, part in (("train", rows), ("test", rows[:2])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
+    data = [f"data.gsm8k={tmp_path}/test.jsonl", f"data.gsm8k-train={tmp_path}/train.jsonl"]
+
+    def spec_of(*keys: str) -> BenchmarkSpec:
+        return benchmark_specs("gsm8k", read_settings([*data, *keys]))[0]
+
+    spec, prompt = spec_of("eval.shots=7"), PromptSettings()
+    text = render(make_tokenizer(), spec.problems[0], spec.benchmark.domain, spec.asked(prompt))
+    *shown, asked = text.split("\n\n")
+    texts = [f"Question: {row['question']}\nAnswer: {row['answer']}" for row in rows]
+    assert sorted(shown) == texts[2:]  # none of those that are asked
+    assert asked == f"Question: {rows[0]['question']}\nAnswer:"
+    found = spec.benchmark.domain.judge(
+        spec.problems[:1], [f"{texts[0]}\n\n{texts[1]}", "\\boxed{0}"]
+    )
+    assert [verdict.status for verdict in found] == ["correct", "unparsed"]
+    assert spec_of("eval.shots=7").examples == spec.examples
+    others = [spec_of(f"eval.shots={n}", f"seed={seed}") for n, seed in ((6, 0), (7, 1))]
+    records = [of_benchmark(each).shots for each in (spec, *others)]
+    assert len(set(map(str, records))) == 3 and [len(each or ()) for each in records] == [7, 6, 7]
+    with pytest.raises(UserError, match="has 7 worked examples"):
+        spec_of("eval.shots=8")
+    with pytest.raises(UserError, match="chain has no worked solutions"):
+        benchmark_specs("chain", read_settings(["eval.shots=2"]))
