@@ -5,26 +5,19 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from ictcli.rewards import decisions
 from ictcli.rewards.answers import LONGEST_AT_ONCE, Located, Source, located
 from ictcli.rewards.maths.compare import LONGEST, UndecidedError, compare
 from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import Verdict
 
-_LETTER = re.compile(r"[(\[]? ?([A-J]) ?[)\]]?(?: ?[.:),-]+(?= |$)| (?=\())? ?(.*)", re.S)
 _PREFIX = re.compile(
     r"^(?:the )?(?:correct |final |right |best )*(?:option|choice|answer)(?: is)? ?:? ?", re.I
 )
-_ALONE = re.compile(r"(?<![A-Za-z\d_^\\])\(?([A-J])\)?(?![A-Za-z\d_^'])")
-_DRESS = r"[*_`\"' ]*+(?:\\\(|\\\[|\$)? ?(?:\\(?:text|textbf|mathrm|mathbf|bf) ?\{ ?)?[([]? ?"
-_LEAD = r"(?:answer(?: is)?|(?:option|choice)(?: is|(?=[*_ ]*+:)))[*_]*+ ?(?:is|:)?[ \n]?"
-_LEADS = ("answer", "option", "choice")
-_ANSWER = re.compile(
-    rf"{_LEAD}(?:option |choice )?{_DRESS}([A-J])(?![A-Za-z\d_^'=+])([^\n.]{{0,60}})", re.I
+_HEADED = re.compile(
+    r"[(\[]? ?([A-J]) ?(?:[)\]]?(?:[.:),-]+(?= |$)| (?=\())|[)\]](?= |$)|$) ?(.*)", re.S
 )
-_ON_ITS_LINE = re.compile(
-    r"(?:[_`\"$([{]|\*+(?! )|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|bf) ?(?=\{))*+"
-    r"([A-J])(?:[*_`\"$)\]}.]|\\[)\]])*+"
-)
+_LONGEST_LINE = 300
 
 
 class Decision(NamedTuple):
@@ -41,8 +34,8 @@ class Decision(NamedTuple):
 
 def judge(response: str, gold: str, choices: Sequence[str] = ()) -> Verdict:
     """The verdict on a response, given the gold letter. With `choices`, the texts of A, B, ..., the
-    answer may be such a text. Without a box, the answer is the letter after "answer is" or the
-    like, or one that stands alone on the last line. Two different letters are unparsed."""
+    answer may be such a text. Without a box, the answer is the letter on the last line, or the last
+    decision in words (`decisions`). Two letters are unparsed."""
     return verdict(decision(response, located(response), choices), gold, choices)
 
 
@@ -51,9 +44,10 @@ def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
     answer, source, missing = found
     if answer is not None:
         return Decision(letter_of(answer, choices), answer, source, "no letter")
-    words, line = _in_words(response), _on_last_line(response)
-    letters = "".join(dict.fromkeys(words + line))
-    return Decision(letters, None, "words" if words else "last line" if line else "", missing)
+    if line := _on_last_line(response, choices):
+        return Decision(line, None, "last line", missing)
+    letters = decisions.decided(response)
+    return Decision(letters, None, "words" if letters else "", missing)
 
 
 def verdict(decision: Decision, gold: str, choices: Sequence[str]) -> Verdict:
@@ -71,60 +65,49 @@ def gold_letter(gold: str) -> str:
     return gold.strip().strip("().").upper()
 
 
-def _in_words(response: str) -> str:
-    """The letters after "answer is" or "answer:" in a response without a box."""
-    lowered = response.lower()
-    if not any(lead in lowered for lead in _LEADS):
+def _on_last_line(response: str, choices: Sequence[str]) -> str:
+    """The letter that stands on the last line alone or before its text, as in `**(B)** 12 m` or
+    `Option B`; empty if the line before it has one too, as in a list of choices."""
+    lines = response.rstrip().rsplit("\n", 1)
+    before, line = (_headed(line) for line in (lines[0].rstrip().rpartition("\n")[2], lines[-1]))
+    return _letter(*line, choices) if line and (len(lines) == 1 or not before) else ""
+
+
+def _headed(line: str) -> tuple[str, str] | None:
+    """The letter at the start of a line, and the text behind it."""
+    if len(line) > _LONGEST_LINE:
+        return None
+    match = _HEADED.fullmatch(re.sub(r"^(?:Option|Choice) ", "", decisions.spelled(line).strip()))
+    return (match[1], match[2]) if match else None
+
+
+def _letter(letter: str, text: str, choices: Sequence[str]) -> str:
+    """A letter with the text behind it: two if it is the text of another, none if it says more."""
+    of_text = _with_text(text.strip("() "), choices)
+    if not (of_text or decisions.silent(text)):
         return ""
-    letters: list[str] = []
-    lines = (" ".join(line.split()) for line in response.splitlines())
-    text = "\n".join(line for line in lines if line)
-    for match in _ANSWER.finditer(text):
-        letter, rest = match[1], match[2]
-        if not letter.isupper() or (letter in "AI" and re.match(r" [a-z]", rest)):
-            continue  # "the answer is A good one"
-        several = re.match(r"(?:[\s)\]}$*_,;/&+]*(?:\b(?:or|and|nor)\b)?[\s({[]*[A-J]\b)+", rest)
-        letters.append(letter)
-        letters.extend(_ALONE.findall(several[0]) if several else [])
-    return "".join(dict.fromkeys(letters))
-
-
-def _on_last_line(response: str) -> str:
-    """The letter that stands alone on the last line; with that of the line before if it is alone
-    too, as in a list of choices."""
-    before, _, line = response.rstrip().rpartition("\n")
-    letter = _letter_on(line)
-    return letter and _letter_on(before.rstrip().rpartition("\n")[2]) + letter
-
-
-def _letter_on(line: str) -> str:
-    match = _ON_ITS_LINE.fullmatch(line.strip()) if len(line) < 60 else None
-    return match[1] if match else ""
+    return letter if letter in of_text else letter + of_text
 
 
 def letter_of(answer: str, choices: Sequence[str]) -> str:
     """The letter of an answer: empty if there is none, several if it names several."""
     if len(answer) > LONGEST or not balanced(answer):
         return ""
-    by_text = [chr(65 + i) for i, choice in enumerate(choices) if same(answer, choice)]
     text = _PREFIX.sub("", plain(answer))
-    if len(text) > 1 and len(by_text) == 1:
-        return by_text[0]
-    if match := _LETTER.fullmatch(text):
-        letter, rest = match[1], match[2].strip()
-        whole = rest.strip("() ") if rest[:1] == "(" else rest
-        place = ord(letter) - 65
-        if not rest or (place < len(choices) and same(whole, choices[place])):
-            return letter
-        named = "".join(other for other in _ALONE.findall(rest) if other != letter)
-        others = [chr(65 + i) for i, choice in enumerate(choices) if same(whole, choice)]
-        if named or others:
-            return letter + (named or "".join(others))
-        worded = not re.match(r"[A-Za-z\d_^=+'*/-]", text[len(match[0]) - len(match[2]) - 1 :][:1])
-        return letter if worded else ""
-    if re.fullmatch(r"\(?[a-j]\)?\.?", text) and not by_text:
-        return text.strip("().").upper()
-    return by_text[0] if len(by_text) == 1 else ""
+    of_text = _with_text(answer, choices)
+    if len(of_text) == 1 and len(text) > 1:
+        return of_text
+    if re.fullmatch(r"\(?[a-j]\)?\.?", text):
+        return of_text or text.strip("().").upper()
+    if (match := _HEADED.fullmatch(text)) and (letter := _letter(match[1], match[2], choices)):
+        return letter
+    named = decisions.named(text)
+    return named if len(named) > 1 else decisions.decided(f"The answer is {text}")
+
+
+def _with_text(answer: str, choices: Sequence[str]) -> str:
+    """The letters of the choices that have this text."""
+    return "".join(chr(65 + place) for place, choice in enumerate(choices) if same(answer, choice))
 
 
 def plain(answer: str) -> str:

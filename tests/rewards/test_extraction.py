@@ -201,13 +201,13 @@ def test_a_letter_alone_on_the_last_line_is_the_choice(line: str) -> None:
             assert grade(before + line + after, "B", "choice").status == "wrong"
     assert grade(f"{line}\nI am not sure.", "C", "choice").status == "unparsed"
     assert grade(f"The answer is C.\n{line}", "C", "choice").status == "correct"
-    assert grade(f"The answer is B.\n{line}", "C", "choice").reason == "two letters"
+    assert grade(f"The answer is B.\n{line}", "C", "choice").status == "correct"
     assert grade(f"\\boxed{{B}}\n{line}", "C", "choice").status == "wrong"  # a box comes first
 
 
 @pytest.mark.parametrize(
     "line",
-    ["c", "C D", "C or D", "C, D", "so C", "C 12", "* C", "- C", "x = C", "C'", "CC", "K", "C?"],
+    ["c", "C D", "C or D", "C, D", "C 12", "* C", "- C", "x = C", "C'", "CC", "K", "C?"],
 )
 def test_what_is_more_than_a_letter_on_the_last_line_is_none(line: str) -> None:
     assert grade(f"I add 2 and 3.\n{line}", "C", "choice").status == "unparsed"
@@ -215,4 +215,4 @@ def test_what_is_more_than_a_letter_on_the_last_line_is_none(line: str) -> None:
 
 def test_a_list_of_letters_is_no_decision() -> None:
     assert grade("The choices are\nA\nB\nC", "C", "choice").status == "unparsed"
-    assert grade("**A**\n\n**C**", "C", "choice").reason == "two letters"
+    assert grade("**A**\n\n**C**", "C", "choice").status == "unparsed"

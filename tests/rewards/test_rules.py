@@ -13,7 +13,7 @@ from ictcli.rewards.maths import vocabulary
 from ictcli.rewards.maths.units import changes_value, unit_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "verifier.md"
-ONE_SIDED = ("time", "whole text")
+ONE_SIDED = ("time", "whole text", "choice")
 """Rules that look at the gold alone."""
 
 
@@ -35,7 +35,8 @@ def test_a_row_of_the_page_holds(row: tuple[str, str, list[str], list[str]]) -> 
     rule, gold, right, wrong = row
     assert right and (wrong or rule == "word")
     answers = [*right, *wrong]
-    verdicts = grade([f"\\boxed{{{answer}}}" for answer in answers], [gold] * len(answers))
+    kind, around = ("choice", "{}") if rule == "choice" else ("math", "\\boxed{{{}}}")
+    verdicts = grade([around.format(answer) for answer in answers], [gold] * len(answers), kind)
     accepted = [a for a, one in zip(answers, verdicts, strict=True) if one.status == "correct"]
     assert accepted == right
     if rule not in ONE_SIDED:
