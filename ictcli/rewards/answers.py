@@ -34,7 +34,7 @@ _EMPTY = re.compile(rf"(?:{_OPENING.pattern}|[\s}}])*+")
 _BARE = re.compile(r"\\(?:boxed|fbox)(?:\s++([^\s{}$\\])|([0-9]))")
 _HASHES = re.compile(r"#{4,}+\s*+([^\s#].*)?", re.S)
 _LAYOUT = re.compile(r"[\s$~*]|\\(?:[()\[\],;:! ]|q?quad(?![a-z])|text\s?\{)|\}")
-_JOINTS = {",", ";", "and", ",and", ";and"}
+_JOINTS = {*",;", *(sign + word for sign in ("", ",", ";") for word in ("and", "or"))}
 _LONGEST_JOINT = 60
 _MOST_JOINED = 100
 
@@ -62,8 +62,8 @@ def boxes(text: str) -> list[str]:
     its sentence, as in `\\boxed{1}, \\boxed{2} and \\boxed{3}`; empty without a box.
 
     A box in a box is a part of it. Boxes are of one sentence if only a comma or semicolon, "and"
-    and layout stand between them. Empty boxes are skipped; if all boxes are empty, there is one
-    empty content.
+    or "or", and layout stand between them. Empty boxes are skipped; if all are empty, there is
+    one empty content.
     """
     if "box" not in text:
         return []
@@ -117,9 +117,10 @@ def _joined(text: str, end: int, start: int) -> bool:
 
 
 def boxed(text: str) -> str | None:
-    """The content of the last balanced box that is not empty; None without a box."""
+    """The content of the last balanced box that is not empty, or of all boxes of its sentence, as
+    a list; None without a box."""
     contents = boxes(text)
-    return contents[-1] if contents else None
+    return ", ".join(contents) if contents else None
 
 
 def hashed(text: str) -> str | None:

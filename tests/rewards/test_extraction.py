@@ -145,7 +145,19 @@ JOINTS = [
     r",\quad ",
     ",",
 ]
-APART = ["", " ", " or ", ". ", ", or ", " and then ", ", no, ", ", not ", "\n\n", ": ", " and x, "]
+APART = [
+    "",
+    " ",
+    " nor ",
+    ". ",
+    ", or not ",
+    " and then ",
+    ", no, ",
+    ", not ",
+    "\n\n",
+    ": ",
+    " and x, ",
+]
 
 
 @given(

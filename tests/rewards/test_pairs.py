@@ -135,7 +135,8 @@ def test_what_math_verify_takes_for_equal_is_not(gold: str, answer: str) -> None
     [
         ("I get 12, but then", "12", "unparsed"),  # cut: no box
         ("the answer is 12", "12", "unparsed"),
-        (r"\boxed{3} or \boxed{4}", "3, 4", "wrong"),  # two boxes are not one answer
+        (r"\boxed{3} or \boxed{4}", "3, 4", "correct"),
+        (r"\boxed{3} but \boxed{4}", "3, 4", "wrong"),
         (r"\boxed{3} or \boxed{4}", "4", "correct"),
         (r"\boxed{18 dollars}", "18", "correct"),
         (r"\boxed{x \in [-2,7]}", r"x \in [-2,7]", "correct"),  # golds, verbatim

@@ -27,7 +27,7 @@ def readable(gold: str) -> bool:
 
 
 def content(text: str) -> str:
-    """The content of the last box of a gold that has one, as a whole response does."""
+    """The content of the last box of a gold that has one, or the list of those of its sentence."""
     return (boxed(text) or text) if "boxed" in text or "fbox" in text else text
 
 

@@ -37,6 +37,7 @@ from ictcli.rewards.maths.structure import expand, read
 from ictcli.rewards.maths.views import (
     assigned,
     in_hundredths,
+    is_assigned,
     is_continued,
     is_value_alone,
     of_one_letter,
@@ -143,6 +144,9 @@ class Comparison:
             alike = len(names) == 1 or names in ({"y", "f(x)"}, {"y", "g(x)"}, {"y", "h(x)"})
             if alike and self.same(gold.value, answer.value):
                 return True
+            left, right = assigned(gold), assigned(answer)
+            if left is not None and right is not None:
+                return gold.name != answer.name and self.same(left, right)
             return self._equations(gold, answer) or self._inequalities(gold, answer)
         named, other = (gold, answer) if isinstance(gold, Named) else (answer, gold)
         assert isinstance(named, Named)
@@ -150,9 +154,9 @@ class Comparison:
             return True
         if quotient_of_names(other):
             return False
-        if isinstance(other, Items) and other.brackets == "=":
+        if is_assigned(other):
             items = assigned(named)
-            return items is not None and self._in_order(items, other.items)
+            return items is not None and self.same(items, other)
         if not is_value_alone(named):
             return False
         pair = (named.value, other) if named is gold else (other, named.value)

@@ -67,11 +67,14 @@ def _joined(text: str) -> str:
 
 
 def _list(text: str) -> Node | None:
-    parts, separators = split(_joined(text), {",", ";", "and", "or"})
+    text = _joined(text)
+    parts, separators = split(text, {",", ";", "and", "or"})
     if not separators:
         return None
     if "" in parts:
         raise MalformedError("an empty part")
+    if len(set(separators)) > 1 and (solutions := _solutions(text)):
+        return Items("", solutions)
     items = tuple(_node(part) for part in parts)
     named = [item for item in items if isinstance(item, Named)]
     names = {item.name for item in named}
@@ -91,6 +94,17 @@ def _list(text: str) -> Node | None:
     return Scalar(text)
 
 
+def _solutions(text: str) -> tuple[Node, ...] | None:
+    """Assignments to the same names: `x = 1, y = 2 \\text{ or } x = 3, y = 4`."""
+    parts, signs = split(text, {";", "or"})
+    if not signs or text.count("=") < 2 * len(parts):
+        return None
+    nodes = tuple(map(_node, parts))
+    names = [[item.name for item in each.items if isinstance(item, Named)]
+             for each in nodes if isinstance(each, Items) and each.brackets == "="]  # fmt: skip
+    return nodes if len(names) == len(nodes) and all(each == names[0] for each in names) else None
+
+
 def _both(items: tuple[Node, ...]) -> Node | None:
     """What satisfies both of two inequalities of one name."""
     rays = [item.value if isinstance(item, Named) else item for item in items]
@@ -103,7 +117,8 @@ def _both(items: tuple[Node, ...]) -> Node | None:
 def _is_range(node: Node) -> bool:
     """Whether a node is certainly an interval; a pair in parentheses may be a point."""
     if isinstance(node, Named):
-        return isinstance(node.value, Items) and node.value.brackets not in ("", "{}")
+        brackets = node.value.brackets if isinstance(node.value, Items) else ""
+        return node.name[:1] != "(" and brackets not in ("", "{}")
     return isinstance(node, Items) and any("infty" in _text(item) for item in node.items)
 
 
