@@ -302,7 +302,12 @@ class _Reader:
             return argument
         minus = self.accept("-")
         argument = self.power()
-        while self.starts_factor() and self.peek() not in ("(", "[", "|"):
+        while self.starts_factor():
+            if self.peek() in ("(", "[", "|"):  # \\sin 2(x+1), but \\sin x (x+1)
+                if argument.free_symbols:
+                    break
+                if name in ("ln", "log", "lg"):
+                    raise UnreadableError(f"\\{name} 2(x) has two readings")
             if self.peek()[1:] in (*FUNCTIONS, *SEVERAL, "sum", "prod"):
                 break
             if self.peek()[0].isdigit():

@@ -19,7 +19,7 @@ UNICODE = {
     "÷": "/", "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "∪": "\\cup ",
     "∩": "\\cap ", "∈": "\\in ", "∞": "\\infty ", "π": "\\pi ", "√": "\\sqrt ", "±": "\\pm ",
     "∓": "\\mp ", "°": "^\\circ ", "∅": "\\emptyset ", "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}",
-    "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200b": "", "′": "'", "’": "'", "，": ",",
+    "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200b": "", "′": "'", "’": "'",
     "≡": "\\equiv ", "→": "\\to ", "⇒": "\\Rightarrow ", "⇔": "\\Leftrightarrow ", "∠": "\\angle ",
     "△": "\\triangle ", "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ",
     "⟨": "\\langle ", "⟩": "\\rangle ", "∖": "\\setminus ", "…": "\\dots ",
@@ -90,7 +90,8 @@ SHORT_WORDS = frozenset(word_list(
 """Words and names of two or three letters that occur as answers; any other short run of letters is
 a product of symbols."""
 
-_UNICODE_TABLE = str.maketrans(UNICODE)
+_FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
+_UNICODE_TABLE = str.maketrans(_FULL_WIDTH | {"\u3000": " ", "、": ","} | UNICODE)
 _BARE = re.compile(
     r"(?<![\\a-zA-Z])(arcsin|arccos|arctan|sinh|cosh|tanh|sqrt|frac|dfrac|infty|infinity|sin|cos|"
     r"tan|cot|sec|csc|ln|log|exp|pi|theta|alpha|cup(?=\s*[(\[\\])|binom)(?![a-zA-Z])"
@@ -104,6 +105,9 @@ _FORMULA = re.compile(
 )
 """Text that is mathematics: numbers and signs, or single letters beside a sign."""
 _COMMAND = re.compile(r"\\(operatorname\*|[a-zA-Z]+)[ ]?")
+_ALIGNED = re.compile(
+    r"\\begin\{(aligned|align\*?|gathered|split|equation\*?)\}(.*?)\\end\{\1\}", re.S
+)
 _UNIT_QUOTIENT = re.compile(
     rf"\\frac\{{{OPEN}([^{CLOSE}]*){CLOSE}\}}\{{{OPEN}([^{CLOSE}]*){CLOSE}(\^\{{?\d\}}?)?\}}$"
 )
@@ -166,6 +170,13 @@ def _wordy(content: str, command: str) -> str:
     return f"{OPEN}{inner}{CLOSE}"
 
 
+def _rows(aligned: re.Match[str]) -> str:
+    """Rows beside each other: one that begins with a relation goes on, others are a list."""
+    rows = [row.replace("&", " ").strip(" ,") for row in aligned[2].replace("\\&", "&").split(ROW)]
+    rows = [row for row in rows if row]
+    return re.sub(r",\s*(?==|\\(?:approx|le|ge)(?![a-z]))", " ", ", ".join(rows))
+
+
 def _bold(inner: str) -> str:
     """A word as text, other letters as a vector, and what is neither as it stands."""
     if not inner.isalpha():
@@ -217,6 +228,8 @@ def tidy(text: str) -> str:
         text = re.sub(f"[{_LOWERED}]+", lambda digits: f"_{{{digits[0].translate(_DIGITS)}}}", text)
     text = text.translate(_UNICODE_TABLE).replace("**", "^" if "**" in text.strip("* ") else "")
     text = re.sub(r"\\\\(?:\[[\d.]+[a-z]{2}\])?", ROW, text)
+    text = _ALIGNED.sub(_rows, text)
+    text = re.sub(r"(?<![\^_])\{\s*([-+])\s*\}", r"\1", text)
     text = re.sub(r"\\[hv]space\*?\{[^{}]*\}", " ", text)
     text = re.sub(r"\\(?:left|right)\s*\.(?!\d)", "", text)
     text = re.sub(r"\bUS ?(?=\\\$)", "", text)
@@ -260,6 +273,9 @@ def tidy(text: str) -> str:
     text = re.sub(rf"{OPEN}degrees{CLOSE}\s*([CF])(?![a-zA-Z])", f"{OPEN}degrees \\1{CLOSE}", text)
     text = re.sub(r"\{([^{}]*)\\(over|choose)(?![a-z])([^{}]*)\}", _infix, text)
     text = re.sub(r"^([^{}]*)\\(over|choose)(?![a-z])([^{}]*)$", _infix, text)
+    text = re.sub(
+        rf"(?<=\d)\s*{OPEN}?([mkMG]?){CLOSE}?\s*\\Omega(?![a-zA-Z])", rf"{OPEN}\1Ω{CLOSE}", text
+    )
     text = _UNIT_QUOTIENT.sub(rf"{OPEN}\1{CLOSE}/{OPEN}\2{CLOSE}\3", _arguments(text))
     text = re.sub(r"([_^])\s*(\w)", r"\1{\2}", text)
     text = re.sub(

@@ -32,9 +32,11 @@ _SYMBOL = (
     rf"(?:[A-Za-z]|\\(?:{'|'.join(GREEK)})(?![A-Za-z])"
     rf"|\\(?:{'|'.join(OPAQUE)})(?:\{{[^{{}}]*\}}|\s[A-Za-z])){_SUBSCRIPT}'*"
 )
+_D = r"(?:d|\\partial)\s*"
 _NAME = re.compile(
     rf"""{_SYMBOL}(?:\^\{{-1\}})?\s*(?:\([A-Za-z0-9,\s\\]*\))?       # x_1, f(x), f^{{-1}}(x)
     | \\(?:angle|triangle|overline|arc)\s*\{{?[A-Z\ ]+\}}?         # \angle ABC
+    | \\frac\{{{_D}(\^\{{\d\}})?\s*{_SYMBOL}\}}\{{{_D}{_SYMBOL}\s*(?:\1)?\}}        # dy/dx
     | m\s*\\angle\s*[A-Z]+ | [A-Z]{{2,4}} | \|[A-Z]{{2,4}}\| | P\s*\([^()=]*\)
     | (?:{OPEN}[^{CLOSE}]*{CLOSE}|[A-Za-z]{{3,}}+|\s)++(?:{_SYMBOL})?  # Area, the radius r
     | \(\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})+\s*\)                      # (x, y)
@@ -50,6 +52,7 @@ _SEGMENT = re.compile(r"\|([A-Z]{2})\|")
 _QUOTIENT = re.compile(
     r"\\frac\{((?:[^{}]|\{\w+\})*)\}\{((?:[^{}]|\{\w+\})*)\}|([^/:]+)[/:]([^/:]+)(?::([^/:]+))?"
 )
+_DISTANCE = re.compile(r"\|\s*([a-zA-Z])\s*(?:([+-])\s*([^|+-]+?))?\s*\|")
 _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
 
@@ -176,13 +179,27 @@ def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node])
         return Named(
             name_of(left), Union((_range(low, "<", "<", hole), _range(hole, "<", "<", high)))
         )
-    if symbol := re.fullmatch(r"\|\s*([a-zA-Z])\s*\|", left):
-        return Named(symbol[1], _range(Scalar(f"-({right})"), sign, sign, node(right)))
+    if (distance := _DISTANCE.fullmatch(left)) and (ends := _around(distance, right)):
+        return Named(distance[1], _range(ends[0], sign, sign, ends[1]))
+    if (distance := _DISTANCE.fullmatch(right)) and (ends := _around(distance, left)):
+        rays = _range(low, "<", sign, ends[0]), _range(ends[1], sign, "<", high)
+        return Named(distance[1], Union(rays))
     if is_name(left) == is_name(right):
         return Inequality(left, sign, right)
     if is_name(left):
         return Named(name_of(left), _range(low, "<", sign, node(right)))
     return Named(name_of(right), _range(node(left), sign, "<", high))
+
+
+def _around(distance: re.Match[str], radius: str) -> tuple[Scalar, Scalar] | None:
+    """The numbers so far from the centre of `|x - a|`, in order; None where there are none."""
+    far, centre = number(radius), number((distance[2] or "") + (distance[3] or "0"))
+    if far is not None and far <= 0:
+        return None
+    if far is None or centre is None:
+        middle = f"-({distance[2] or ''}{distance[3] or '0'})"
+        return Scalar(f"{middle}-({radius})"), Scalar(f"{middle}+({radius})")
+    return Scalar(str(-centre - far)), Scalar(str(far - centre))
 
 
 def _range(low: Node, lower: str, upper: str, high: Node) -> Items:

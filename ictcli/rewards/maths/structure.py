@@ -29,6 +29,7 @@ from ictcli.rewards.maths.units import split_unit, unknown_words
 from ictcli.rewards.maths.words import simple, unmarked_letters, without_lead, worded
 
 _PLAIN_JOINT = re.compile(rf"(?<![A-Za-z\\{OPEN}])(?:,\s*)?(and|or)(?![A-Za-z])")
+_FACTOR = re.compile(r"(?s)((?:(?!\\begin|[=<>,;]).)+?)\s*(?:\\cdot|\*)?\s*(?=\\begin\{)")
 _THING_JOINT = re.compile(rf"({OPEN}[^{CLOSE}]*\S)\s+(and|or)\s*{CLOSE}")
 _THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _CONDITION = re.compile(rf"(?i){OPEN}\s*(?:if|when|for|where)\s*{CLOSE}|^(?:if|when|for)(?![a-z])")
@@ -176,6 +177,9 @@ def _bracketed(text: str) -> Node | None:
     first, last = signs[0][0], signs[-1][0]
     if first.startswith("\\begin{") and last.startswith("\\end{"):
         return _matrix(text, first[7:-1], first, last)
+    if last.startswith("\\end{") and (factor := _FACTOR.match(text)):
+        matrix = _bracketed(text[factor.end() :])
+        return _multiplied(factor[1], matrix) if isinstance(matrix, Matrix) else None
     if label := re.match(r"[A-Z](?=\()", text):
         point = _bracketed(text[label.end() :])
         return Named(label[0], point) if isinstance(point, Items) else None
@@ -225,6 +229,16 @@ def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
     if kind == "cases":
         cells = [[_CONDITION.sub("", cell).strip(" ,.;") for cell in row if cell] for row in cells]
     return Matrix(kind, tuple(tuple(_node(cell) for cell in row) for row in cells))
+
+
+def _multiplied(factor: str, matrix: Matrix) -> Matrix | None:
+    """A matrix with a factor before it, cell by cell."""
+    cells = [cell for row in matrix.rows for cell in row]
+    if matrix.kind or not all(isinstance(cell, Scalar) and not cell.unit for cell in cells):
+        return None
+    factor = f"{factor}1" if factor in ("", "+", "-") else factor
+    rows = (tuple(_node(f"({factor})({_text(cell)})") for cell in row) for row in matrix.rows)
+    return Matrix("", tuple(rows))
 
 
 def _pluses(items: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -30,6 +30,7 @@ SYMBOLS = (
     | {prefix + unit: prefix + unit for unit in _WITH_PREFIX for prefix in _PREFIXES}
     | {prefix + unit: prefix + unit for prefix in "cd" for unit in "mgL"}
     | _OTHERS
+    | {prefix + "Ω": prefix + "ohm" for prefix in _PREFIXES}
 )
 """Symbols of units to their canonical form; case counts. K, M, B and T alone are none: they may say
 thousand, million, billion or trillion."""
@@ -60,7 +61,7 @@ WORD_PREFIXES = {"deci": "d", "centi": "c", **{name: sign for sign, name in _PRE
 
 PREFIXED = word_list(
     "metre meter gram gramme second litre liter newton joule watt volt ampere amp pascal hertz "
-    "mole byte calorie electronvolt coulomb farad tesla"
+    "mole byte calorie electronvolt coulomb farad tesla ohm"
 )
 """Words that take a prefix."""
 PLAIN = frozenset(
