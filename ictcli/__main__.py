@@ -18,6 +18,7 @@ def main() -> None:
     """Run the command line; exits with a code of `ictcli.errors`."""
     if sys.platform == "win32":
         sys.exit(WINDOWS)
+    os.environ["PYTHONSAFEPATH"] = "1"  # no process started here imports from the working directory
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as by nohup
         signal.signal(signal.SIGINT, interrupt)
     try:
@@ -55,4 +56,6 @@ def say(message: str) -> None:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the working directory, which may be a stranger's
     main()

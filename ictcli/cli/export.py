@@ -1,5 +1,6 @@
 """ictcli export: what a run trained as a folder for others, with a card, and onto the hub."""
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -50,11 +51,12 @@ def command(
     from ictcli.errors import UserError
     from ictcli.export import make
     from ictcli.export.push import open_repository, push
+    from ictcli.recipe import load_recipe
     from ictcli.runs import is_run
     from ictcli.runs.checkpoints import pick
     from ictcli.runs.find import find_run
     from ictcli.runs.show import evaluation_command
-    from ictcli.runs.trust import recipe_of
+    from ictcli.runs.trust import read_run
     from ictcli.text import shell_word
 
     run = find_run(run)
@@ -66,7 +68,8 @@ def command(
     if public and repo is None:
         raise UserError("--public says who sees what --push uploads.", "--push OWNER/NAME --public")
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
-    recipe = recipe_of(run)
+    file = read_run(run)
+    recipe = load_recipe(file)
     saved = pick(run, checkpoint) if checkpoint else None
     adapter = None if saved else make.adapters_of(run, recipe)
     merge = merge or packed
@@ -88,11 +91,12 @@ def command(
     if backend:
         settings = settings.model_copy(update={"backend": backend})
     if not whole:
-        with make.written(run, adapter, saved, settings) as found:
+        with make.written(run, file.data, adapter, saved, settings) as found:
             make.export_adapters(run, found, made, layout, name, step=step, base=base)
     else:
         loads = saved or adapter or packed
-        build = (lambda: make.engine_of(run, adapter, saved, settings)) if loads else None
+        of_run = partial(make.engine_of, run, file.data, adapter, saved, settings)
+        build = of_run if loads else None
         make.export_model(run, made, build, layout, name, packed=packed, step=step)
     output(made)
     if not whole:

@@ -56,7 +56,7 @@ def command(
     check_keys(folder, overrides)
     with run:
         if overrides:
-            longer = load_recipe(folder / "recipe.toml", overrides)
+            longer = load_recipe(run.file, overrides)
             extend(run, recipe, longer, lambda note: narrate(f"note: {note}"))
             recipe = longer
         summary = finished(run, recipe, narrate)

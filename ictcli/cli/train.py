@@ -86,13 +86,13 @@ def command(
     from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
     from ictcli.runs import Run, free_folder
     from ictcli.runs.records import Summary
-    from ictcli.runs.trust import check_recipe
+    from ictcli.runs.trust import read_typed
     from ictcli.train.launch import launch
 
-    check_recipe(recipe)
+    file = read_typed(recipe)
     extra = [f"engine.backend={backend}"] if backend else []
     extra += [f"engine.threads={threads}"] if threads else []
-    resolved = load_recipe(recipe, [*overrides, *extra])
+    resolved = load_recipe(file, [*overrides, *extra])
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
     if beside is not None and dry_run:
@@ -133,7 +133,7 @@ def command(
     recipes = {resolved.rule.name: resolved}
     if beside is not None:
         variants = variants_of(read_methods(beside, "--beside"), [], "--beside")
-        design = Design(recipe, (*overrides, *extra), variants, 1, Path("runs"))
+        design = Design(file, (*overrides, *extra), variants, 1, Path("runs"))
         recipes |= design.beside(resolved)
         for each in recipes.values():  # before hours of another's training
             recipe_notes(each)

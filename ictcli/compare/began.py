@@ -6,6 +6,7 @@ from typing import Any
 from ictcli.compare.design import RunSpec
 from ictcli.compare.folder import OTHER
 from ictcli.errors import UserError
+from ictcli.recipe import read_recipe
 from ictcli.runs.provenance import check_model, check_recipe, identity_of
 from ictcli.runs.read import read_environment
 from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
@@ -40,7 +41,8 @@ def check_began(runs: Sequence[RunSpec]) -> None:
             its_problems = problems[key]
         try:
             if began.recipe_sha256:
-                check_recipe(folder, began.recipe_sha256, "the run began")
+                now = read_recipe(folder / "recipe.toml").data
+                check_recipe(folder, now, began.recipe_sha256, "the run began")
             check_model(folder, began, its_model)
             if its_problems:
                 check_unchanged(began.data.to_json(), its_problems, str(folder))

@@ -9,7 +9,7 @@ from pathlib import Path
 from ictcli.algorithm.shares import beside
 from ictcli.compare.variants import Grid, Variant
 from ictcli.errors import UserError
-from ictcli.recipe import Recipe, load_recipe
+from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.runs import is_run
 from ictcli.runs.trust import recipe_of
 from ictcli.text import quoted, shell_word
@@ -41,9 +41,9 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Design:
-    """What is to be compared; `source` is a recipe's name or path."""
+    """What is to be compared; `source` is a recipe as it was read, or its name or path."""
 
-    source: str
+    source: RecipeFile | str
     overrides: tuple[str, ...]
     variants: tuple[Variant, ...]
     seeds: int

@@ -77,7 +77,7 @@ def gather(
     about = read_environment(done[0].spec.folder)
     return Comparison(
         command=command,
-        recipe=design.source,
+        recipe=str(design.source),
         recipe_toml=to_toml(first),
         overrides=design.overrides,
         task=first.task,

@@ -17,7 +17,7 @@ from ictcli.compare.numbers import counted
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import appended
 from ictcli.recipe import Recipe
-from ictcli.runs import Run, is_run, manifest
+from ictcli.runs import Run, is_run, manifest, trust
 from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
@@ -192,7 +192,7 @@ def _start(spec: RunSpec, threads: int | None) -> Process:
     stdin is a pipe that nobody writes to; the pipe closes when this process ends, however it ends,
     and the child then saves its step and ends too."""
     command = [sys.executable, "-m", "ictcli", "resume", str(spec.folder), "--json"]
-    command += ["--trust", "--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
+    command += ["--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
     (spec.folder / "failure.json").unlink(missing_ok=True)  # of an earlier sitting
     with appended(spec.folder / "log.txt") as log:
         return subprocess.Popen(
@@ -201,6 +201,7 @@ def _start(spec: RunSpec, threads: int | None) -> Process:
             stdout=subprocess.DEVNULL,
             stderr=log,
             start_new_session=True,
+            env=trust.environment(),
         )
 
 

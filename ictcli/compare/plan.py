@@ -10,7 +10,7 @@ from ictcli.compare.study import Terms
 from ictcli.compare.tuning import check_problems, earlier_choice
 from ictcli.compare.variants import Grid, check_keys, read_grid, stopped_variants, variants_of
 from ictcli.recipe import load_recipe
-from ictcli.runs.trust import check_recipe
+from ictcli.runs.trust import read_typed
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Plan:
 def plan_of(source: str, overrides: Sequence[str], terms: Terms, folder: Path) -> Plan:
     """The plan of the comparison on the recipe `source`. UserError if a setting is wrong, if the
     folder holds other runs or a larger report, or if no problems are left to tune on."""
-    check_recipe(source)
-    load_recipe(source, overrides)  # plugins add methods
+    file = read_typed(source)
+    load_recipe(file, overrides)  # plugins add methods
     swept = [read_grid(text, "--sweep") for text in terms.sweep]
     variants = variants_of(terms.methods, swept)
     if terms.stop_after_warmup:
         variants += stopped_variants(terms.methods, swept)
-    design = Design(source, tuple(overrides), variants, terms.seeds, folder)
+    design = Design(file, tuple(overrides), variants, terms.seeds, folder)
     grid = read_grid(terms.tune, "--tune") if terms.tune else None
     if grid:
         check_keys([*design.swept, grid.key], "--methods, --sweep and --tune")

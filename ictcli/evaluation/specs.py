@@ -8,6 +8,7 @@ from pathlib import Path
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.recipe import RecipeFile
 from ictcli.recipe.tables import (
     ColumnSettings,
     Example,
@@ -73,6 +74,8 @@ class ModelSpec:
     max_tokens: int | None = None
     """Of the run's recipe; benchmarks have their own."""
     run: Path | None = None
+    recipe: RecipeFile | None = None
+    """The run's, as it was read."""
     columns: ColumnSettings = field(default_factory=ColumnSettings)
     """Of the data that the run is evaluated on, or trained on; benchmarks have their own."""
     pattern: str | None = None

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,21 +139,31 @@ def export_model(
 
 
 def engine_of(
-    run: Path, adapter: Path | None, saved: Path | None, settings: EngineSettings
+    run: Path,
+    recipe: Mapping[str, Any],
+    adapter: Path | None,
+    saved: Path | None,
+    settings: EngineSettings,
 ) -> Engine:
-    """An engine with a run's weights: a checkpoint's, or the last. RUN/adapter is preferred to a
-    RUN/model that was exported before."""
-    return engine_at(run, saved, settings) if saved else build_engine(str(adapter or run), settings)
+    """An engine with the weights of a run of this recipe: a checkpoint's, or the last. RUN/adapter
+    is preferred to a RUN/model that was exported before."""
+    if saved:
+        return engine_at(run, recipe, saved, settings)
+    return build_engine(str(adapter or run), settings)
 
 
 @contextlib.contextmanager
 def written(
-    run: Path, adapter: Path | None, saved: Path | None, settings: EngineSettings
+    run: Path,
+    recipe: Mapping[str, Any],
+    adapter: Path | None,
+    saved: Path | None,
+    settings: EngineSettings,
 ) -> Generator[Path]:
     """The folder of the run's adapters; a temporary one for a checkpoint."""
     if adapter is not None:
         yield adapter
         return
     with tempfile.TemporaryDirectory() as name:
-        engine_of(run, None, saved, settings).export_adapter(Path(name))
+        engine_of(run, recipe, None, saved, settings).export_adapter(Path(name))
         yield Path(name)

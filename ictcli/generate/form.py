@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from ictcli.errors import UserError
 from ictcli.evaluation.specs import ModelSpec, judged
+from ictcli.recipe import load_recipe
 from ictcli.recipe.tables import RewardSettings
 from ictcli.rewards import Explanation, find_verifier, grade
 from ictcli.rewards.verifiers import as_verifier
-from ictcli.runs.trust import recipe_of
 from ictcli.tasks import BOXED, TASKS, Domain, Task, find_task
 from ictcli.tasks.prepare import task_alone
 from ictcli.text import one_line
@@ -82,11 +82,11 @@ def form_of(
 
 
 def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
-    if model.run is None:
+    if model.recipe is None:
         name = model.model.removeprefix(BUILTIN)
         return find_task(name) if model.model != name and name in TASKS else None
     try:
-        return task_alone(recipe_of(model.run))
+        return task_alone(load_recipe(model.recipe))
     except UserError as error:
         say(f"note: {error.message} {model.run} is asked as a task of mathematics.")
         return None

@@ -1,5 +1,6 @@
 """Finding and reading recorded rollouts, of a run or of one file taken out of it."""
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +11,8 @@ from ictcli.errors import UserError
 from ictcli.files import check_inside, numbered
 from ictcli.recipe import Recipe, check, plugins
 from ictcli.runs import is_run, manifest, read_rollouts
-from ictcli.runs.read import read_record
-from ictcli.runs.records import RecipeRecord
 from ictcli.runs.rollouts import Batch, Description, batch_of
-from ictcli.runs.trust import check_code
+from ictcli.runs.trust import read_run
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
@@ -135,18 +134,18 @@ def _recipe(
     notes: list[str] = []
     model = ""
     if run is not None:
-        check_code(run)
+        file = read_run(run)
         wrong = manifest.altered(run, *READ, f"rollouts/step-{step:06d}.safetensors")
         notes += [f"{name} {why}." for name, why in wrong.items()]
-        record = read_record(run / "recipe.toml", RecipeRecord) or RecipeRecord()
-        data, model = record.to_json(), record.model
-        for name in data.pop("plugins", []):
+        data, model = {**file.data}, str(file.data.get("model", ""))
+        for name in plugins.listed(data):
             try:
                 plugins.load(name)
             except UserError as error:
                 notes.append(error.message)
         try:
-            recipe = check(data, str(run / "recipe.toml")).model_copy(update=sizes)
+            data.pop("plugins", None)
+            recipe = check(copy.deepcopy(data), str(file.path)).model_copy(update=sizes)
             return recipe, recipe.rule.name, tuple(notes)
         except UserError as error:
             notes.append(f"The recipe cannot be read: {error.message}")

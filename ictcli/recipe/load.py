@@ -3,10 +3,12 @@
 An unknown key is an error that names the nearest known one.
 """
 
+import copy
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -68,28 +70,49 @@ def find_recipe(source: str) -> Path:
 _FORM_HINT = "ictcli recipes show quickstart shows the form"
 
 
+@dataclass(frozen=True)
+class RecipeFile:
+    """A recipe as it was read, once: what `ictcli.runs.trust` judges is what is used."""
+
+    source: str
+    """Its name or path, as it was given."""
+    path: Path
+    data: Mapping[str, Any]
+    """Its tables, which nobody changes."""
+
+    def __str__(self) -> str:
+        return self.source
+
+
 def recipe_text(path: Path) -> str:
-    """The text of a recipe file. UserError if it is not UTF-8."""
+    """The text of a recipe file, line ends as they are. UserError if it is not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not TOML, which is UTF-8: {error}.", _FORM_HINT) from error
 
 
-def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read, override and check a recipe. UserError if anything in it is wrong."""
+def read_recipe(source: str | Path) -> RecipeFile:
+    """Read a recipe. UserError if it is not there, or not TOML."""
     path = find_recipe(source) if isinstance(source, str) else source
     try:
-        data = tomllib.loads(recipe_text(path))
+        return RecipeFile(str(source), path, tomllib.loads(recipe_text(path)))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path} is not TOML: {error}.", _FORM_HINT) from error
-    if "recipes" in data:
+
+
+def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) -> Recipe:
+    """Read (see `read_recipe`), override and check a recipe. UserError if anything in it is
+    wrong."""
+    file = source if isinstance(source, RecipeFile) else read_recipe(source)
+    if "recipes" in file.data:
         raise UserError(
             f"{source} is a study, which compares methods on several recipes.",
             f"ictcli compare {shell_word(str(source))}",
         )
+    data = copy.deepcopy(dict(file.data))
     apply_overrides(data, overrides)
-    return check(data, str(path), base=path.parent, typed=[*map(typed_key, overrides)])
+    return check(data, str(file.path), base=file.path.parent, typed=[*map(typed_key, overrides)])
 
 
 def check(
@@ -131,12 +154,8 @@ def validate(
     resumes from anywhere. UserError with `hint` if anything is wrong; it names `source`, or the
     command line where the key is one of those `typed` there."""
     data = dict(data)
-    plugin_files = data.get("plugins")
-    if isinstance(plugin_files, str):
-        plugin_files = [plugin_files]
-    if isinstance(plugin_files, list):
-        names = cast(list[object], plugin_files)
-        data["plugins"] = [str(plugins.load(str(name), base)) for name in names]
+    if isinstance(data.get("plugins"), str | list):
+        data["plugins"] = [str(plugins.load(name, base)) for name in plugins.listed(data)]
     for key, name in NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
@@ -230,15 +249,11 @@ def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserErro
 
 def to_toml(recipe: Recipe) -> str:
     """The resolved recipe as TOML that reads back equal."""
-    return _toml(recipe.model_dump(mode="json", exclude_none=True))
+    return table_to_toml(recipe.model_dump(mode="json", exclude_none=True))
 
 
-def with_steps(text: str, steps: int) -> str:
-    """A recipe's TOML with other steps, and no other key added or changed."""
-    return _toml({**tomllib.loads(text), "steps": steps})
-
-
-def _toml(data: dict[str, Any]) -> str:
+def table_to_toml(data: Mapping[str, Any]) -> str:
+    """A recipe's tables as TOML, and no key added or changed."""
     import tomli_w
 
     return escaped(tomli_w.dumps(data))

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -59,13 +59,17 @@ class This:
     ceiling = math.inf  # of resident memory, during a call
 
 
-def start(limits: Limits, parent: int) -> None:
-    """Prepare a new worker: import sympy, so that no call pays for it, and start the watch."""
+def start(limits: Limits, parent: int, sources: Mapping[Path, bytes]) -> None:
+    """Prepare a new worker: hand it the plugins' `sources`, import sympy, so that no call pays for
+    it, and start the watch."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pebble's handler would wait for C code
     sys.stdout = sys.stderr
     with contextlib.suppress(OSError):
         os.dup2(2, 1)
+    from ictcli.recipe import plugins
     from ictcli.rewards.maths import symbols
+
+    plugins.sources.update(sources)
 
     symbols.equal("\\frac{x}{2}", "\\sqrt{x}")
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()

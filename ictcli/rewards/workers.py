@@ -23,6 +23,7 @@ from typing import Any, TypeVar, cast
 
 from pebble import ProcessExpired, ProcessPool
 
+from ictcli.recipe import plugins
 from ictcli.rewards.worker import (
     BLOATED,
     IMPORT_SECONDS,
@@ -133,7 +134,8 @@ def _death(code: int, limits: Limits) -> Fault:
 
 def _preparation(name: str) -> dict[str, Any]:
     """The process data sent to a worker: without `__main__`, which the worker would run again."""
-    return {"name": name, "sys_path": list(sys.path)}
+    own = [place for place in sys.path if place not in plugins.folders]  # a plugin adds its own
+    return {"name": name, "sys_path": own}
 
 
 class _Popen(popen_spawn_posix.Popen):
@@ -174,7 +176,7 @@ class _Held:
             limits.workers or min(4, cpus),
             max_tasks=_CALLS_OF_A_WORKER,
             initializer=start,
-            initargs=(limits, os.getpid()),
+            initargs=(limits, os.getpid(), plugins.sources),
             context=_Context(),
         )
 

@@ -13,10 +13,10 @@ best.json is written from the newest one, so a kill cannot leave the two in disa
 import errno
 import hashlib
 import json
-import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
@@ -179,12 +179,13 @@ def _state(path: Path) -> State:
     return state
 
 
-def read(path: Path, engine: Engine) -> State:
-    """Restore an engine to a checkpoint; returns its state. Raises one of DAMAGE where a file is
-    damaged, before the engine is touched; UserError where another version or recipe made it."""
+def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
+    """Restore an engine to a checkpoint of this recipe; returns its state. Raises one of DAMAGE
+    where a file is damaged, before the engine is touched; UserError where another version or recipe
+    made it."""
     state = check(path)
     saved = SavedRecipe.model_validate_json(read_bytes(path / STATE))
-    check_recipe(path.parent.parent, saved.recipe, f"{path} was saved")
+    check_recipe(path.parent.parent, recipe, saved.recipe, f"{path} was saved")
     engine.restore(path)
     return state
 
@@ -297,15 +298,15 @@ def weights_of(path: Path) -> str:
     return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
 
 
-def engine_at(run: Path, path: Path, settings: EngineSettings) -> Engine:
-    """An engine with a run's model as it was at a checkpoint; takes the memory of training."""
-    data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
-    optimizer = OptimizerSettings.model_validate(data.get("optimizer", {}))
-    adapter = AdapterSettings.model_validate(data.get("adapter", {}))
+def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
+    """An engine with the model of a run of this recipe as it was at a checkpoint; takes the memory
+    of training."""
+    optimizer = OptimizerSettings.model_validate(recipe.get("optimizer", {}))
+    adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
     trained = None if adapter.kind == "none" else adapter
-    engine = build_engine(data["model"], settings, optimizer, trained)
+    engine = build_engine(recipe["model"], settings, optimizer, trained)
     began = read_environment(run)
-    check_model(run, began, identity_of(data["model"], settings))
+    check_model(run, began, identity_of(recipe["model"], settings))
     adapters = trained is not None
     check_engine(run, began, engine, adapters=adapters, option="--backend ")
     try:

@@ -17,10 +17,11 @@
 """
 
 import shutil
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -38,14 +39,14 @@ from ictcli.files import (
     write_json,
     write_text,
 )
-from ictcli.recipe import Recipe, to_toml, with_steps
+from ictcli.recipe import Recipe, RecipeFile, load_recipe, read_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
 from ictcli.runs.provenance import recipe_hash
 from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
-from ictcli.runs.trust import recipe_of, remember
+from ictcli.runs.trust import read_run, remember
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray
 
@@ -58,6 +59,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._file: RecipeFile | None = None
         self._lock = FileLock(folder / ".lock")
         self._created = False
 
@@ -90,7 +92,19 @@ class Run:
         check_inside(folder)
         run = Run(folder)
         run.lock()
-        return run, recipe_of(folder)
+        run._file = read_run(folder)
+        return run, load_recipe(run.file)
+
+    @property
+    def file(self) -> RecipeFile:
+        """recipe.toml as it was written, or read when the run was opened."""
+        self._file = self._file or read_recipe(self.folder / "recipe.toml")
+        return self._file
+
+    @property
+    def recipe(self) -> Mapping[str, Any]:
+        """The tables of `file`."""
+        return self.file.data
 
     def lock(self) -> None:
         try:
@@ -135,7 +149,7 @@ class Run:
         for file in self.folder.glob("*.jsonl"):
             sync(file)  # a checkpoint counts their lines
         sync(self.folder)
-        path = checkpoints.save(self.folder, engine, state, recipe_hash(self.folder))
+        path = checkpoints.save(self.folder, engine, state, recipe_hash(self.recipe))
         checkpoints.prune(self.folder, state, last)
         return path
 
@@ -165,7 +179,7 @@ class Run:
         folders = checkpoints.folders(self.folder)
         for path in reversed(folders):
             try:
-                return checkpoints.read(path, engine)
+                return checkpoints.read(path, engine, self.recipe)
             except DAMAGE as error:
                 reason = error if isinstance(error, DamagedError) else repr(error)
                 say(f"The checkpoint {path} is damaged ({reason}); trying the one before.")
@@ -201,15 +215,18 @@ class Run:
 
     def write_recipe(self, recipe: Recipe) -> None:
         """Write recipe.toml, whose code may run from now on."""
-        with manifest.rewriting(self.folder, "recipe.toml"):
-            write_text(self.folder / "recipe.toml", to_toml(recipe))
-        remember(self.folder)
+        self._write_recipe(to_toml(recipe))
+        remember(self.folder, self.recipe)
 
     def write_steps(self, steps: int) -> None:
         """Change the steps in recipe.toml, and nothing else of it."""
+        self._write_recipe(table_to_toml({**self.recipe, "steps": steps}))
+
+    def _write_recipe(self, text: str) -> None:
         path = self.folder / "recipe.toml"
         with manifest.rewriting(self.folder, path.name):
-            write_text(path, with_steps(path.read_text(encoding="utf-8"), steps))
+            write_text(path, text)
+        self._file = RecipeFile(str(path), path, tomllib.loads(text))
 
     def write(self, name: str, record: Record) -> None:
         """Write a JSON file of the folder: the fields that are set."""

@@ -1,8 +1,7 @@
 """A run as a model to evaluate: its weights, and how its recipe prompts and samples."""
 
 import json
-import tomllib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
-from ictcli.recipe import find_recipe, plugins
+from ictcli.recipe import RecipeFile, load_recipe, plugins, read_recipe
 from ictcli.recipe.tables import (
     ColumnSettings,
     EngineSettings,
@@ -25,7 +24,7 @@ from ictcli.recipe.tables import (
 )
 from ictcli.runs.checkpoints import check_finished, engine_at, pick, weights_of
 from ictcli.runs.folder import is_run
-from ictcli.runs.trust import check_code, recipe_of
+from ictcli.runs.trust import read_run
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
@@ -50,6 +49,8 @@ class RunSettings:
     """Sentences on plugins that are not there any more: only the run's own benchmarks need them."""
     plugins: tuple[Path, ...] = ()
     """Those that are."""
+    recipe: RecipeFile | None = None
+    """The run's, as it was read."""
 
 
 def find_models(
@@ -66,7 +67,7 @@ def find_models(
     for model, name in zip(models, short_names(models), strict=True):
         spec, missing = _model_spec(model, name, checkpoint, settings)
         notes |= dict.fromkeys(missing)
-        specs.append(replace(spec, trained_on=trained_on(spec.run)) if spec.run else spec)
+        specs.append(replace(spec, trained_on=trained_on(spec.recipe)) if spec.recipe else spec)
     for note in notes:
         say(f"note: {note}")
     return _asked_alike(specs, say)
@@ -123,7 +124,9 @@ def _model_spec(
     sampling = _with(trained.sampling, settings.sampling)
     temperature = settings.temperature
     if run is not None and saved is not None:
-        load, fingerprint = partial(engine_at, run, saved, engine), partial(weights_of, saved)
+        data = trained.recipe.data if trained.recipe else dict[str, Any]()
+        load = partial(engine_at, run, data, saved, engine)
+        fingerprint = partial(weights_of, saved)
     else:
         load = partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
@@ -143,6 +146,7 @@ def _model_spec(
         columns=trained.columns,
         pattern=trained.pattern,
         plugins=trained.plugins,
+        recipe=trained.recipe,
     )
     return spec, trained.missing
 
@@ -150,7 +154,7 @@ def _model_spec(
 def _defaults(model: str) -> RunSettings:
     """How a model that no run made is asked: a built-in one as the recipe that trains it does."""
     recipe = RECIPES.get(model)
-    return _read(find_recipe(recipe)) if recipe else RunSettings()
+    return replace(_read(read_recipe(recipe)), recipe=None) if recipe else RunSettings()
 
 
 def _with(table: Any, typed: Any) -> Any:
@@ -162,9 +166,8 @@ def settings_of(run: Path) -> RunSettings:
     """Read a run's recipe, and load its plugins where they still are. UserError where it is none,
     or only a part of one."""
     try:
-        check_code(run)
-        return _read(run / "recipe.toml")
-    except (KeyError, ValueError, TypeError, AttributeError) as error:  # TOML's and pydantic's too
+        return _read(read_run(run))
+    except (KeyError, ValueError, TypeError, AttributeError) as error:  # pydantic's too
         if isinstance(error, ValidationError):
             first = error.errors()[0]
             reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -178,16 +181,17 @@ def settings_of(run: Path) -> RunSettings:
         ) from error
 
 
-def trained_on(run: Path) -> Collection[str]:
-    """The keys (`tasks.split.key_of`) of the problems that a run trains on, where its task is data
-    of one's own; none where that can no longer be read, or has changed since. Those that only
-    `prompt.max_tokens` left out, which takes a tokenizer to know, are among them."""
+def trained_on(file: RecipeFile) -> Collection[str]:
+    """The keys (`tasks.split.key_of`) of the problems that the run of a recipe trains on, where its
+    task is data of one's own; none where that can no longer be read, or has changed since. Those
+    that only `prompt.max_tokens` left out, which takes a tokenizer to know, are among them."""
     try:
-        recipe = recipe_of(run)
+        recipe = load_recipe(file)
         if not is_custom(recipe.task) and recipe.data is None:
             return ()
         train = task_of(recipe).train
-        recorded = json.loads((run / "environment.json").read_text(encoding="utf-8"))["data"]
+        environment = file.path.with_name("environment.json")
+        recorded = json.loads(environment.read_text(encoding="utf-8"))["data"]
         if not recipe.prompt.max_tokens and recorded["train"]["sha256"] != digest_of(train):
             return ()
     except (UserError, OSError, ValueError, KeyError, TypeError):
@@ -195,11 +199,11 @@ def trained_on(run: Path) -> Collection[str]:
     return {key_of(problem.prompt) for problem in train}
 
 
-def _read(file: Path) -> RunSettings:
-    data = tomllib.loads(file.read_text(encoding="utf-8"))
+def _read(file: RecipeFile) -> RunSettings:
+    data = file.data
     missing: list[str] = []
     loaded: list[Path] = []
-    for name in data.get("plugins", []):
+    for name in plugins.listed(data):
         try:
             loaded.append(plugins.load(name))
         except UserError as error:
@@ -208,7 +212,7 @@ def _read(file: Path) -> RunSettings:
     temperature = data.get("eval", {}).get("temperature", data["temperature"])
     return RunSettings(
         EngineSettings.model_validate(data.get("engine", {})),
-        _prompt(file, data.get("prompt", {})),
+        _prompt(file.path, data.get("prompt", {})),
         SamplingSettings.model_validate(data.get("sampling", {})),
         float(temperature),
         data.get("max_tokens"),
@@ -216,10 +220,11 @@ def _read(file: Path) -> RunSettings:
         cast(dict[str, Any], reward).get("pattern") if isinstance(reward, dict) else None,
         tuple(missing),
         tuple(loaded),
+        file,
     )
 
 
-def _columns(data: dict[str, Any]) -> ColumnSettings:
+def _columns(data: Mapping[str, Any]) -> ColumnSettings:
     """The columns of the data that a run is evaluated on, and of those it is trained on."""
     trained = ColumnSettings.model_validate(data.get("columns", {}))
     return ColumnSettings.model_validate(data.get("eval", {}).get("columns", {})).filled_by(trained)

@@ -1,8 +1,8 @@
 """Provenance: resuming needs the recipe, model and data that the run began with."""
 
+import copy
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -16,14 +16,15 @@ from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
 
 
-def recipe_hash(run: Path, steps: int | None = None) -> str:
-    """SHA-256 of those keys of a run's recipe that decide its numbers. Paths, the engine, alarms,
-    trackers and checkpoints may change between two processes of a run. Data files have checksums
-    of their own (`tasks.prepare.check_unchanged`); a verifier's file counts by its content.
+def recipe_hash(recipe: Mapping[str, Any], steps: int | None = None) -> str:
+    """SHA-256 of those keys of a run's recipe, as its file has them, that decide its numbers.
+    Paths, the engine, alarms, trackers and checkpoints may change between two processes of a run.
+    Data files have checksums of their own (`tasks.prepare.check_unchanged`); a verifier's file
+    counts by its content.
     `steps` takes the place of the recipe's."""
     from ictcli.rows import is_file_name
 
-    data = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
+    data = copy.deepcopy(dict(recipe))
     if steps is not None:
         data["steps"] = steps
     for key in ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data"):
@@ -52,14 +53,13 @@ def verifier_file(data: Mapping[str, Any]) -> tuple[Path, str] | None:
     return Path(path), function
 
 
-def check_recipe(run: Path, recorded: str, since: str) -> None:
-    """UserError where a recipe's hash differs from the recorded one, also with the steps that the
-    run had before it was extended."""
+def check_recipe(run: Path, recipe: Mapping[str, Any], recorded: str, since: str) -> None:
+    """UserError where the hash of a run's recipe differs from the recorded one, also with the steps
+    that the run had before it was extended."""
     earlier = read_environment(run).extended_from
-    if recorded in (recipe_hash(run, steps) for steps in (None, *earlier)):
+    if recorded in (recipe_hash(recipe, steps) for steps in (None, *earlier)):
         return
-    file = run / "recipe.toml"
-    verifier = verifier_file(tomllib.loads(file.read_text(encoding="utf-8")))
+    file, verifier = run / "recipe.toml", verifier_file(recipe)
     changed = f"{file} or {verifier[0]}" if verifier else f"{file}"
     raise UserError(
         f"{changed} was changed since {since}.",

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from ictcli.engine.models import check_reachable, locate, reason_of
 from ictcli.errors import UserError, nearest
-from ictcli.recipe import Recipe, load_recipe, shipped_recipes
+from ictcli.recipe import Recipe, RecipeFile, load_recipe, shipped_recipes
 from ictcli.tasks.custom import HUB, is_custom
 from ictcli.tasks.hub import cache_folder, fetch, quiet
 from ictcli.tasks.prepare import task_of
@@ -29,11 +29,15 @@ class Part:
     """None where there is nothing to fetch."""
 
 
-def download(name: str) -> Iterator[Part]:
-    """Fetch what `name` needs: a recipe's model, data and benchmarks, a model, or the data of a
-    benchmark or task. What is in the cache stays; what was broken off goes on. UserError where it
-    cannot be had."""
-    if name.endswith(".toml") or name in shipped_recipes():
+def is_recipe(name: str) -> bool:
+    return name.endswith(".toml") or name in shipped_recipes()
+
+
+def download(name: str | RecipeFile) -> Iterator[Part]:
+    """Fetch what a recipe needs, its model, data and benchmarks; or a model, or the data of a
+    benchmark or task, by name. What is in the cache stays; what was broken off goes on. UserError
+    where it cannot be had."""
+    if isinstance(name, RecipeFile):
         recipe = load_recipe(name)
         yield _model(recipe.model)
         yield from _data(recipe.task, _sources(recipe))

@@ -45,15 +45,15 @@ def export_folder(run: Path, recipe: Recipe) -> Path:
     return run / ("adapter" if recipe.adapters else "model")
 
 
-def export(run: Path, recipe: Recipe, engine: Engine) -> Path:
+def export(run: Run, recipe: Recipe, engine: Engine) -> Path:
     """Write the model or the adapters; returns their folder."""
-    path = export_folder(run, recipe)
-    with manifest.rewriting(run, path.name), new_folder(path) as folder:
+    path = export_folder(run.folder, recipe)
+    with manifest.rewriting(run.folder, path.name), new_folder(path) as folder:
         if recipe.adapters:
             engine.export_adapter(folder)
         else:
             engine.export(folder)
-    remember(run)  # a model's code lies beside its weights
+    remember(run.folder, run.recipe)  # a model's code lies beside its weights
     return path
 
 
@@ -68,7 +68,8 @@ def finished(run: Run, recipe: Recipe, say: Callable[[str], None]) -> Summary | 
     if not path.is_dir():
         checkpoint = checkpoints.pick(run.folder, str(summary.steps))
         say(f"{path} is missing: it is made again from {checkpoint}.")
-        export(run.folder, recipe, checkpoints.engine_at(run.folder, checkpoint, recipe.engine))
+        engine = checkpoints.engine_at(run.folder, run.recipe, checkpoint, recipe.engine)
+        export(run, recipe, engine)
     return summary.model_copy(update={"model": str(path)})
 
 
@@ -81,7 +82,7 @@ def finish(
     after: Evaluation,
 ) -> Summary:
     """Export the model or the adapters, and write the summary."""
-    path = export(run.folder, recipe, engine)
+    path = export(run, recipe, engine)
     summary = Summary(
         format=FORMAT,
         task=recipe.task,

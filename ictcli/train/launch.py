@@ -55,8 +55,8 @@ def launch(
         recipe, task = prepare(recipe)  # before a model is loaded
         warn([*recipe_notes(recipe), *task.notes])
         recorded = run.read("environment.json", Environment)
-        began, hashed = recorded or Environment(), recipe_hash(run.folder)
-        check_recipe(run.folder, began.recipe_sha256 or hashed, "the run began")
+        began, hashed = recorded or Environment(), recipe_hash(run.recipe)
+        check_recipe(run.folder, run.recipe, began.recipe_sha256 or hashed, "the run began")
         manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
 
         if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):

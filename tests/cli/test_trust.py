@@ -1,12 +1,17 @@
 """A run folder from somebody else runs no code of its own, whatever is done with it."""
 
+import importlib.util
+import py_compile
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from processes import Ended, Processes, refusal
 
 from ictcli.errors import UserError
+from ictcli.recipe import load_recipe, read_recipe
 from ictcli.runs import trust
 
 PLUGIN = """
@@ -125,6 +130,89 @@ def test_whatever_names_code_is_refused(
     assert not made.ran()
 
 
+HIDDEN = {
+    "a bare carriage return": b"# x\rplugins = ['inside.py']\n",
+    "a next line": "# x\x85plugins = ['inside.py']\n".encode(),
+    "a line separator": "# x\u2028plugins = ['inside.py']\n".encode(),
+    "a form feed": b"# x\x0cplugins = ['inside.py']\n",
+    "a byte order mark": b"\xef\xbb\xbfplugins = ['inside.py']\n",
+    "an overlong line end": b"# x\xc0\x8aplugins = ['inside.py']\n",
+    "UTF-16": "plugins = ['inside.py']\n".encode("utf-16"),
+    "a name that is no list": b'plugins = "inside.py"\n',
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_no_reader_finds_code_that_trust_does_not(made: Stranger, tmp_path: Path, way: str) -> None:
+    shutil.copytree(made.folder / "run", tmp_path / "run")
+    (tmp_path / "run" / "inside.py").write_text(made.plugin.read_text())
+    recipe = b'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
+    (tmp_path / "run" / "recipe.toml").write_bytes(HIDDEN[way] + recipe)
+    compare = ("compare", "run/recipe.toml", "--dry-run", "--methods", "ict", "--seeds", "1")
+    for command in (*COMMANDS.values(), compare):
+        ended = made.ictcli.run(*command, folder=tmp_path, XDG_STATE_HOME=str(tmp_path))
+        assert "Traceback" not in ended.err
+        assert not made.ran(), command
+
+
+def test_what_was_judged_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recipe, a plugin, and what that imports, though all are other files by then, and though
+    compiled files of other code lie beside them."""
+    monkeypatch.setattr(trust, "_session", set[str]())
+    monkeypatch.setattr(trust, "_file", lambda: tmp_path / "state")
+    run = tmp_path / "run"
+    run.mkdir()
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    recipe = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
+    (run / "recipe.toml").write_text(f"{recipe}plugins = ['judged_plugin.py']\n")
+    (run / "judged_plugin.py").write_text("import judged_neighbour\n")
+    (run / "judged_neighbour.py").write_text("said = 'judged'\n")
+    with pytest.raises(UserError, match=r"judged_plugin\.py, .*/judged_neighbour\.py"):
+        trust.read_run(run)
+    trust.remember(run, read_recipe(run / "recipe.toml").data)
+    file = trust.read_run(run)
+    evil = tmp_path / "evil.py"
+    evil.write_text("raise AssertionError\n")
+    for name in ("judged_plugin", "judged_neighbour"):
+        compiled = importlib.util.cache_from_source(run / f"{name}.py")
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(str(evil), compiled, invalidation_mode=mode)
+    for path in (run / "recipe.toml", run / "judged_plugin.py", run / "judged_neighbour.py"):
+        path.write_bytes(evil.read_bytes())
+    assert load_recipe(file).plugins == (str(run / "judged_plugin.py"),)
+    assert sys.modules["judged_neighbour"].said == "judged"
+
+
+def test_a_module_is_trusted_by_place_and_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digests(place: str, content: str) -> set[str]:
+        folder = tmp_path / place / "theirs"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "grading.py").write_text(content)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(tmp_path / place)
+            return set(trust.code_of(tmp_path, {"reward": "theirs.grading:grade"}).values())
+
+    own = digests("a", "pass")
+    assert digests("a", "pass") == own
+    assert digests("a", "pass # not") != own
+    assert digests("b", "pass") != own
+    assert "theirs" not in sys.modules
+
+
+def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
+    """Neither by a command nor by the processes that it starts."""
+    for name in ("click", "numpy", "pickle", "random", "theirs"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w')\n")
+    (tmp_path / "rows.csv").write_text("response,gold\n\\boxed{(x+1)^2},x^2+2x+1\n")
+    command = [sys.executable, "-m", "ictcli", "grade", "rows.csv"]
+    for more in ((), ("--kind", "theirs:grade")):
+        ended = subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True)
+        assert not (tmp_path / "ran").exists()
+        assert ended.returncode == (2 if more else 0), ended.stderr
+
+
 def test_the_name_of_a_trusted_model_lets_no_other_code_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,20 +229,20 @@ def test_the_name_of_a_trusted_model_lets_no_other_code_run(
         (folder / "base" / "modeling.py").write_text("pass")
         (folder / "run" / "model" / "config.json").write_text("{}")
     monkeypatch.chdir(folders[0])
-    trust.remember(Path("run"))
-    trust.check_code(Path("run"))
+    trust.remember(Path("run"), read_recipe(Path("run/recipe.toml")).data)
+    trust.read_run(Path("run"))
     shutil.copytree("run", "copy")
-    trust.check_code(Path("copy"))
+    trust.read_run(Path("copy"))
     (folders[0] / "copy" / "model" / "modeling.py").write_text("print()")
     with pytest.raises(UserError, match=r"copy/model/modeling\.py"):
-        trust.check_code(Path("copy"))
+        trust.read_run(Path("copy"))
     (folders[0] / "copy" / "model" / "modeling.py").unlink()
     (folders[0] / "copy" / "model" / "config.json").write_text('{"auto_map": "other--code"}')
     with pytest.raises(UserError, match=r"copy/model/config\.json"):
-        trust.check_code(Path("copy"))
+        trust.read_run(Path("copy"))
     (folders[0] / "base" / "modeling.py").write_text("print()")
     with pytest.raises(UserError, match="the code of the model base"):
-        trust.check_code(Path("run"))
+        trust.read_run(Path("run"))
     monkeypatch.chdir(folders[1])
     with pytest.raises(UserError, match="the code of the model base"):
-        trust.check_code(Path("run"))
+        trust.read_run(Path("run"))

@@ -10,7 +10,7 @@ import pytest
 
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
-from ictcli.recipe import load_recipe
+from ictcli.recipe import load_recipe, read_recipe
 from ictcli.rewards import VERIFIERS, Verdict, register_verifier
 from ictcli.runs import Run
 from ictcli.runs.provenance import check_engine, recipe_hash
@@ -175,7 +175,7 @@ def test_a_recipes_files_may_be_moved_and_what_counts_may_not(tmp_path: Path, ki
         folder.mkdir(exist_ok=True)
         (folder / "v.py").write_text(verifier)
         (folder / "recipe.toml").write_text(RECIPE.format(a=folder, kind=kind, lr=lr))
-        return recipe_hash(folder)
+        return recipe_hash(read_recipe(folder / "recipe.toml").data)
 
     own = hashed("a", "one")
     assert hashed("b", "one") == own

@@ -201,10 +201,11 @@ def test_a_recipe_changed_behind_a_run_is_refused(
         run.checkpoint(engine, State(step=1), 2)
         file = run.folder / "recipe.toml"
         text = file.read_text()
-        file.write_text(text.replace("steps = ", "steps = 1", 1))
-        with pytest.raises(UserError, match="was changed since"):
-            run.restore(engine, print)
-        file.write_text(text.replace("micro_tokens = ", "micro_tokens = 1").replace("warn", "off"))
+    file.write_text(text.replace("steps = ", "steps = 1", 1))
+    with Run.open(run.folder)[0] as run, pytest.raises(UserError, match="was changed since"):
+        run.restore(engine, print)
+    file.write_text(text.replace("micro_tokens = ", "micro_tokens = 1").replace("warn", "off"))
+    with Run.open(run.folder)[0] as run:
         assert run.restore(engine, print).step == 1  # where and how it runs may change
 
 

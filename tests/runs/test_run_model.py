@@ -10,6 +10,7 @@ from ictcli.files import write_json
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
 from ictcli.runs.model import trained_on
+from ictcli.runs.trust import read_run
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.prepare import described, heldout, prepare
 from ictcli.tasks.split import is_heldout
@@ -37,7 +38,7 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     trained = [prompt for prompt in write(file, range(80)) if not is_heldout(prompt)]
     shared = [prompt for prompt in write(other, range(60, 100)) if prompt in trained]
     run = begun(tmp_path, str(file))
-    model: Any = SimpleNamespace(run=run, trained_on=trained_on(run))
+    model: Any = SimpleNamespace(run=run, trained_on=trained_on(read_run(run)))
     untrained: Any = SimpleNamespace(run=None, trained_on=())
 
     def told(name: Path | str, who: Any = model) -> list[str]:
@@ -50,10 +51,10 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     assert told(other)[0].startswith(f"{len(shared)} of 40 problems")
     assert told("chain") == told(file, untrained) == []
     write(file, range(81))  # what the run was trained on cannot be known any more
-    assert trained_on(run) == ()
+    assert trained_on(read_run(run)) == ()
     file.unlink()
-    assert trained_on(run) == ()
+    assert trained_on(read_run(run)) == ()
 
 
 def test_a_task_that_ships_with_its_own_split_is_not_looked_at(tmp_path: Path) -> None:
-    assert trained_on(begun(tmp_path, "chain")) == ()
+    assert trained_on(read_run(begun(tmp_path, "chain"))) == ()
