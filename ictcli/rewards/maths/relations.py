@@ -128,7 +128,7 @@ def _congruence(parts: list[str]) -> Node | None:
 
 
 def named(name: str, value: Node) -> Node:
-    """A value with its name, which may be left out unless it holds words that are in no list."""
+    """A value with its name, which may be left out unless it holds words that change a value."""
     if isinstance(value, Named):
         raise StatementError
     runs = re.sub(r"\b[a-zA-Z](?:_\S+)?$", "", name.replace(OPEN, " ").replace(CLOSE, " "))

@@ -71,7 +71,8 @@ def unit_name(word: str) -> str | None:
 def changes_value(word: str) -> bool:
     """Whether a word beside a value makes another one: a number, a negation, a comparison."""
     small = word.lower()
-    return small in _CHANGING or any(name in NUMBERS for name in singulars(small))
+    listed = small in _CHANGING or any(name in NUMBERS for name in singulars(small))
+    return listed or small.endswith("n't")
 
 
 def _says_nothing(word: str) -> bool:
@@ -214,7 +215,7 @@ def _joined(first: str | None, second: str) -> str:
 
 def agree(gold: str | None, answer: str | None) -> bool:
     """Whether two units are the same, or a known one is left out on one side. `unit` stands for any
-    length of its power; what starts with `?` holds words that are in no list."""
+    length of its power; what starts with `?` holds words that change a value."""
     if gold == answer:
         return True
     if "?" in (gold or "")[:1] + (answer or "")[:1]:
