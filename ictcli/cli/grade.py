@@ -9,7 +9,7 @@ import click
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--kind", default="math", show_default=True, help="math, integer, choice, ...")
 @click.option("--pattern", help="A regular expression whose first group is the answer.")
-@click.option("--timeout", default=5.0, show_default=True, help="Seconds an answer.")
+@click.option("--timeout", default=5.0, show_default=True, help="CPU seconds an answer.")
 @click.option("--memory", default=1.0, show_default=True, help="GiB an answer.")
 @click.option(
     "--workers", default=0, show_default=True, help="Processes; 0: one per CPU, at most 4."

@@ -257,7 +257,7 @@ class RewardSettings(Table):
     length: float = Field(default=0.0, ge=0)
     """Weight of the penalty tokens / max_tokens."""
     timeout: float = Field(default=5.0, gt=0)
-    """Seconds to judge one answer."""
+    """Seconds of CPU time to judge one answer; ten times as long on the clock."""
     memory: float = Field(default=1.0, gt=0)
     """GiB of memory to judge one answer."""
 

@@ -9,8 +9,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -18,7 +19,10 @@ T = TypeVar("T")
 
 _GIB = 2**30
 IMPORT_SECONDS = 60.0
-"""Time for a verifier's imports, which its limits do not include."""
+"""CPU time for a verifier's imports, which its limits do not include."""
+STARTED = b"s"
+"""Before its CPU time, which a worker sends when it is ready and when a call starts. No pickle
+begins so."""
 OUT_OF_MEMORY, BLOATED = 86, 87  # exit codes
 
 
@@ -33,9 +37,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a call: `seconds` from its start in a worker, and `memory` in GiB on top of the
-    worker's own. `workers` is the number of processes; 0 = one per usable CPU, at most 4.
-    ValueError if a limit is not a positive number."""
+    """Limits of a call: `seconds` of CPU time (on the clock ten times as much), and `memory` in GiB
+    on top of the worker's own. `workers` is the number of processes; 0 = one per usable CPU, at
+    most 4. ValueError if a limit is not a positive number."""
 
     seconds: float = 5.0
     memory: float = 1.0
@@ -59,21 +63,22 @@ class This:
     ceiling = math.inf  # of resident memory, during a call
 
 
-def start(limits: Limits, parent: int, sources: Mapping[Path, bytes]) -> None:
-    """Prepare a new worker: hand it the plugins' `sources`, import sympy, so that no call pays for
-    it, and start the watch."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pebble's handler would wait for C code
-    sys.stdout = sys.stderr
-    with contextlib.suppress(OSError):
-        os.dup2(2, 1)
-    from ictcli.recipe import plugins
-    from ictcli.rewards.maths import symbols
+def serve(descriptor: int) -> None:
+    """The life of a worker: perform the calls that come over a connection, until it is closed."""
+    connection = Connection(descriptor)
+    with contextlib.suppress(EOFError, OSError):
+        This.limits, parent, sources = connection.recv()
+        sys.stdout = sys.stderr
+        from ictcli.recipe import plugins
+        from ictcli.rewards.maths import symbols
 
-    plugins.sources.update(sources)
-
-    symbols.equal("\\frac{x}{2}", "\\sqrt{x}")
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    This.limits, This.idle = limits, _size()
+        plugins.sources.update(sources)
+        symbols.equal("\\frac{x}{2}", "\\sqrt{x}")  # imports sympy, so that no call pays for it
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+        This.idle = _size()
+        connection.send_bytes(STARTED + b"%f" % time.process_time())
+        while True:
+            connection.send_bytes(_answer(connection.recv_bytes(), connection))
 
 
 def _watch(parent: int) -> None:
@@ -98,33 +103,33 @@ def _size() -> int:
         return 1
 
 
-def answer(call: bytes) -> bytes:
+def _answer(call: bytes, connection: Connection) -> bytes:
     """Perform a pickled call within its limits; the pickled result or Fault."""
     limits = This.limits
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, IMPORT_SECONDS)
-        prepared = tried(_prepared, (call,), limits)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    prepared = tried(_prepared, (call,), limits)
     if isinstance(prepared, Fault):
         return pickle.dumps(prepared)
     size, memory = _size(), int(limits.memory * _GIB)
     if size > This.idle + This.imported + memory:  # left by earlier calls
-        time.sleep(0.2)  # let pebble learn first that the call has started
         os._exit(BLOATED)
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it kills: no Python code has to run for it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
+    before = time.process_time()
+    connection.send_bytes(STARTED + b"%f" % before)
     try:
         This.ceiling = _resident_peak() + memory
         if size > 1:
             most = [size + memory, *(limit for limit in (soft, hard) if limit >= 0)]
             resource.setrlimit(resource.RLIMIT_AS, (min(most), hard))
-        signal.setitimer(signal.ITIMER_REAL, limits.seconds)
+        signal.setitimer(signal.ITIMER_PROF, limits.seconds)
         result = tried(_performed, (call,), limits)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         This.ceiling = math.inf
+    if time.process_time() - before > limits.seconds:  # a call that ignored the signal
+        result = limits.exceeded("timeout")
     return result if isinstance(result, bytes) else pickle.dumps(result)
 
 

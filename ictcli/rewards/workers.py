@@ -1,9 +1,9 @@
 """Calls in reused worker processes, each with limits of time and memory.
 
-A call that hangs, explodes or crashes loses only its own result. The time limit is an alarm that
-kills the worker: it also stops code that never returns to Python, and a busy parent costs a call
-nothing. The parent sets no signals and its `__main__` is not run again, so `isolated` may be called
-from threads, notebooks and plain scripts.
+A call that hangs, explodes or crashes loses only its own result. Time is CPU time, so that a busy
+machine changes no result; a call that sleeps has a limit on the clock. A worker past a limit is
+killed, which no call can ignore. The parent sets no signals and its `__main__` is not run again, so
+`isolated` may be called from threads, notebooks and plain scripts.
 """
 
 import atexit
@@ -11,29 +11,27 @@ import contextlib
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import CancelledError, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import popen_spawn_posix, process, resource_tracker, spawn
-from multiprocessing.context import SpawnContext, SpawnProcess
-from types import FunctionType, SimpleNamespace
-from typing import Any, TypeVar, cast
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.connection import Pipe, wait
+from typing import Any, Literal, TypeVar
 
-from pebble import ProcessExpired, ProcessPool
+import psutil
 
 from ictcli.recipe import plugins
 from ictcli.rewards.worker import (
     BLOATED,
     IMPORT_SECONDS,
     OUT_OF_MEMORY,
+    STARTED,
     Fault,
     Limits,
     This,
-    answer,
     described,
-    start,
     tried,
 )
 
@@ -41,8 +39,15 @@ __all__ = ["Fault", "Limits", "isolated"]
 
 T = TypeVar("T")
 
-_ROUNDS = 3
-_CALLS_OF_A_WORKER = 5000  # then it is replaced: calls leak memory
+_MOST_LOSSES = 3
+"""Times that a call is lost with a worker that somebody killed, before it has no result."""
+_LOST, _PENDING = Fault("died", "its worker was killed"), object()
+_CLOCK = 10
+"""A call's seconds on the clock per second of CPU time that it is allowed."""
+_SLACK = 0.3
+"""CPU seconds past its limit after which a worker that did not end itself is killed."""
+_TICK = 0.1
+"""Seconds between looks at the limits."""
 
 
 def isolated(
@@ -61,175 +66,160 @@ def isolated(
     if This.idle:  # called in a worker
         return [tried(function, call, limits) for call in arguments]
     results: dict[int, Any] = {}
-    calls: dict[int, bytes] = {}  # pickled here, as a failure would break pebble's pipes
+    calls: dict[int, bytes] = {}
     for index, call in enumerate(arguments):
         try:
             calls[index] = pickle.dumps((function, prepare, tuple(call)))
         except Exception as error:
             results[index] = described(error)
-    for _ in range(_ROUNDS):
-        if calls:
-            with _lease(limits) as held:
-                calls = _round(held.pool, calls, results, limits, bool(prepare))
-    if any(index not in results for index in calls):
-        raise RuntimeError("The workers of the verifiers die before they are given an answer.")
+    with _lock:
+        _close([worker for worker in _workers if not worker.fits(limits)])
+        try:
+            _perform(calls, results, limits)
+        finally:
+            _close([each for each in _workers if each.busy])  # after Ctrl-C
     return [results[index] for index in range(len(arguments))]
 
 
-def _round(
-    pool: ProcessPool,
-    calls: dict[int, bytes],
-    results: dict[int, Any],
-    limits: Limits,
-    prepared: bool,
-) -> dict[int, bytes]:
-    """Store the results of the calls and return the calls to repeat: those that were lost with the
-    pool or with a worker that was killed from outside."""
-    futures: dict[int, Any] = {}
-    again: dict[int, bytes] = {}
-    last_resort = 2 * limits.seconds + 5  # wall-clock time, in case a call removes its alarm
-    last_resort += IMPORT_SECONDS if prepared else 0
-    with contextlib.suppress(RuntimeError, BrokenProcessPool):  # the pool broke
-        for index, call in calls.items():
-            futures[index] = pool.schedule(answer, (call,), timeout=last_resort)
-    for index, call in calls.items():
-        try:
-            if index in futures:
-                results[index] = pickle.loads(_result(futures[index], pool))
-            else:
-                again[index] = call
-        except TimeoutError:
-            results[index], again[index] = limits.exceeded("timeout"), call
-        except ProcessExpired as error:
-            results[index] = _death(error.exitcode, limits)
-            if error.exitcode in (-signal.SIGTERM, -signal.SIGKILL, BLOATED):
-                again[index] = call
-        except (BrokenProcessPool, CancelledError):
-            again[index] = call
-        except Exception as error:  # a result that cannot be unpickled
-            results[index] = described(error)
-    return again
+def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -> None:
+    """Store the results of the calls."""
+    left, losses = deque(calls), dict.fromkeys(calls, 0)
+    while left or any(worker.busy for worker in _workers):
+        while left and (worker := _idle(limits)):
+            worker.ask(left[0], calls[left.popleft()])
+        busy = {worker.connection: worker for worker in _workers if worker.busy}
+        ready = wait(list(busy), _TICK)
+        for connection, worker in busy.items():
+            result = worker.result() if connection in ready else worker.overdue()
+            if result is _LOST:
+                losses[worker.call] += 1
+                if losses[worker.call] < _MOST_LOSSES:
+                    left.append(worker.call)
+                elif worker.phase == "new":
+                    raise RuntimeError("The workers of the verifiers die before they get a call.")
+                else:
+                    results[worker.call] = _LOST
+            elif result is not _PENDING:
+                results[worker.call] = result
+            if result is not _PENDING and worker.busy:
+                _close([worker])
 
 
-def _result(future: Any, pool: ProcessPool) -> bytes:
-    """Wait for a result. BrokenProcessPool if the pool breaks: it forgets the calls it has not sent
-    to a worker yet."""
-    while not future.done():
-        if not pool.active:
-            raise BrokenProcessPool
-        wait([future], timeout=0.5)
-    return future.result()
-
-
-def _death(code: int, limits: Limits) -> Fault:
-    if code == -signal.SIGALRM:
-        return limits.exceeded("timeout")
-    if code == OUT_OF_MEMORY:
-        return limits.exceeded("memory")
-    return Fault("died", f"its worker died ({f'signal {-code}' if code < 0 else f'exit {code}'})")
-
-
-# The pool, kept between calls.
-
-
-def _preparation(name: str) -> dict[str, Any]:
-    """The process data sent to a worker: without `__main__`, which the worker would run again."""
-    own = [place for place in sys.path if place not in plugins.folders]  # a plugin adds its own
-    return {"name": name, "sys_path": own}
-
-
-class _Popen(popen_spawn_posix.Popen):
-    """multiprocessing's Popen with `_preparation`, and with SIGINT blocked from the start."""
-
-    _spawn = SimpleNamespace(**{**vars(spawn), "get_preparation_data": _preparation})
-    _start = FunctionType(
-        cast(Any, popen_spawn_posix.Popen)._launch.__code__,
-        {**vars(popen_spawn_posix), "spawn": _spawn},
-    )
-
-    def _launch(self, process_obj: Any) -> None:
-        resource_tracker.ensure_running()  # starting it unblocks SIGINT
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it
-        try:
-            self._start(process_obj)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-class _Process(SpawnProcess):
-    _Popen = _Popen
-
-
-class _Context(SpawnContext):
-    Process = _Process
-
-
-class _Held:
-    """A pool with its number of users (calls of `isolated`); the last user of a retired pool closes
-    it."""
+class _Worker:
+    """A worker process and its call."""
 
     def __init__(self, limits: Limits) -> None:
-        usable: Any = getattr(os, "sched_getaffinity", None)  # not on macOS
-        cpus = len(usable(0)) if usable else os.cpu_count() or 1
-        self.limits, self.users, self.retired = limits, 0, False
-        self.pool = ProcessPool(
-            limits.workers or min(4, cpus),
-            max_tasks=_CALLS_OF_A_WORKER,
-            initializer=start,
-            initargs=(limits, os.getpid(), plugins.sources),
-            context=_Context(),
+        self.limits, self.sources = limits, len(plugins.sources)
+        self.call, self.busy = -1, False
+        self.phase: Literal["new", "ready", "started"] = "new"  # "ready" while it prepares a call
+        self.since = self.cpu_before = 0.0  # on the clock and in CPU time, when the phase began
+        self.connection, end = Pipe()
+        path = [place for place in sys.path if place not in plugins.folders]  # it adds its own
+        main = f"import sys; sys.path[:] = {path!r}; from ictcli.rewards.worker import serve"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", f"{main}; serve({end.fileno()})"],
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            pass_fds=[end.fileno()],
+            process_group=0,  # Ctrl-C is for the parent alone
         )
+        end.close()
+        self.connection.send((limits, os.getpid(), plugins.sources))
+
+    def fits(self, limits: Limits) -> bool:
+        """Whether it lives, has these limits and knows every plugin that was read."""
+        known = self.limits == limits and self.sources == len(plugins.sources)
+        return known and self.process.poll() is None
+
+    def ask(self, index: int, call: bytes) -> None:
+        """Send a call."""
+        self.call, self.busy, self.since = index, True, time.monotonic()
+        with contextlib.suppress(OSError):  # it is dead, as `result` will say
+            self.connection.send_bytes(call)
+
+    def result(self) -> Any:
+        """The result of the call; _PENDING if the worker only says how far it is."""
+        try:
+            message = self.connection.recv_bytes()
+        except (EOFError, OSError):
+            return self._death()
+        if message.startswith(STARTED):
+            self.phase = "ready" if self.phase == "new" else "started"
+            self.since, self.cpu_before = time.monotonic(), float(message[1:])
+            return _PENDING
+        self.phase = "ready"
+        self.busy = False
+        try:
+            return pickle.loads(message)
+        except Exception as error:
+            return described(error)
+
+    def overdue(self) -> Any:
+        """The fault of a call whose worker is dead or past its limit; else _PENDING."""
+        if self.process.poll() is not None:
+            return self._death()
+        limit = self.limits.seconds if self.phase == "started" else IMPORT_SECONDS
+        late = time.monotonic() - self.since > _CLOCK * limit
+        with contextlib.suppress(psutil.Error):  # it is dead by now
+            times = psutil.Process(self.process.pid).cpu_times()
+            late |= times.user + times.system - self.cpu_before > limit + _SLACK
+        return self.limits.exceeded("timeout") if late else _PENDING
+
+    def _death(self) -> Fault:
+        code = self.process.wait()
+        if self.phase == "new" or code in (-signal.SIGTERM, -signal.SIGKILL, BLOATED):
+            return _LOST
+        if code == -signal.SIGPROF:
+            return self.limits.exceeded("timeout")
+        if code == OUT_OF_MEMORY:
+            return self.limits.exceeded("memory")
+        why = f"signal {-code}" if code < 0 else f"exit {code}"
+        return Fault("died", f"its worker died ({why})")
 
     def close(self) -> None:
-        self.pool.stop()
-        self.pool.join()
+        """Kill the process, and what it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.connection.close()
 
 
-_lock = threading.Lock()
-_pools: list[_Held] = []  # at most one that is not retired
+_lock = threading.Lock()  # one call of `isolated` at a time
+_workers: list[_Worker] = []
 
 
-@contextlib.contextmanager
-def _lease(limits: Limits) -> Generator[_Held]:
-    """The pool with these limits, created if needed; pools with other limits are retired."""
-    with _lock:
-        for held in _pools:
-            held.retired |= held.limits != limits or not held.pool.active
-        _close_unused()
-        held = next((held for held in _pools if not held.retired), None)
-        if held is None:
-            held = _Held(limits)
-            _pools.append(held)
-        held.users += 1
-    try:
-        yield held
-    except BaseException:
-        held.retired = True  # e.g. Ctrl-C: nobody waits for its calls any more
-        raise
-    finally:
-        with _lock:
-            held.users -= 1
-            _close_unused()
+def _idle(limits: Limits) -> _Worker | None:
+    """A worker without a call; None if all are busy."""
+    for worker in _workers:
+        if not worker.busy:
+            return worker
+    usable: Any = getattr(os, "sched_getaffinity", None)  # not on macOS
+    cpus = len(usable(0)) if usable else os.cpu_count() or 1
+    if len(_workers) >= (limits.workers or min(4, cpus)):
+        return None
+    _workers.append(_Worker(limits))
+    return _workers[-1]
 
 
-def _close_unused() -> None:
-    for held in [held for held in _pools if held.retired and not held.users]:
-        _pools.remove(held)
-        held.close()
+def _close(workers: Iterable[_Worker]) -> None:
+    for worker in workers:
+        _workers.remove(worker)
+        worker.close()
 
 
-@atexit.register  # runs before pebble's, which would race with the pool's threads
+@atexit.register
 def _close_all() -> None:
-    while _pools:
-        _pools.pop().close()
+    _close(list(_workers))
 
 
 def _forget() -> None:
-    """In a forked process: drop the pool, whose threads and workers belong to the parent."""
+    """In a forked process: drop the workers, which belong to the parent."""
     global _lock
     _lock = threading.Lock()
-    _pools.clear()
-    cast(Any, process)._children.clear()
+    for worker in _workers:
+        worker.connection.close()
+        worker.process.returncode = 0  # not a child of this process: nothing to wait for
+    _workers.clear()
 
 
 os.register_at_fork(after_in_child=_forget)

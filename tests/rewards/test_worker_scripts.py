@@ -62,10 +62,10 @@ def test_workers_print_to_stderr_alone_and_an_exit_is_quick() -> None:
     assert err == "to see\nand this\n"
 
 
-def group(leader: int) -> list[str]:
-    """The processes of a process group, zombies left out."""
+def session(leader: int) -> list[str]:
+    """The processes of a session, zombies left out."""
     lines = subprocess.run(
-        ["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True
+        ["ps", "-A", "-o", "sess=,stat=,args="], capture_output=True, text=True
     ).stdout.splitlines()
     rows = [line.split(maxsplit=2) for line in lines]
     return [row[-1] for row in rows if row[0] == str(leader) and not row[1].startswith("Z")]
@@ -83,7 +83,7 @@ t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({name!r},
         stderr=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
-        process_group=0,
+        start_new_session=True,
     ) as parent:
         assert parent.stdout and parent.stderr
         parent.stdout.readline()
@@ -94,7 +94,7 @@ t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({name!r},
             os.kill(parent.pid, how)
         assert parent.wait(20) == -how
         until = time.monotonic() + 20
-        while (left := group(parent.pid)) and time.monotonic() < until:
+        while (left := session(parent.pid)) and time.monotonic() < until:
             time.sleep(0.1)
         assert not left
         text = parent.stderr.read()

@@ -1,5 +1,6 @@
 """Calls in worker processes: what one does to itself, it does to no other."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -94,6 +95,28 @@ def nested() -> list[int | Fault]:
     return isolated(add, [(1, 2)])
 
 
+def busy(seconds: float) -> int:
+    """Use CPU time."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+    return os.getpid()
+
+
+def ignore(name: str) -> object:
+    """Do something with every signal ignored or blocked and every exception caught."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        with contextlib.suppress(BaseException):
+            globals()[name]()
+
+
+def rest() -> None:
+    time.sleep(1000)
+
+
 def act(name: str, *arguments: Any) -> Any:
     return globals()[name](*arguments)
 
@@ -115,6 +138,30 @@ def test_a_hanging_call_ends_in_time_and_costs_no_other(name: str) -> None:
     found = isolated(act, [*calls, (name,), *calls], LIMITS)
     assert time.monotonic() - start < LIMITS.seconds + 10  # it would never end
     assert found == [*range(1, 51), TIMEOUT, *range(1, 51)]
+
+
+@pytest.mark.parametrize("name", ["loop", "power", "fail", "deep", "rest"])
+def test_no_call_can_ignore_its_limit(name: str) -> None:
+    short = Limits(seconds=0.3, workers=2)
+    calls = [("add", 1, n) for n in range(20)]
+    isolated(act, calls, short)
+    start = time.monotonic()
+    found = isolated(act, [*calls, ("ignore", name), *calls], short)
+    assert time.monotonic() - start < 20  # 3 s for the call that sleeps, 1 s for the others
+    assert found == [*range(1, 21), Fault("timeout", "took more than 0.3 s"), *range(1, 21)]
+
+
+def test_time_in_which_a_worker_does_not_run_does_not_count() -> None:
+    one = Limits(seconds=1, workers=1)
+    (worker,) = pids(one)
+    timers = [
+        threading.Timer(after, os.kill, (worker, number))
+        for after, number in ((0.2, signal.SIGSTOP), (3.2, signal.SIGCONT))
+    ]
+    for timer in timers:
+        timer.start()
+    assert isolated(busy, [(0.6,)], one) == [worker]
+    assert not timers[1].is_alive()  # it was stopped for longer than its limit
 
 
 def test_the_clock_starts_with_the_call_not_with_its_worker() -> None:
