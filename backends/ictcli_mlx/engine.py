@@ -50,7 +50,7 @@ class MlxEngine(EngineCore):
         self.loaded = load(self.source, settings, self.device)
         self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
         self.stop_ids = self.loaded.stop_ids
-        self.context = self.loaded.context
+        self.lengths = self.loaded.lengths
         self.vocabulary = self.loaded.vocabulary
         self.memory.watch("Loading the model", "take a smaller or a 4-bit model")
         self.adapt(adapters)

@@ -19,11 +19,13 @@ from safetensors import safe_open
 from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from ictcli.engine.lengths import Lengths, read_lengths
 from ictcli.engine.models import Source, loading, older_names, stop_ids
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
 from .files import flat, read_arrays, write_arrays
+from .rotary import hold_frequencies
 
 ADAPTED = frozenset(("lora_a", "lora_b", "m"))
 """Names of an adapter's weights: A, B, and DoRA's magnitudes."""
@@ -40,32 +42,12 @@ class Loaded:
     tokenizer: Any
     config: dict[str, Any]
     folder: Path
+    lengths: Lengths
 
     @property
     def text_config(self) -> dict[str, Any]:
         """The language model's settings, also of a model that takes images too."""
         return self.config.get("text_config", self.config)
-
-    @property
-    def context(self) -> int:
-        """The longest sequence that is computed as the model means it. A window that mlx-lm's model
-        leaves out changes nothing within its own length. Raises UserError where it has windows, at
-        other layers."""
-        text = self.text_config
-        length = int(text.get("max_position_embeddings") or text.get("n_positions") or 1 << 30)
-        window, kinds = int(text.get("sliding_window") or 0), text.get("layer_types")
-        slides = window > 0 and text.get("use_sliding_window") is not False
-        slides = slides and (kinds is None or SLIDING in kinds)
-        kept = ["Rotating" in type(cache).__name__ for cache in make_prompt_cache(self.model)]
-        if not slides or not any(kept):
-            return min(length, window) if slides else length
-        if kinds and any(k != (kind == SLIDING) for k, kind in zip(kept, kinds, strict=False)):
-            raise UserError(
-                f"The layer_types of {self.folder}/config.json are not mlx-lm's of this kind of "
-                "model, which has its sliding windows at other layers.",
-                "--backend torch reads them",
-            )
-        return length
 
     @property
     def vocabulary(self) -> int:
@@ -105,7 +87,29 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
         if settings.load_in_4bit and not is_quantised(model):
             config = {**config, "quantization": _quantise(model)}
         mx.eval(model.parameters())  # weights are read here, not in the first step
-    return Loaded(model, tokenizer, config, folder)
+        text = config.get("text_config", config)
+        lengths = read_lengths(text, settings.context, _computed(model, text, folder))
+        hold_frequencies(model, text, lengths.context)
+    return Loaded(model, tokenizer, config, folder, lengths)
+
+
+def _computed(model: nn.Module, text: dict[str, Any], folder: Path) -> int:
+    """The longest sequence that is computed as the model means it. A window that mlx-lm's model
+    leaves out changes nothing within its own length. Raises UserError where it has windows, at
+    other layers."""
+    window, kinds = int(text.get("sliding_window") or 0), text.get("layer_types")
+    slides = window > 0 and text.get("use_sliding_window") is not False
+    slides = slides and (kinds is None or SLIDING in kinds)
+    kept = ["Rotating" in type(cache).__name__ for cache in make_prompt_cache(model)]
+    if not slides or not any(kept):
+        return window if slides else 1 << 30
+    if kinds and any(k != (kind == SLIDING) for k, kind in zip(kept, kinds, strict=False)):
+        raise UserError(
+            f"The layer_types of {folder}/config.json are not mlx-lm's of this kind of model, "
+            "which has its sliding windows at other layers.",
+            "--backend torch reads them",
+        )
+    return 1 << 30
 
 
 def _known_names(config: dict[str, Any]) -> dict[str, Any]:

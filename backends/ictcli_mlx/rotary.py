@@ -8,6 +8,22 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_unflatten
+from mlx_lm.models.rope_utils import SuScaledRoPE
+
+from ictcli.engine.lengths import rope_settings
+
+
+def hold_frequencies(model: Any, config: dict[str, Any], length: int) -> None:
+    """Rotate by LongRoPE's frequencies for sequences of `length` tokens at most: mlx-lm has those
+    of long ones alone."""
+    for module in model.modules():
+        if type(module) is not SuScaledRoPE or length > module.original_max_position_embeddings:
+            continue
+        for rope in rope_settings(config):
+            if "short_factor" in rope:
+                short, long = (mx.array(rope[name]) for name in ("short_factor", "long_factor"))
+                module._freqs = module._freqs / long * short
+                module._scale = rope.get("short_mscale") or module._scale
 
 
 @contextlib.contextmanager

@@ -14,14 +14,15 @@ import transformers
 from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.models import name_end_token, older_names
+from ictcli.engine.lengths import read_lengths
+from ictcli.engine.models import loading, name_end_token, older_names
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .files import read_arrays
 from .linear import WORTH_ARRANGING, arranged
-from .model import load, stop_ids, text_config
+from .model import hold_frequencies, load, stop_ids, text_config
 from .optimizer import Optimizer
 from .prefix import takes_positions
 from .sample import lockstep
@@ -59,7 +60,9 @@ class TorchEngine(EngineCore):
         if settings.threads or (small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
-        self.context = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
+        self.lengths = read_lengths(config.to_dict(), settings.context)
+        with loading(self.source.path, "mlx"):
+            hold_frequencies(self.model, self.lengths.context)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.mixes_lengths = takes_positions(self.model)

@@ -1,8 +1,10 @@
 """Loading a causal language model, and running it with the LM head only where it is needed."""
 
 import contextlib
+import inspect
 from collections.abc import Callable, Generator
 from functools import partial
+from types import MethodType
 from typing import Any
 
 import torch
@@ -20,6 +22,9 @@ from ictcli.recipe.tables import EngineSettings
 
 from .attention import in_float32
 from .linear import by_onednn
+
+FOLLOWING = ("dynamic", "longrope")
+"""Kinds of rotary frequencies that follow the length of a pass."""
 
 
 def load(
@@ -81,7 +86,7 @@ def in_4_bits(device: torch.device) -> dict[str, Any]:
 def blocks(model: Any) -> nn.ModuleList:
     """The transformer blocks of the language model, from the first to the last."""
     count = text_config(model).num_hidden_layers
-    for part in (model.get_decoder(), model):
+    for part in (decoder_of(model), model):
         for module in part.modules():
             if isinstance(module, nn.ModuleList) and len(module) == count:
                 return module
@@ -117,6 +122,25 @@ def text_config(model: Any) -> Any:
     return model.config.get_text_config()
 
 
+def decoder_of(model: Any) -> Any:
+    """What gives the states in front of the LM head. transformers does not find Llama 4's."""
+    decoder = model.get_decoder()
+    return getattr(model, "model", model) if decoder is model else decoder
+
+
+def hold_frequencies(model: Any, length: int) -> None:
+    """Rotate by the frequencies of a sequence of `length` tokens, whatever the length of a pass:
+    those of LongRoPE and dynamic NTK follow it, and the keys in a cache were rotated before."""
+    at_end = torch.tensor([[length - 1]], device=model.device)
+    for module in model.modules():
+        kinds: Any = getattr(module, "rope_type", None)
+        for layer, kind in (kinds if isinstance(kinds, dict) else {None: kinds}).items():
+            if kind in FOLLOWING:
+                forward: Any = type(module).forward
+                forward(module, at_end.float(), at_end, *([layer] if layer else []))
+                module.forward = MethodType(inspect.unwrap(forward), module)
+
+
 class _States(BaseModelOutputWithPast):
     """What a decoder gives; what only some decoders give is None."""
 
@@ -125,13 +149,13 @@ class _States(BaseModelOutputWithPast):
 
 
 def head_logits(model: Any, states: Tensor, run: Callable[..., Any] | None = None) -> Tensor:
-    """(n, V) logits, float32 at least, of the states (n, H) that `model.get_decoder()` gave.
+    """(n, V) logits, float32 at least, of the states (n, H) that `decoder_of(model)` gave.
 
     The model runs with its decoder replaced by these states, so whatever it does behind its head
     (scaling, soft capping) is done. The head of a 152k vocabulary is over a quarter of a 0.5B
     model's arithmetic, so only wanted states meet it. `run` replaces the call of the model.
     """
-    decoder = model.get_decoder()
+    decoder = decoder_of(model)
     plain = vars(decoder).get("forward")
 
     def give(*args: Any, **kwargs: Any) -> _States:

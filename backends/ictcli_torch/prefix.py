@@ -14,7 +14,7 @@ from transformers.cache_utils import DynamicLayer
 from ictcli.engine.packing import MicroBatch
 from ictcli.types import BoolArray, IntArray
 
-from .model import blocks, text_config
+from .model import FOLLOWING, blocks, decoder_of, text_config
 
 Places = tuple[Tensor, Tensor]
 """Rows (N,) and positions (N,)."""
@@ -54,14 +54,14 @@ def shares_prompts(model: Any) -> bool:
     return (
         all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
         and takes_positions(model)
-        and rope_types(model).isdisjoint(("dynamic", "longrope"))
+        and rope_types(model).isdisjoint(FOLLOWING)
     )
 
 
 def takes_positions(model: Any) -> bool:
     """Whether the model continues a cache from positions that it is given. One that counts them
     itself counts padding too."""
-    parameters = inspect.signature(model.get_decoder().forward).parameters
+    parameters = inspect.signature(decoder_of(model).forward).parameters
     return {"past_key_values", "position_ids"} <= parameters.keys()
 
 
@@ -103,7 +103,7 @@ def _is_of_states_alone(mlp: Any) -> bool:
 
 def wanted_states(model: Any, batch: MicroBatch) -> Tensor:
     """(N, H) states in front of the LM head, at the wanted places."""
-    trunk, device = model.get_decoder(), model.device
+    trunk, device = decoder_of(model), model.device
 
     def on_device(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(device)

@@ -13,6 +13,7 @@ from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
+from ictcli.engine.lengths import Lengths
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.sampling import in_passes
@@ -36,13 +37,13 @@ WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 class EngineCore(ABC):
     """The verbs of `ictcli.engine.Engine` that need no device.
 
-    A backend's `__init__` sets `model`, `tokenizer`, `context`, `vocabulary`, `stop_ids`,
+    A backend's `__init__` sets `model`, `tokenizer`, `lengths`, `vocabulary`, `stop_ids`,
     `lockstep`, `passes` and, to train, `optimizer`.
     """
 
     model: Any
     tokenizer: Any
-    context: int
+    lengths: Lengths
     vocabulary: int
     """V, the width of the logits."""
     stop_ids: tuple[int, ...]
@@ -79,6 +80,10 @@ class EngineCore(ABC):
         self.settings, self.memory = settings, memory
         self.budget = Budget(settings, ran_out, memory.free)
         self.source = locate(model, trains=optimizer is not None)
+
+    @property
+    def context(self) -> int:
+        return self.lengths.context
 
     def adapt(self, settings: AdapterSettings | None) -> None:
         """Put on the adapters of the model's folder or, with `settings`, new ones to train."""

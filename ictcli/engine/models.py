@@ -121,6 +121,8 @@ def loading(model: str, other: str) -> Generator[None]:
     `other` engine where the model is of an unknown kind."""
     try:
         yield
+    except UserError:
+        raise
     except Exception as error:  # whatever a broken folder makes the library raise
         hint = "check the path or hub id"
         if "required positional argument" in str(error):

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.engine.budget import Budget
+from ictcli.engine.lengths import Lengths
 from ictcli.types import BoolArray, FloatArray, OnTokens, Rollouts, Sampling, UpdateReport
 
 
@@ -20,7 +21,9 @@ class Engine(Protocol):
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
     context: int
-    """The longest sequence the model takes, prompt and response together, in tokens."""
+    """The longest sequence a run may have, prompt and response together, in tokens."""
+    lengths: Lengths
+    """The context, what `engine.context` can make of it, and where the arithmetic changes."""
     stop_ids: tuple[int, ...]
     """Token ids that end a response, from the model's generation settings and tokenizer."""
     budget: Budget

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from safetensors import safe_open
 
+from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import check_reachable, locate, reason_of
 from ictcli.errors import UserError
 
@@ -30,6 +31,7 @@ class ModelShape:
     intermediate: int
     vocabulary: int
     context: int
+    """The longest sequence, unless engine.context is set (`ictcli.engine.lengths`)."""
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
@@ -39,6 +41,8 @@ class ModelShape:
     """Of the stored weights; empty = not said."""
     windowed: bool = False
     """Whether a block looks back at a window only, or is no attention."""
+    longest: int = 0
+    """What engine.context can raise the context to."""
     stored: tuple[int, int, int] | None = None
     """Bytes of packed weights, numbers that are not packed, and parameters, by the headers of the
     model's files; None where these are not on this machine."""
@@ -143,6 +147,7 @@ def _from_hub(model: str) -> Path:
 
 def _shape(config: dict[str, Any]) -> "ModelShape":
     heads = int(config["num_attention_heads"])
+    lengths = read_lengths(config, 0)
     packed: dict[str, Any] = config.get("quantization") or config.get("quantization_config") or {}
     return ModelShape(
         kind=str(config.get("model_type", "")),
@@ -153,12 +158,13 @@ def _shape(config: dict[str, Any]) -> "ModelShape":
         head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
         intermediate=int(config["intermediate_size"]),
         vocabulary=int(config["vocab_size"]),
-        context=int(config.get("max_position_embeddings") or 1 << 30),
+        context=lengths.context,
         tied=bool(config.get("tie_word_embeddings", True)),
         bits=int(packed.get("bits", 0)),
         group_size=int(packed.get("group_size") or 64),
         dtype=str(config.get("dtype") or config.get("torch_dtype") or ""),
         windowed=_windowed(config),
+        longest=lengths.longest,
     )
 
 

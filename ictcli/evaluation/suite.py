@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ictcli.engine import Engine
+from ictcli.engine.checks import check_lengths
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance
@@ -180,7 +181,8 @@ def _checked(
                 "prompt.examples=OTHER, or none",
             )
         domain = spec.benchmark.domain
-        prompts.encode(engine, spec.problems, domain, prompt, spec.max_tokens)
+        ids = prompts.encode(engine, spec.problems, domain, prompt, spec.max_tokens)
+        check_lengths(engine, model.model, max(map(len, ids)) + spec.max_tokens)
         for note in prompts.unread_notes(engine, spec.problems, domain, prompt):
             say(f"note: {note}")
     return provenance.of_model(model, engine, benchmarks)

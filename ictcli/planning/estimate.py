@@ -63,7 +63,7 @@ def estimate_memory(
     """
     model = memory_model(choose_backend(recipe.engine.backend))
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
-    space = shape.context - recipe.max_tokens
+    space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)
     work = Workload(recipe, shape, device_of(recipe.engine), prompt, launch)
     held = model.held(work)

@@ -54,14 +54,17 @@ def check_context(recipe: Recipe) -> None:
     """UserError for a max_tokens that fills the model's context, alone or as the method reads it
     (`ictcli.train.solutions`)."""
     try:
-        context = read_shape(recipe.model).context
+        shape = read_shape(recipe.model)
     except UserError:
         return  # `check_memory` says why
+    context = recipe.engine.context or shape.context
     reads_another = SOLUTION_KL in recipe.wanted_stats
     if recipe.max_tokens * (1 + reads_another) >= context:
         twice = f", twice with {recipe.rule.name}," if reads_another else ""
         raise UserError(
             f"max_tokens = {recipe.max_tokens}{twice} leaves a prompt no room in the model's "
             f"context of {context}.",
-            "lower max_tokens, or take a model with a longer context",
+            f"raise engine.context (to {shape.longest} at most), or lower max_tokens"
+            if context < shape.longest
+            else "lower max_tokens, or take a model with a longer context",
         )

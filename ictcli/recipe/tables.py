@@ -29,6 +29,10 @@ class EngineSettings(Table):
     """Number of CPU threads; 0 = the engine's default."""
     rows: int = Field(default=512, ge=1)
     """Maximum number of rows decoded at once, rounded down to whole groups (at least one group)."""
+    context: int = Field(default=0, ge=0)
+    """Maximum number of tokens of a sequence, prompt and response together; 0 = the model's. With
+    LongRoPE (Phi-3) that is its original length, and the frequencies for longer sequences are those
+    of a run that sets more."""
     micro_tokens: int = Field(default=2048, ge=1)
     """Prompt and response tokens per forward and backward pass. Changes memory, not results."""
     micro_batch: int | str | None = None

@@ -18,7 +18,8 @@ from ictcli.runs.records import Environment
 
 def recipe_hash(recipe: Mapping[str, Any], steps: int | None = None) -> str:
     """SHA-256 of those keys of a run's recipe, as its file has them, that decide its numbers.
-    Paths, the engine, alarms, trackers and checkpoints may change between two processes of a run.
+    Paths, the engine but its context, alarms, trackers and checkpoints may change between two
+    processes of a run.
     Data files have checksums of their own (`tasks.prepare.check_unchanged`); a verifier's file
     counts by its content.
     `steps` takes the place of the recipe's."""
@@ -27,8 +28,11 @@ def recipe_hash(recipe: Mapping[str, Any], steps: int | None = None) -> str:
     data = copy.deepcopy(dict(recipe))
     if steps is not None:
         data["steps"] = steps
+    context = data.get("engine", {}).get("context")
     for key in ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data"):
         data.pop(key, None)
+    if context:  # it decides LongRoPE's frequencies
+        data["engine"] = {"context": context}
     if is_file_name(str(data["task"])):
         del data["task"]
     evaluation: dict[str, Any] = data.get("eval", {})

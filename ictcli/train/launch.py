@@ -5,10 +5,11 @@ import errno
 import platform
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
+from ictcli.engine.checks import check_lengths
 from ictcli.errors import RESUME, InterruptedRunError, UserError
 from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
@@ -27,12 +28,13 @@ from ictcli.runs.records import (
     ModelRecord,
     Summary,
 )
-from ictcli.tasks import Task
+from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
 from ictcli.tasks.prompts import encode, fitted, unread_notes
 from ictcli.text import shell_word
 from ictcli.tracking.observer import tracked
 from ictcli.train.loop import train
+from ictcli.types import Problem
 
 
 def launch(
@@ -71,10 +73,14 @@ def launch(
         task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
         warn(task.notes[noted:])
         warn(unread(engine, task, recipe))
-        chosen = set_budget(recipe, engine, task, limit, began.micro_tokens, observer.warned)
+        longest = longest_prompt(recipe, engine, task.finite, task.domain) or PROMPT_TOKENS
+        chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.warned)
+        problems, examined = heldout(recipe, task), (task.examined or ("", task.domain))[1]
+        held = longest_prompt(recipe, engine, problems, examined)
+        check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
 
         model = identity_of(recipe.model, recipe.engine)
-        data = described(recipe, task, heldout(recipe, task))
+        data = described(recipe, task, problems)
         if recorded is None:  # a resumed run keeps the first one's
             now = {
                 **chosen,
@@ -113,24 +119,30 @@ def environment(engine: Engine, recipe: Recipe) -> Environment:
     )
 
 
+def longest_prompt(
+    recipe: Recipe, engine: Engine, problems: Sequence[Problem], domain: Domain
+) -> int:
+    """In tokens; 0 without problems. UserError where one is too long for the model."""
+    ids = encode(engine, problems, domain, recipe.prompt, recipe.max_tokens)
+    return max(map(len, ids), default=0)
+
+
 def set_budget(
     recipe: Recipe,
     engine: Engine,
-    task: Task,
+    longest: int,
     limit: MemoryLimit,
     recorded: int | None,
     say: Callable[[str], None],
 ) -> dict[str, int]:
-    """Set the tokens of a pass where engine.micro_batch = "auto", for the longest prompt of the
-    task, and warn where the plan exceeds the memory: a process that the system kills for it cannot
-    say why. Returns what environment.json records of it. `limit` is that of the CPU."""
+    """Set the tokens of a pass where engine.micro_batch = "auto", for the longest prompt, in
+    tokens, and warn where the plan exceeds the memory: a process that the system kills for it
+    cannot say why. Returns what environment.json records of it. `limit` is that of the CPU."""
     engine.budget.say = say
     device = str(engine.describe().get("device", recipe.engine.device))
     planned = recipe.with_engine(device=device)
     if device_of(planned.engine) == "cuda":
         limit = memory_limit(planned.engine)
-    ids = encode(engine, task.finite, task.domain, recipe.prompt, recipe.max_tokens)
-    longest = max(map(len, ids), default=PROMPT_TOKENS)
     chosen = choose_micro_tokens(planned, recorded, say, limit, longest)
     engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
     memory = check_memory(planned, limit, longest)

@@ -165,19 +165,25 @@ data = "{a}/x.jsonl"
 lr = {lr}
 eval = {{bench = "{a}/b.{kind}", data = "{a}/y.csv", n = 4}}
 reward = {{verifier = "{a}/v.py:grade"}}
+engine = {{rows = {rows}, context = {context}}}
 """
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_a_recipes_files_may_be_moved_and_what_counts_may_not(tmp_path: Path, kind: str) -> None:
-    def hashed(place: str, verifier: str, lr: float = 0.1) -> str:
+    def hashed(
+        place: str, verifier: str, lr: float = 0.1, *, rows: int = 4, context: int = 0
+    ) -> str:
         folder = tmp_path / place
         folder.mkdir(exist_ok=True)
         (folder / "v.py").write_text(verifier)
-        (folder / "recipe.toml").write_text(RECIPE.format(a=folder, kind=kind, lr=lr))
+        values = {"a": folder, "kind": kind, "lr": lr, "rows": rows, "context": context}
+        (folder / "recipe.toml").write_text(RECIPE.format(**values))
         return recipe_hash(read_recipe(folder / "recipe.toml").data)
 
     own = hashed("a", "one")
     assert hashed("b", "one") == own
     assert hashed("b", "two") != own
     assert hashed("b", "one", 0.2) != own
+    assert hashed("b", "one", rows=8) == own
+    assert hashed("b", "one", context=9) != own
