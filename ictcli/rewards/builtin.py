@@ -6,9 +6,10 @@ from dataclasses import replace
 from ictcli.rewards import choice as choices
 from ictcli.rewards.answers import LONGEST_AT_ONCE, located
 from ictcli.rewards.maths import compare as maths
+from ictcli.rewards.maths.copies import copied
 from ictcli.rewards.maths.describe import describe, listed
 from ictcli.rewards.maths.latex import balanced
-from ictcli.rewards.verifiers import Answers, Verdict, register_verifier
+from ictcli.rewards.verifiers import UNFINISHED, Answers, Verdict, register_verifier
 
 _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
@@ -50,10 +51,11 @@ def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
         long = len(answer) > maths.LONGEST
         why = f"an answer of {len(answer):,} characters" if long else "not read as mathematics"
         return Verdict("unparsed", answer[:200], why)
-    return Verdict("correct" if outcome == "same" else "wrong", answer)
+    reason = UNFINISHED if outcome == "unfinished" else ""
+    return Verdict("correct" if outcome == "same" else "wrong", answer, reason)
 
 
-MATH = Answers(math_verdict, math_at_once, maths.readable, listed, describe)
+MATH = Answers(math_verdict, math_at_once, maths.readable, listed, describe, copied)
 INTEGER = replace(MATH, readable=whole)
 
 

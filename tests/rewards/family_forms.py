@@ -204,9 +204,9 @@ def _alike_at_most_points(draw: random.Random) -> Iterator[Pair]:
                             f"x({half})^0", f"x+\\frac{{0}}{{{half}}}"):  # fmt: skip
                 yield "x", nothing, False
             yield f"x+{half}", f"{half}+x", True
-            yield f"x+{half}", f"x+2{half}-{half}", True
+            yield f"x+2{half}-{half}", f"x+{half}", True
         yield str(place), f"{place}+\\ln x-\\ln x", False
-        yield str(place), f"{place}+x-x", True
+        yield f"{place}+x-x", str(place), True
 
 
 def two_readings(draw: random.Random) -> Iterator[Pair]:
@@ -215,7 +215,7 @@ def two_readings(draw: random.Random) -> Iterator[Pair]:
             yield gold, f"{gold}+0^{exponent}", False
         number = draw.randint(2, 9)
         yield gold, f"{gold}+(k-k)^n", False
-        yield gold, f"{gold}+0^{number}", True
+        yield f"{gold}+0^{number}", gold, True
 
 
 def functions(draw: random.Random) -> Iterator[Pair]:

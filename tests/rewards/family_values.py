@@ -30,7 +30,7 @@ def numbers(draw: random.Random) -> Iterator[Pair]:
         whole, rest = divmod(value, 1)
         decimal = f"{float(value)}"
         yield fraction(value), decimal, True
-        yield decimal, f"{value.numerator}/{value.denominator}", True
+        yield decimal, f"{value.numerator}/{value.denominator}", value.denominator > 1
         if whole and rest:
             yield fraction(value), f"{whole}{fraction(rest)}", True
             yield fraction(value), f"{whole}\\cdot{fraction(rest)}", False
@@ -41,11 +41,11 @@ def numbers(draw: random.Random) -> Iterator[Pair]:
         digit, whole = draw.choice([1, 2, 4, 5, 7, 8]), draw.randint(1, 9)
         gold = fraction(whole + Fraction(digit, 9))
         for command in ("\\overline", "\\bar", "\\dot"):
-            yield gold, f"{whole}+0.{command}{{{digit}}}", True
-            yield gold, f"{whole + 1}-0.{command}{{{9 - digit}}}", True
+            yield f"{whole}+0.{command}{{{digit}}}", gold, True
+            yield f"{whole + 1}-0.{command}{{{9 - digit}}}", gold, True
             yield gold, f"{whole}+0.{command}{{{digit + 1}}}", False
             yield gold, f"{whole}+0.0{command}{{{digit}}}", False
-        yield str(whole), f"{whole - 1}+0.\\overline{{9}}", True
+        yield f"{whole - 1}+0.\\overline{{9}}", str(whole), True
         yield str(whole), f"{whole - 1}+0.9", False
 
 

@@ -10,6 +10,7 @@ import pytest
 from ictcli.rewards import Verdict, grade
 from ictcli.rewards.builtin import as_integer, math_at_once
 from tests.rewards import families
+from tests.rewards.test_rules import equal
 
 HERE = Path(__file__).parent
 REAL = HERE.parents[2] / "shared" / "data" / "gsm8k_model_solutions"
@@ -32,7 +33,7 @@ def test_no_pair_is_wrongly_equal_and_none_wrongly_different() -> None:
 
 
 def test_equality_is_symmetric_where_no_side_is_a_named_value() -> None:
-    """Whether a text is a time or a ratio is for the gold to say."""
+    """Whether a text is a time or a ratio is for the gold to say, and what is left to do."""
     pairs = [
         pair
         for pair in rows("pairs.jsonl")
@@ -41,7 +42,7 @@ def test_equality_is_symmetric_where_no_side_is_a_named_value() -> None:
     ]
     forth = grade([f"\\boxed{{{p['answer']}}}" for p in pairs], [p["gold"] for p in pairs])
     back = grade([f"\\boxed{{{p['gold']}}}" for p in pairs], [p["answer"] for p in pairs])
-    assert [one.status == "correct" for one in forth] == [one.status == "correct" for one in back]
+    assert [equal(one) for one in forth] == [equal(one) for one in back]
 
 
 def test_every_pair_names_the_rule_that_decides_it() -> None:

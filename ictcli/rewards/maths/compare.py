@@ -6,6 +6,7 @@ from typing import Literal
 
 from ictcli.rewards.answers import boxed
 from ictcli.rewards.maths.comparison import Comparison, UndecidedError
+from ictcli.rewards.maths.finished import unfinished
 from ictcli.rewards.maths.latex import OPEN, balanced, flat, tidy
 from ictcli.rewards.maths.nodes import MalformedError, Named, Node, Scalar
 from ictcli.rewards.maths.numbers import number, plain
@@ -17,7 +18,7 @@ __all__ = ["LONGEST", "Outcome", "UndecidedError", "compare", "readable", "value
 LONGEST = 800
 """Characters of the longest answer that is parsed; a longer one must be the gold verbatim."""
 
-Outcome = Literal["same", "different", "unreadable"]
+Outcome = Literal["same", "unfinished", "different", "unreadable"]
 
 
 def readable(gold: str) -> bool:
@@ -53,8 +54,8 @@ def value(text: str) -> Fraction | None:
 
 
 def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
-    """Whether an answer equals the gold. Without `algebra` this is fast and safe, and raises
-    UndecidedError if only algebra can tell."""
+    """Whether an answer equals the gold, and is finished as it is. Without `algebra` this is fast
+    and safe, and raises UndecidedError if only algebra can tell."""
     gold = content(gold)
     if answer.strip() == gold.strip() and answer.strip():
         return "same"
@@ -74,5 +75,5 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
     if nodes[1] is None:
         return "unreadable"
     if nodes[0] is not None and comparison.first_same([(nodes[0], nodes[1])]) is not None:
-        return "same"
+        return "unfinished" if unfinished(nodes[1], nodes[0]) else "same"
     return "unreadable" if comparison.unreadable else "different"

@@ -1,0 +1,86 @@
+"""An answer that equals the gold is a result: finished as the gold is, and not copied."""
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ictcli.rewards import grade
+from ictcli.rewards.maths.copies import copied
+from ictcli.rewards.verifiers import COPIED, UNFINISHED
+
+Arithmetic = tuple[str, Fraction]
+"""An expression and its value."""
+
+
+def combined(parts: st.SearchStrategy[Arithmetic]) -> st.SearchStrategy[Arithmetic]:
+    def joined(first: Arithmetic, sign: str, second: Arithmetic) -> Arithmetic:
+        (left, a), (right, b) = first, second
+        match sign:
+            case "+" | "-":
+                return f"{left}{sign}({right})", a + b if sign == "+" else a - b
+            case "\\cdot" | "":
+                return f"({left}){sign}({right})", a * b
+            case "^":
+                return f"({left})^2+({right})", a * a + b
+            case _:
+                return f"\\frac{{{left}}}{{({right})^2+1}}", a / (b * b + 1)
+
+    signs = st.sampled_from(["+", "-", "\\cdot", "", "^", "\\frac"])
+    return st.builds(joined, parts, signs, parts)
+
+
+numbers = st.integers(1, 40).map(lambda n: (str(n), Fraction(n)))
+expressions = combined(st.recursive(numbers, combined, max_leaves=5))
+
+
+def normal_forms(value: Fraction) -> list[str]:
+    """Ways to write a number with nothing left to do."""
+    above, below = value.numerator, value.denominator
+    forms = [f"x = {above}/{below}"] if below > 1 else [str(above), f"{above}.0", f"x={above}"]
+    if below > 1:
+        sign = "-" * (above < 0)
+        forms += [
+            f"{sign}\\frac{{{abs(above)}}}{{{below}}}",
+            f"\\frac{{{2 * above}}}{{{2 * below}}}",
+        ]
+    return forms
+
+
+@given(expressions)
+def test_arithmetic_is_no_answer_and_its_value_is(expression: Arithmetic) -> None:
+    text, value = expression
+    gold = normal_forms(value)[-1].removeprefix("x=")
+    boxes = [f"\\boxed{{{each}}}" for each in (*normal_forms(value), f"{text} = {gold}")]
+    assert {one.status for one in grade(boxes, [gold] * len(boxes))} == {"correct"}
+    unfinished = grade(f"\\boxed{{{text}}}", gold)
+    assert (unfinished.status, unfinished.reason) == ("wrong", UNFINISHED)
+
+
+coefficients = st.integers(1, 9)
+
+
+@given(coefficients, coefficients, coefficients, st.sampled_from(["Expand $%s$.", "What is %s?"]))
+def test_a_formula_of_the_question_is_rewarded_only_as_the_form_of_the_gold(
+    a: int, b: int, c: int, asked: str
+) -> None:
+    factored = f"({a}x+{b})(x+{c + 20})"
+    expanded = f"{a}x^2+{a * (c + 20) + b}x+{b * (c + 20)}"
+    turned = f"(x+{c + 20})({b}+{a}x)"
+    terms = "+".join(reversed(expanded.split("+")))
+    for question, gold, copies in (
+        (factored, expanded, (factored, turned, f"y = {turned}")),
+        (expanded, factored, (expanded, terms, f"y = {terms}")),
+    ):
+        boxes = [f"\\boxed{{{copy}}}" for copy in copies]
+        golds = [gold] * len(boxes)
+        assert {one.status for one in grade(boxes, golds)} == {"correct"}
+        found = grade(boxes, golds, questions=[asked % f"y={question}"] * len(boxes))
+        assert {(one.status, one.reason) for one in found} == {("wrong", COPIED)}
+        own = grade(f"\\boxed{{{gold}}}", gold, questions=asked % gold)
+        assert own.status == "correct"
+
+
+def test_a_question_of_any_text_is_searched_in_little_time() -> None:
+    for text in ("$" * 20_000, "\\frac{" * 3000, "(" * 20_000, "$x$" * 6000, "{}^" * 6000):
+        assert not copied("\\frac{6}{4}", "1.5", text)
