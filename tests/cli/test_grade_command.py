@@ -33,6 +33,18 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     assert [row["status"] for row in written] == [row["status"] for row in found]
 
 
+@pytest.mark.parametrize("column", ["question", "prompt"])
+def test_a_copy_of_the_question_is_wrong_and_explained(
+    ictcli: Processes, tmp_path: Path, column: str
+) -> None:
+    row = {"response": r"\boxed{(x-1)(x+1)}", "gold": "x^2-1"}
+    write(tmp_path / "rows.jsonl", [row, {**row, column: "Expand $(x-1)(x+1)$."}])
+    ended = ictcli.run("grade", "rows.jsonl", "--json", "--explain", folder=tmp_path)
+    first, second = json.loads(ended.out)
+    assert (first["status"], second["status"]) == ("correct", "wrong")
+    assert second["explanation"]["why"].endswith("is no result: a formula of the question")
+
+
 def test_the_table_counts_them(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path / "rows.jsonl", ROWS[:4])
     ended = ictcli.run("grade", "rows.jsonl", folder=tmp_path)

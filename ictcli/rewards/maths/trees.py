@@ -212,12 +212,12 @@ class _Reader:
             return Tree(name)
         marks = {mark: self.raised() for _ in "_^" if (mark := self.accept({"_", "^"}))}
         if name in OPERATORS:
-            return Tree(name, (*marks.values(), self.sum_of_operator()))
+            return Tree(name, (*marks.values(), self.operand()))
         below = (marks["_"],) if "_" in marks else ()
         value = Tree(name, (self.argument(), *below))
         return Tree("^", (value, marks["^"])) if "^" in marks else value
 
-    def sum_of_operator(self) -> Tree:
+    def operand(self) -> Tree:
         return self.term() if self.starts_factor() else Tree("")
 
     def argument(self) -> Tree:
