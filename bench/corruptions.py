@@ -1,10 +1,15 @@
-"""Ways in which a file of a run may be damaged."""
+"""Ways in which a file of a run may be damaged, or another thing may take its place."""
 
 import contextlib
 import json
+import os
 import random
+import shutil
+import socket
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import tomli_w
@@ -83,13 +88,148 @@ def _places(data: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(container[key])
 
 
-PIPED = "piped"
-"""A pipe in the file's place: who opens it to read waits for a writer."""
+# Content that only a stranger writes
 
-DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
-    "flipped": flipped,
-    "truncated": truncated,
-    "emptied": emptied,
-    "overwritten": overwritten,
-    "retyped": retyped,
+
+def nested(data: bytes, chance: random.Random) -> bytes:
+    """One value of JSON or TOML, or all of it, as a list in a list, thousands deep."""
+    depth = chance.choice([101, 900, 5000, 100_000])
+    deep = b"[" * depth + b"]" * depth
+    lines = data.splitlines(keepends=True)
+    places = [at for at, line in enumerate(lines) if b" = " in line or b'": ' in line]
+    if not places or chance.random() < 0.2:
+        return deep
+    at = chance.choice(places)
+    key, sign, _ = lines[at].partition(b" = " if b" = " in lines[at] else b'": ')
+    end = b",\n" if lines[at].rstrip().endswith(b",") else b"\n"
+    return b"".join([*lines[:at], key, sign, deep, end, *lines[at + 1 :]])
+
+
+EXTREMES = (float("inf"), -float("inf"), float("nan"), 1e308, -1e308, 10**400, -(10**5000), 5e-324)
+
+
+def extreme(data: bytes, chance: random.Random) -> bytes:
+    """Every number, or some, as one that no run writes, on many lines if there are lines."""
+    value, share = chance.choice(EXTREMES), chance.choice([0.1, 1.0])
+
+    def change(data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: change(each) for key, each in cast(dict[str, Any], data).items()}
+        if isinstance(data, list):
+            return [change(each) for each in cast(list[Any], data)]
+        number = isinstance(data, int | float) and not isinstance(data, bool)
+        return value if number and chance.random() < share else data
+
+    text = data.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError):
+        return _dumped(change(json.loads(text)))
+    with contextlib.suppress(ValueError, TypeError):
+        return tomli_w.dumps(change(tomllib.loads(text))).encode()
+    with contextlib.suppress(ValueError, IndexError):
+        lines = [_dumped(change(json.loads(line))) for line in text.splitlines()]
+        return b"\n".join(lines * chance.choice([1, 2000])) + b"\n"
+    return flipped(data, chance)
+
+
+def _dumped(data: Any) -> bytes:
+    """JSON of integers of any length."""
+    sys.set_int_max_str_digits(0)
+    try:
+        return json.dumps(data).encode()
+    finally:
+        sys.set_int_max_str_digits(4300)
+
+
+def _of(change: Callable[[bytes, random.Random], bytes]) -> "Damage":
+    def damage(path: Path, chance: random.Random) -> None:
+        data = path.read_bytes()
+        path.unlink()  # it may be a link to a file that others share
+        path.write_bytes(change(data, chance))
+
+    return damage
+
+
+# What may lie in its place
+
+Damage = Callable[[Path, random.Random], None]
+SECRET = "what lies outside is nobody's business"
+
+
+def piped(path: Path, chance: random.Random) -> None:
+    """Who opens a pipe to read waits for a writer."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+def plugged(path: Path, chance: random.Random) -> None:
+    path.unlink()
+    place = Path.cwd()
+    os.chdir(path.parent)  # the path of a socket is short
+    socket.socket(socket.AF_UNIX).bind(path.name)
+    os.chdir(place)
+
+
+def foldered(path: Path, chance: random.Random) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def huge(path: Path, chance: random.Random) -> None:
+    """What was there, or nothing, and 10 to 40 GB of zeros that take no room."""
+    data = path.read_bytes() if chance.random() < 0.5 else b""
+    path.unlink()
+    path.write_bytes(data)
+    os.truncate(path, chance.randint(10, 40) << 30)
+
+
+def linked(path: Path, chance: random.Random) -> None:
+    """A link to itself, to nothing, to a device, to a neighbour, or to a secret outside."""
+    path.unlink()
+    run = next(each for each in path.parents if each.name == "run")
+    other = os.path.relpath(chance.choice(sorted(run.rglob("*"))), path.parent)
+    outside = str(run.parent / "outside" / "key")
+    path.symlink_to(
+        chance.choice([path.name, "nothing", "/dev/zero", "/dev/tty", other, outside, "."])
+    )
+
+
+def folder_linked(path: Path, chance: random.Random) -> None:
+    """Its folder is a link: to one outside with a pipe in it, to itself, or back up."""
+    run = next(each for each in path.parents if each.name == "run")
+    folder = path.parent
+    if folder == run:
+        linked(path, chance)
+        return
+    shutil.rmtree(folder)
+    folder.symlink_to(chance.choice([str(run.parent / "outside"), folder.name, "..", "/dev/fd"]))
+
+
+def farmed(path: Path, chance: random.Random) -> None:
+    """Beside it, hundreds of links of every kind, each with a name that a run has."""
+    names = (
+        "step-{:06d}",
+        "step-{:06d}.safetensors",
+        "{}.json",
+        "{}.jsonl",
+        ".{}.9.tmp",
+        "{}.jinja",
+    )
+    for number in range(300):
+        place = path.parent / chance.choice(names).format(number)
+        with contextlib.suppress(FileExistsError):
+            place.symlink_to(chance.choice([place.name, "..", path.name, f"{number}", "nothing"]))
+
+
+def dated(path: Path, chance: random.Random) -> None:
+    at = chance.choice([-1e10, 1e11, 1e15])
+    os.utime(path, (at, at))
+
+
+PLACED: dict[str, Damage] = {
+    each.__name__: each
+    for each in (piped, plugged, foldered, huge, linked, folder_linked, farmed, dated)
+}
+DAMAGE: dict[str, Damage] = PLACED | {
+    change.__name__: _of(change)
+    for change in (flipped, truncated, emptied, overwritten, retyped, nested, extreme)
 }

@@ -1,12 +1,15 @@
-"""Damage one file of a run folder, run a command on the folder, and look at what it says.
+"""Damage one file of a folder, run a command on the folder, and look at what it says and does.
 
-    python bench/damage.py --cases 20000 --jobs 2
+    python bench/damage.py --cases 5000 --jobs 2
 
-Every case takes a fresh copy of a small run (finished, stopped, or a comparison), damages one of
-its files and runs one command in a process of its own, forked from one that has everything loaded.
+Every case takes a fresh copy of a small folder (a run that is finished or stopped, a comparison, an
+evaluation, or data), damages one of its files or puts a pipe, a link, a folder or 40 GB of zeros in
+its place, and runs one command in a process of its own, forked from one that has everything loaded.
 A case is bad where the command ends in a traceback, by a signal or with an undocumented exit code,
-where it hangs, or where what it prints as JSON differs from that of the whole run without naming
-the file. Prints each bad case and a table; exits with 1 where there is one.
+where it hangs or takes more than `MEMORY`, prints JSON that is none, or another result than that of
+the whole folder without naming the file, where it reads or changes what lies outside, where a bad
+run hides another from `runs ls`, or is not removed by `runs rm`. Prints each bad case and a table;
+exits with 1 where there is one.
 """
 
 import argparse
@@ -15,23 +18,27 @@ import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from corruptions import DAMAGE, PIPED
-from run_folders import COMPARE, copy, make_folders
+from corruptions import DAMAGE, SECRET
+from run_folders import COMPARE, EVALUATE, copy, make_folders, make_outside
 
 from ictcli.runs.manifest import MANIFEST
 
 CODES = {0, 1, 2, 3, 130}
 """The documented exit codes."""
+MEMORY = 4 << 30
+"""Bytes that a command may take, what is loaded included; mapped files are not counted."""
 CLOCKED = {"bytes", "when"}
 EXACT = {"show", "diff", "inspect"}
 """Commands whose JSON is the whole run's unless they name the damaged file."""
@@ -49,8 +56,13 @@ class Command:
 
 
 EVAL = ("eval", "run", "--bench", "chain", "--limit", "2", "--n", "1", "-k", "1")
+GENERATE = ("generate", "run/model", "1+2=", "max_tokens=4", "--json")
 COMMANDS = (
-    Command("ls", ("runs", "ls", ".")),
+    Command("ls", ("runs", "ls", ".", "--json"), share=6),
+    Command("ls", ("runs", "ls", "."), share=2),
+    Command("rm", ("runs", "rm", "run", "--yes"), share=6),
+    Command("check", ("runs", "check", "run", "--json")),
+    Command("gc", ("runs", "gc", "run", "--finished", "--json"), share=2),
     Command("show", ("runs", "show", "run", "--json")),
     Command("show", ("runs", "show", "run")),
     Command("diff", ("runs", "diff", "run", "other", "--json")),
@@ -66,6 +78,11 @@ COMMANDS = (
     Command("export", ("export", "run", "--merge", "--out", "out"), share=2),
     Command("export", ("export", "run", "--checkpoint", "4", "--out", "out")),
     Command("gather", COMPARE, "comparison"),
+    Command("plan", ("train", "run/recipe.toml", "--dry-run", "--json"), share=2, files="*.toml"),
+    Command("generate", GENERATE, share=2, files="model/*"),
+    Command("again", EVALUATE, "evaluation"),
+    Command("grade", ("grade", "run/data.jsonl", "--json"), "data"),
+    Command("data", ("train", "chain", "task=run/data.jsonl", "--dry-run"), "data"),
 )
 
 
@@ -96,9 +113,7 @@ def draw(base: Path, seed: int, number: int) -> tuple[Case, random.Random]:
     kinds = sorted({path.suffix for path in files})  # as many cases of each kind of file
     suffix = chance.choice(kinds)
     path = chance.choice([path for path in files if path.suffix == suffix])
-    return Case(
-        number, command, str(path.relative_to(folder)), chance.choice([*DAMAGE, PIPED])
-    ), chance
+    return Case(number, command, str(path.relative_to(folder)), chance.choice([*DAMAGE])), chance
 
 
 def run_forked(
@@ -111,6 +126,7 @@ def run_forked(
         code = 70
         try:
             os.setsid()
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             os.chdir(folder)
             for path, descriptor in ((out, 1), (err, 2)):
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
@@ -146,27 +162,52 @@ def _wait(child: int, timeout: float) -> int | None:
         time.sleep(0.002)
 
 
-def verdict(case: Case, whole: Any, code: int | None, out: str, err: str) -> str:
+def verdict(case: Case, whole: Any, code: int | None, out: str, err: str, folder: Path) -> str:
     """What is wrong with how a command took a damaged file; empty where nothing is."""
+    name, as_json = case.command.name, "--json" in case.command.arguments
     if code is None:
         return "hung"
     if "Traceback (most recent call last)" in out + err:
         return "traceback"
     if code not in CODES:
         return f"exit code {code}"
-    if code and not err.strip():
+    if code and not err.strip() and name != "check":
         return "failed without a word"
-    exact = case.command.name in EXACT and "--json" in case.command.arguments and not code
+    if "memory of the device is full" in err:
+        return "took all memory"
+    if SECRET in out + err or any(SECRET.encode() in data for data in made(folder)):
+        return "read what lies outside"
+    if name == "rm" and (code or (folder / "run").exists()):
+        return "is not removed"
+    if name == "ls" and (code or not all(run in out for run in ("run", "other"))):
+        return "hides a run"
+    try:
+        data = without_sizes(out) if as_json and not code else None
+    except ValueError as error:
+        return f"prints no JSON: {error}"
+    exact = name in EXACT and as_json and not code
     named = any(part in out + err for part in Path(case.file).parts[-2:])
     if case.file == MANIFEST:  # its checksum of another file is damaged: that one is named
         named = named or "is not what the run wrote" in out + err
-    if exact and not named and without_sizes(out) != whole:
+    if exact and not named and data != whole:
         return "another result without a word"
     return ""
 
 
+def made(folder: Path) -> Iterator[bytes]:
+    """The content of the small files that a command made."""
+    for path in (folder / "out", folder / "page.html"):
+        for file in (path, *path.rglob("*")):
+            if file.is_file() and file.stat().st_size < 1 << 20:
+                yield file.read_bytes()
+
+
 def without_sizes(out: str) -> Any:
-    """What a command printed as JSON, without sizes and times of files."""
+    """What a command printed as JSON, without sizes and times of files. ValueError where it is
+    none."""
+
+    def refuse(number: str) -> None:
+        raise ValueError(number)
 
     def strip(data: Any) -> Any:
         if isinstance(data, dict):
@@ -174,7 +215,7 @@ def without_sizes(out: str) -> Any:
             return {key: strip(value) for key, value in entries if key not in CLOCKED}
         return [strip(each) for each in cast(list[Any], data)] if isinstance(data, list) else data
 
-    return strip(json.loads(out))
+    return strip(json.loads(out, parse_constant=refuse))
 
 
 def warm(base: Path, work: Path) -> None:
@@ -222,15 +263,12 @@ def soak(
                 raise RuntimeError(f"{case.command.arguments} fails on a whole run: {err}")
             shutil.rmtree(folder)
         copy(base / case.command.on, folder)
-        path = folder / "run" / case.file
-        data = path.read_bytes()
-        path.unlink()
-        if case.damage == PIPED:
-            os.mkfifo(path)
-        else:
-            path.write_bytes(DAMAGE[case.damage](data, chance))
+        outside = make_outside(folder)
+        DAMAGE[case.damage](folder / "run" / case.file, chance)
         code, out, err = run_forked(case.command.arguments, folder, timeout)
-        problem = verdict(case, wholes[case.command], code, out, err)
+        problem = verdict(case, wholes[case.command], code, out, err, folder)
+        if make_outside(folder) != outside:
+            problem = "changed what lies outside"
         if problem:
             bad.append((case, problem, (err or out)[-600:]))
         shutil.rmtree(folder)

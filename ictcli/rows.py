@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import io
-import json
 import math
 import re
 import sys
@@ -15,9 +14,12 @@ from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.files import encodable
+from ictcli.files.reading import UnreadableError, parse_json, read_bytes
 
 FILES = (".jsonl", ".csv", ".parquet")
 """File name suffixes of data files."""
+LARGEST = 2 << 30
+"""Bytes of a data file: its rows are all in memory."""
 PROMPTS = ("prompt", "question", "problem")
 """Usual columns of the question."""
 
@@ -76,11 +78,14 @@ def read_file(name: str) -> Rows:
     """The rows of a file: .parquet, .csv (with a header; all cells are text), or else JSONL (one
     object per line; blank lines are skipped). UserError, with the line, if it cannot be read."""
     path = Path(name)
-    if not path.is_file():
-        what = f"{name} is no plain file" if path.exists() else f"There is no data file {name}"
-        raise UserError(f"{what}.", "give the path of a .jsonl, .csv or .parquet file")
+    if not path.exists():
+        raise UserError(
+            f"There is no data file {name}.", "give the path of a .jsonl, .csv or .parquet file"
+        )
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, LARGEST)
+    except UnreadableError:
+        raise
     except OSError as error:
         raise UserError(f"{name} cannot be read: {error.strerror}.", "check the file") from error
     if name.lower().endswith(".parquet"):
@@ -102,8 +107,8 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
             continue
         where = f"{name}, line {number}"
         try:
-            row = json.loads(line, parse_int=_integer)
-        except (ValueError, RecursionError) as error:
+            row = parse_json(line, parse_int=_integer)
+        except ValueError as error:
             raise UserError(f"{where} is not JSON: {error}.", "one object a line") from error
         if not isinstance(row, dict):
             raise UserError(

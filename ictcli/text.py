@@ -2,13 +2,14 @@
 
 import html
 import json
+import math
 import os
 import re
 import shlex
 import textwrap
 import unicodedata
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 PART = "◌"
@@ -60,6 +61,15 @@ def escaped(data: str, wide: str = "\\U{:08x}") -> str:
         return wide.format(ord(c)) if wide and ord(c) > 0xFFFF else json.dumps(c)[1:-1]
 
     return UNUSUAL.sub(escape, data)
+
+
+def finite(data: Any) -> Any:
+    """Data for JSON, which has no number that is not finite: None takes its place."""
+    if isinstance(data, dict):
+        return {key: finite(value) for key, value in cast(dict[Any, Any], data).items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in cast(list[Any], data)]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def wrapped(line: str, stream: TextIO) -> str:

@@ -6,10 +6,21 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
-from ictcli.files import is_leftover, new_file, new_folder, sweep, write_json, write_text
+from ictcli.files import (
+    appended,
+    is_leftover,
+    lock_of,
+    new_file,
+    new_folder,
+    sweep,
+    write_json,
+    write_text,
+)
 
 
 class FailureError(Exception):
@@ -24,6 +35,28 @@ def test_write_text_makes_the_folders_it_needs(tmp_path: Path) -> None:
     write_text(tmp_path / "a" / "b.txt", "Größe\n")
     assert (tmp_path / "a" / "b.txt").read_bytes() == "Größe\n".encode()
     assert names(tmp_path / "a") == {"b.txt"}
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o002, 0o027])
+def test_what_is_written_has_the_permissions_that_the_umask_gives(
+    tmp_path: Path, mask: int
+) -> None:
+    before = os.umask(mask)
+    try:
+        write_text(tmp_path / "deep" / "text", "")
+        with new_file(tmp_path / "deep" / "weights") as beside:
+            save_file({"a": np.zeros(1)}, beside)  # for its owner alone
+        with new_folder(tmp_path / "deep" / "folder") as beside:
+            (beside / "in").mkdir()
+            save_file({"a": np.zeros(1)}, beside / "in" / "weights")
+        with appended(tmp_path / "deep" / "log"):
+            pass
+        with lock_of(tmp_path / "deep" / ".lock"):
+            pass
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "deep").rglob("*"):
+        assert path.stat().st_mode & 0o777 == (0o777 if path.is_dir() else 0o666) & ~mask, path
 
 
 def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

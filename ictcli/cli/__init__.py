@@ -5,6 +5,7 @@ it runs: `ictcli --help` imports click alone.
 import contextlib
 import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Generator
@@ -133,6 +134,9 @@ def run() -> int:
         if getattr(sys, name) is None:  # the shell closed it: in order, so each has its descriptor
             nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 (to the end)
             setattr(sys, name, nothing)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal of ASCII shows ? for other characters
     sys.stdout = VisibleStream(cast(TextIO, Stdout(sys.stdout)))
     sys.stderr = VisibleStream(sys.stderr)  # libraries write warnings and logs there too
     if COMPLETES in os.environ:
@@ -185,6 +189,10 @@ def _run() -> int:
         if error.filename == STDOUT:
             raise
         return fail(*_explain(error), 1)
+    except UnicodeEncodeError as error:  # of a path in which surrogates stand for other bytes
+        part = error.object[max(0, error.start - 20) : error.end + 20]
+        message = f"A name cannot be written in {error.encoding}: {part!r}."
+        return fail(message, "name it in UTF-8; where the locale is another, set PYTHONUTF8=1", 2)
     return result if isinstance(result, int) else 0
 
 

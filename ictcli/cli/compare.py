@@ -194,7 +194,7 @@ def _compare(
     from ictcli.console.compare import tuned_to
     from ictcli.engine import build_engine
     from ictcli.errors import NothingFinishedError
-    from ictcli.files import write_json
+    from ictcli.files import encodable, write_json
     from ictcli.runs.observer import RunObserver
 
     def live(recipe: Recipe, path: Path, later: int) -> RunObserver:
@@ -230,7 +230,7 @@ def _compare(
         done,
         build_engine(runs[0].recipe.model, runs[0].recipe.engine),
         baseline=baseline,
-        command="ictcli " + shlex.join(sys.argv[1:]),
+        command=encodable("ictcli " + shlex.join(sys.argv[1:])),
         tuned=tuned,
         tuning=plan.grid,
         failed=failed,

@@ -14,11 +14,11 @@ import errno
 from collections.abc import Collection, Generator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from ictcli.compare.numbers import counted, listed
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.files import is_leftover
+from ictcli.files import is_leftover, lock_of
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord
@@ -88,7 +88,7 @@ def opened(folder: Path) -> Generator[None]:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
     with _explained(folder):
-        lock = FileLock(folder / ".lock")
+        lock = lock_of(folder / ".lock")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=0)

@@ -1,6 +1,5 @@
 """Train every run of a comparison, one after another or several at once; finished runs are kept."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -9,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.compare.numbers import counted
 from ictcli.errors import InterruptedRunError, UserError
-from ictcli.files import appended
+from ictcli.files import appended, lock_of
+from ictcli.files.reading import lines, parse_json, read_bytes
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run, manifest, trust
 from ictcli.runs.observer import RunObserver
@@ -92,7 +92,7 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
                 return False, None
         except UserError as error:
             raise UserError(error.message, OTHER) from None
-    lock = FileLock(spec.folder / ".lock")
+    lock = lock_of(spec.folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:  # the child of a comparison that was killed, say
@@ -123,13 +123,12 @@ def _damage(folder: Path) -> str | None:
     for name in ("eval/before.json", "metrics.jsonl", "timings.jsonl"):
         path = folder / name
         try:
-            text = path.read_text(encoding="utf-8")
-            whole = text[: text.rfind("\n") + 1]  # a kill may tear the last line
-            for part in whole.splitlines() if path.suffix == ".jsonl" else [text]:
-                json.loads(part)
+            for part in lines(path) if path.suffix == ".jsonl" else [read_bytes(path)]:
+                if part.endswith(b"\n") or path.suffix == ".json":  # a kill may tear the last line
+                    parse_json(part)
         except FileNotFoundError:
             continue
-        except ValueError:
+        except (OSError, ValueError):
             return f"{path} is damaged; rm -r {shell_word(folder)} trains it again"
     return None
 

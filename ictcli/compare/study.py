@@ -10,7 +10,6 @@ ships.
 
 import csv
 import io
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from pydantic import Field
 from ictcli.compare.finished import FinishedRun
 from ictcli.errors import UserError
 from ictcli.files import write_text
+from ictcli.files.reading import parse_toml
 from ictcli.recipe import find_recipe, shipped_studies
 from ictcli.recipe.load import recipe_text, validate
 from ictcli.recipe.tables import Table
@@ -51,8 +51,8 @@ def read_study(source: str) -> Study | None:
     if path.suffix != ".toml" or not path.is_file() or is_of_run(path):
         return None
     try:
-        data = tomllib.loads(recipe_text(path))
-    except tomllib.TOMLDecodeError:
+        data = parse_toml(recipe_text(path))
+    except ValueError:
         return None  # the recipe's reader says so
     if "recipes" not in data:
         return None

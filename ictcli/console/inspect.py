@@ -1,6 +1,5 @@
 """A group of rollouts as text or JSON, for pipes and scripts."""
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -8,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ictcli.console.plain import narrate, output
-from ictcli.console.table import print_columns, table
+from ictcli.console.table import print_columns, print_json, table
 from ictcli.inspect.view import SYMBOLS
 from ictcli.text import figure, sign, visible
 
@@ -25,7 +24,7 @@ def can_move() -> bool:
 def print_group(data: dict[str, Any], *, as_json: bool) -> None:
     """The group on stdout, as JSON or as text with kept tokens marked [like this]."""
     if as_json:
-        output(json.dumps(data, allow_nan=False))
+        print_json(data, indent=None)
         return
     shown = data["shown"]
     about = next(m["about"] for m in data["methods"] if m["name"] == shown)

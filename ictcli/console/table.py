@@ -1,6 +1,7 @@
 """Tables and JSON on stdout."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from rich.text import Text
 from ictcli.console.plain import output
 from ictcli.console.screen import Screen
 from ictcli.evaluation.report import Folded, TextTable, first_fitting
-from ictcli.text import escaped, one_line
+from ictcli.text import escaped, finite, one_line
 
 Row = TypeVar("Row")
 
@@ -21,8 +22,12 @@ def stdout_width() -> int | None:
     return out.width if out.is_terminal else None
 
 
-def print_json(data: Any) -> None:
-    output(*escaped(json.dumps(data, indent=2, ensure_ascii=False), wide="").split("\n"))
+def print_json(data: Any, indent: int | None = 2) -> None:
+    """Print strict JSON: a number that is not finite is null, and a character that stdout cannot
+    take is an escape."""
+    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(finite(data), indent=indent, ensure_ascii=plain, allow_nan=False)
+    output(*escaped(text, wide="").split("\n"))
 
 
 def cell_text(cell: str, style: str = "") -> Text:

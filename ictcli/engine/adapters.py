@@ -27,6 +27,7 @@ from safetensors import safe_open
 
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS
 from ictcli.errors import UserError, nearest
+from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.seeds import generator
 
@@ -167,7 +168,7 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    return cast(dict[str, Any], json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8")))
+    return cast(dict[str, Any], parse_json(read_text(folder / ADAPTER_CONFIG)))
 
 
 def base_of(folder: Path) -> str:

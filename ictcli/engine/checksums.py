@@ -1,12 +1,12 @@
 """Checksums that tell one model from another."""
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from ictcli.engine.models import Source, snapshot
+from ictcli.files.reading import open_plain, parse_json, read_bytes, read_text
 
 
 def fingerprint(source: Source) -> str:
@@ -21,11 +21,13 @@ def fingerprint(source: Source) -> str:
         for file in sorted(folder.iterdir()):
             if file.suffix in FINGERPRINTED and file.name not in UNREAD and file.is_file():
                 digest.update(f"{file.name} {file.stat().st_size}\n".encode())
-                with file.open("rb") as opened:
+                with open_plain(file) as opened:
                     _update(digest, opened, 0, file.stat().st_size, BLOCKS)
     return digest.hexdigest()
 
 
+HEADER = 100_000_000
+"""Bytes that safetensors allows a header."""
 FINGERPRINTED = (".safetensors", ".json", ".jinja", ".model", ".txt", ".py")
 UNREAD = ("training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
 BLOCK, BLOCKS = 1 << 16, 1024
@@ -52,7 +54,7 @@ def identity(source: Source) -> str:
         return ""
     digest = hashlib.sha256()
     if (folder / "config.json").is_file():
-        digest.update((folder / "config.json").read_bytes())
+        digest.update(read_bytes(folder / "config.json"))
     digest.update(weights_fingerprint(folder).encode())
     return digest.hexdigest()
 
@@ -69,7 +71,7 @@ def weights_fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
     for place in places:
         digest.update(f"{place.name} {place.kind} {place.shape}\n".encode())
-        with place.file.open("rb") as opened:
+        with open_plain(place.file) as opened:
             _update(
                 digest, opened, place.start, place.size, -(-place.size * BLOCKS // (total or 1))
             )
@@ -79,7 +81,7 @@ def weights_fingerprint(folder: Path) -> str:
 def _weight_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        names = sorted(set(parse_json(read_text(index))["weight_map"].values()))
     else:
         names = sorted(path.name for path in folder.glob("*.safetensors"))
         if "model.safetensors" in names:
@@ -101,9 +103,9 @@ class _Place:
 
 def _tensors(file: Path) -> list[_Place]:
     """Of a safetensors file: 8 bytes that say how long its header is, the header, the data."""
-    with file.open("rb") as opened:
+    with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
-        header = cast(dict[str, Any], json.loads(opened.read(length)))
+        header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))
     places: list[_Place] = []
     for name, about in header.items():
         if name != "__metadata__":

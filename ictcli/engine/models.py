@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from ictcli.engine.hub import answers, silence
 from ictcli.errors import UserError, nearest
 from ictcli.files import check_inside
+from ictcli.files.reading import check_file, parse_json, read_text
 from ictcli.text import shell_word
 
 _TASKS = Path(__file__).parents[1] / "tasks"
@@ -70,6 +71,9 @@ def locate(model: str, *, trains: bool = False) -> Source:
                 f"The run {model} has no finished model yet.", f"ictcli resume {shell_word(model)}"
             )
         folder = exports[0]
+    for path in (*folder.iterdir(), *folder.glob("*/*.jinja")):
+        if path.exists() and not path.is_dir():
+            check_file(path)  # the libraries that read them wait for a pipe
     if (folder / ADAPTER_CONFIG).is_file():
         if trains:
             raise UserError(
@@ -81,7 +85,8 @@ def locate(model: str, *, trains: bool = False) -> Source:
         raise UserError(
             f"{folder} is not a model: it has no config.json.", "give a Hugging Face model folder"
         )
-    _read_object(folder / "config.json")
+    for path in folder.glob("*config.json"):
+        _read_object(path)
     _check_weights(folder)
     if not any((folder / name).is_file() for name in TOKENIZERS):
         raise UserError(
@@ -256,7 +261,7 @@ def _rope_settings(config: dict[str, Any]) -> dict[str, Any]:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(read_text(path))
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}.", "fetch it again") from error
     if not isinstance(data, dict):

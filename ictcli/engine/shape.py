@@ -4,7 +4,6 @@ The formulas are those of a decoder like Qwen2. Most others have the same keys a
 matrices; for them the result is an estimate.
 """
 
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from safetensors import safe_open
 from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import check_reachable, locate, reason_of
 from ictcli.errors import UserError
+from ictcli.files.reading import parse_json, read_text
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def read_shape(model: str) -> ModelShape:
     if not folder.is_dir():
         folder = _from_hub(model)
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = parse_json(read_text(folder / "config.json"))
         shape = _shape(config | config.get("text_config", {}))
         return replace(shape, stored=_stored(folder, shape.group_size))
     except KeyError as error:
@@ -180,7 +180,7 @@ def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
     index = folder / "model.safetensors.index.json"
     names = {"model.safetensors"}
     if index.is_file():
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        names = set(parse_json(read_text(index))["weight_map"].values())
     if not all((folder / name).is_file() for name in names):
         return None
     packed = plain = parameters = 0

@@ -11,17 +11,17 @@
 
 import contextlib
 import errno
-import json
 import re
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from pydantic import JsonValue
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.provenance import Provenance, difference_of
-from ictcli.files import check_inside, is_leftover, write_json
+from ictcli.files import check_inside, is_leftover, lock_of, write_json
+from ictcli.files.reading import UnreadableError, parse_json, read_text
 
 SETTINGS = "settings.json"
 REPLACED = (SETTINGS, "results.json", "results.md")
@@ -49,7 +49,7 @@ def opened(
         folder = _new_folder(base, name) if out is None else out
         _saved_settings(folder)  # checked before anything is written there
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock")
+        lock = lock_of(folder / ".lock")
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -78,6 +78,8 @@ def _writing(folder: Path) -> Generator[None]:
     """Turns a failure to make or write the folder into an error with a hint."""
     try:
         yield
+    except UnreadableError:
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunFailedError(
@@ -135,7 +137,7 @@ def _saved_settings(folder: Path) -> dict[str, JsonValue] | None:
 def _read(path: Path) -> dict[str, JsonValue] | None:
     """The content of a settings.json; None where it is not one."""
     try:
-        settings: JsonValue = json.loads(path.read_text(encoding="utf-8"))
+        settings: JsonValue = parse_json(read_text(path))
     except (ValueError, OSError):
         return None
     return settings if isinstance(settings, dict) and "format" in settings else None

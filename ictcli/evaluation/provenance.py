@@ -16,6 +16,7 @@ from ictcli.evaluation.evaluate import chunk_of
 from ictcli.evaluation.record import FORMAT, Record
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
+from ictcli.files.reading import read_bytes
 from ictcli.recipe.tables import Example, PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
@@ -163,7 +164,7 @@ def _checksums(files: Iterable[Path]) -> dict[str, list[str]]:
     """Checksums by file name; folders do not matter."""
     checksums: dict[str, list[str]] = {}
     for path in dict.fromkeys(file.resolve() for file in files):
-        checksums.setdefault(path.name, []).append(hashlib.sha256(path.read_bytes()).hexdigest())
+        checksums.setdefault(path.name, []).append(hashlib.sha256(read_bytes(path)).hexdigest())
     return {name: sorted(checksums[name]) for name in sorted(checksums)}
 
 

@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.record import Record
 from ictcli.files import appended
+from ictcli.files.reading import lines, parse_json
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import Status
 from ictcli.types import Problem, Rollouts
@@ -97,20 +98,19 @@ def recover(
         path.touch()
     samples: list[Sample] = []
     ends = [0]
-    with path.open("rb") as file:
-        for number, raw in enumerate(file):
-            torn = not raw.endswith(b"\n")
-            if torn and BEGINNING.startswith(raw.rstrip(b"\0")[: len(BEGINNING)]):
-                break
-            ends.append(ends[-1] + len(raw))
-            extra = torn or number >= n * len(problems)
-            sample = None if extra else _parse(raw, problems[number // n], private=private)
-            if sample is None:
-                raise UserError(
-                    f"{path}, line {number + 1} is not as this evaluation wrote it.",
-                    "put the file back, or evaluate in another folder: --out OTHER",
-                )
-            samples.append(sample)
+    for number, raw in enumerate(lines(path)):
+        torn = not raw.endswith(b"\n")
+        if torn and BEGINNING.startswith(raw.rstrip(b"\0")[: len(BEGINNING)]):
+            break
+        ends.append(ends[-1] + len(raw))
+        extra = torn or number >= n * len(problems)
+        sample = None if extra else _parse(raw, problems[number // n], private=private)
+        if sample is None:
+            raise UserError(
+                f"{path}, line {number + 1} is not as this evaluation wrote it.",
+                "put the file back, or evaluate in another folder: --out OTHER",
+            )
+        samples.append(sample)
     done = len(samples) // n
     done = done if done == len(problems) else done // chunk * chunk
     if path.stat().st_size > ends[done * n]:
@@ -121,7 +121,7 @@ def recover(
 def _parse(raw: bytes, problem: Problem, *, private: bool) -> Sample | None:
     """The sample in a line; None where it is not one of `problem`."""
     try:
-        line = json.loads(raw)
+        line = parse_json(raw)
         for key in ("id",) if private else ("id", "prompt", "gold"):
             if line[key] != getattr(problem, key):
                 return None
@@ -148,9 +148,9 @@ class Timings:
     def read(self) -> dict[int, float]:
         """Seconds by first problem. Torn lines are skipped."""
         seconds: dict[int, float] = {}
-        for raw in self._path.read_bytes().split(b"\n") if self._path.exists() else ():
+        for raw in lines(self._path) if self._path.exists() else ():
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                line = json.loads(raw)
+                line = parse_json(raw)
                 if {key: line[key] for key in self._key} == self._key:
                     seconds[int(line["first"])] = float(line["seconds"])
         return seconds

@@ -12,6 +12,7 @@ from ictcli.recipe.tables import (
     ColumnSettings,
     EngineSettings,
     HubSettings,
+    Ks,
     PromptSettings,
     RewardSettings,
     SamplingSettings,
@@ -53,7 +54,7 @@ class EvaluationSettings(ModelSettings):
 
     n: int = Field(default=16, ge=1)
     """Samples per problem."""
-    k: tuple[int, ...] = Field(default=(1, 4), strict=False)
+    k: Ks = (1, 4)
     """Values of k for pass@k; without them 1, and 4 or n where that is less."""
     limit: int | None = Field(default=None, ge=1)
     """Only this many of the first problems."""

@@ -16,6 +16,7 @@ from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapsho
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export.card import card
 from ictcli.files import new_folder
+from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, engine_at
@@ -91,8 +92,7 @@ def _blocks(adapter: Path) -> int:
     folder = snapshot(source)
     config: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        text = (folder / "config.json").read_text(encoding="utf-8") if folder else "{}"
-        config = json.loads(text)
+        config = parse_json(read_text(folder / "config.json") if folder else "{}")
     for place in (config, config.get("text_config") or {}):
         for key in ("num_hidden_layers", "n_layer", "num_layers"):
             if isinstance(blocks := place.get(key), int):

@@ -4,7 +4,6 @@ An unknown key is an error that names the nearest known one.
 """
 
 import copy
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
 from ictcli.errors import UserError, nearest
+from ictcli.files.reading import parse_toml, read_text
 from ictcli.recipe import plugins
 from ictcli.recipe.files import read_files
 from ictcli.recipe.metrics import unrecorded
@@ -87,7 +87,7 @@ class RecipeFile:
 def recipe_text(path: Path) -> str:
     """The text of a recipe file, line ends as they are. UserError if it is not UTF-8."""
     try:
-        return path.read_bytes().decode()
+        return read_text(path)
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not TOML, which is UTF-8: {error}.", _FORM_HINT) from error
 
@@ -96,8 +96,8 @@ def read_recipe(source: str | Path) -> RecipeFile:
     """Read a recipe. UserError if it is not there, or not TOML."""
     path = find_recipe(source) if isinstance(source, str) else source
     try:
-        return RecipeFile(str(source), path, tomllib.loads(recipe_text(path)))
-    except tomllib.TOMLDecodeError as error:
+        return RecipeFile(str(source), path, parse_toml(recipe_text(path)))
+    except ValueError as error:
         raise UserError(f"{path} is not TOML: {error}.", _FORM_HINT) from error
 
 
@@ -256,7 +256,9 @@ def table_to_toml(data: Mapping[str, Any]) -> str:
     """A recipe's tables as TOML, and no key added or changed."""
     import tomli_w
 
-    return escaped(tomli_w.dumps(data))
+    text = tomli_w.dumps(data)
+    text.encode()  # UnicodeEncodeError: TOML has no escape for a path that is no text
+    return escaped(text)
 
 
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """`key=value` as typed on the command line, applied to the data of a recipe."""
 
-import tomllib
 from collections.abc import Sequence
 from typing import Any, cast
 
 from ictcli.errors import UserError
+from ictcli.files.reading import parse_toml
 
 NAMES = {"method": "name", "reward": "verifier"}
 """Tables that may be given as this key alone."""
@@ -53,8 +53,8 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 def toml_value(text: str) -> Any:
     """The value typed after `key=`: TOML, else a plain string."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 

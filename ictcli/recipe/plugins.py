@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from ictcli.errors import UserError
+from ictcli.files.reading import read_bytes
 
 _PREFIX = "ictcli_plugin_"
 _loaded: dict[Path, str] = {}
@@ -28,7 +29,7 @@ sources: dict[Path, bytes] = {}
 def source(path: Path) -> bytes:
     """What a file held when this process, or that which started it as a worker, first read it."""
     if path not in sources:
-        sources[path] = path.read_bytes()
+        sources[path] = read_bytes(path)
     return sources[path]
 
 

@@ -1,9 +1,9 @@
 """The tables of a recipe, like `[clip]`: one frozen model each, with defaults and bounds."""
 
 import math
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 TEMPLATES = ("auto", "chat", "none")
 QUESTION = "{question}"
@@ -266,6 +266,16 @@ class RewardSettings(Table):
     """GiB of memory to judge one answer."""
 
 
+def _distinct(values: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("no k may stand there twice")
+    return values
+
+
+Ks = Annotated[tuple[int, ...], Field(strict=False), AfterValidator(_distinct)]
+"""Values of k for pass@k."""
+
+
 class EvalSettings(Table):
     """Evaluation on held-out problems: before, after, and during training."""
 
@@ -273,7 +283,7 @@ class EvalSettings(Table):
     """Number of problems."""
     n: int = Field(default=4, ge=1)
     """Responses per problem."""
-    k: tuple[int, ...] = Field(default=(1, 4), strict=False)
+    k: Ks = (1, 4)
     """Values of k for pass@k, each at most n."""
     every: int = Field(default=0, ge=0)
     """Steps between evaluations during training; 0 = none."""

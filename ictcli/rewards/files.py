@@ -12,6 +12,7 @@ from ictcli.files import encodable, write_text
 from ictcli.rewards.explanations import Explanation
 from ictcli.rewards.verifiers import Verdict
 from ictcli.rows import PROMPTS, read_file, text
+from ictcli.text import finite
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,9 @@ def write_verdicts(
 ) -> None:
     """The rows as JSONL, each with the columns of its verdict."""
     lines = (
-        json.dumps({**response.columns, **as_columns(verdict, explanation)}, ensure_ascii=False)
+        json.dumps(
+            finite({**response.columns, **as_columns(verdict, explanation)}), ensure_ascii=False
+        )
         + "\n"
         for response, verdict, explanation in zip_longest(responses, verdicts, explanations)
     )

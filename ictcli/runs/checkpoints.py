@@ -26,11 +26,12 @@ from ictcli.engine import Engine, build_engine
 from ictcli.engine.budget import BudgetState
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import drop, new_folder, numbered, write_json
+from ictcli.files.reading import read_bytes
 from ictcli.recipe.metrics import direction
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.runs.manifest import MANIFEST, checksum, checksums
+from ictcli.runs.manifest import MANIFEST, checksums, is_unchanged
 from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
-from ictcli.runs.read import read_bytes, read_environment, read_record
+from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import BestCheckpoint, Format, Manifest, SavedRecipe, StepMetrics
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, Rollouts
@@ -162,7 +163,7 @@ def check(path: Path) -> State:
         file = path / name
         if not file.is_file():
             raise DamagedError(f"{name} is missing")
-        if record != checksum(file):
+        if not is_unchanged(file, record):
             raise DamagedError(f"{name} is not what was saved")
     return _state(path)
 
@@ -293,7 +294,7 @@ def check_finished(run: Path, *names: str) -> None:
 
 def weights_of(path: Path) -> str:
     """A checksum of a checkpoint's files without state.json, which holds seconds."""
-    files = Manifest.model_validate_json((path / MANIFEST).read_bytes()).files
+    files = Manifest.model_validate_json(read_bytes(path / MANIFEST)).files
     saved = {name: file.sha256 for name, file in files.items() if name != STATE}
     return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
 

@@ -17,13 +17,12 @@
 """
 
 import shutil
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
@@ -32,6 +31,7 @@ from ictcli.files import (
     appended,
     check_inside,
     is_leftover,
+    lock_of,
     make_folder,
     numbered,
     sweep,
@@ -39,6 +39,7 @@ from ictcli.files import (
     write_json,
     write_text,
 )
+from ictcli.files.reading import parse_toml
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, read_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
@@ -60,7 +61,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file: RecipeFile | None = None
-        self._lock = FileLock(folder / ".lock")
+        self._lock = lock_of(folder / ".lock")
         self._created = False
 
     @staticmethod
@@ -226,7 +227,7 @@ class Run:
         path = self.folder / "recipe.toml"
         with manifest.rewriting(self.folder, path.name):
             write_text(path, text)
-        self._file = RecipeFile(str(path), path, tomllib.loads(text))
+        self._file = RecipeFile(str(path), path, parse_toml(text))
 
     def write(self, name: str, record: Record) -> None:
         """Write a JSON file of the folder: the fields that are set."""

@@ -27,6 +27,8 @@ State = Literal["finished", "running", "stopped", "failed", "damaged"]
 LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json")
 """What a run folder without a recipe is known by: it was lost, or not yet written."""
 DEPTH = 6
+LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+"""A file may say of itself that it is younger."""
 
 
 class Entry(RunRecord):
@@ -73,7 +75,7 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
 
 
 def _looks_like_a_run(folder: Path) -> bool:
-    return any((folder / name).exists() for name in ("recipe.toml", *LEFT))
+    return any(os.path.lexists(folder / name) for name in ("recipe.toml", *LEFT))
 
 
 def list_runs(folder: Path) -> list[Entry]:
@@ -83,11 +85,18 @@ def list_runs(folder: Path) -> list[Entry]:
 
 def entry(run: Path, *more: str) -> Entry:
     """One run, from what its folder holds. Its results, and files of the names `more`, are held
-    against its manifest. Nothing is read of a folder that may not be (see `check_inside`)."""
+    against its manifest. Nothing is read of a folder that may not be (see `check_inside`), and
+    whatever is wrong with one, it has an entry."""
     try:
         check_inside(run)
+        return _entry(run, *more)
     except UserError as error:
         return _unread(run, error.message)
+    except Exception as error:  # the other runs of a list, and `runs rm`, do not depend on it
+        return _unread(run, f"cannot be read: {error!r}")
+
+
+def _entry(run: Path, *more: str) -> Entry:
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False)
     summary = read_record(run / "summary.json", Summary, strict=False)
     last = last_record(run / "metrics.jsonl", StepMetrics)
@@ -126,7 +135,8 @@ def _unread(run: Path, why: str) -> Entry:
 
 
 def _when(at: float | None) -> str:
-    return datetime.fromtimestamp(at or 0, UTC).isoformat(timespec="seconds")
+    seconds = min(max(at or 0, 0), LATEST)
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> tuple[State, str]:

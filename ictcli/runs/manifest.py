@@ -12,6 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from ictcli.files import write_json
+from ictcli.files.reading import open_plain
 from ictcli.runs.read import read_record
 from ictcli.runs.records import FORMAT, FileRecord, Manifest
 
@@ -21,9 +22,14 @@ RESULTS = ("recipe.toml", "environment.json", "summary.json", "metrics.jsonl", "
 
 
 def checksum(path: Path) -> FileRecord:
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         size = os.fstat(file.fileno()).st_size
         return FileRecord(bytes=size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def is_unchanged(path: Path, record: FileRecord) -> bool:
+    """Whether a file has the size and the checksum of a record; of another size it is not read."""
+    return path.stat().st_size == record.bytes and checksum(path) == record
 
 
 def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, FileRecord]:
@@ -72,10 +78,10 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
                 wrong[name] = MISSING
             elif not (run / name).is_file():
                 wrong[name] = "is no plain file"
-            elif checksum(run / name) != record:
+            elif not is_unchanged(run / name, record):
                 wrong[name] = "is not what the run wrote"
-        except OSError as error:
-            wrong[name] = f"cannot be read ({error.strerror})"
+        except (OSError, ValueError) as error:  # a name may hold any character
+            wrong[name] = f"cannot be read ({getattr(error, 'strerror', None) or error})"
     return wrong
 
 

@@ -1,6 +1,5 @@
 """A run as a model to evaluate: its weights, and how its recipe prompts and samples."""
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +13,7 @@ from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
+from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import RecipeFile, load_recipe, plugins, read_recipe
 from ictcli.recipe.tables import (
     ColumnSettings,
@@ -191,7 +191,7 @@ def trained_on(file: RecipeFile) -> Collection[str]:
             return ()
         train = task_of(recipe).train
         environment = file.path.with_name("environment.json")
-        recorded = json.loads(environment.read_text(encoding="utf-8"))["data"]
+        recorded = parse_json(read_text(environment))["data"]
         if not recipe.prompt.max_tokens and recorded["train"]["sha256"] != digest_of(train):
             return ()
     except (UserError, OSError, ValueError, KeyError, TypeError):
@@ -238,7 +238,7 @@ def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
     if prompt.shots:
         place = file.parent / "environment.json"
         try:
-            drawn = json.loads(place.read_text(encoding="utf-8"))["data"]["examples"]
+            drawn = parse_json(read_text(place))["data"]["examples"]
             examples = tuple(Example.model_validate(example) for example in drawn)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(

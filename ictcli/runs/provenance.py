@@ -11,6 +11,7 @@ from ictcli.engine import LIBRARIES, Engine, choose_backend
 from ictcli.engine.checksums import identity
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
+from ictcli.files.reading import read_bytes
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
@@ -42,7 +43,7 @@ def recipe_hash(recipe: Mapping[str, Any], steps: int | None = None) -> str:
     verifier = verifier_file(data)
     if verifier is not None:
         file, function = verifier
-        content = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+        content = hashlib.sha256(read_bytes(file)).hexdigest() if file.is_file() else ""
         data["reward"] = {**data["reward"], "verifier": f"{content}:{function}"}
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 

@@ -5,16 +5,15 @@ A strict reader stops at a damaged file and says how to go on; a forgiving one (
 """
 
 import contextlib
-import errno
 import fcntl
 import os
-import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Record
 from ictcli.files import write_text
+from ictcli.files.reading import lines, open_plain, parse_toml, read_bytes
 from ictcli.runs.records import FORMAT, Environment, Stamp, StepTimings
 from ictcli.text import shell_word
 
@@ -22,13 +21,6 @@ R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
 TAIL = 1 << 16
 """Bytes at a file's end that its last line is looked for in."""
-
-
-def read_bytes(path: Path) -> bytes:
-    """A file's content. OSError where it is none; a pipe in a stranger's folder would never end."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "is not a regular file", str(path))
-    return path.read_bytes()
 
 
 def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
@@ -40,7 +32,7 @@ def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
     try:
         data = read_bytes(path)
         if path.suffix == ".toml":
-            return kind.model_validate(tomllib.loads(data.decode()))
+            return kind.model_validate(parse_toml(data.decode()))
         if strict and Stamp.model_validate_json(data).format != FORMAT:
             raise UserError(
                 f"{path} was written by another version of ictcli.", "read it with that version"
@@ -61,33 +53,30 @@ def read_environment(run: Path) -> Environment:
 
 def read_lines(path: Path, kind: type[R]) -> list[R]:
     """The lines of a JSONL file as records, without those that a kill or power cut damaged."""
-    try:
-        lines = read_bytes(path).splitlines(keepends=True)
-    except OSError:
-        return []
-    records = (_record(line, kind) for line in lines)
-    return [record for record in records if record is not None]
+    records: list[R] = []
+    with contextlib.suppress(OSError):
+        for line in lines(path):
+            if record := _record(line, kind):
+                records.append(record)
+    return records
 
 
 def last_record(path: Path, kind: type[R]) -> R | None:
     """The last whole line of a JSONL file as a record, without reading the rest."""
-    if not path.is_file():
-        return None
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            lines = file.read().splitlines(keepends=True)
+            tail = file.read().splitlines(keepends=True)
     except OSError:
         return None
-    records = (_record(line, kind) for line in reversed(lines))
+    records = (_record(line, kind) for line in reversed(tail))
     return next((record for record in records if record is not None), None)
 
 
 def cut_lines(path: Path, steps: int) -> None:
     """Cut what a JSONL file holds after so many steps, if it is there."""
     if path.exists():
-        lines = path.read_bytes().splitlines(keepends=True)
-        records = ((line, _record(line, StepTimings)) for line in lines)
+        records = ((line, _record(line, StepTimings)) for line in lines(path))
         kept = [line for line, record in records if record is not None and record.step <= steps]
         write_text(path, b"".join(kept).decode())
 
@@ -117,13 +106,16 @@ def changed(*paths: Path) -> float | None:
 
 def size(path: Path) -> int:
     """Bytes of a file, or of all files below a folder."""
-    try:
-        if not path.is_dir():
-            return path.lstat().st_size
-        with os.scandir(path) as files:
-            return sum(size(Path(file.path)) for file in files if not file.is_symlink())
-    except OSError:
-        return 0
+    taken, places = 0, [str(path)]
+    while places:
+        with contextlib.suppress(OSError):
+            place = places.pop()
+            if not Path(place).is_dir():
+                taken += os.lstat(place).st_size
+                continue
+            with os.scandir(place) as files:
+                places += [file.path for file in files if not file.is_symlink()]
+    return taken
 
 
 def in_use(run: Path) -> bool:

@@ -1,5 +1,6 @@
 """Removing runs, and checkpoints that no run needs any more."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from ictcli.errors import UserError
 from ictcli.files import check_inside, drop
 from ictcli.runs import checkpoints
 from ictcli.runs.checkpoints import DAMAGE
-from ictcli.runs.folder import Run, is_run
+from ictcli.runs.folder import Run
 from ictcli.runs.read import in_use, size
 
 
@@ -23,7 +24,7 @@ class OldCheckpoint:
 
 def check_removable(run: Path) -> None:
     """UserError for what is no run folder of its own, or is trained now."""
-    if run.is_symlink() or not is_run(run):
+    if run.is_symlink() or not os.path.lexists(run / "recipe.toml"):  # a damaged one too
         why = "is a link" if run.is_symlink() else "has no recipe.toml"
         raise UserError(
             f"{run} is not a run folder: it {why}.", "ictcli runs ls lists the runs there are"
@@ -39,8 +40,9 @@ def remove_run(run: Path) -> int:
     as `check_removable` raises it."""
     check_removable(run)
     taken = size(run)
-    if (lock := run / ".lock").is_symlink():
-        lock.unlink()
+    lock = run / ".lock"
+    if lock.is_symlink() or (lock.exists() and not lock.is_file()):
+        lock.rename(run / ".lock.damaged")  # nobody holds it
     opened = Run(run)
     opened.lock()
     with opened:

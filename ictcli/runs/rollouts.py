@@ -9,6 +9,7 @@ import numpy as np
 
 from ictcli.errors import UserError
 from ictcli.files import make_folder, new_file
+from ictcli.files.reading import parse_json
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import Status
 from ictcli.runs.records import FORMAT
@@ -107,7 +108,7 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
     from safetensors import safe_open
 
     with cast(Any, safe_open)(path, "np") as file:
-        description = json.loads(file.metadata()["ictcli"])
+        description = parse_json(file.metadata()["ictcli"])
         if description["format"] != FORMAT:
             raise UserError(
                 f"{path} was written by another version of ictcli.", "inspect it with that version"

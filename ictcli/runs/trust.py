@@ -8,7 +8,6 @@ once: what is judged here is the very object that is used.
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from importlib.machinery import PathFinder
@@ -19,6 +18,7 @@ from platformdirs import user_state_path
 
 from ictcli.errors import UserError
 from ictcli.files import check_inside
+from ictcli.files.reading import parse_json, read_bytes
 from ictcli.recipe import Recipe, RecipeFile, find_recipe, load_recipe, plugins, read_recipe
 
 OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
@@ -128,7 +128,7 @@ def _module(name: str) -> bytes:
         if spec is None:
             break
         if spec.origin and (file := Path(spec.origin)).is_file():
-            code += f"{file.resolve()} ".encode() + file.read_bytes()
+            code += f"{file.resolve()} ".encode() + read_bytes(file)
         places = spec.submodule_search_locations
     return code
 
@@ -140,18 +140,18 @@ def _code_of_model(model: str, run: Path) -> Iterator[tuple[str, bytes]]:
     for name in dict.fromkeys((model, *(base for folder in folders for base in _bases(folder)))):
         named = Path(name)
         place = str(named.resolve()) if named.is_dir() else name
-        code = b"".join(file.read_bytes() for file in _code_files(named))
+        code = b"".join(read_bytes(file) for file in _code_files(named))
         yield f"the code of the model {name}", f"model {place} ".encode() + code
     for folder in folders:
         for file in _code_files(folder):
-            yield str(file), b"model file " + file.read_bytes()
+            yield str(file), b"model file " + read_bytes(file)
 
 
 def _bases(folder: Path) -> list[str]:
     """The models that a folder of adapters may say it belongs to."""
     try:
-        about: object = json.loads((folder / "adapter_config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        about: object = parse_json(read_bytes(folder / "adapter_config.json"))
+    except (OSError, ValueError):
         return []
     settings = cast(dict[str, object], about) if isinstance(about, dict) else {}
     named = (settings.get(key) for key in ("base_model_name_or_path", "model"))

@@ -1,12 +1,12 @@
 """Golds, choices and worked solutions in the rows of a data set."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.files import encodable
+from ictcli.files.reading import parse_json
 from ictcli.rewards.answers import boxed
 from ictcli.rows import Row
 
@@ -34,8 +34,8 @@ def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
     value = row.get(name)
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_json(value)
+        except ValueError:
             value = None
     texts = cast("list[Any]", value) if isinstance(value, list) else []
     if not 2 <= len(texts) <= 26 or not all(isinstance(x, str | int | float) for x in texts):

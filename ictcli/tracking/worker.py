@@ -17,10 +17,8 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-from filelock import FileLock
-
 from ictcli.errors import install
-from ictcli.files import write_json
+from ictcli.files import lock_of, write_json
 from ictcli.runs.read import read_lines, read_record
 from ictcli.runs.records import RunRecord, StepMetrics, StepTimings
 from ictcli.tracking import About, Entry, Outcome, figures, open_tracker
@@ -40,7 +38,7 @@ def main() -> None:
         about = About.model_validate_json(sys.stdin.readline())
         lines = _read_ahead(sys.stdin)
         lock = about.folder / "tracking" / f".{name}.lock"
-        with FileLock(lock, timeout=LAST_SECONDS + 30):
+        with lock_of(lock).acquire(timeout=LAST_SECONDS + 30):
             _track(name, about, lines)
         outcome = Outcome(done=True)
     except ImportError as error:

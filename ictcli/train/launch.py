@@ -115,7 +115,7 @@ def environment(engine: Engine, recipe: Recipe) -> Environment:
         libraries=versions(),
         engine=EngineRecord.model_validate(engine.describe(), strict=False),
         seed=recipe.seed,
-        command=sys.argv[1:],
+        command=[encodable(word) for word in sys.argv[1:]],
     )
 
 

@@ -32,6 +32,7 @@ OVERRIDES = [
     (["temperature=0"], "temperature = 0: input should be greater than 0"),
     (["model=3"], "model = 3: input should be a valid string"),
     (["eval.k=[0]"], "every k must lie in 1..n = 4"),
+    (["eval.k=[1,1]"], "no k may stand there twice"),
     (["eval.k=[8]"], "every k must lie in 1..n = 4"),
     (["eval.k=4"], "eval.k = 4: input should be a list, in square brackets"),
     (["checkpoint=3"], "checkpoint = 3: input should be a table"),

@@ -11,10 +11,14 @@ import re
 import shutil
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ictcli.errors import UserError
+from ictcli.files.reading import check_file
 from ictcli.text import shell_word
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 WANDB = "wandb"
 """Beside a recipe, the folder of Weights & Biases, which links its logs to a cache elsewhere.
@@ -53,6 +57,16 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                 )
 
 
+def lock_of(path: Path) -> "FileLock":
+    """The lock that a file stands for. UnreadableError where a pipe or a device is in its place:
+    opening one may wait for ever."""
+    from filelock import FileLock
+
+    if path.exists():
+        check_file(path)
+    return FileLock(path)
+
+
 def appended(path: Path) -> BinaryIO:
     """A file to write at the end of, made if missing; OSError where it is a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
@@ -78,7 +92,10 @@ def new_file(path: Path) -> Generator[Path]:
     beside.unlink(missing_ok=True)  # of a killed process with the same number; or a link
     try:
         with _disk_faults(path):
+            with beside.open("xb") as file:
+                mode = os.fstat(file.fileno()).st_mode
             yield beside
+        beside.chmod(mode)  # safetensors writes for its owner alone
         sync(beside)
         beside.replace(path)
         sync(path.parent)
@@ -100,11 +117,11 @@ def new_folder(path: Path) -> Generator[Path]:
     try:
         shutil.rmtree(beside, ignore_errors=True)  # of a killed process with the same number
         beside.mkdir()
+        mode = beside.stat().st_mode
         with _disk_faults(path):
             yield beside
         for file in sorted(beside.rglob("*"), reverse=True):  # what a folder holds before itself
-            if not file.is_dir():
-                file.chmod(0o644)  # safetensors writes for its owner alone
+            file.chmod(mode if file.is_dir() else mode & 0o666)  # see `new_file`
             sync(file)
         sync(beside)
         try:

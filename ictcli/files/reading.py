@@ -1,0 +1,106 @@
+"""Reading files that somebody else may have written: plain ones alone, no larger and no deeper than
+files of their kind are."""
+
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, cast
+
+from ictcli.errors import UserError
+
+MIB = 1 << 20
+LARGEST = {
+    ".toml": 4 * MIB,
+    **dict.fromkeys((".json", ".txt", ".jinja", ".model", ".py"), 64 * MIB),
+    "tokenizer.json": 256 * MIB,
+    ".jsonl": 8192 * MIB,
+}
+"""Bytes of the largest file that is read, by name or suffix. Others, such as weights, may have any
+size."""
+LINE = 64 * MIB
+"""Bytes of the longest line."""
+DEPTH = 100
+"""Tables and lists within each other."""
+
+
+class UnreadableError(UserError, OSError):
+    """A file that is not read. Who skips what a disk does not give skips it too."""
+
+
+def check_file(path: Path, most: int | None = None) -> None:
+    """UnreadableError where a path is no plain file, or one of more than `most` bytes, by default
+    those of its kind in `LARGEST`: a pipe would be waited for, and /dev/zero has no end. OSError
+    where there is nothing."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise UnreadableError(f"{path} is no plain file.", "put one in its place")
+    limit = most or LARGEST.get(path.name) or LARGEST.get(path.suffix)
+    if limit and about.st_size > limit:
+        raise UnreadableError(
+            f"{path} has {about.st_size / MIB:,.0f} MiB, where {limit // MIB:,} are the most that "
+            "such a file may have.",
+            "put the right file in its place",
+        )
+
+
+def open_plain(path: Path, most: int | None = None) -> BufferedReader:
+    """A file to read. Raises as `check_file`."""
+    check_file(path, most)
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+
+
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """A file's content. Raises as `check_file`."""
+    with open_plain(path, most) as file:
+        return file.read()
+
+
+def read_text(path: Path) -> str:
+    """The same as text, whose line ends stay as they are. UnicodeDecodeError where it is not
+    UTF-8."""
+    return read_bytes(path).decode()
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file. Raises as `check_file`, and UnreadableError at a line longer than
+    `LINE`."""
+    with open_plain(path) as file:
+        while line := file.readline(LINE + 1):
+            if len(line) > LINE:
+                raise UnreadableError(
+                    f"{path} has a line of more than {LINE // MIB} MiB.", "put the file back"
+                )
+            yield line
+
+
+def parse_json(data: str | bytes, **options: Any) -> Any:
+    """JSON of at most `DEPTH` levels. ValueError where it is none."""
+    try:
+        return _shallow(json.loads(data, **options))
+    except RecursionError as error:
+        raise ValueError(_DEEP) from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """TOML of at most `DEPTH` levels. ValueError where it is none."""
+    try:
+        return _shallow(tomllib.loads(text))
+    except RecursionError as error:
+        raise ValueError(_DEEP) from error
+
+
+_DEEP = f"it is nested more than {DEPTH} deep"
+
+
+def _shallow(data: Any, depth: int = DEPTH) -> Any:
+    if isinstance(data, dict | list):
+        if not depth:
+            raise ValueError(_DEEP)
+        table = cast(dict[str, Any] | list[Any], data)
+        for each in table.values() if isinstance(table, dict) else table:
+            _shallow(each, depth - 1)
+    return cast(Any, data)

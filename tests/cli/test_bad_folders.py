@@ -1,0 +1,111 @@
+"""One bad run folder hides no other, is listed itself, and can be removed."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import Ended, Processes
+
+DEEP = 5000
+
+
+def huge(path: Path) -> None:
+    path.unlink()
+    with path.open("wb") as file:
+        file.truncate(40 << 30)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def outside(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def deep(path: Path) -> None:
+    start = "a = " if path.suffix == ".toml" else ""
+    path.write_text(start + "[" * DEEP + "]" * DEEP)
+
+
+def infinite(path: Path) -> None:
+    path.write_text(path.read_text().replace("temperature = 1.0", "temperature = inf"))
+
+
+def old(path: Path) -> None:
+    os.utime(path, (1e14, 1e14))
+
+
+def tall(path: Path) -> None:
+    line = dict.fromkeys(json.loads(path.read_text().splitlines()[0]), 1e308)
+    path.write_text("".join(json.dumps({**line, "step": i + 1}) + "\n" for i in range(20_000)))
+
+
+def numbers(path: Path) -> None:
+    path.write_text(json.dumps(_other(json.loads(path.read_text()))))
+
+
+def _other(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _other(value) for key, value in data.items()}
+    return [*map(_other, data)] if isinstance(data, list) else data and -(10**4000)
+
+
+BAD: dict[str, tuple[str, Callable[[Path], None]]] = {
+    f"{name} {damage.__name__}": (name, damage)
+    for name, damages in {
+        "recipe.toml": (huge, pipe, loop, outside, folder, deep, infinite, old),
+        "summary.json": (huge, pipe, loop, outside, folder, deep, numbers),
+        "metrics.jsonl": (huge, pipe, loop, outside, folder, deep, tall),
+        "manifest.json": (huge, pipe, loop, outside, folder, deep),
+        "eval/after.json": (huge, numbers),
+        ".lock": (pipe, loop, outside, folder),
+    }.items()
+    for damage in damages
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_folder_hides_no_other_and_can_be_removed(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path, bad: str
+) -> None:
+    for name in ("good", "bad"):
+        shutil.copytree(trained[0], tmp_path / "runs" / name)
+    name, damage = BAD[bad]
+    damage(tmp_path / "runs" / "bad" / name)
+    listed = ictcli.run("runs", "ls", "--json", folder=tmp_path)
+    assert listed.code == 0, listed.err
+    entries = {Path(entry["run"]).name: entry for entry in strict(listed.out)}
+    assert set(entries) == {"good", "bad"} and entries["good"]["state"] == "finished"
+    for command in (("show", "bad"), ("diff", "bad", "good")):
+        ended = ictcli.run("runs", *command, "--json", folder=tmp_path)
+        assert ended.code in (0, 2) and "Traceback" not in ended.err, ended.err
+        assert ended.code or strict(ended.out)
+    ended = ictcli.run("runs", "rm", "bad", "--yes", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["good"]
+
+
+def strict(text: str) -> Any:
+    """The JSON in a text, which has no number that JSON does not have."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    return json.loads(text, parse_constant=refuse)

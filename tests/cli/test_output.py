@@ -1,0 +1,90 @@
+"""What is printed can be read: by every terminal, and JSON by every reader."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from processes import Ended
+
+from ictcli.console.table import print_json
+
+ASCII = {
+    "PYTHONIOENCODING": {"PYTHONIOENCODING": "ascii"},
+    "LC_ALL": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+}
+SMALL = (
+    *("steps=1", "warmup=0", "prompts=2", "group=2", "max_tokens=8"),
+    *("eval.problems=2", "eval.n=1", "eval.k=[1]"),
+)
+
+
+@pytest.mark.parametrize("environment", ASCII)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("runs", "ls", "."),
+        ("runs", "show", "rün"),
+        ("inspect", "rün", "--plain"),
+        ("recipes", "keys"),
+        ("recipes", "kéys"),
+        ("methods",),
+        ("runs", "ls", "漢"),
+    ],
+)
+def test_a_character_that_cannot_be_shown_is_replaced(
+    trained: tuple[Path, Ended], tmp_path: Path, args: tuple[str, ...], environment: str
+) -> None:
+    (tmp_path / "rün").symlink_to(trained[0])
+    ended = _run(tmp_path, args, ASCII[environment])
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == (2 if "keys" not in args and args[-1] in ("kéys", "漢") else 0)
+    assert ended.stdout.isascii() and ended.stderr.isascii()
+
+
+def test_json_of_ascii_is_the_same_data(trained: tuple[Path, Ended], tmp_path: Path) -> None:
+    (tmp_path / "rün").symlink_to(trained[0])
+    command = ("runs", "show", "rün", "--json")
+    shown = [_run(tmp_path, command, {"PYTHONIOENCODING": of}).stdout for of in ("ascii", "utf-8")]
+    assert shown[0].isascii() and json.loads(shown[0]) == json.loads(shown[1])
+    assert json.loads(shown[0])["run"] == "rün"
+
+
+@pytest.mark.parametrize("environment", [{}, ASCII["LC_ALL"]])
+@pytest.mark.parametrize("key", ["--run", "task"])
+def test_a_name_that_is_no_text_ends_in_a_sentence(
+    tmp_path: Path, environment: dict[str, str], key: str
+) -> None:
+    name = os.fsdecode("dü\xff.jsonl".encode("latin-1"))
+    (tmp_path / name).write_text('{"prompt": "1+1=", "gold": "2"}\n' * 20)
+    typed = ("--run", "run", f"task={name}") if key == "task" else ("--run", f"{name}.run")
+    ended = _run(tmp_path, ("train", "chain", *SMALL, *typed), environment)
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 0 or "\n\nhint: " in ended.stderr, ended.stderr
+
+
+@given(
+    st.recursive(
+        st.floats() | st.text() | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_every_reader_of_json_reads_what_is_printed(data: Any) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        print_json(data)
+    json.loads(printed.getvalue(), parse_constant=pytest.fail)
+
+
+def _run(folder: Path, args: tuple[str, ...], more: dict[str, str]) -> Any:
+    command = [sys.executable, "-m", "ictcli", *args]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **more}, capture_output=True, encoding="utf-8"
+    )
