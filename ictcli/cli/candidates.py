@@ -110,9 +110,9 @@ def _values(key: str) -> Iterable[str]:
 
         return METHODS
     if key in ("reward", "reward.verifier"):
-        from ictcli.rewards.verifiers import VERIFIERS
+        from ictcli.rewards.verifiers import OPTIONAL, VERIFIERS
 
-        return VERIFIERS
+        return [*VERIFIERS, *OPTIONAL]
     if key in ("task", "eval.bench"):
         from ictcli.tasks import BENCHMARKS, TASKS
 

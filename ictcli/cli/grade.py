@@ -17,6 +17,7 @@ import click
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the rows with their verdicts.")
 @click.option("--explain", is_flag=True, help="Say how answer and gold were read, row by row.")
+@click.option("--beside", help="Another verifier: list the rows that it judges otherwise.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 def command(
     file: Path,
@@ -28,6 +29,7 @@ def command(
     plugin_files: tuple[str, ...],
     out: Path | None,
     explain: bool,
+    beside: str | None,
     as_json: bool,
 ) -> None:
     """Judge each row of a JSONL, CSV or Parquet file: response, gold, and optionally choices, the
@@ -36,6 +38,7 @@ def command(
     \b
     ictcli grade answers.jsonl
     ictcli grade answers.jsonl --explain
+    ictcli grade answers.jsonl --beside math-verify
     ictcli grade answers.jsonl --kind integer --pattern '^A: (.*)$' --out verdicts.jsonl
     """
     from functools import partial
@@ -54,7 +57,7 @@ def command(
         raise UserError(
             "The limits of an answer are positive numbers.", "--timeout 5 --memory 1 --workers 0"
         ) from error
-    verifier = find_verifier(kind)
+    verifier, other = find_verifier(kind), find_verifier(beside) if beside else None
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         what = "is a folder" if out.is_dir() else f"has no folder {out.parent} to lie in"
         raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
@@ -63,18 +66,19 @@ def command(
         grade,
         [response.text for response in responses],
         [response.gold for response in responses],
-        verifier,
         pattern=pattern,
         choices=[response.choices for response in responses],
         questions=[response.question for response in responses],
         limits=limits,
     )
-    explanations = judge(explain=True) if explain else []
-    verdicts = [each.verdict for each in explanations] if explain else judge()
+    explanations = judge(verifier, explain=True) if explain else []
+    verdicts = [each.verdict for each in explanations] if explain else judge(verifier)
+    others = judge(other) if other else []
     unread = [response.number for response in responses if not verifier.readable(response.gold)]
-    graded(responses, verdicts, unread, explanations, as_json=as_json)
+    names = (verifier.name, other.name if other else "")
+    graded(responses, verdicts, unread, explanations, others, names=names, as_json=as_json)
     if out is not None:
         try:
-            write_verdicts(out, responses, verdicts, explanations)
+            write_verdicts(out, responses, verdicts, explanations, others)
         except OSError as error:
             raise UserError(f"--out {out} cannot be written: {error}.", "--out OTHER") from error

@@ -177,11 +177,14 @@ def graded(
     verdicts: Sequence[Verdict],
     unread: Sequence[int],
     explanations: Sequence[Explanation] = (),
+    beside: Sequence[Verdict] = (),
     *,
+    names: tuple[str, str] = ("", ""),
     as_json: bool,
 ) -> None:
-    """Counts by status and the most frequent reasons, after the explanations of every verdict, if
-    there are any; or every verdict as JSON. `unread` are the lines whose gold cannot be read."""
+    """Counts by status and the most frequent reasons, after the explanations of every verdict and
+    the rows that another verifier judges otherwise (`beside`, and the `names` of both), if there
+    are any; or every verdict as JSON. `unread` are the lines whose gold cannot be read."""
     if unread:
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
         narrate(
@@ -190,13 +193,17 @@ def graded(
         )
     if as_json:
         shown = [
-            {"line": response.number, **as_columns(verdict, explanation)}
-            for response, verdict, explanation in zip_longest(responses, verdicts, explanations)
+            {"line": response.number, **as_columns(verdict, explanation, other)}
+            for response, verdict, explanation, other in zip_longest(
+                responses, verdicts, explanations, beside
+            )
         ]
         print_json(shown)
         return
     for response, explanation in zip(responses, explanations, strict=False):
         explain(f"line {response.number}", explanation)
+    if beside:
+        _differing(responses, verdicts, beside, names)
     counts = Counter(verdict.status for verdict in verdicts)
     table(
         ["", "responses", "share"],
@@ -205,6 +212,36 @@ def graded(
     reasons = Counter(verdict.reason for verdict in verdicts if verdict.reason)
     for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]:
         narrate(f"{n:,} x {reason}")
+
+
+def _differing(
+    responses: Sequence[Response],
+    verdicts: Sequence[Verdict],
+    beside: Sequence[Verdict],
+    names: tuple[str, str],
+) -> None:
+    """The rows that one verifier calls correct and the other does not, and their counts."""
+    both: Counter[tuple[bool, bool]] = Counter()
+    for response, *pair in zip(responses, verdicts, beside, strict=True):
+        correct = pair[0].status == "correct", pair[1].status == "correct"
+        both[correct] += 1
+        if correct[0] != correct[1]:
+            said = (
+                f"{verdict.status} by {name}" for verdict, name in zip(pair, names, strict=True)
+            )
+            answer = pair[0].extracted or pair[1].extracted or "none"
+            output(
+                f"line {response.number}: {', '.join(said)}",
+                f"  answer  {_short(answer)}",
+                f"  gold    {_short(response.gold)}",
+            )
+    rows = {
+        "correct by both": both[True, True],
+        f"correct by {names[0]} alone": both[True, False],
+        f"correct by {names[1]} alone": both[False, True],
+        "correct by neither": both[False, False],
+    }
+    table(["", "responses"], [[name, f"{count:,}"] for name, count in rows.items()])
 
 
 def explain(subject: str, explanation: Explanation) -> None:
@@ -217,6 +254,9 @@ def explain(subject: str, explanation: Explanation) -> None:
 
 
 def _side(reading: Reading) -> str:
-    text = reading.text if len(reading.text) <= LONGEST else reading.text[:LONGEST] + "..."
     meaning = f", read as {reading.meaning}" if reading.meaning else ""
-    return text + meaning if text else "none"
+    return _short(reading.text) + meaning if reading.text else "none"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "..."

@@ -48,10 +48,14 @@ def read_responses(path: Path) -> list[Response]:
     return responses
 
 
-def as_columns(verdict: Verdict, explanation: Explanation | None) -> dict[str, Any]:
-    """A verdict as columns: status, extracted, reason, score; and its explanation, if there is
-    one."""
-    columns = asdict(verdict)
+def as_columns(
+    verdict: Verdict, explanation: Explanation | None, beside: Verdict | None
+) -> dict[str, Any]:
+    """A verdict as columns: status, extracted, reason, score; and its explanation, and another
+    verifier's verdict, if there are any."""
+    columns: dict[str, Any] = asdict(verdict)
+    if beside is not None:
+        columns["beside"] = asdict(beside)
     if explanation is not None:
         parts = {name: part for name, part in asdict(explanation).items() if name != "verdict"}
         columns["explanation"] = {**parts, "why": explanation.why}
@@ -63,13 +67,17 @@ def write_verdicts(
     responses: Sequence[Response],
     verdicts: Sequence[Verdict],
     explanations: Sequence[Explanation] = (),
+    beside: Sequence[Verdict] = (),
 ) -> None:
     """The rows as JSONL, each with the columns of its verdict."""
     lines = (
         json.dumps(
-            finite({**response.columns, **as_columns(verdict, explanation)}), ensure_ascii=False
+            finite({**response.columns, **as_columns(verdict, explanation, other)}),
+            ensure_ascii=False,
         )
         + "\n"
-        for response, verdict, explanation in zip_longest(responses, verdicts, explanations)
+        for response, verdict, explanation, other in zip_longest(
+            responses, verdicts, explanations, beside
+        )
     )
     write_text(path, encodable("".join(lines)))

@@ -2,11 +2,12 @@
 
 import contextlib
 import importlib
+import importlib.util
 import inspect
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -97,6 +98,8 @@ class Verifier:
 
 
 VERIFIERS: dict[str, Verifier] = {}
+OPTIONAL = {"math-verify": "ictcli.rewards.public:math_verify"}
+"""Where the verifiers are that need the extra of their name."""
 
 
 def register_verifier(
@@ -145,6 +148,12 @@ def find_verifier(name: str) -> Verifier:
     if there is none."""
     if name in VERIFIERS:
         return VERIFIERS[name]
+    if name in OPTIONAL:
+        if importlib.util.find_spec(name.replace("-", "_")) is None:
+            raise UserError(
+                f"The verifier {name} is not installed.", f'pip install "ictcli[{name}]"'
+            )
+        return replace(find_verifier(OPTIONAL[name]), name=name)
     place, colon, function = name.rpartition(":")
     if colon and place:
         return from_source(place, function)
@@ -152,9 +161,10 @@ def find_verifier(name: str) -> Verifier:
         raise UserError(
             f"{name} is a file, and the function in it is not named.", f"for example {name}:grade"
         )
+    known = sorted({*VERIFIERS, *OPTIONAL})
     raise UserError(
-        f"There is no verifier {name!r}{nearest(name, sorted(VERIFIERS))}.",
-        "the verifiers are: " + ", ".join(sorted(VERIFIERS)) + "; or my_rewards.py:function",
+        f"There is no verifier {name!r}{nearest(name, known)}.",
+        "the verifiers are: " + ", ".join(known) + "; or my_rewards.py:function",
     )
 
 

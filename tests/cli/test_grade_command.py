@@ -45,6 +45,25 @@ def test_a_copy_of_the_question_is_wrong_and_explained(
     assert second["explanation"]["why"].endswith("is no result: a formula of the question")
 
 
+def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
+    ictcli: Processes, tmp_path: Path
+) -> None:
+    rows = [*ROWS[:4], {"response": r"\boxed{0.3333333}", "gold": r"\frac{1}{3}"}]
+    write(tmp_path / "rows.jsonl", rows)
+    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert [line for line in ended.out.splitlines() if line.startswith("line")] == [
+        "line 4: unparsed by math, correct by math-verify",
+        "line 5: wrong by math, correct by math-verify",
+    ]
+    counts = [line.split()[-1] for line in ended.out.splitlines() if line.startswith("correct by")]
+    assert counts == ["2", "0", "2", "1"]  # both, math alone, math-verify alone, neither
+    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify", "--json", folder=tmp_path)
+    assert [row["beside"]["status"] for row in json.loads(ended.out)][3:] == ["correct"] * 2
+    refused = ictcli.run("grade", "rows.jsonl", "--beside", "math-verfy", folder=tmp_path)
+    assert refused.code == 2 and "did you mean math-verify" in refused.err
+
+
 def test_the_table_counts_them(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path / "rows.jsonl", ROWS[:4])
     ended = ictcli.run("grade", "rows.jsonl", folder=tmp_path)

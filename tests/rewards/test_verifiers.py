@@ -165,6 +165,27 @@ def test_an_equation_with_a_malformed_side_is_unparsed() -> None:
     assert grade(r"\boxed{(<a,b) = (,4)}", "(3,4)").status == "unparsed"
 
 
+def test_math_verify_judges_as_the_library_does() -> None:
+    import math_verify  # pyright: ignore[reportMissingTypeStubs]
+
+    pairs = [
+        (r"so \boxed{\frac{1}{2}}", "0.5"),
+        (r"\boxed{0.3333333}", r"\frac{1}{3}"),
+        ("the answer is 5", "5"),
+        (r"\boxed{x+1}", "$x+2$"),
+        (r"\boxed{\$20}", r"\$20"),
+        ("none", "5"),
+    ]
+    verdicts = grade([pair[0] for pair in pairs], [pair[1] for pair in pairs], "math-verify")
+    for (response, gold), verdict in zip(pairs, verdicts, strict=True):
+        marked = gold if gold[0] == "$" else f"\\boxed{{{gold}}}"
+        same = math_verify.verify(math_verify.parse(marked), math_verify.parse(response))
+        assert (verdict.status == "correct") == same
+    assert verdicts[-1].status == "unparsed"
+    endless = grade(r"\boxed{9^{9^{9^9}}}", "5", "math-verify", limits=Limits(seconds=3))
+    assert endless.status != "correct"
+
+
 def test_an_unknown_verifier_is_answered_with_the_nearest() -> None:
     assert {"chain", "integer", "math"} <= VERIFIERS.keys()
     with pytest.raises(UserError, match="did you mean integer"):

@@ -1,0 +1,98 @@
+"""Agreement of the verifiers with labels of others, on public data.
+
+`python bench/labels.py DATA`: a folder that holds any of gsm8k_model_solutions
+(openai/grade-school-math: solutions of four models, each with is_correct), mmlu_pro_responses
+(TIGER-AI-Lab/MMLU-Pro: responses with the letter that its own pattern read) and math
+(hendrycks/math: problems with solutions; the label is math-verify's verdict on each solution
+against its own gold, and against the next problem's). Prints a table,
+and with `--list` each row where verifier and label differ.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ictcli.rewards import grade
+from ictcli.rewards.answers import boxed
+
+
+class Row(NamedTuple):
+    response: str
+    ours: str
+    theirs: str
+
+
+def rows(folder: Path) -> list[Any]:
+    files = sorted(folder.glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+
+
+def gsm8k(folder: Path) -> Iterator[Row]:
+    solutions = [
+        (each["solution"], row["ground_truth"].rpartition("A:")[2].strip(), each["is_correct"])
+        for row in rows(folder)
+        for each in row.values()
+        if isinstance(each, dict)
+    ]
+    responses, golds, labels = map(list, zip(*solutions, strict=True))
+    verdicts = grade(responses, golds, "integer", pattern="^A: (.*)$")
+    for response, verdict, label in zip(responses, verdicts, labels, strict=True):
+        yield Row(response, correct(verdict.status == "correct"), correct(label))
+
+
+def mmlu(folder: Path) -> Iterator[Row]:
+    data = rows(folder)
+    verdicts = grade(
+        [row["response"] for row in data],
+        [row["gold"] for row in data],
+        "choice",
+        choices=[row["options"] for row in data],
+    )
+    for row, verdict in zip(data, verdicts, strict=True):
+        letter = "none" if verdict.status == "unparsed" else verdict.extracted
+        yield Row(row["response"], letter, row["regex_letter"] or "none")
+
+
+def maths(folder: Path) -> Iterator[Row]:
+    data = rows(folder)
+    solutions = [row["solution"] for row in data]
+    golds = [boxed(solution) or "" for solution in solutions]
+    for theirs in (golds, golds[1:] + golds[:1]):
+        pair = [grade(solutions, theirs, kind) for kind in ("math", "math-verify")]
+        for solution, gold, *verdicts in zip(solutions, theirs, *pair, strict=True):
+            ours, label = (correct(verdict.status == "correct") for verdict in verdicts)
+            yield Row(f"{boxed(solution)} against {gold}", ours, label)
+
+
+def correct(right: bool) -> str:
+    return "correct" if right else "wrong"
+
+
+SETS: dict[str, tuple[str, Callable[[Path], Iterator[Row]]]] = {
+    "gsm8k_model_solutions": ("is_correct", gsm8k),
+    "mmlu_pro_responses": ("the letter of a pattern", mmlu),
+    "math": ("math-verify", maths),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    print(f"{'data':24} {'label':24} {'rows':>6} {'agree':>6} {'differ':>6}")
+    for name, (label, read) in SETS.items():
+        if not (options.data / name).is_dir():
+            continue
+        found = list(read(options.data / name))
+        differing = [row for row in found if row.ours != row.theirs]
+        agree = len(found) - len(differing)
+        print(f"{name:24} {label:24} {len(found):6} {agree:6} {len(differing):6}")
+        for row in differing if options.list else ():
+            print(f"  ours {row.ours}, label {row.theirs}: {row.response[-300:]!r}")
+
+
+if __name__ == "__main__":
+    main()
