@@ -49,7 +49,7 @@ def read_responses(path: Path) -> list[Response]:
 
 
 def as_columns(
-    verdict: Verdict, explanation: Explanation | None, beside: Verdict | None
+    verdict: Verdict, explanation: Explanation | None, beside: Verdict | None = None
 ) -> dict[str, Any]:
     """A verdict as columns: status, extracted, reason, score; and its explanation, and another
     verifier's verdict, if there are any."""

@@ -166,7 +166,11 @@ class _Worker:
         return self.limits.exceeded("timeout") if late else _PENDING
 
     def _death(self) -> Fault:
-        code = self.process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_CLOCK)
+        code = self.process.poll()
+        if code is None:
+            return Fault("died", "it closed its worker's connection")
         if self.phase == "new" or code in (-signal.SIGTERM, -signal.SIGKILL, BLOATED):
             return _LOST
         if code == -signal.SIGPROF:

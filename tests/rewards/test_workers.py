@@ -57,6 +57,11 @@ def crash() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def cut() -> None:
+    os.closerange(3, 100)
+    rest()
+
+
 def leave(code: int) -> None:
     os._exit(code)
 
@@ -187,6 +192,11 @@ def test_errors_of_a_call_leave_its_worker_alive() -> None:
     assert faults[1].message.startswith("RecursionError: maximum recursion depth")
     assert "pickle" in faults[3].message
     assert faults[4].message == "StubbornError"
+
+
+def test_a_call_that_closes_its_connection_costs_no_other() -> None:
+    found = isolated(act, [("add", 1, 2), ("cut",), ("add", 1, 2)], LIMITS)
+    assert found == [3, Fault("died", "it closed its worker's connection"), 3]
 
 
 @pytest.mark.parametrize(
