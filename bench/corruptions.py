@@ -184,10 +184,10 @@ def huge(path: Path, chance: random.Random) -> None:
 
 def linked(path: Path, chance: random.Random) -> None:
     """A link to itself, to nothing, to a device, to a neighbour, or to a secret outside."""
-    path.unlink()
     run = next(each for each in path.parents if each.name == "run")
     other = os.path.relpath(chance.choice(sorted(run.rglob("*"))), path.parent)
     outside = str(run.parent / "outside" / "key")
+    path.unlink()
     path.symlink_to(
         chance.choice([path.name, "nothing", "/dev/zero", "/dev/tty", other, outside, "."])
     )

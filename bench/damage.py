@@ -57,6 +57,7 @@ class Command:
 
 EVAL = ("eval", "run", "--bench", "chain", "--limit", "2", "--n", "1", "-k", "1")
 GENERATE = ("generate", "run/model", "1+2=", "max_tokens=4", "--json")
+PLAN = ("train", "chain", "--dry-run", "--json")
 COMMANDS = (
     Command("ls", ("runs", "ls", ".", "--json"), share=6),
     Command("ls", ("runs", "ls", "."), share=2),
@@ -81,8 +82,9 @@ COMMANDS = (
     Command("plan", ("train", "run/recipe.toml", "--dry-run", "--json"), share=2, files="*.toml"),
     Command("generate", GENERATE, share=2, files="model/*"),
     Command("again", EVALUATE, "evaluation"),
+    Command("plan", (*PLAN, "model=run/model"), share=2, files="model/*"),
     Command("grade", ("grade", "run/data.jsonl", "--json"), "data"),
-    Command("data", ("train", "chain", "task=run/data.jsonl", "--dry-run"), "data"),
+    Command("data", (*PLAN, "task=run/data.jsonl"), "data"),
 )
 
 
@@ -248,10 +250,10 @@ def warm(base: Path, work: Path) -> None:
 
 def soak(
     base: Path, work: Path, seed: int, numbers: range, timeout: float = 60
-) -> list[tuple[Case, str, str]]:
-    """The bad cases among these: each with what is wrong and the end of what was printed."""
+) -> list[tuple[str, str]]:
+    """The bad cases among these, each with what is wrong; prints them as they come."""
     wholes: dict[Command, Any] = {}
-    bad: list[tuple[Case, str, str]] = []
+    bad: list[tuple[str, str]] = []
     for number in numbers:
         case, chance = draw(base, seed, number)
         folder = work / str(number)
@@ -270,7 +272,8 @@ def soak(
         if make_outside(folder) != outside:
             problem = "changed what lies outside"
         if problem:
-            bad.append((case, problem, (err or out)[-600:]))
+            bad.append((str(case), problem))
+            print(f"--- case {number}: {case}: {problem}\n{(err or out)[-600:]}", flush=True)
         shutil.rmtree(folder)
     return bad
 
@@ -296,17 +299,19 @@ def main() -> None:
             log = Path(name) / f"job-{job}.json"
             child = os.fork()
             if not child:
-                numbers = range(job, options.cases, options.jobs)
-                bad = soak(base, work, options.seed, numbers)
-                log.write_text(json.dumps([(c.number, str(c), p, end) for c, p, end in bad]))
-                os._exit(0)
+                try:
+                    numbers = range(job, options.cases, options.jobs)
+                    bad = soak(base, work, options.seed, numbers)
+                    log.write_text(json.dumps(bad))
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(0)  # the temporary folder is this process's parent's
             children.append((child, log))
         for child, _ in children:
             os.waitpid(child, 0)
         bad = [entry for _, log in children for entry in json.loads(log.read_text())]
-    for number, case, problem, end in sorted(bad):
-        print(f"--- case {number}: {case}: {problem}\n{end}")
-    table = collections.Counter((problem, case) for _, case, problem, _ in bad)
+    table = collections.Counter((problem, case) for case, problem in bad)
     for (problem, case), count in sorted(table.items()):
         print(f"{count:4} {problem}: {case}")
     print(f"{options.cases} cases, {len(bad)} bad, {time.monotonic() - begun:.0f} s")

@@ -124,7 +124,7 @@ def _damage(folder: Path) -> str | None:
         path = folder / name
         try:
             for part in lines(path) if path.suffix == ".jsonl" else [read_bytes(path)]:
-                if part.endswith(b"\n") or path.suffix == ".json":  # a kill may tear the last line
+                if path.suffix == ".json" or part.endswith(b"\n"):  # a kill may tear the last line
                     parse_json(part)
         except FileNotFoundError:
             continue

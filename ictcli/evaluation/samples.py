@@ -130,16 +130,27 @@ def _parse(raw: bytes, problem: Problem, *, private: bool) -> Sample | None:
         return None
 
 
+class Timing(Record):
+    """A line of timings.jsonl."""
+
+    model: str
+    benchmark: str
+    first: int
+    """The chunk's first problem."""
+    seconds: float
+
+
 class Timings:
     """Seconds of each chunk of a model on a benchmark, in timings.jsonl."""
 
     def __init__(self, folder: Path, model: str, benchmark: str) -> None:
         self._path = folder / "timings.jsonl"
-        self._key = {"model": model, "benchmark": benchmark}
+        self._model, self._benchmark = model, benchmark
 
     def add(self, first: int, seconds: float) -> None:
         """Append a chunk, by its first problem; on a new line if a kill tore the last one."""
-        line = {**self._key, "first": first, "seconds": round(seconds, 3)}
+        about = {"model": self._model, "benchmark": self._benchmark, "first": first}
+        line = {**about, "seconds": round(seconds, 3)}
         with self._path.open("ab+") as file:
             file.seek(-min(1, file.tell()), os.SEEK_END)
             torn = file.read(1) not in (b"", b"\n")
@@ -149,10 +160,10 @@ class Timings:
         """Seconds by first problem. Torn lines are skipped."""
         seconds: dict[int, float] = {}
         for raw in lines(self._path) if self._path.exists() else ():
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                line = parse_json(raw)
-                if {key: line[key] for key in self._key} == self._key:
-                    seconds[int(line["first"])] = float(line["seconds"])
+            with contextlib.suppress(ValueError):
+                timing = Timing.model_validate_json(raw)
+                if (timing.model, timing.benchmark) == (self._model, self._benchmark):
+                    seconds[timing.first] = timing.seconds
         return seconds
 
 

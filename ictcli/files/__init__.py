@@ -211,7 +211,7 @@ def sync(path: Path) -> None:
     """Have the disk hold a file, or a folder's names, before this returns. macOS' fsync stops at
     the drive's own cache: there it is F_FULLFSYNC, where the file system knows it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             _sync(descriptor)
         finally:

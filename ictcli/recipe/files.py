@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError
-from ictcli.files.reading import read_bytes
+from ictcli.files.reading import MIB, read_bytes
 from ictcli.recipe.tables import QUESTION, TEMPLATES, Example
 from ictcli.rows import PROMPTS, read_file, text
 
@@ -52,7 +52,7 @@ def read_template(template: str, base: Path) -> str:
             f"auto, chat, none, a text with {QUESTION} in it, or the path of a file with one",
         )
     try:
-        text = read_bytes(path).decode("utf-8-sig")
+        text = read_bytes(path, 64 * MIB).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{template} is not UTF-8: {error}.", "save it as UTF-8") from error
     if QUESTION not in text:

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
 from ictcli.errors import UserError, nearest
-from ictcli.files.reading import parse_toml, read_text
+from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe import plugins
 from ictcli.recipe.files import read_files
 from ictcli.recipe.metrics import unrecorded
@@ -87,7 +87,7 @@ class RecipeFile:
 def recipe_text(path: Path) -> str:
     """The text of a recipe file, line ends as they are. UserError if it is not UTF-8."""
     try:
-        return read_text(path)
+        return read_bytes(path, LARGEST[".toml"]).decode()
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not TOML, which is UTF-8: {error}.", _FORM_HINT) from error
 

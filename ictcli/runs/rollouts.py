@@ -9,11 +9,14 @@ import numpy as np
 
 from ictcli.errors import UserError
 from ictcli.files import make_folder, new_file
-from ictcli.files.reading import parse_json
+from ictcli.files.reading import check_file, parse_json
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import Status
 from ictcli.runs.records import FORMAT
 from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
+
+LARGEST = 4 << 30
+"""Bytes of a step's file."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +107,10 @@ def write_rollouts(
 def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
     """Arrays and description of a recorded batch: tokens, lengths, finished, logp, rewards,
     advantage, kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts.
-    UserError where another version of ictcli wrote it."""
+    UserError where another version of ictcli wrote it, or it is too large for any step."""
     from safetensors import safe_open
 
+    check_file(path, LARGEST)
     with cast(Any, safe_open)(path, "np") as file:
         description = parse_json(file.metadata()["ictcli"])
         if description["format"] != FORMAT:

@@ -1,6 +1,6 @@
 """One damaged file of a run folder: a sentence that names it, and no traceback.
 
-`python bench/damage.py --cases 20000` runs more of the same cases.
+`python bench/damage.py --cases 5000` runs more of the same cases.
 """
 
 import json
