@@ -77,7 +77,9 @@ def _headed(line: str) -> tuple[str, str] | None:
     """The letter at the start of a line, and the text behind it."""
     if len(line) > _LONGEST_LINE:
         return None
-    match = _HEADED.fullmatch(re.sub(r"^(?:Option|Choice) ", "", decisions.spelled(line).strip()))
+    match = _HEADED.fullmatch(
+        re.sub(r"(?i)^(?:answer )?(?:option |choice )?", "", decisions.spelled(line).strip())
+    )
     return (match[1], match[2]) if match else None
 
 

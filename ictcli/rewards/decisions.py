@@ -17,31 +17,35 @@ _KINDS: dict[str, str] = {
     word: kind
     for kind, words in {
         "d": "the my our",
-        "n": "answer ans option choice letter alternative selection solution",
+        "n": "answer ans response statement verdict option choice letter "
+        "alternative selection solution",
         "N": "answers options choices letters both",
         "g": "correct right best final only most closest nearest accurate appropriate suitable "
-        "likely logical reasonable actual proper remaining accepted expected chosen overall",
+        "likely logical reasonable actual proper remaining accepted expected chosen overall "
+        "ideal intended revised updated corrected",
         "w": "wrong incorrect avoid rejected dismissed discarded trap mistaken mistake error "
-        "eliminated excluded impossible",
+        "eliminated excluded impossible out",
         "b": "is are am equals",
         "m": "must should would will shall",
         "B": "be",
         "p": "can",
-        "x": "no not never neither nobody none cannot without hardly unlikely instead rather "
-        "unlike",
+        "x": "no nothing not never neither nobody none cannot without hardly unlikely instead "
+        "rather unlike",
         "e": "eliminate exclude reject discard eliminating excluding rejecting",
         "h": "maybe perhaps possibly may might could seem seems appear appears look looks looked "
         "was were been had thought guessed guess initially originally earlier previously tempted "
         "tempting says said claims claimed claim told argue argues thinks believes suggested "
         "false untrue doubt doubtful deny denies wonder used another different opposite almost "
         "partly partially half careless chose picked glance instinct",
-        "q": "think believe say guess feel",
-        "i": "if unless whether suppose supposing assume assuming imagine except pretend provided",
-        "s": "i we us you",
+        "q": "think believe say guess feel mean meant",
+        "i": "if unless whether suppose supposing assume assuming imagine except pretend provided "
+        "otherwise depends depending",
+        "s": "i we us me you",
         "t": "it that this which",
         "v": "choose choosing pick picking select selecting",
-        "l": "means makes making agrees leaves leaving corresponds corresponding matches matching",
-        "R": "remains fits works satisfies",
+        "l": "means makes making agrees consistent leaves leaving corresponds "
+        "corresponding matches matching",
+        "R": "remains fits works work satisfies",
         "f": "to for of among from with in left",
         "y": "because since",
         "k": "so thus therefore hence but however yet finally consequently accordingly yes "
@@ -50,7 +54,7 @@ _KINDS: dict[str, str] = {
         "a": "and plus",
         "o": "or nor alternatively",
         "+": "also too equally",
-        "!": "wait hmm oops",
+        "!": "wait hmm oops sorry",
         "W": "scratch ignore disregard forget strike",
         "1": "one fit match",
         "": "then clearly definitely indeed certainly obviously surely probably simply just really "
@@ -80,12 +84,15 @@ _SPELLING = [
         (r"(?i)\b(i|we)'(?:ll|d)\b", r"\1 will"),
         (r"(?i)\bi'm\b|\blet's\b", "we are"),
         (r"\.\.\.|…", ", "),
-        (r"(?i)\b(?:on second thoughts?|never mind)\b", "; oops"),
-        (r"(?i)\b(?:anything but|far from)\b", "not"),
+        (r"(?i)\b(?:on second thoughts?|never mind|hold on)\b", "; oops"),
+        (r"(?i)\b(?:take (?:it|that) back|none of (?:them|these))\b", "; oops"),
+        (r"(?i)\b(?:(?:any|every|no)thing but|all but|far from)\b", "not"),
         (r"(?i)\bas well as\b", "and"),
+        (r"(?i)(?<=[a-z] )as (?=(?:it|we|they|this|there|all|the)\b)", "since "),
         (r"(?i)\bas (?:the|my|our)(?: \w+)? (?:answer|choice|option)\b", ""),
         (r"(?im)\bin case\b|(?:^|(?<=[.;!] ))(?:were|had) ", "if "),
-        (r"(?i)\b(?:has|have|had|ought|needs?) to be\b", "must be"),
+        (r"(?i)\b(?:ha[sd]|have|ought|needs?)(?: got)? to be\b", "must be"),
+        (r"(?i)\b(?:turns|comes) out (?:to be|as)\b", "is"),
         (r"(?i)\b(?:going|go|opt|settle|settling|vote) (?:with|for|on)\b", "choose"),
         (r"(?i)\b(?:ruled?|ruling) out\b", "eliminated"),
         (r"(?i)\b(?:no|without(?: an?y?)?) doubt,?", "clearly"),
@@ -122,27 +129,28 @@ _NAMED = r"[(:]?d*[gnN]*:?"
 _MORE = f"(?:[,;ao+h(]*{_NAMED}O,?)"
 _ALL = f"[N+]?{_NAMED}(?P<letters>O,?{_MORE}{{0,9}}+)"
 _GROUP = f"[N+]?{_NAMED}(?P<letters>O,?(?:{_MORE}{{1,9}}+(?!x?[blRm]))?)"  # of "B, C is wrong": B
-_ANSWER = r"(?:d[dg]*[v1]|d[dg]*n+|(?<![uwhgdnOo1])g*n+)"
+_ANSWER = r"(?:d[dg]*[v1q]|d[dg]*n+|(?<![uwhgdnOo1])g*n+)"
 _ASIDE = r"[^,:;Obxhwi]{0,12}"
-_JUDGED = r"(?P<no>x|(?=w))?\+?(?:w|d*(?:g+(?![fugn1])|g*n(?!u))|[dg]+1)"
+_JUDGED = r"(?P<no>x|(?=w))?\+?(?:w|d*(?:g+(?![fugn1])|g*n(?!u))|[dg]+1)(?:tR)?"
 _END = r"(?=[,:;+yakjo(]|$)(?![,ao;(]*[dn]*O)"
 _RULES = [
     re.compile(pattern)
     for pattern in (
         # the answer is B; B is correct; it is B; so B; I choose B; that leaves B; only B remains
-        rf"{_ANSWER}(?:g?[ft]{_ASIDE})?,?(?::|b(?:,{_ASIDE})?,?):?(?P<no>x)?{_GROUP}",
-        rf"(?<![^,:(ktabjnol])(?<!O[ao]){_ALL}(?:[(,:][uk]+[,:]|,?u)?x?b{_JUDGED}{_END}",
-        rf"(?<![^,ko])tb,?(?P<no>x)?{_GROUP}{_END}",
+        rf"{_ANSWER}(?:tbg+|g?[ft]{_ASIDE})?,?(?::|b(?:,{_ASIDE})?,?):?(?P<no>x)?{_GROUP}",
+        rf"(?<=b)(?P<letters>O),?x?b{_JUDGED}{_END}",
+        rf"(?<![^,:(ktajnols])(?<!O[ao]){_ALL}(?:[(,:][uk]+[,:]|,?u)?x?b{_JUDGED}{_END}",
+        rf"(?<![^,kos])tb,?(?P<no>x)?{_GROUP}{_END}",
         rf"^k[k,:]*{_GROUP}{_END}",
-        rf"(?<![^,ko])(?:s?[bm]?(?P<no>x)?v|s[bm]?n|s(?=O)){_GROUP}{_END}",
+        rf"(?<![^,ko])(?:[s1]?[bm]?(?P<no>x)?v|s[bm]?n|s(?=O)){_GROUP}{_END}",
         rf"l[fs]*(?P<no>x)?{_GROUP}(?:(?=dg*n)|{_END})",
         r"(?<![uh])gd*n*(?P<letters>O),?(?:R|bf)",
         # ... (option B); final answer B; or B; not B; wait, ignore that, that is wrong, I was wrong
         r"\(n(?P<letters>O),$",
-        rf"^d*g+n(?P<letters>O){_END}",
+        rf"^d*g+[n:](?P<letters>O){_END}",
         rf"^o[h,t]*b?{_GROUP}{_END}",
         rf"(?P<no>[xe])f?{_ALL}",
-        r"(?P<letters>^[kx,]*(?:!|Wt|s[bhu]{0,3}w(?:,|$))|(?:^|,)[k,]{0,9}tb(?:w|u?xg|uw)(?!O))",
+        r"(?P<letters>^[kx,]*(?:!|Wt|s[bhu]{0,3}w(?:,|$))|(?:^|,)[k,]{0,9}t(?:b(?:w|u?xg|uw)|xR)(?!O))",
     )
 ]
 """What decides, refuses (with a group "no") or, the last, withdraws ("wait", "that is wrong")."""
@@ -166,8 +174,8 @@ def _after(letters: str, clause: str, options: str) -> str:
         start, end = match.span("letters")
         place = _options(clause[:start])
         named = options[place : place + _options(clause[start:end])]
-        before = clause[: match.start()].rpartition(",")[2]
-        after = clause[match.end() :].partition(",")[0]
+        before = re.split("[,:a]", clause[: match.start()])[-1]
+        after = re.split("[,O]", clause[match.end() :], maxsplit=1)[0]
         if not named or match.groupdict().get("no") is not None:
             letters = "" if not named or set(letters) & set(named) else letters
         elif re.search("o[^Oo]*$", clause[:start]) or "+" in match[0] + after[:1]:
