@@ -16,6 +16,9 @@ from ictcli.engine.models import check_reachable, locate, reason_of
 from ictcli.errors import UserError
 from ictcli.files.reading import parse_json, read_text
 
+LARGEST = 1 << 40
+"""Of the sizes of a model."""
+
 
 @dataclass(frozen=True)
 class ModelShape:
@@ -46,6 +49,13 @@ class ModelShape:
     stored: tuple[int, int, int] | None = None
     """Bytes of packed weights, numbers that are not packed, and parameters, by the headers of the
     model's files; None where these are not on this machine."""
+
+    def __post_init__(self) -> None:
+        """ValueError where a size is that of no model."""
+        sizes = (self.layers, self.hidden, self.heads, self.kv_heads, self.head_dim)
+        sizes += (self.intermediate, self.vocabulary, self.context, self.group_size)
+        if not all(0 < size < LARGEST for size in sizes) or not 0 <= self.bits < 64:
+            raise ValueError("a size in it is that of no model")
 
     @property
     def queries(self) -> int:
@@ -123,7 +133,7 @@ def read_shape(model: str) -> ModelShape:
         return replace(shape, stored=_stored(folder, shape.group_size))
     except KeyError as error:
         raise UserError(f"{folder / 'config.json'} has no {error}.") from error
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{folder / 'config.json'} cannot be read: {error}.") from error
 
 

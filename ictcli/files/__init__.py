@@ -5,6 +5,7 @@ no half file: beside, synced, renamed. Then the folder is synced that holds the 
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -162,7 +163,22 @@ def drop(folder: Path) -> None:
     shutil.rmtree(beside, ignore_errors=True)
     folder.rename(beside)
     sync(folder.parent)
-    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        shutil.rmtree(beside, ignore_errors=True)
+    except RecursionError:  # it is deeper than Python's stack
+        with contextlib.suppress(OSError):
+            _flatten(beside)
+            shutil.rmtree(beside)
+
+
+def _flatten(folder: Path) -> None:
+    """Move all that lies deeper into a folder itself."""
+    numbers = itertools.count()
+    while folders := [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]:
+        for path in folders:
+            for inner in path.iterdir():
+                inner.rename(folder / f".{os.getpid()}.{next(numbers)}")
+            path.rmdir()
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:

@@ -44,6 +44,15 @@ def deep(path: Path) -> None:
     path.write_text(start + "[" * DEEP + "]" * DEEP)
 
 
+def bottomless(path: Path) -> None:
+    for at in range(20):  # a path is shorter than 4,096 characters
+        inner = path.parent / Path(*"d" * 100)
+        inner.mkdir(parents=True)
+        (path.parent / "d").rename(path.parent / f"{at}")
+        if at:
+            (path.parent / f"{at - 1}").rename(path.parent / f"{at}" / Path(*"d" * 99) / "d")
+
+
 def infinite(path: Path) -> None:
     path.write_text(path.read_text().replace("temperature = 1.0", "temperature = inf"))
 
@@ -75,6 +84,7 @@ BAD: dict[str, tuple[str, Callable[[Path], None]]] = {
         "metrics.jsonl": (huge, pipe, loop, outside, folder, deep, tall),
         "manifest.json": (huge, pipe, loop, outside, folder, deep),
         "eval/after.json": (huge, numbers),
+        "environment.json": (bottomless,),
         ".lock": (pipe, loop, outside, folder),
     }.items()
     for damage in damages

@@ -1,11 +1,14 @@
 """A model's size by its config.json and the headers of its files."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ictcli.engine.shape import ModelShape, read_shape
+from ictcli.errors import UserError
 
 QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
 """Qwen2.5-0.5B."""
@@ -44,3 +47,16 @@ def test_a_hub_id_in_the_cache_needs_its_config_alone(
     shape = read_shape("somebody/has-this")
     assert shape.stored is None
     assert shape.parameters == read_shape(str(tiny_model)).parameters
+
+
+@pytest.mark.parametrize("value", [0, -1, 10**400, float("inf"), float("nan"), 1e308, [], None])
+@pytest.mark.parametrize("key", ["hidden_size", "vocab_size", "num_attention_heads"])
+def test_a_size_of_no_model_is_refused(
+    tiny_model: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, key: value}))
+    with pytest.raises(UserError, match=r"config\.json cannot be read"):
+        read_shape(str(folder))
