@@ -88,6 +88,8 @@ _SPELLING = [
         (r"(?i)\b(?:take (?:it|that) back|none of (?:them|these))\b", "; oops"),
         (r"(?i)\b(?:(?:any|every|no)thing but|all but|far from)\b", "not"),
         (r"(?i)\bas well as\b", "and"),
+        (r"(?i)\bbut rather\b", "but"),
+        (r"(?i)\(assuming\b", "since "),  # behind a decision it is a remark
         (r"(?i)(?<=[a-z] )as (?=(?:it|we|they|this|there|all|the)\b)", "since "),
         (r"(?i)\bas (?:the|my|our)(?: \w+)? (?:answer|choice|option)\b", ""),
         (r"(?im)\bin case\b|(?:^|(?<=[.;!] ))(?:were|had) ", "if "),
@@ -120,7 +122,10 @@ _SHORTER: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"pgB|mk*B"), "b"),  # can only be, must be
     (re.compile(r"s[mp]?q"), "s"),  # I think, we can say
     (re.compile(r"(?<=[bm])(?:,?k,?)+(?=[^,])|(?<=[nO]),?k,?(?=b)"), ""),  # is, therefore,
-    (re.compile(r"^[k,]*y[^,;k]*(?=,)"), lambda reason: f"u{'0' * _options(reason[0])}"),
+    (
+        re.compile(r"(?:^[k,]*|(?<=[kj]))y[^,;k]*(?=,)"),
+        lambda reason: f"u{'0' * _options(reason[0])}",
+    ),
     (re.compile(r"y[^;k]*"), lambda reason: f"y{'0' * _options(reason[0])}"),
 ]
 """What is read as less. An option in a reason becomes 0."""
