@@ -17,6 +17,7 @@ _PREFIX = re.compile(
 _HEADED = re.compile(
     r"[(\[]? ?([A-J]) ?(?:[)\]]?(?:[.:),-]+(?= |$)| (?=\())|[)\]](?= |$)|$) ?(.*)", re.S
 )
+_OF_THE_OTHERS = re.compile(r"(?:none|all|both|neither) of (?:the above|these|them)\W*", re.I)
 _LONGEST_LINE = 300
 
 
@@ -86,7 +87,7 @@ def _headed(line: str) -> tuple[str, str] | None:
 def _letter(letter: str, text: str, choices: Sequence[str]) -> str:
     """A letter with the text behind it: two if it is the text of another, none if it says more."""
     of_text = _with_text(text.strip("() "), choices)
-    if not (of_text or decisions.silent(text)):
+    if not (of_text or decisions.silent(text) or _OF_THE_OTHERS.fullmatch(text)):
         return ""
     return letter if letter in of_text else letter + of_text
 
@@ -103,6 +104,8 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
         return of_text or text.strip("().").upper()
     if (match := _HEADED.fullmatch(text)) and (letter := _letter(match[1], match[2], choices)):
         return letter
+    if text.startswith("\\"):  # \neg A
+        return ""
     named = decisions.named(text)
     return named if len(named) > 1 else decisions.decided(f"The answer is {text}")
 

@@ -68,6 +68,12 @@ _SPELLING = [
     (re.compile(pattern), text)
     for pattern, text in (
         (r"\u2019", "'"),
+        (r"(?s)<!--.*?(?:-->|$)|<del>.*?</del>|~~[^~\n]*~~|(?m:^[ \t]*>[^\n]*$)", " "),
+        (
+            r"(?i)\b(says|said|reads|claims|asks|states|wrote):? *"
+            r"['\"\u201c][^'\"\u201d\n]*['\"\u201d]",
+            r"\1",
+        ),
         (r"\\(?:text(?:bf|rm|it)?|math(?:rm|bf|sf)|bf)(?![a-z]) ?|\\[(){}\[\],;! ]", ""),
         (r"(?<=[_^])\{|[\u201c\u201d#]", ""),
         (r"[{}]", " "),
@@ -84,8 +90,15 @@ _SPELLING = [
         (r"(?i)\b(i|we)'(?:ll|d)\b", r"\1 will"),
         (r"(?i)\bi'm\b|\blet's\b", "we are"),
         (r"\.\.\.|…", ", "),
-        (r"(?i)\b(?:on second thoughts?|never mind|hold on)\b", "; oops"),
-        (r"(?i)\b(?:take (?:it|that) back|none of (?:them|these))\b", "; oops"),
+        (
+            r"(?i)\b(?:on second thoughts?|never mind|hold on|i disagree|leave it open|just kidding"
+            r"|none of (?:them|these)|i (?:was|am) (?:wrong|not sure|unsure)"
+            r"|(?:take|retract) (?:that|it|this)(?: back)?"
+            r"|(?:that|this|it) (?:is|was) (?:an?|my) (?:error|mistake|joke)"
+            r"|(?:ignore|disregard|forget|scratch|strike) (?:the|my) (?:previous|last|above)"
+            r"|the (?:book|key|text|source) is wrong)\b|(?<=[.!] )(?:no|not|false|wrong)(?=[.!])",
+            "; oops",
+        ),
         (r"(?i)\b(?:(?:any|every|no)thing but|all but|far from)\b", "not"),
         (r"(?i)\bas well as\b", "and"),
         (r"(?i)\bbut rather\b", "but"),

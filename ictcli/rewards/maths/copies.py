@@ -36,9 +36,12 @@ def copied(answer: str, gold: str, question: str) -> bool:
     if flat(right) == flat(left):
         return False
     tree, form = _tree(right), _tree(left)
+    formulas = _formulas(question[:LONGEST_QUESTION])
+    relation = _relation(right)  # which `_tree` may have solved, as |x| < 1
+    if relation and relation.form in {part.form for parts in formulas for part in parts}:
+        return not (_is_normal(relation) or relation == _relation(left))
     if tree is None or (form is not None and form.form == tree.form):
         return False
-    formulas = _formulas(question[:LONGEST_QUESTION])
     if _is_normal(tree):
         return len(formulas) == 1 and tree.form in {part.form for part in formulas[0]}
     pieces = _pieces(tree)
@@ -47,6 +50,15 @@ def copied(answer: str, gold: str, question: str) -> bool:
         for formula in formulas
         for part in formula
     )
+
+
+def _relation(text: str) -> Tree | None:
+    """An inequality as it is written."""
+    with contextlib.suppress(MalformedError, RecursionError):
+        if balanced(text) and len(text) <= LONGEST:
+            tree = tree_of(text)
+            return tree if tree.head in ("<", "<=", "!=") else None
+    return None
 
 
 def _tree(text: str) -> Tree | None:

@@ -163,11 +163,12 @@ def _raised(base: Tree, exponent: Tree) -> str:
 
 
 def _multiplied(factors: tuple[Tree, ...]) -> bool:
-    """Whether two factors have numbers, are sums of numbers, or are the same symbol."""
+    """Whether two factors have numbers, are sums or quotients of them, or are the same symbol."""
     numbers = [factor for factor in factors if _coefficient(factor) is not None]
     symbols = [each.head for each in factors if not each.parts and _LETTER.fullmatch(each.head)]
     sums = [factor for factor in factors if factor.head == "+" and _is_number(factor)]
-    return max(len(sums), len(numbers)) > 1 or len(set(symbols)) < len(symbols)
+    quotients = [factor for factor in factors if factor.head == "/" and _is_number(factor)]
+    return max(len(sums), len(numbers), len(quotients)) > 1 or len(set(symbols)) < len(symbols)
 
 
 def _divided(above: Tree, below: Tree) -> bool:

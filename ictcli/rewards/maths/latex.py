@@ -245,8 +245,10 @@ def tidy(text: str) -> str:
         text,
     )
     text = re.sub(r"\\[!,;:> ]|~", lambda match: "" if match[0] == "\\!" else " ", text)
-    for name in ("textcircled", "color", "phantom", "hphantom", "label", "tag"):
+    for name in ("textcircled", "color", "label", "tag"):
         text = replaced(text, name, lambda _: "")
+    for name in ("phantom", "hphantom"):
+        text = replaced(text, name, lambda _: " ")
     text = re.sub(r"\\textcolor\{[^{}]*\}", "", text)
     text = re.sub(r"(\d)\s*\^\{?\s*\\text\{(?:st|nd|rd|th)\}\s*\}?", r"\1", text)
     text = re.sub(r"([<>])=", lambda sign: "\\le " if sign[1] == "<" else "\\ge ", text)
