@@ -71,10 +71,15 @@ def _group_sizes(
 def _equal(
     pairs: Sequence[tuple[str, str]], verify: Verifier | Judge, limits: Limits
 ) -> list[bool]:
-    """Whether the verifier calls the texts of each pair equal. Without a comparison of answers,
-    texts that differ are never equal."""
+    """Whether the verifier calls either text of each pair right where the other is the gold: of
+    equal ones, one may be unfinished. Without a comparison of answers, texts that differ are never
+    equal."""
     if not isinstance(verify, Verifier) or verify.answers is None:
         return [False] * len(pairs)
-    boxes = [f"\\boxed{{{text}}}" for text, _ in pairs]
-    verdicts = grade(boxes, [leader for _, leader in pairs], verify, limits=limits)
-    return [verdict.status == "correct" for verdict in verdicts]
+    ways = [*pairs, *((leader, text) for text, leader in pairs)]
+    boxes = [f"\\boxed{{{text}}}" for text, _ in ways]
+    verdicts = grade(boxes, [gold for _, gold in ways], verify, limits=limits)
+    right = [verdict.status == "correct" for verdict in verdicts]
+    return [
+        one or other for one, other in zip(right[: len(pairs)], right[len(pairs) :], strict=True)
+    ]

@@ -91,11 +91,11 @@ def test_choices_may_stand_in_any_kind_of_file(tmp_path: Path, kind: str) -> Non
     assert problem.prompt == "a?\n(A) x, y\n(B) z" and problem.choices == ("x, y", "z")
 
 
-def test_a_named_gold_is_read_behind_the_hashes_or_in_the_last_box(tmp_path: Path) -> None:
+def test_a_named_gold_is_read_behind_the_hashes_or_in_the_last_boxes(tmp_path: Path) -> None:
     golds = ["7", "so\n#### 1,000", r"so \boxed{3} or \boxed{\frac12}.", "x^2"]
     rows = [{"q": str(i), "s": gold} for i, gold in enumerate(golds)]
     own = read_custom(write(tmp_path, "jsonl", rows), ColumnSettings(prompt="q", gold="s"))
-    assert [p.gold for p in own.problems] == ["7", "1,000", r"\frac12", "x^2"]
+    assert [p.gold for p in own.problems] == ["7", "1,000", r"3, \frac12", "x^2"]
     assert list(own.solutions.values()) == [
         r"The answer is \boxed{7}.",
         "so\nThe answer is \\boxed{1,000}.",

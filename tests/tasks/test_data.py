@@ -85,7 +85,7 @@ def test_a_line_may_name_its_fields_in_several_ways(tmp_path: Path) -> None:
     assert bench.domain.verify is find_verifier("integer")
 
 
-def test_the_gold_may_be_in_the_box_of_a_solution(tmp_path: Path) -> None:
+def test_the_gold_may_be_in_the_boxes_of_a_solution(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"problem": "a", "solution": r"so \boxed{1} or \boxed{\frac{1}{2}}."},
         {"problem": "b", "solution": r"\boxed{4}", "answer": "5"},
@@ -93,7 +93,7 @@ def test_the_gold_may_be_in_the_box_of_a_solution(tmp_path: Path) -> None:
         {"problem": "d", "solution": "no idea"},
     ]
     bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
-    assert [p.gold for p in bench.problems(None)] == [r"\frac{1}{2}", "5", "6"]
+    assert [p.gold for p in bench.problems(None)] == [r"1, \frac{1}{2}", "5", "6"]
     assert "1 of the 4 problems" in bench.notes[0] and bench.notes[0].endswith(" math: 4.")
     assert bench.domain.verify is find_verifier("math")
 
