@@ -13,6 +13,7 @@ from ictcli.algorithm.methods import METHODS
 from ictcli.cli import COMMANDS, cli
 from ictcli.recipe import Recipe
 from ictcli.recipe.keys import keys_of, meaning, nested
+from ictcli.recipe.metrics import METRICS, WHEN, StepMetrics
 
 PLACE = re.compile(r"<!-- from code: (\w+) -->")
 
@@ -44,6 +45,16 @@ def key_table(model: type[BaseModel], prefix: str) -> str:
         for key in keys_of(model, prefix)
     ]
     return table(("key", "values", "default", "meaning"), rows)
+
+
+def metrics() -> str:
+    """A table of the metrics of a step."""
+    fields = StepMetrics.model_fields
+    rows = [
+        (f"`{name}`", meaning(fields[name]), metric.unit, WHEN[metric.when])
+        for name, metric in METRICS.items()
+    ]
+    return table(("metric", "meaning", "unit", "recorded at or with"), rows)
 
 
 def methods() -> str:
