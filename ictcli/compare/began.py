@@ -9,7 +9,7 @@ from ictcli.errors import UserError
 from ictcli.recipe import read_recipe
 from ictcli.runs.provenance import check_model, check_recipe, identity_of
 from ictcli.runs.read import read_environment
-from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
+from ictcli.tasks.prepare import check_unchanged, described, heldout, task_of
 from ictcli.text import shell_word
 
 PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "curriculum"}
@@ -36,8 +36,8 @@ def check_began(runs: Sequence[RunSpec]) -> None:
             seed = recipe.seed if recipe.prompt.shots else None
             key = recipe.model_dump_json(include=PREPARED), seed
             if key not in problems:
-                ready, task = prepare(recipe)
-                problems[key] = described(ready, task, heldout(ready, task))
+                task = task_of(recipe)
+                problems[key] = described(task, heldout(recipe, task))
             its_problems = problems[key]
         try:
             if began.recipe_sha256:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -109,7 +108,7 @@ def _listed(examples: Sequence[Example]) -> list[JsonValue]:
 
 def of_benchmark(spec: BenchmarkSpec) -> BenchmarkProvenance:
     domain = spec.benchmark.domain
-    text = json.dumps([asdict(problem) for problem in spec.problems], sort_keys=True)
+    text = json.dumps([problem.to_json() for problem in spec.problems], sort_keys=True)
     return BenchmarkProvenance(
         name=spec.name,
         source=spec.benchmark.source,

@@ -29,7 +29,7 @@ from ictcli.runs.records import (
     Summary,
 )
 from ictcli.tasks import Domain, Task
-from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
+from ictcli.tasks.prepare import check_unchanged, described, heldout, task_of
 from ictcli.tasks.prompts import encode, fitted, unread_notes
 from ictcli.text import shell_word
 from ictcli.tracking.observer import tracked
@@ -54,7 +54,7 @@ def launch(
             observer.warned(note)
 
     with finish_step_on_interrupt(observer.warned) as interrupted, record_failure(run):
-        recipe, task = prepare(recipe)  # before a model is loaded
+        task = task_of(recipe)  # before a model is loaded
         warn([*recipe_notes(recipe), *task.notes])
         recorded = run.read("environment.json", Environment)
         began, hashed = recorded or Environment(), recipe_hash(run.recipe)
@@ -70,17 +70,17 @@ def launch(
             observer.warned(note)
         attach(engine)
         noted = len(task.notes)
-        task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
+        task = fitted(engine, task, recipe.eval.skip + recipe.eval.problems)
         warn(task.notes[noted:])
         warn(unread(engine, task, recipe))
-        longest = longest_prompt(recipe, engine, task.finite, task.domain) or PROMPT_TOKENS
+        longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
         chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.warned)
-        problems, examined = heldout(recipe, task), (task.examined or ("", task.domain))[1]
-        held = longest_prompt(recipe, engine, problems, examined)
+        problems = heldout(recipe, task)
+        held = longest_prompt(recipe, engine, task, problems, task.exam[1])
         check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
 
         model = identity_of(recipe.model, recipe.engine)
-        data = described(recipe, task, problems)
+        data = described(task, problems)
         if recorded is None:  # a resumed run keeps the first one's
             now = {
                 **chosen,
@@ -98,10 +98,9 @@ def launch(
 
 def unread(engine: Engine, task: Task, recipe: Recipe) -> list[str]:
     """Notes on prompts that the model's tokenizer cannot hold."""
-    notes = unread_notes(engine, task.finite, task.domain, recipe.prompt)
+    notes = unread_notes(engine, task.finite, task.domain, task.prompt)
     if task.examined or not task.finite:
-        domain = task.examined[1] if task.examined else task.domain
-        notes += unread_notes(engine, heldout(recipe, task), domain, recipe.prompt)
+        notes += unread_notes(engine, heldout(recipe, task), task.exam[1], task.prompt)
     return notes
 
 
@@ -120,10 +119,10 @@ def environment(engine: Engine, recipe: Recipe) -> Environment:
 
 
 def longest_prompt(
-    recipe: Recipe, engine: Engine, problems: Sequence[Problem], domain: Domain
+    recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain
 ) -> int:
     """In tokens; 0 without problems. UserError where one is too long for the model."""
-    ids = encode(engine, problems, domain, recipe.prompt, recipe.max_tokens)
+    ids = encode(engine, problems, domain, task.prompt, recipe.max_tokens)
     return max(map(len, ids), default=0)
 
 
