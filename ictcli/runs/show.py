@@ -1,15 +1,15 @@
 """One run in full: its recipe, environment, progress, results, and what it takes on the disk."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import model_serializer
 
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe.metrics import shown_in
 from ictcli.runs.list import Entry, entry, evaluations
-from ictcli.runs.read import Table, read_environment, read_lines, read_record, size
+from ictcli.runs.read import read_environment, read_lines, read_record, size
 from ictcli.runs.records import (
     DataRecord,
     Environment,
@@ -171,13 +171,3 @@ def benchmark_of(task: str) -> str | None:
         return None
     more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
     return ",".join([task, *(name for name in more if name not in TASKS)])  # others are tasks' own
-
-
-def flat(table: Mapping[str, Any], prefix: str = "") -> Table:
-    """Nested tables as one, by dotted name."""
-    result: Table = {}
-    for key, value in table.items():
-        name = f"{prefix}{key}"
-        nested = isinstance(value, dict)
-        result |= flat(cast(Table, value), f"{name}.") if nested else {name: value}
-    return result

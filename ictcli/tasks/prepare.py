@@ -102,27 +102,6 @@ def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
     }
 
 
-def check_unchanged(recorded: dict[str, Any], now: dict[str, Any], folder: str) -> None:
-    """UserError if the problems of a run changed since it began, or if it was begun by a version
-    that did not record them and held out other problems."""
-    if recorded and "train" not in recorded:
-        raise UserError(
-            f"{folder} was begun by an earlier ictcli, which held out other problems.",
-            "finish it with that version, or train in another folder: --run OTHER",
-        )
-    for part, words in (("train", "train on"), ("heldout", "evaluate on")):
-        if part in recorded and recorded[part] != now[part]:
-            raise UserError(
-                f"The problems to {words} changed since {folder} began: "
-                f"{_summary(recorded[part])}, and now {_summary(now[part])}.",
-                "put the data back as it was, or train in another folder: --run OTHER",
-            )
-
-
-def _summary(part: dict[str, Any] | None) -> str:
-    return f"{part['problems']:,} of checksum {part['sha256'][:12]}" if part else "not listed"
-
-
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
     """The task without training problems of these keys, and with a note of their number."""
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)

@@ -16,7 +16,7 @@ from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.recipe.tables import PromptSettings
 from ictcli.tasks import Task
 from ictcli.tasks.chain.tokenizer import make_tokenizer
-from ictcli.tasks.prepare import check_unchanged, described, task_of
+from ictcli.tasks.prepare import described, task_of
 from ictcli.tasks.prompts import fitted
 from ictcli.tasks.split import digest_of, is_heldout, key_of
 from ictcli.types import Problem
@@ -195,19 +195,12 @@ def test_problems_with_a_longer_prompt_are_left_out_and_counted(
         fitted(ENGINE, replace(task, prompt=PromptSettings(max_tokens=2)), 1000)
 
 
-def test_a_run_knows_its_problems_again(tmp_path: Path) -> None:
+def test_problems_are_recorded_by_number_and_checksum(tmp_path: Path) -> None:
     write(tmp_path / "rows.jsonl", numbered())
     task = task_of(recipe_of(tmp_path, "prompt.shots=1"))
     known = json.loads(json.dumps(described(task, task.heldout(9))))
     assert known["train"] == {"problems": len(task.train), "sha256": digest_of(task.train)}
     assert known["file"] == "rows.jsonl" and len(known["examples"]) == 1
-    check_unchanged(known, described(task, task.heldout(9)), "run")
-    check_unchanged({}, described(task, []), "run")  # a task without data, of before
-    with pytest.raises(UserError, match="run was begun by an earlier ictcli"):
-        check_unchanged({"file": "rows.jsonl", "sha256": "0"}, known, "run")
-    for part, words in (("train", "train on"), ("heldout", "evaluate on")):
-        now = {**known, part: {**known[part], "sha256": "0" * 64}}
-        with pytest.raises(UserError, match=f"problems to {words} changed since run began"):
-            check_unchanged(known, now, "run")
+    assert known == json.loads(json.dumps(described(task, task.heldout(9))))
     one, other = task.train[0], task.train[1]
     assert digest_of([one, other]) != digest_of([other, one])
