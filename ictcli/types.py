@@ -6,6 +6,7 @@ of a prompt are neighbours), T the longest response, V the vocabulary.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,13 @@ class Problem:
     prompt: str
     gold: str
     choices: tuple[str, ...] = ()
+    solution: str = field(default="", compare=False, repr=False)
+    """A worked response, if the data has one."""
+    difficulty: float | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a run and an evaluation record of it: the fields that tell one from another."""
+        return {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,13 @@ class Choice:
 class Options(BaseModel):
     """The options of a method that has none; others derive from it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        strict=True,
+        use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
+    )
 
     def wants(self) -> tuple[str, ...]:
         """Statistics that these options need besides the method's."""

@@ -11,12 +11,13 @@ from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.table import cell_text, print_fitting, print_json, stdout_width, table
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.report import TextTable, interval
+from ictcli.files.fingerprint import flat
 from ictcli.runs.check import RunCheck
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
 from ictcli.runs.find import shown
 from ictcli.runs.list import Entry
 from ictcli.runs.records import Environment
-from ictcli.runs.show import Curve, Detail, EvaluationFile, flat
+from ictcli.runs.show import Curve, Detail, EvaluationFile
 from ictcli.text import duration, figure, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}

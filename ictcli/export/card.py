@@ -16,10 +16,10 @@ from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.report import interval, markdown_table
+from ictcli.files.fingerprint import flat
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import DataRecord, Environment, RecipeRecord, Summary
-from ictcli.runs.show import flat
 from ictcli.text import markdown_code as code
 from ictcli.text import markdown_text, quoted
 

@@ -8,7 +8,7 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
-from ictcli.tasks.prepare import heldout, prepare
+from ictcli.tasks.prepare import heldout, task_of
 from ictcli.types import SOLUTION_KL
 
 
@@ -37,7 +37,7 @@ def preflight(recipe: Recipe) -> list[str]:
     notes = recipe_notes(recipe)
     with files_alone():
         try:
-            recipe, task = prepare(recipe)
+            task = task_of(recipe)
             heldout(recipe, task)
             notes += task.notes
         except ElsewhereError as error:

@@ -44,7 +44,7 @@ def sample_batch(
     """Sample a group of rollouts for each problem of the step, and judge them. `wanted` replaces
     the statistics that the recipe's method wants."""
     problems = task.batch(recipe.seed, step, recipe.prompts)
-    ids = prompts.encode(engine, problems, task.domain, recipe.prompt, recipe.max_tokens)
+    ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", step)
     wanted = wanted or recipe.wanted_stats
     contexts = [name for name in wanted if name.startswith(CONTEXT)]
