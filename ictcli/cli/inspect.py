@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import candidates
+from ictcli.cli import candidates, json_option
 from ictcli.cli.engines import BACKEND
 from ictcli.cli.process import TRUST
 from ictcli.errors import UserError
@@ -36,7 +36,7 @@ from ictcli.errors import UserError
 @click.option("--model", help="The model and tokenizer to use instead of the run's.")
 @BACKEND
 @click.option("--plain", is_flag=True, help="Print the group even on a terminal.")
-@click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
+@json_option(help="Print the group as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page.")
 @TRUST
 def command(
