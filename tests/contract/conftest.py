@@ -57,6 +57,9 @@ def has_cuda(engine: str) -> bool:
     return library.cuda.is_available()
 
 
+collect_ignore = [] if any(map(has_cuda, ENGINES)) else ["test_gpu.py", "test_bitsandbytes.py"]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`device`: the CPU, or a GPU in tests that are marked so."""
     if "device" in metafunc.fixturenames:

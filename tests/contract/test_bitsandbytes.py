@@ -8,13 +8,12 @@ import pytest
 
 from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, has_cuda, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up, require
 from .lowrank import DORA, LORA, adapters_of
 from .training import apart, state, train
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not has_cuda("torch"), reason="there is no CUDA GPU"),
     pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"),
 ]
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
