@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ictcli.algorithm.methods import Method, find_method
+from ictcli.algorithm.quantities import statistic
 from ictcli.algorithm.shares import beside
 from ictcli.algorithm.weights import group_advantage
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.train.step import StepSelection, select
-from ictcli.types import CONTEXT, ROW_STATS, BoolArray, FloatArray
+from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 USUAL = ("ict", "entropy20", "stapo", "random")
 TRAINED = "trained"
@@ -42,7 +43,7 @@ def missing_statistics(name: str, *statistics: str) -> MissingStatistics:
     setting = f"method={name}"
     if statistics == ("uniqueness",):
         setting = "record.uniqueness=true"
-    elif statistics[0].startswith(CONTEXT):
+    elif statistic(statistics[0]).kind == "context":
         setting = f"method.reference={statistics[0]}"
     sentence = f"{name} needs {' and '.join(statistics)}, not recorded: {setting} records it"
     return MissingStatistics(name, statistics, sentence)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict
 
+from ictcli.algorithm.quantities import STATISTICS
 from ictcli.errors import nearest
 from ictcli.files.record import RunRecord
 
@@ -161,6 +162,12 @@ METRICS: dict[str, Metric] = {
 }
 
 
+def known() -> list[str]:
+    """All names, with the means of statistics that a plugin has added."""
+    means = (name for name, each in STATISTICS.items() if each.mean)
+    return list(dict.fromkeys((*METRICS, *means)))
+
+
 def shown_in(view: View) -> list[str]:
     """The names of the metrics that a view shows."""
     return [name for name, metric in METRICS.items() if view in metric.views]
@@ -188,10 +195,10 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name.startswith("eval/"):
         hint = f"they measure {', '.join(measured)} (eval.k)"
         return "is not measured by the evaluations", hint
-    if name not in METRICS:
-        near = nearest(name, [*METRICS, *measured])
+    if name not in (*known(), *measured):
+        near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
-    when = METRICS[name].when
+    when = METRICS[name].when if name in METRICS else "every step"
     if when == "kl" and recipe.kl == 0:
         return "is recorded where kl > 0 only", "kl=0.001"
     mini_batches = 0 < recipe.update.minibatch < recipe.prompts
@@ -199,6 +206,8 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return "is recorded with mini-batches only", "update.minibatch=4"
     if when == "uniqueness" and "uniqueness" not in recipe.wanted_stats:
         return "is not recorded", "record.uniqueness=true"
+    if name in STATISTICS and name not in recipe.wanted_stats:
+        return "is not recorded", "a method that wants it"
     if when == "probes":
         every, saved = recipe.record.probe_every, recipe.checkpoint.every
         if not every or (math.lcm(every, saved) > recipe.steps and recipe.steps % every):
