@@ -7,7 +7,7 @@ at random, and the method chooses and weighs anew. What a figure has in common w
 signal of the rewards.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from ictcli.algorithm.attribution import KINDS, attribute
 from ictcli.compare.crossed import infer
-from ictcli.compare.finished import FinishedRun
+from ictcli.compare.finished import FinishedRun, VariantRuns
 from ictcli.compare.numbers import listed
 from ictcli.errors import UserError
 from ictcli.files import numbered
@@ -107,24 +107,21 @@ class Figures:
 
 
 def attribution(
-    by_label: Mapping[str, Sequence[FinishedRun]], domain: Domain, tokenizer: Any
+    variants: Sequence[VariantRuns], domain: Domain, tokenizer: Any
 ) -> tuple[dict[str, Attribution], list[str]]:
-    """By variant, and a sentence for each file that is damaged, for each variant whose rule failed
+    """By label, and a sentence for each file that is damaged, for each variant whose rule failed
     under permuted rewards, and on the variants without a recorded step where others have some.
     Steps without a gradient are left out, and runs without a recorded step behind the warm-up."""
-    chosen = {
-        label: runs
-        for label, runs in by_label.items()
-        if not runs[0].spec.variant.stops and not runs[0].is_dense
-    }
-    warmup = max((runs[0].spec.recipe.dense_steps for runs in chosen.values()), default=0)
+    chosen = [each for each in variants if not each.variant.stops and not each.is_dense]
+    warmup = max((each.recipe.dense_steps for each in chosen), default=0)
     found: dict[str, Attribution] = {}
     missing: list[str] = []
-    for label, runs in chosen.items():
-        steps = [_of_run(run, warmup, domain, tokenizer, missing.append) for run in runs]
-        if recorded := [each for each in steps if each]:
-            found[label] = of_runs(recorded, knows_forks=domain.decisions is not None)
-    if found and (without := [label for label in chosen if label not in found]):
+    for each in chosen:
+        steps = [_of_run(run, warmup, domain, tokenizer, missing.append) for run in each.runs]
+        if recorded := [of_run for of_run in steps if of_run]:
+            found[each.variant.label] = of_runs(recorded, knows_forks=domain.decisions is not None)
+    labels = [each.variant.label for each in chosen]
+    if found and (without := [label for label in labels if label not in found]):
         missing.append(f"No step of {listed(without)} says where the gradient went.")
     return found, list(dict.fromkeys(missing))
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ictcli.compare.numbers import counted, listed, percent
+from ictcli.compare.numbers import counted, percent
 from ictcli.compare.statistics import BEFORE, Scores
 from ictcli.types import FloatArray
 
@@ -58,17 +58,6 @@ def without(scores: Scores, crashed: Crashed) -> Scores:
         metric: {label: kept(label, values) for label, values in by_variant.items()}
         for metric, by_variant in scores.items()
     }
-
-
-def note(label: str, places: Sequence[int], seeds: Sequence[int]) -> str:
-    """What is said of a variant whose runs of `places` among `seeds` crashed."""
-    which = listed([str(seeds[place]) for place in places])
-    runs = f"The run of seed {which}" if len(places) == 1 else f"The runs of seeds {which}"
-    return (
-        f"{runs} of {label} crashed: far below its other seeds, or unreadable where they are not. "
-        "Its mean is of a mixture of two kinds of run, of which p and intervals know nothing; "
-        "differences without crashed runs stand beside the others."
-    )
 
 
 def caveats(

@@ -97,10 +97,9 @@ class PaperTable(Record):
     rows: Sequence[Mapping[str, str]]
 
 
-class Comparison(Record):
-    """Mappings are by metric, then by the label of the variant."""
+class Setting(Record):
+    """What was compared, on what, and how."""
 
-    format: int = FORMAT
     command: str
     recipe: str
     recipe_toml: str
@@ -115,10 +114,16 @@ class Comparison(Record):
     n: int
     """Samples a problem."""
     ks: Sequence[int]
-    baseline: str
     baseline_asked: str = ""
     swept: Sequence[str] = ()
     tuned_key: str | None = None
+
+
+class Comparison(Setting):
+    """Mappings are by metric, then by the label of the variant."""
+
+    format: int = FORMAT
+    baseline: str
     variants: Sequence[VariantRecord]
     estimates: Mapping[str, Mapping[str, Estimate]]
     differences: Mapping[str, Mapping[str, PairedDifference]]

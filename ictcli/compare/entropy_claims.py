@@ -19,7 +19,7 @@ from ictcli.compare.claims import (
 )
 from ictcli.compare.crossed import infer
 from ictcli.compare.numbers import counted
-from ictcli.compare.variants import method_of
+from ictcli.compare.variants import Variant
 from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
 
@@ -35,18 +35,19 @@ ENTROPY_CLAIMS: dict[str, tuple[str | None, str]] = {
 """By method: the alarm at which its entropy ends, and the claim."""
 
 
-def entropy_claims(curves: Mapping[str, Sequence[FloatArray]]) -> list[Claim]:
+def entropy_claims(curves: Mapping[Variant, Sequence[FloatArray]]) -> list[Claim]:
     """What becomes of entropy. curves: mean H1 (steps,) of each seed, by variant."""
     claims: list[Claim] = []
     for variant, seeds in curves.items():
         ratios = [ratio for curve in seeds if (ratio := _ratio(curve)) is not None]
-        if method_of(variant) in ENTROPY_CLAIMS and ratios:
-            alarm, name = ENTROPY_CLAIMS[method_of(variant)]
-            claims.append(_entropy_claim(f"{variant}: {name}", alarm, np.array(ratios), seeds))
+        if variant.method in ENTROPY_CLAIMS and ratios:
+            alarm, name = ENTROPY_CLAIMS[variant.method]
+            name = f"{variant.label}: {name}"
+            claims.append(_entropy_claim(name, alarm, np.array(ratios), seeds))
     return claims
 
 
-def prediction_claims(probes: Mapping[str, Sequence[tuple[float, float]]]) -> list[Claim]:
+def prediction_claims(probes: Mapping[Variant, Sequence[tuple[float, float]]]) -> list[Claim]:
     """Whether dH2 is predicted as the paper says. probes: Pearson's r and the mean absolute error
     of each seed, by variant. Contradicted if the interval of either over seeds lies outside."""
     claims: list[Claim] = []
@@ -66,7 +67,7 @@ def prediction_claims(probes: Mapping[str, Sequence[tuple[float, float]]]) -> li
             verdict = "contradicted" if outside else "supported"
         claims.append(
             Claim(
-                f"{variant}: the first-order prediction of dH2 holds",
+                f"{variant.label}: the first-order prediction of dH2 holds",
                 verdict,
                 f"Predicted and measured dH2 correlate at r = {r:.3f}{r_span} over "
                 f"{counted(len(pairs), 'seed')}, with a mean absolute error of "

@@ -1,12 +1,16 @@
 """A comparison that nobody ran: realistic figures, hostile labels, every part filled."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from ictcli.compare import attribution, claims, entropy_claims, statistics
+from ictcli.compare.claims import TrainedShares
+from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.variants import Variant, variants_of
 from ictcli.evaluation.passk import Interval
 from ictcli.runs.records import Summary
 
@@ -85,13 +89,13 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
     }
     probed = list(range(10, steps + 1, 10))
     grid = np.linspace(0, 1, 101)
+    variants = [Variant(label, method) for label, method in METHODS.items()]
+    trained = {
+        each: TrainedShares(0.1, 0.1) for each in variants if each.label in ("ict", "random")
+    }
     judged = [
-        *claims.accuracy_claims(
-            scores,
-            "chain",
-            {"ict": claims.Trained(0.101, 0.101), "random": claims.Trained(0.1, 0.1)},
-        ),
-        *entropy_claims.entropy_claims({v: list(noisy["entropy", v]) for v in labels}),
+        *claims.accuracy_claims(scores, "chain", variants, trained),
+        *entropy_claims.entropy_claims({v: list(noisy["entropy", v.label]) for v in variants}),
     ]
     return {
         "format": 3,
@@ -253,8 +257,30 @@ def summary(**fields: Any) -> Summary:
     return Summary(**{**known, **fields})
 
 
-def by_name(made: list[claims.Claim]) -> dict[str, claims.Claim]:
+def variant(label: str) -> Variant:
+    return variants_of([label], [])[0]
+
+
+def runs_by_variant(done: Sequence[FinishedRun]) -> list[VariantRuns]:
+    """A variant for each of the runs."""
+    return [VariantRuns(run.spec.variant, [run]) for run in done]
+
+
+def by_name(made: Sequence[claims.Claim]) -> dict[str, claims.Claim]:
     found = {claim.name: claim for claim in made}
     assert len(found) == len(made)
     json.dumps([asdict(claim) for claim in made], allow_nan=False)
     return found
+
+
+def accuracy_claims(
+    scores: statistics.Scores,
+    shares: Mapping[str, tuple[float, float | None]] = {},
+    crashed: Mapping[str, Sequence[int]] = {},
+) -> dict[str, claims.Claim]:
+    """The claims on chain by name. `shares`: of tokens trained, in all and after the warm-up."""
+    labels = [label for label in next(iter(scores.values())) if label != statistics.BEFORE]
+    trained = {variant(label): TrainedShares(*share) for label, share in shares.items()}
+    return by_name(
+        claims.accuracy_claims(scores, "chain", [*map(variant, labels)], trained, crashed)
+    )

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from made_results import accuracy_claims
 from worlds import World
 
-from ictcli.compare.caveats import crashed_runs, note, without
-from ictcli.compare.claims import accuracy_claims
+from ictcli.compare.caveats import crashed_runs, without
+from ictcli.compare.notes import of_crashes
 from ictcli.compare.statistics import BEFORE, Scores, difference, scores_of
 
 
@@ -63,8 +64,9 @@ def test_alike_methods_are_told_apart_by_a_crash_and_not_without_it() -> None:
 def test_a_mixture_is_named_in_a_note_and_beside_its_claims() -> None:
     scores = crashing(np.random.default_rng(2), [1])
     crashed = crashed_runs(scores, {})
-    assert note("ict", crashed["ict"], [7, 8, 9, 10, 11]).startswith("The run of seed 8 of ict")
-    claims = accuracy_claims(scores, "chain", crashed=crashed)
+    (note,) = of_crashes(crashed, [7, 8, 9, 10, 11])
+    assert note.startswith("The run of seed 8 of ict")
+    claims = accuracy_claims(scores, crashed=crashed).values()
     assert claims and all("mixture: 1 run of ict crashed" in claim.caveats for claim in claims)
 
 

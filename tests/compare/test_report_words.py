@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from made_results import HOSTILE, result, summary
 
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.curves import probe_of
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.finished import Counts, FinishedRun
 from ictcli.compare.report.contents import document
 from ictcli.compare.report.markdown import markdown
+from ictcli.compare.run_means import probe_of
 from ictcli.compare.variants import variants_of
 from ictcli.runs.records import StepMetrics
 

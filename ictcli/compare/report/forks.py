@@ -1,6 +1,6 @@
 """True forks: how many of them each method keeps of the same rollouts, and how sure that is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.forks import EQUAL_SHARE, ForkComparison, ForkFigures, Gap
@@ -8,7 +8,6 @@ from ictcli.compare.numbers import listed, percent, points, whole
 from ictcli.compare.report import document as doc
 from ictcli.compare.report import figures
 from ictcli.compare.report.palette import Looks, method_table
-from ictcli.compare.variants import method_of
 
 RANDOM, ENTROPY = "as many random tokens", "as many of highest entropy"
 OWN_COLUMNS: list[doc.Column[ForkComparison]] = [
@@ -61,7 +60,8 @@ def forks(comparison: Comparison, looks: Looks) -> list[doc.Block]:
         absent = "The task does not say where its true forks are, so none are compared."
         return [doc.Text(absent, "absent")]
     equal = {each.method: (each, each.equal) for each in compared if each.equal}
-    at = _shares(equal, looks)
+    methods = {each.label: each.method for each in comparison.variants}
+    at = _shares(equal, looks, methods)
     batch = compared[0]
     caption = (
         "True forks, the tokens at which the task's solutions part: recall is how many of them a "
@@ -90,16 +90,16 @@ def forks(comparison: Comparison, looks: Looks) -> list[doc.Block]:
     )
     caption = f"The same with every method that has a share set to {at}."
     blocks.append(method_table("forks-equal", caption, looks, EQUAL_COLUMNS, equal, note))
-    if sentence := _of_ict(list(equal.values()), looks):
+    if sentence := _of_ict([row for label, row in equal.items() if methods[label] == "ict"], looks):
         blocks.append(doc.Text(sentence))
     return blocks
 
 
-def _shares(equal: dict[str, EqualRow], looks: Looks) -> str:
+def _shares(equal: dict[str, EqualRow], looks: Looks, methods: Mapping[str, str]) -> str:
     """The share each method comes to where all are set to the same."""
     shares: dict[str, list[str]] = {}
     for method, (_, at_equal) in equal.items():
-        label = looks[method].label + ", all but as many" * (method_of(method) == "frequent")
+        label = looks[method].label + ", all but as many" * (methods[method] == "frequent")
         shares.setdefault(percent(at_equal.share), []).append(label)
     by_share = listed([f"{share} % ({listed(labels)})" for share, labels in shares.items()])
     if len(shares) < 2:
@@ -115,7 +115,7 @@ def _of_ict(rows: Sequence[EqualRow], looks: Looks) -> str:
             for gap, rival in ((each.above_random, RANDOM), (each.above_entropy, ENTROPY))
             if gap and gap.interval
         ]
-        if method_of(each.method) == "ict" and gaps:
+        if gaps:
             return (
                 f"At {percent(equal.share)} % of the tokens {looks[each.method].label} keeps "
                 f"{equal.hits:,} of {each.forks:,} forks, {percent(equal.recall)} %: "
