@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from ictcli.compare.attribution import Attribution
 from ictcli.compare.claims import Claim
-from ictcli.compare.forks import ForkComparison
-from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
+from ictcli.compare.gradients import Attribution
+from ictcli.compare.shared_rollouts import ForkComparison, Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.evaluation.record import Record
 
-FORMAT = 3
+FORMAT = 4
 CURVES = {
     "reward": ("mean reward", "reward"),
     "entropy": ("H1: Shannon entropy, nats", "H1"),

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ictcli.compare import caveats, run_means, shared_rollouts
-from ictcli.compare.attribution import attribution
 from ictcli.compare.claims import Claim, accuracy_claims, fork_claims, subjects
 from ictcli.compare.comparison import CURVES, Comparison, Setting, VariantRecord
 from ictcli.compare.design import Design, RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
-from ictcli.compare.forks import compare_forks
+from ictcli.compare.gradients import attribution
 from ictcli.compare.notes import notes_of, of_controls, of_crashes
 from ictcli.compare.numbers import counted
 from ictcli.compare.paper import paper_table
@@ -88,7 +87,7 @@ def gather(
         places=shared_rollouts.places(shared),
         training={label: run_means.trained_tokens(runs) for label, runs in by_label.items()},
         overlap=shared_rollouts.overlap(shared),
-        forks=compare_forks(shared),
+        forks=shared_rollouts.compare_forks(shared),
         attribution=attributed,
         uniqueness=shared_rollouts.uniqueness(shared),
         cost={label: run_means.cost(runs) for label, runs in by_label.items()},

@@ -121,6 +121,26 @@ def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
     )
 
 
+@dataclass(frozen=True)
+class SeedMean:
+    """A mean over runs, with its 95 % interval over seeds (Student's t) where it has one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> SeedMean:
+    """Of (S,) figures in [`least`, `most`], one of each run; without an interval where one value,
+    or equal ones, show no luck."""
+    found = infer(np.asarray(values, dtype=np.float64)[:, None])
+    if found.half is None:
+        return SeedMean(found.mean, None, None)
+    return SeedMean(
+        found.mean, max(found.mean - found.half, least), min(found.mean + found.half, most)
+    )
+
+
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
     """Whether two (S, N) tables have a seed that neither misses: `difference` is defined."""
     return values.shape == baseline.shape and bool((~np.isnan(values + baseline).any(axis=1)).any())

@@ -9,18 +9,20 @@ import pytest
 from made_results import runs_by_variant, summary
 from small_runs import BEGAN, finish, small_design
 
-from ictcli.compare.attribution import Figures, attribution
 from ictcli.compare.began import check_began
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.finished import Counts, FinishedRun, VariantRuns, by_variant, read_all
 from ictcli.compare.gather import is_beginning
+from ictcli.compare.gradients import RecordedStep, attribution
 from ictcli.compare.launch import Summaries
 from ictcli.compare.notes import notes_of
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.runs.read import read_environment
+from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import described, heldout, prepare, task_of
+from ictcli.types import Rollouts
 
 NONE = Counts(n=1, problems=1, correct=[0])
 
@@ -170,19 +172,33 @@ def test_a_variant_dense_to_its_end_takes_no_step_from_another_s_attribution(
     assert [Path(line.split()[0]).parents[1].name for line in damaged] == ["ict-s1", "grpo-s1"]
 
 
+def rollouts() -> Rollouts:
+    """Two of three tokens each."""
+    return Rollouts(
+        prompts=((1,),),
+        group=2,
+        tokens=np.zeros((2, 3), dtype=np.int64),
+        lengths=np.full(2, 3),
+        finished=np.ones(2, dtype=bool),
+        logp=np.full((2, 3), -1.0),
+        stats={"prob": np.full((2, 3), 0.4), "purity": np.full((2, 3), 0.3)},
+    )
+
+
 def test_variants_whose_rollouts_are_gone_are_told_where_others_have_theirs(
     finished: tuple[list[RunSpec], Summaries], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variants = runs_by_variant(read_all(*finished)[0][:3])
-    figures = Figures(np.ones((21, 4, 2, 2)) / 16, np.ones(21), np.array([1.0, 2.0, 1.0, 1.0]))
+    batch = Batch([], rollouts(), [], [], np.ones(2), np.array([1.0, -1.0]))
+    step = RecordedStep(1, batch, np.ones((2, 3)), None)
     domain = task_of(variants[0].recipe).domain
     for kept, told in (
         ("ict", ["No step of grpo and random says where the gradient went."]),
         ("", []),
     ):
         monkeypatch.setattr(
-            "ictcli.compare.attribution._of_run",
-            lambda run, *rest, kept=kept: [figures] * (run.label == kept),
+            "ictcli.compare.gradients.recorded_steps",
+            lambda run, *rest, kept=kept: [step] * (run.name.partition("-")[0] == kept),
         )
         found, missing = attribution(variants, domain, None)
         assert list(found) == [kept] * bool(kept) and missing == told

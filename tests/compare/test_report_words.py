@@ -91,14 +91,6 @@ def test_a_choice_at_the_edge_of_the_grid_is_told(found: dict[str, Any]) -> None
     assert f"Chosen at the edge of the grid: {ends}" in edge
 
 
-def test_shares_that_are_not_equal_are_named(found: dict[str, Any]) -> None:
-    shares = {"ict": 0.111, "random": 0.111, "entropy20": 0.1}
-    forks = [one for one in found["forks"] if one["method"] in shares]
-    forks = [{**one, "equal": {**one["equal"], "share": shares[one["method"]]}} for one in forks]
-    text = told({**found, "forks": forks})
-    assert "11.1 % (ict and random) and 10.0 % (entropy20) of the tokens" in text
-
-
 def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) -> None:
     (claim,) = [
         one
