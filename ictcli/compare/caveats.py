@@ -1,11 +1,11 @@
 """What a difference of means hides: ceilings, and runs that crashed.
 
 A run crashed if it ended far below the other seeds of its variant: its pass@1 is less than half of
-their median, at least 10 points lower, and lower by more than the luck of few problems and samples;
+their median, at least 10 points lower, and lower by more than chance with few problems and samples;
 or more than half of its samples have no readable answer where fewer than a quarter of theirs have
 none (medians). Ours. It takes three runs of a variant.
 
-The crossed test takes the luck of runs to be about normal. Where one run in ten crashes it calls
+The crossed test takes runs to vary about normally. Where one run in ten crashes it calls
 equal means different in 7 to 57 % of comparisons (`tests/compare/worlds.py`), so the runs that did
 not crash are compared too. That says how methods do where they hold, not how often they do.
 """
@@ -24,8 +24,8 @@ there."""
 LEAST_RUNS = 3
 PART, POINTS = 0.5, 0.1
 """A crashed run reaches less than this part of the others' median, and is this much lower."""
-LUCK = 3.0
-"""Standard errors over problems that luck alone does not explain."""
+CHANCE = 3.0
+"""Standard errors over problems that chance alone does not explain."""
 UNREADABLE, READABLE = 0.5, 0.25
 """Shares of samples without a readable answer: of a crashed run more, of the others fewer."""
 
@@ -94,8 +94,8 @@ def _is_crashed(values: FloatArray, unparsed: FloatArray | None, seed: int) -> b
 
 
 def _below(run: FloatArray, others: FloatArray) -> bool:
-    """Whether a run (N,) is below the mean of others (S, N) by more than luck explains."""
-    behind = others.mean(axis=0) - run
-    if len(behind) < 2:
+    """Whether a run (N,) is below the mean of others (S, N) by more than chance explains."""
+    below = others.mean(axis=0) - run
+    if len(below) < 2:
         return False
-    return bool(behind.mean() > LUCK * behind.std(ddof=1) / np.sqrt(len(behind)))
+    return bool(below.mean() > CHANCE * below.std(ddof=1) / np.sqrt(len(below)))

@@ -1,15 +1,15 @@
-"""The paper's claims, each with a verdict at this size and the numbers behind it.
+"""The paper's claims, each with a verdict at this size and the numbers that it rests on.
 
-`supported`: the difference has the paper's sign and is told from 0 at 5 % after Holm's correction.
-`contradicted`: it is told from 0 and has the other sign. `undecided`: everything else, one seed
+`supported`: the difference has the paper's sign and is significant at 5 % after Holm's correction.
+`contradicted`: it is significant and has the other sign. `undecided`: everything else, one seed
 included; it is no evidence of equality. Source: arXiv 2606.19771; what it leaves open is ours:
 
 - *Better than random tokens of the same number*: against `random` with the same swept settings;
   undecided if the shares that the two trained differ by more than a tenth of the larger.
 - *pass@4 gains more than pass@1*: (pass@4 - pass@1) against that of grpo, which the paper's text
   compares, and of the model before training, which its own table contradicts for 1.5B and 7B.
-  Supported only if the gain in pass@4 is itself told from 0, by Holm's correction in the place of
-  that difference; a loss that is told from 0 contradicts it. Where most problems are hard, pass@4
+  Supported only if the gain in pass@4 is itself significant, by Holm's correction in the place of
+  that difference; a significant loss contradicts it. Where most problems are hard, pass@4
   gains more by arithmetic; where most are easy, less: the sentence names the room that was left.
 
 Holm's correction is by family: `main` holds the tests against grpo and random and those of the
@@ -101,7 +101,7 @@ class _Test:
     difference: PairedDifference
     note: str = ""
     gain: tuple[str, PairedDifference] | None = None
-    """A metric and the gain in it, which must itself be told to be above 0 for support."""
+    """A metric and the gain in it, which must itself be significant and above 0 for support."""
     comparable: bool = True
     """Whether the two are what the claim compares; otherwise it is undecided."""
     caveats: tuple[str, ...] = ()
@@ -199,7 +199,7 @@ def _shares_note(
         return note + ": the dense warm-up takes every step, so the two are one method.", True
     chosen = [each.whole if each.after_warmup is None else each.after_warmup for each in pair]
     if whole != chosen:
-        note += f", {percent(chosen[0])} % and {percent(chosen[1])} % behind the dense warm-up"
+        note += f", {percent(chosen[0])} % and {percent(chosen[1])} % after the dense warm-up"
     if must_match and abs(chosen[0] - chosen[1]) > SAME * max(chosen):
         return note + ": not the same number, so nothing is decided.", False
     return note + ".", True
@@ -292,7 +292,7 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
                 verdict, sentence = "contradicted", f"{sentence} So {metric} loses."
             elif verdict == "supported" and not gain.differs:
                 verdict = "undecided"
-                sentence += f" That in {metric} is itself not told from 0."
+                sentence += f" The gain in {metric} is itself not significant."
         numbers = JudgedDifference(**asdict(result), rival=test.rival, family=family, tests=size)
         claims.append(Claim(test.name, verdict, sentence, numbers, test.caveats))
     return claims
@@ -311,9 +311,9 @@ def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> 
     runs = counted(result.seeds, "seed")
     if result.problems > 1:
         runs += f" and {counted(result.problems, 'problem')}"
-    outcome = "told from 0" if result.differs else "not told from 0"
+    outcome = "significant" if result.differs else "not significant"
     if result.seeds == 1:
-        outcome = "one seed cannot tell a method from its luck"
+        outcome = "one seed cannot tell a method from chance"
     elif result.p is None:
         outcome = "the same in every one of them, so there is no test"
     elif result.detectable:

@@ -1,6 +1,6 @@
 """Where the gradient of each variant goes, from the rollouts that its runs recorded.
 
-A figure of a run is the mean over its recorded steps behind every variant's dense warm-up, but for
+A figure of a run is the mean over its recorded steps after every variant's dense warm-up, but for
 variants that are dense to their end; of a variant, the mean over its runs. `bench/mechanism.py` sets it
 beside the same under permuted rewards.
 """
@@ -96,7 +96,7 @@ def attribution(
     variants: Sequence[VariantRuns], domain: Domain, tokenizer: Any
 ) -> tuple[dict[str, Attribution], list[str]]:
     """By label, and a sentence for each file that is damaged, and on the variants without a
-    recorded step where others have some. Runs without a recorded step behind the warm-up are left
+    recorded step where others have some. Runs without a recorded step after the warm-up are left
     out."""
     chosen = [each for each in variants if not each.variant.stops and not each.is_dense]
     warmup = max((each.recipe.dense_steps for each in chosen), default=0)
@@ -118,7 +118,7 @@ def attribution(
 def recorded_steps(
     run: Path, warmup: int, domain: Domain, tokenizer: Any, say: Callable[[str], None]
 ) -> Iterator[RecordedStep]:
-    """The recorded steps of a run behind the warm-up that have a gradient; `say` hears of damaged
+    """The recorded steps of a run after the warm-up that have a gradient; `say` hears of damaged
     files."""
     for step, path in numbered(run / "rollouts", r"step-(\d+)\.safetensors"):
         if step <= warmup:

@@ -93,7 +93,7 @@ def of_controls(
     pairs = [(each.variant.label, control.variant.label) for each, control in controls]
     return [
         f"{control} was trained otherwise than {label} while it warmed up: what the steps of "
-        f"{label} behind that added is not known."
+        f"{label} after that added is not known."
         for label, control in pairs
         if label not in alike
     ]

@@ -69,7 +69,7 @@ def read_study(source: str) -> Study | None:
 
 def run_rows(recipe: str, done: Sequence[FinishedRun]) -> list[dict[str, object]]:
     """A row for each run: shares are of 1, tokens kept those of the whole run, forks and the mean
-    probability of its steps behind any dense warm-up, seconds those of training."""
+    probability of its steps after any dense warm-up, seconds those of training."""
     return [
         {
             "recipe": recipe,

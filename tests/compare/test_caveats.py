@@ -44,7 +44,7 @@ def test_the_rule(means: list[float], unparsed: list[float], crashed: list[int])
     assert found.get("ict", []) == crashed
 
 
-def test_alike_methods_are_told_apart_by_a_crash_and_not_without_it() -> None:
+def test_alike_methods_differ_by_a_crash_and_not_without_it() -> None:
     rng = np.random.default_rng(1)
     told, detectable = 0, []
     for _ in range(40):
@@ -71,7 +71,7 @@ def test_a_mixture_is_named_in_a_note_and_beside_its_claims() -> None:
 
 
 @pytest.mark.parametrize(("S", "N", "n"), [(3, 6, 2), (3, 16, 4), (5, 30, 2), (5, 30, 4)])
-def test_the_luck_of_few_samples_is_no_crash(S: int, N: int, n: int) -> None:
+def test_the_chance_of_few_samples_is_no_crash(S: int, N: int, n: int) -> None:
     """Runs of one model, alike, on problems that are hard to most."""
     rng = np.random.default_rng(0)
     found = 0
