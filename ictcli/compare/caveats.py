@@ -36,14 +36,13 @@ Crashed = Mapping[str, Sequence[int]]
 def crashed_runs(scores: Scores, unparsed: Mapping[str, FloatArray]) -> dict[str, list[int]]:
     """The runs that crashed, by the smallest k of `scores`. unparsed: (S,) shares of samples
     without a readable answer, by variant; NaN where a run is missing."""
-    found = {
-        label: [
-            seed for seed in range(len(values)) if _is_crashed(values, unparsed.get(label), seed)
-        ]
-        for label, values in next(iter(scores.values())).items()
-        if label != BEFORE
-    }
-    return {label: seeds for label, seeds in found.items() if seeds}
+    crashed: dict[str, list[int]] = {}
+    for label, values in next(iter(scores.values())).items():
+        unread = unparsed.get(label)
+        seeds = [seed for seed in range(len(values)) if _is_crashed(values, unread, seed)]
+        if seeds and label != BEFORE:
+            crashed[label] = seeds
+    return crashed
 
 
 def without(scores: Scores, crashed: Crashed) -> Scores:
@@ -64,18 +63,18 @@ def caveats(
     scores: Scores, metrics: Sequence[str], labels: Sequence[str], crashed: Crashed
 ) -> tuple[str, ...]:
     """The ceilings, floors and crashed runs that a comparison touches, a phrase each."""
-    found: list[str] = []
+    phrases: list[str] = []
     for metric in metrics:
         for label in labels:
             mean = float(np.nanmean(scores[metric][label]))
             if not 1 - CEILING <= mean <= CEILING:
                 bound = "ceiling" if mean > CEILING else "floor"
-                found.append(f"{bound}: {metric} of {label} is {percent(mean)} %")
+                phrases.append(f"{bound}: {metric} of {label} is {percent(mean)} %")
     for label in labels:
         if label in crashed:
             runs = counted(len(crashed[label]), "run")
-            found.append(f"mixture: {runs} of {label} crashed")
-    return tuple(found)
+            phrases.append(f"mixture: {runs} of {label} crashed")
+    return tuple(phrases)
 
 
 def _is_crashed(values: FloatArray, unparsed: FloatArray | None, seed: int) -> bool:

@@ -254,18 +254,18 @@ class _AccuracyTests:
         if 1 not in ks or len(ks) < 2 or rival not in self.scores["pass@1"]:
             return []
         metric = "pass@4" if 4 in ks else f"pass@{ks[-1]}"
-        one, many = self.scores["pass@1"], self.scores[metric]
-        if not paired(one[variant], one[rival]):
+        first, many = self.scores["pass@1"], self.scores[metric]
+        if not paired(first[variant], first[rival]):
             return []
         name = "the model before training" if rival == BEFORE else rival
-        gains = [difference(passes[variant], passes[rival]) for passes in (many, one)]
-        room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, one)]
+        gains = [difference(passes[variant], passes[rival]) for passes in (many, first)]
+        room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
         return [
             _Test(
                 f"{variant} gains more in {metric} than in pass@1 over {name}, {here(self.task)}",
                 f"{variant}'s gain in {metric} over {name}",
                 "its gain in pass@1",
-                difference(many[variant] - one[variant], many[rival] - one[rival]),
+                difference(many[variant] - first[variant], many[rival] - first[rival]),
                 f" The gains are {points(gains[0].value)} points in {metric} and "
                 f"{points(gains[1].value)} in pass@1; {name} left {room[1]} points to gain in "
                 f"pass@1 and {room[0]} in {metric}.",

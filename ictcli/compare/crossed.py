@@ -5,8 +5,8 @@ problems are CROSSED:
 
     values[s, i] = mean + seed[s] + problem[i] + rest[s, i]
 
-Nested resampling, which draws problems anew within each seed, would average their variation away and
-give too narrow intervals. A claim must hold for other seeds AND other problems, so all three
+Nested resampling, which draws problems anew within each seed, would average their variation away
+and give too narrow intervals. A claim must hold for other seeds AND other problems, so all three
 variances count.
 
 The interval and p are those of a fiducial generalised pivot (Weerahandi 1993; Hannig, Iyer and
@@ -51,7 +51,7 @@ class Inference:
     p: float | None = None
     """Two-sided, against a mean of 0."""
     detectable: float | None = None
-    """The true mean that POWER of such data, as variable as this, would call other than 0 at LEVEL."""
+    """The true mean that POWER of data as variable as this would call other than 0 at LEVEL."""
     seed_sd: float | None = None
     """Standard deviation of seed[s], cut at 0 where the rest explains as much; None with one seed
     or problem, where it is not apart."""
@@ -95,8 +95,8 @@ def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends |
 
     There `infer` sees hardly any variation, and its interval may have no width. This one
     (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) reckons with one more
-    problem at either end. It does not see the variation of seeds. With one problem only shares that are
-    all 0 or all 1 have it, over seeds."""
+    problem at either end. It does not see how seeds vary. With one problem only shares that are all
+    0 or all 1 have it, over seeds."""
     N = values.shape[1]
     means = values.mean(axis=0) if N > 1 else values[:, 0]
     _, counts = np.unique(np.round(means, 12), return_counts=True)

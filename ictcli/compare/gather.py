@@ -7,13 +7,14 @@ import numpy as np
 from ictcli.compare import caveats, run_means, shared_rollouts
 from ictcli.compare.claims import Claim, accuracy_claims, fork_claims, subjects
 from ictcli.compare.comparison import CURVES, Comparison, Setting, VariantRecord
-from ictcli.compare.design import Design, RunSpec
+from ictcli.compare.design import RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.gradients import attribution
 from ictcli.compare.notes import notes_of, of_controls, of_crashes
 from ictcli.compare.numbers import counted
 from ictcli.compare.paper import paper_table
+from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import (
     BEFORE,
     PairedDifference,
@@ -24,7 +25,7 @@ from ictcli.compare.statistics import (
     scores_of,
 )
 from ictcli.compare.tuning import Tuned
-from ictcli.compare.variants import STOPPED, Grid
+from ictcli.compare.variants import STOPPED
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import Recipe, to_toml
@@ -33,24 +34,22 @@ from ictcli.types import IntArray
 
 
 def gather(
-    design: Design,
+    plan: ComparisonPlan,
     specs: Sequence[RunSpec],
     done: Sequence[FinishedRun],
     engine: Engine,
     *,
-    baseline: str,
     command: str,
     tuned: Tuned | None = None,
-    tuning: Grid | None = None,
     failed: Sequence[str] = (),
 ) -> Comparison:
-    """The comparison from the runs that are `done`, at least one, of those planned. `tuned`
-    holds what each override of the grid `tuning` reached. A variant without a finished run is left
-    out, with a note."""
-    variants = by_variant(design.variants, done)
+    """The comparison from the runs that are `done`, at least one, of the final ones `specs`.
+    `tuned` holds what each override of the plan's grid reached. A variant without a finished run is
+    left out, with a note."""
+    variants = by_variant(plan.design.variants, done)
     by_label = {each.variant.label: each.runs for each in variants}
-    setting = _setting(design, specs, done, baseline, command, tuning)
-    base = _used_baseline(variants, baseline)
+    setting = _setting(plan, specs, done, command)
+    base = _used_baseline(variants, plan.baseline)
     n, seeds, ks = setting.n, setting.seeds, setting.ks
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, n, ks)
@@ -62,7 +61,7 @@ def gather(
     return Comparison(
         **dict(setting),
         baseline=base,
-        variants=[_variant(each, specs, tuned, tuning) for each in variants],
+        variants=[_variant(each, plan, specs, tuned) for each in variants],
         estimates={
             metric: {label: estimate(values) for label, values in by_variant.items()}
             for metric, by_variant in scores.items()
@@ -98,7 +97,7 @@ def gather(
             *shared.failed,
             *missing,
             *of_controls(controls, alike),
-            *notes_of(design, variants, scores, base, baseline, tuned),
+            *notes_of(plan.design, variants, scores, base, plan.baseline, tuned),
         ],
     )
 
@@ -109,14 +108,10 @@ def _first(done: Sequence[FinishedRun]) -> Recipe:
 
 
 def _setting(
-    design: Design,
-    specs: Sequence[RunSpec],
-    done: Sequence[FinishedRun],
-    baseline: str,
-    command: str,
-    tuning: Grid | None,
+    plan: ComparisonPlan, specs: Sequence[RunSpec], done: Sequence[FinishedRun], command: str
 ) -> Setting:
-    first, about = _first(done), read_environment(done[0].spec.folder)
+    design, first = plan.design, _first(done)
+    about = read_environment(done[0].spec.folder)
     return Setting(
         command=command,
         recipe=str(design.source),
@@ -136,9 +131,9 @@ def _setting(
         problems=done[0].after.problems,
         n=done[0].after.n,
         ks=first.eval.k,
-        baseline_asked=baseline,
+        baseline_asked=plan.baseline,
         swept=design.swept,
-        tuned_key=tuning.key if tuning else None,
+        tuned_key=plan.grid.key if plan.grid else None,
     )
 
 
@@ -233,7 +228,7 @@ def _pass_curve(counts: IntArray, n: int) -> dict[int, float]:
 
 
 def _variant(
-    each: VariantRuns, specs: Sequence[RunSpec], tuned: Tuned | None, tuning: Grid | None
+    each: VariantRuns, plan: ComparisonPlan, specs: Sequence[RunSpec], tuned: Tuned | None
 ) -> VariantRecord:
     variant, recipe, rule = each.variant, each.recipe, each.recipe.rule
     return VariantRecord(
@@ -245,7 +240,7 @@ def _variant(
         lr=recipe.lr,
         swept=dict(override.split("=", 1) for override in variant.overrides),
         tuned=(tuned or {}).get(variant.label),
-        tuned_key=tuning.key if tuning else None,
+        tuned_key=plan.grid.key if plan.grid else None,
         chosen=each.runs[0].spec.chosen or None,
         runs=len(each.runs),
         failed=sum(spec.variant == variant for spec in specs) - len(each.runs),

@@ -1,8 +1,8 @@
 """Where the gradient of each variant goes, from the rollouts that its runs recorded.
 
 A figure of a run is the mean over its recorded steps after every variant's dense warm-up, but for
-variants that are dense to their end; of a variant, the mean over its runs. `bench/mechanism.py` sets it
-beside the same under permuted rewards.
+variants that are dense to their end; of a variant, the mean over its runs. `bench/mechanism.py`
+sets it beside the same under permuted rewards.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -65,8 +65,8 @@ class Attribution:
 
     def share(self, kind: str, *, raised: bool) -> GradientShare | None:
         """Of a kind, in both regimes; None where the task does not know such tokens."""
-        found = (s for s in self.shares if (s.kind, s.raised, s.regime) == (kind, raised, None))
-        return next(found, None)
+        shares = (s for s in self.shares if (s.kind, s.raised, s.regime) == (kind, raised, None))
+        return next(shares, None)
 
 
 @dataclass(frozen=True)
@@ -76,19 +76,19 @@ class RecordedStep:
     number: int
     batch: Batch
     weights: FloatArray
-    made: Decided | None
+    decided: Decided | None
 
     def attributed(self) -> Attributed:
-        masks = self.made.masks if self.made else ()
+        masks = self.decided.masks if self.decided else ()
         return attribute(self.batch.rollouts, self.weights, self.batch.advantage, *masks)
 
     def uniqueness(self) -> FloatArray:
         """(4,): sums before and after an answer is lost, then tokens; NaN where unknown."""
         u = self.batch.rollouts.stats.get("uniqueness")
-        if u is None or self.made is None:
+        if u is None or self.decided is None:
             return np.full(4, np.nan)
         valid = self.batch.rollouts.valid
-        masks = valid & ~self.made.lost, valid & self.made.lost
+        masks = valid & ~self.decided.lost, valid & self.decided.lost
         return np.array([*(u[mask].sum() for mask in masks), *(mask.sum() for mask in masks)])
 
 
@@ -100,7 +100,8 @@ def attribution(
     out."""
     chosen = [each for each in variants if not each.variant.stops and not each.is_dense]
     warmup = max((each.recipe.dense_steps for each in chosen), default=0)
-    found: dict[str, Attribution] = {}
+    knows = domain.decisions is not None
+    by_label: dict[str, Attribution] = {}
     missing: list[str] = []
     for each in chosen:
         steps = [
@@ -108,11 +109,11 @@ def attribution(
             for run in each.runs
         ]
         if recorded := [of_run for of_run in steps if of_run]:
-            found[each.variant.label] = of_runs(recorded, knows_forks=domain.decisions is not None)
+            by_label[each.variant.label] = of_runs(recorded, knows_forks=knows)
     labels = [each.variant.label for each in chosen]
-    if found and (without := [label for label in labels if label not in found]):
+    if by_label and (without := [label for label in labels if label not in by_label]):
         missing.append(f"No step of {listed(without)} says where the gradient went.")
-    return found, list(dict.fromkeys(missing))
+    return by_label, list(dict.fromkeys(missing))
 
 
 def recorded_steps(
@@ -130,15 +131,15 @@ def recorded_steps(
             say(f"{path} is damaged: the gradient of its step is left out.")
             continue
         if batch.finite and (weights * batch.advantage[:, None]).any():
-            made = decided(domain, batch.problems, batch.rollouts, plain(tokenizer))
-            yield RecordedStep(step, batch, weights, made)
+            choices = decided(domain, batch.problems, batch.rollouts, plain(tokenizer))
+            yield RecordedStep(step, batch, weights, choices)
 
 
 def of_runs(runs: Sequence[Sequence[RecordedStep]], *, knows_forks: bool) -> Attribution:
     """The figures of each run's steps as means of the variant."""
-    found = [[step.attributed() for step in run] for run in runs]
-    shares = np.stack([np.mean([step.shares for step in run], axis=0) for run in found])
-    towards = np.array([np.mean([step.towards_right for step in run]) for run in found])
+    attributed = [[step.attributed() for step in run] for run in runs]
+    shares = np.stack([np.mean([step.shares for step in run], axis=0) for run in attributed])
+    towards = np.array([np.mean([step.towards_right for step in run]) for run in attributed])
     u = np.stack([np.sum([step.uniqueness() for step in run], axis=0) for run in runs])
     kinds = range(len(KINDS)) if knows_forks else (KINDS.index("sure"), KINDS.index("rest"))
     return Attribution(

@@ -49,8 +49,8 @@ def notes_of(
         if variant not in finished:
             runs = "runs" if tuned is None or tuned.get(variant.label) else "tuning runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
-    made = [read_environment(run.spec.folder) for each in variants for run in each.runs]
-    if differ := [what for what, fields in MADE_WITH.items() if _differs(made, fields)]:
+    environments = [read_environment(run.spec.folder) for each in variants for run in each.runs]
+    if differ := [what for what, fields in MADE_WITH.items() if _differs(environments, fields)]:
         notes.append(
             f"The runs were not all made with the same {listed(differ)}: the times of some "
             "say nothing beside those of others, and figures may differ for that reason too."
@@ -99,8 +99,9 @@ def of_controls(
     ]
 
 
-def _differs(made: Sequence[Environment], fields: Sequence[str]) -> bool:
+def _differs(environments: Sequence[Environment], fields: Sequence[str]) -> bool:
     """Whether the fields differ among those that recorded them."""
     value = attrgetter(*fields)
-    known = [value(one) for one in made if value(one) != value(Environment())]
-    return any(one != known[0] for one in known)
+    values = map(value, environments)
+    known = [each for each in values if each != value(Environment())]
+    return any(each != known[0] for each in known)

@@ -65,9 +65,9 @@ class PairedDifference(Estimate):
     p_swap_least: float
     """The least `p_swap` of so many seeds: 2^(1-S), which is 0.0625 of 5."""
     detectable: float | None
-    """The true difference that 4 of 5 comparisons of this size and variation would find at 5 %, before
-    any correction. None with one seed, where no variation is seen, and where it is above 1: no such
-    difference is possible."""
+    """The true difference that 4 of 5 comparisons of this size and variation would find at 5 %,
+    before any correction. None with one seed, where nothing varies, and where it is above 1: no
+    such difference is possible."""
     p_holm: float | None = None
     """`p` after Holm's correction over its family."""
 
@@ -133,12 +133,11 @@ class SeedMean:
 def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> SeedMean:
     """Of (S,) figures in [`least`, `most`], one of each run; without an interval where one value,
     or equal ones, show no variation."""
-    found = infer(np.asarray(values, dtype=np.float64)[:, None])
-    if found.half is None:
-        return SeedMean(found.mean, None, None)
-    return SeedMean(
-        found.mean, max(found.mean - found.half, least), min(found.mean + found.half, most)
-    )
+    inference = infer(np.asarray(values, dtype=np.float64)[:, None])
+    mean, half = inference.mean, inference.half
+    if half is None:
+        return SeedMean(mean, None, None)
+    return SeedMean(mean, max(mean - half, least), min(mean + half, most))
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:

@@ -107,11 +107,11 @@ def variants_of(
     variants: list[Variant] = []
     parsed = [_parsed(text, option) for text in methods]
     for method, own in parsed:
-        grids = [*own, *(sweep for sweep in sweeps if heeds(method, sweep.key))]
+        grids = [*own, *(sweep for sweep in sweeps if takes(method, sweep.key))]
         check_keys([grid.key for grid in grids], where)
         variants += _combined(method.name, grids)
     for sweep in sweeps:
-        if not any(heeds(method, sweep.key) for method, _ in parsed):
+        if not any(takes(method, sweep.key) for method, _ in parsed):
             raise UserError(
                 f"None of {_names(parsed)} looks at {sweep.key}.",
                 "ictcli methods lists each method's options",
@@ -128,7 +128,7 @@ def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Va
     parsed = [_parsed(text, "--methods") for text in methods]
     grpo, controls = find_method("grpo"), list[Variant]()
     for own in [own for method, own in parsed if method.dense_warmup]:
-        grids = [grid for grid in (*own, *sweeps) if grid.key == "warmup" or heeds(grpo, grid.key)]
+        grids = [grid for grid in (*own, *sweeps) if grid.key == "warmup" or takes(grpo, grid.key)]
         controls += _combined(STOPPED, grids)
     controls = [each for each in controls if each.settings.get("warmup") != 0]
     if not controls:
@@ -155,7 +155,7 @@ def _setting(method: Method, text: str, option: str) -> Grid:
     """A setting after the name of a method, of its options or of the recipe."""
     grid = read_grid(text, option)
     key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
-    if not heeds(method, key):
+    if not takes(method, key):
         raise UserError(
             f"{method.name} does not look at {grid.key}.",
             "ictcli methods lists each method's options",
@@ -182,7 +182,7 @@ def check_keys(keys: Sequence[str], option: str) -> None:
             )
 
 
-def heeds(method: Method, key: str) -> bool:
+def takes(method: Method, key: str) -> bool:
     """Whether a setting makes a difference to a method."""
     if key == "warmup":
         return method.dense_warmup

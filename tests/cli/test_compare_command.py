@@ -173,7 +173,7 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
 
 def test_what_was_found_is_written_down(whole: Comparison) -> None:
     found = whole.numbers("whole")
-    assert found["format"] == 3 and found["baseline"] == "grpo"
+    assert found["format"] == 4 and found["baseline"] == "grpo"
     assert list(found["estimates"]["pass@1"]) == ["(before)", *METHODS]
     after = json.loads((whole.folder / "whole" / "ict-s1" / "eval" / "after.json").read_text())
     mean = sum(after["correct"]) / (after["n"] * after["problems"])
