@@ -25,6 +25,7 @@ import numpy as np
 
 from ictcli.compare.caveats import Crashed, caveats
 from ictcli.compare.numbers import bounds, counted, p_value, percent, points
+from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import (
     BEFORE,
     PairedDifference,
@@ -107,24 +108,15 @@ class _Test:
     caveats: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class TrainedShares:
-    """Shares of tokens that a variant's runs trained, means over seeds."""
-
-    whole: float
-    after_warmup: float | None
-    """After the dense warm-up; None if that takes every step."""
-
-
 def accuracy_claims(
     scores: Scores,
     task: str,
     variants: Sequence[Variant],
-    trained: Mapping[Variant, TrainedShares] = {},
+    trained: Mapping[Variant, TrainedTokens] = {},
     crashed: Mapping[str, Sequence[int]] = {},
 ) -> list[Claim]:
     """By metric, whether each variant of ict is better than grpo, random tokens and the other
-    methods, and what it gains. `variants`: those of the scores. `trained`: the shares of tokens
+    methods, and what it gains. `variants`: those of the scores. `trained`: the tokens
     that they trained, to compare with random. `crashed`: the runs that did. Pairs that share no
     seed are left out."""
     tests = _AccuracyTests(scores, task, crashed)
@@ -158,7 +150,10 @@ def fork_claims(
     recall: of the true forks while training, by variant a value per seed, NaN without a run.
     kept: shares of tokens trained in those steps."""
     values = {each: np.array(seeds, dtype=np.float64)[:, None] for each, seeds in recall.items()}
-    trained = {each: TrainedShares(share, share) for each, share in kept.items()}
+    trained = {
+        each: TrainedTokens(tokens_kept_share=share, share_kept=share)
+        for each, share in kept.items()
+    }
     tests: list[_Test] = []
     for variant, method in product(subjects(recall), (CONTROL, "entropy20")):
         rival = variant.counterpart(method, recall)
@@ -182,7 +177,7 @@ def fork_claims(
 
 
 def _shares_note(
-    trained: Mapping[Variant, TrainedShares],
+    trained: Mapping[Variant, TrainedTokens],
     variant: Variant,
     rival: Variant,
     *,
@@ -193,11 +188,13 @@ def _shares_note(
     if variant not in trained or rival not in trained:
         return "", True
     pair = trained[variant], trained[rival]
-    whole = [each.whole for each in pair]
+    whole = [each.tokens_kept_share for each in pair]
     note = f" They trained {percent(whole[0])} % and {percent(whole[1])} % of the tokens"
-    if all(each.after_warmup is None for each in pair):
+    if all(each.share_kept is None for each in pair):
         return note + ": the dense warm-up takes every step, so the two are one method.", True
-    chosen = [each.whole if each.after_warmup is None else each.after_warmup for each in pair]
+    chosen = [
+        each.tokens_kept_share if each.share_kept is None else each.share_kept for each in pair
+    ]
     if whole != chosen:
         note += f", {percent(chosen[0])} % and {percent(chosen[1])} % after the dense warm-up"
     if must_match and abs(chosen[0] - chosen[1]) > SAME * max(chosen):

@@ -27,6 +27,8 @@ PEARSON_ABOVE, ERROR_BELOW = 0.95, 0.02
 """What the paper claims of predicted against measured dH2."""
 LEAST_STEPS = 50
 """Shorter runs decide nothing about entropy; the paper's have 120 to 485 steps."""
+ALARMS = ("collapse", None, "explosion")
+"""Where entropy may end, by how large it is."""
 ENTROPY_CLAIMS: dict[str, tuple[str | None, str]] = {
     SUBJECT: (None, "entropy neither collapses nor explodes"),
     "grpo": ("collapse", "training every token collapses entropy"),
@@ -101,12 +103,8 @@ def _entropy_claim(
     span, outside = "", False
     if ends:
         span = f" (95 % interval {ends[0]:.2f} to {ends[1]:.2f})"
-        at_low, at_high = (entropy_alarm(1.0, end) for end in ends)
-        outside = {
-            None: at_low == "explosion" or at_high == "collapse",
-            "collapse": at_low != "collapse",
-            "explosion": at_high != "explosion",
-        }[wanted]
+        lowest, highest = (ALARMS.index(entropy_alarm(1.0, end)) for end in ends)
+        outside = not lowest <= ALARMS.index(wanted) <= highest
     alarms = [entropy_alarm(1.0, each) for each in ratios]
     verdict: Verdict = "undecided"
     caveat = ""

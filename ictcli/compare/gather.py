@@ -55,6 +55,7 @@ def gather(
     scores = scores_of(correct, n, ks)
     crashed = caveats.crashed_runs(scores, run_means.unparsed_shares(variants, seeds))
     controls = _controls(variants)
+    training = {each.variant: run_means.trained_tokens(each.runs) for each in variants}
     alike = {run.variant.label: at.variant.label for run, at in controls if is_beginning(at, run)}
     shared = shared_rollouts.sample_shared(_choosing(variants, _first(done).seed), engine)
     attributed, missing = attribution(variants, shared.domain, engine.tokenizer)
@@ -72,7 +73,10 @@ def gather(
             differences(caveats.without(scores, crashed), base) if crashed else {}
         ),
         differences_from_stopped=_beyond_warmup(scores, alike, base),
-        claims=_claims(variants, seeds, scores, setting.task, crashed),
+        claims=[
+            *accuracy_claims(scores, setting.task, list(training), training, crashed),
+            *_other_claims(variants, seeds),
+        ],
         passk={label: _pass_curve(counts, n) for label, counts in correct.items()},
         curves={
             name: {label: run_means.curve(runs, name) for label, runs in by_label.items()}
@@ -84,7 +88,7 @@ def gather(
             if any(map(run_means.probed, runs))
         },
         places=shared_rollouts.places(shared),
-        training={label: run_means.trained_tokens(runs) for label, runs in by_label.items()},
+        training={variant.label: tokens for variant, tokens in training.items()},
         overlap=shared_rollouts.overlap(shared),
         forks=shared_rollouts.compare_forks(shared),
         attribution=attributed,
@@ -198,25 +202,16 @@ def _counts(
     return counts
 
 
-def _claims(
-    variants: Sequence[VariantRuns],
-    seeds: Sequence[int],
-    scores: Scores,
-    task: str,
-    crashed: caveats.Crashed,
-) -> list[Claim]:
-    """Every claim that the runs can judge. That of dH2 is judged by the variants of ict, or else by
+def _other_claims(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> list[Claim]:
+    """The claims on forks, entropy and dH2. The last is judged by the variants of ict, or else by
     the first variant that probed."""
     runs = {each.variant: each.runs for each in variants}
-    shares = {variant: run_means.trained_shares(its) for variant, its in runs.items()}
-    entropy = {variant: [run.series("entropy") for run in its] for variant, its in runs.items()}
     means = {variant: run_means.mean_probes(its) for variant, its in runs.items()}
     probed = [variant for variant in runs if means[variant]]
     judged = subjects(probed) or probed[:1]
     return [
-        *accuracy_claims(scores, task, list(runs), shares, crashed),
         *fork_claims(*run_means.fork_recalls(variants, seeds)),
-        *entropy_claims(entropy),
+        *entropy_claims({v: [run.series("entropy") for run in its] for v, its in runs.items()}),
         *prediction_claims({variant: means[variant] for variant in judged}),
     ]
 

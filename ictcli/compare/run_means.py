@@ -5,13 +5,62 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ictcli.compare.claims import TrainedShares
-from ictcli.compare.comparison import Cost, Curve, Probe, TrainedTokens
 from ictcli.compare.finished import FinishedRun, VariantRuns
 from ictcli.compare.variants import Variant
+from ictcli.evaluation.record import Record
 from ictcli.types import FloatArray
 
 FORK_METHODS = ("ict", "random", "entropy20")
+
+
+class Curve(Record):
+    """A metric over training: its mean, smallest and largest over the seeds at each step."""
+
+    step: Sequence[int]
+    mean: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+class Probe(Record):
+    """Predicted against measured dH2 at each step that all `runs` probed: Pearson's r and the mean
+    absolute error, with the mean, the smallest and the largest over the runs."""
+
+    step: Sequence[int]
+    runs: int
+    pearson: Sequence[float]
+    pearson_low: Sequence[float]
+    pearson_high: Sequence[float]
+    error: Sequence[float]
+    error_low: Sequence[float]
+    error_high: Sequence[float]
+
+
+class Cost(Record):
+    """Means over steps and runs; sampling and update without each run's first step."""
+
+    seconds_per_step: float
+    sample_s: float
+    update_s: float
+    peak_bytes: int | None
+    """The most of any run."""
+
+
+class TrainedTokens(Record):
+    """Which tokens the runs of a variant trained: means over the runs, after any dense warm-up."""
+
+    tokens_kept_share: float
+    """Of all steps, the dense warm-up included."""
+    share_kept: float | None = None
+    """None if the dense warm-up takes every step."""
+    kept_prob: float | None = None
+    regime_high: float | None = None
+    fork_recall: float | None = None
+    fork_precision: float | None = None
+    high_low_ratio: float | None = None
+    """Kept tokens of high entropy for each of low entropy; None where none of low entropy was
+    kept, as entropy20 does."""
+    high_low_per_seed: Sequence[float | None] = ()
 
 
 def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
@@ -73,28 +122,23 @@ def cost(runs: Sequence[FinishedRun]) -> Cost:
 
 
 def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
+    kept = [run.summary.kept_tokens for run in runs]
+    chosen = [run.summary.kept_tokens for run in runs if not run.is_dense]
     return TrainedTokens(
         tokens_kept_share=float(np.mean([run.summary.tokens_kept_share for run in runs])),
-        kept_prob=_mean_kept(runs, "kept_prob"),
-        regime_high=_mean_kept(runs, "regime_high"),
-        fork_recall=_mean_kept(runs, "fork_recall"),
-        fork_precision=_mean_kept(runs, "fork_precision"),
-        high_low_ratio=_mean_kept(runs, "high_low_ratio"),
-        high_low_per_seed=[run.summary.kept_tokens.get("high_low_ratio") for run in runs],
+        share_kept=_mean("share_kept", chosen),
+        kept_prob=_mean("kept_prob", kept),
+        regime_high=_mean("regime_high", kept),
+        fork_recall=_mean("fork_recall", kept),
+        fork_precision=_mean("fork_precision", kept),
+        high_low_ratio=_mean("high_low_ratio", kept),
+        high_low_per_seed=[tokens.get("high_low_ratio") for tokens in kept],
     )
 
 
-def trained_shares(runs: Sequence[FinishedRun]) -> TrainedShares:
-    return TrainedShares(
-        float(np.mean([run.summary.tokens_kept_share for run in runs])),
-        _mean_kept([run for run in runs if not run.is_dense], "share_kept"),
-    )
-
-
-def _mean_kept(runs: Sequence[FinishedRun], name: str) -> float | None:
-    """The mean of a figure of the kept tokens, over the runs that have it."""
-    kept = [run.summary.kept_tokens for run in runs]
-    values = [tokens[name] for tokens in kept if name in tokens]
+def _mean(name: str, tables: Sequence[Mapping[str, float]]) -> float | None:
+    """The mean of a figure over the tables that have it."""
+    values = [table[name] for table in tables if name in table]
     return float(np.mean(values)) if values else None
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ictcli.algorithm.attribution import KINDS
 from ictcli.compare import claims, entropy_claims, gradients, statistics
-from ictcli.compare.claims import TrainedShares
 from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.variants import Variant, variants_of
 from ictcli.evaluation.passk import Interval
 from ictcli.runs.records import Summary
@@ -106,9 +106,8 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
     probed = list(range(10, steps + 1, 10))
     grid = np.linspace(0, 1, 101)
     variants = [Variant(label, method) for label, method in METHODS.items()]
-    trained = {
-        each: TrainedShares(0.1, 0.1) for each in variants if each.label in ("ict", "random")
-    }
+    tokens = TrainedTokens(tokens_kept_share=0.1, share_kept=0.1)
+    trained = {each: tokens for each in variants if each.label in ("ict", "random")}
     judged = [
         *claims.accuracy_claims(scores, "chain", variants, trained),
         *entropy_claims.entropy_claims({v: list(noisy["entropy", v.label]) for v in variants}),
@@ -285,7 +284,10 @@ def accuracy_claims(
 ) -> dict[str, claims.Claim]:
     """The claims on chain by name. `shares`: of tokens trained, in all and after the warm-up."""
     labels = [label for label in next(iter(scores.values())) if label != statistics.BEFORE]
-    trained = {variant(label): TrainedShares(*share) for label, share in shares.items()}
+    trained = {
+        variant(label): TrainedTokens(tokens_kept_share=whole, share_kept=chosen)
+        for label, (whole, chosen) in shares.items()
+    }
     return by_name(
         claims.accuracy_claims(scores, "chain", [*map(variant, labels)], trained, crashed)
     )

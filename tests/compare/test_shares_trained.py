@@ -7,7 +7,7 @@ from made_results import summary
 
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.finished import Counts, FinishedRun, VariantRuns, by_variant
-from ictcli.compare.run_means import fork_recalls, trained_shares
+from ictcli.compare.run_means import fork_recalls, trained_tokens
 from ictcli.compare.variants import read_grid, variants_of
 from ictcli.runs.records import StepMetrics
 
@@ -35,10 +35,10 @@ def finished(folder: Path) -> list[VariantRuns]:
 
 
 def test_shares_are_those_of_the_runs_with_their_warm_up(tmp_path: Path) -> None:
-    known = {each.variant.label: trained_shares(each.runs) for each in finished(tmp_path)}
+    known = {each.variant.label: trained_tokens(each.runs) for each in finished(tmp_path)}
     for warmup, whole, after in zip(WARMUPS, (0.1, 0.55, 1.0), (0.1, 0.1, None), strict=True):
         shares = known[f"ict warmup={warmup}"]
-        assert (shares.whole, shares.after_warmup) == (pytest.approx(whole), after)
+        assert (shares.tokens_kept_share, shares.share_kept) == (pytest.approx(whole), after)
 
 
 def test_forks_are_counted_behind_every_warm_up_that_ends(tmp_path: Path) -> None:
