@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,17 @@ from ictcli.cli.engines import BACKEND
 from ictcli.cli.process import TRUST, process_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ictcli.compare.comparison import Comparison
     from ictcli.compare.design import RunSpec
     from ictcli.compare.finished import FinishedRun
     from ictcli.compare.launch import Summaries
-    from ictcli.compare.plan import Plan
-    from ictcli.compare.study import Study, Terms
-    from ictcli.recipe import Recipe
+    from ictcli.compare.plan import ComparisonPlan
+    from ictcli.compare.study import CompareOptions, Study
+
+    Train = Callable[..., tuple[Summaries, list[str]]]
+    """Trains runs: `_train_all`, the later arguments given."""
 
 
 @click.command("compare")
@@ -81,7 +84,7 @@ def command(
     """
     from ictcli.compare.folder import check_kind, opened
     from ictcli.compare.plan import plan_of
-    from ictcli.compare.study import Terms, read_study
+    from ictcli.compare.study import CompareOptions, read_study
     from ictcli.compare.time_estimate import estimate_comparison, measure_all
     from ictcli.compare.variants import read_methods
     from ictcli.console import narrate
@@ -89,7 +92,7 @@ def command(
     from ictcli.files import check_inside
     from ictcli.recipe import find_recipe
 
-    terms = Terms(
+    options = CompareOptions(
         methods=read_methods(methods, "--methods"),
         seeds=seeds,
         sweep=sweeps,
@@ -102,49 +105,52 @@ def command(
     check_inside(folder)
     settings = (*overrides, *([f"engine.backend={backend}"] if backend else []))
     if study is None:
-        plans = [plan_of(recipe, settings, terms, folder)]
+        plans = [plan_of(recipe, settings, options, folder)]
     else:
-        terms = _of_study(study, terms)
-        settings = (*study.settings, *settings)
-        plans = [
-            plan_of(source, settings, terms, folder / find_recipe(source).stem)
-            for source in study.recipes
-        ]
-    check_kind(folder, {plan.design.folder.name for plan in plans} if study else ())
+        options, settings = _with_typed(study, options), (*study.settings, *settings)
+        folders = {source: folder / find_recipe(source).stem for source in study.recipes}
+        plans = [plan_of(source, settings, options, own) for source, own in folders.items()]
+    check_kind(folder, {plan.folder.name for plan in plans} if study else ())
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         narrate(f"note: {note}")
     if dry_run:
         runs = [run for plan in plans for run in plan.runs]
         planned(estimate_comparison(runs, measure_all(runs, narrate), jobs), jobs, as_json=as_json)
         return 0
+    train = partial(_train_all, jobs=jobs, threads=threads, live=not as_json)
     with opened(folder):
         if study:
-            return _run_study(plans, terms.baseline, folder, jobs, threads, as_json=as_json)
-        result, _ = _compare(plans[0], baseline, jobs, threads, as_json=as_json)
+            return _run_study(plans, folder, train, as_json=as_json)
+        result, _ = _compare(plans[0], train)
         comparison(result, folder, as_json=as_json)
         return 1 if result.failed else 0
 
 
-def _of_study(study: Study, typed: Terms) -> Terms:
-    """The terms of a study, but for what was typed on the command line."""
+def _with_typed(study: Study, typed: CompareOptions) -> CompareOptions:
+    """The options of a study, but for what was typed on the command line."""
     source = click.get_current_context().get_parameter_source
     parameters = {"sweep": "sweeps"}
-    given = {
+    names = {
         name
         for name in type(typed).model_fields
         if source(parameters.get(name, name)) is click.core.ParameterSource.COMMANDLINE
     }
-    return study.model_copy(update=typed.model_dump(include=given))
+    return study.model_copy(update=typed.model_dump(include=names))
+
+
+def _train_all(
+    runs: Sequence[RunSpec], later: int = 0, *, jobs: int, threads: int | None, live: bool
+) -> tuple[Summaries, list[str]]:
+    """Train the runs, narrated and drawn."""
+    from ictcli.compare.launch import train_all
+    from ictcli.console import narrate, observer
+
+    watch = partial(observer, live=live)
+    return train_all(runs, watch, narrate, jobs=jobs, threads=threads, later=later)
 
 
 def _run_study(
-    plans: Sequence[Plan],
-    baseline: str,
-    folder: Path,
-    jobs: int,
-    threads: int | None,
-    *,
-    as_json: bool,
+    plans: Sequence[ComparisonPlan], folder: Path, train: Train, *, as_json: bool
 ) -> int:
     """One comparison after another, and what all of them found; 1 where any run failed. Its report
     is written once no comparison is left that an earlier command made."""
@@ -159,11 +165,11 @@ def _run_study(
     rows: list[dict[str, object]] = []
     failed: list[str] = []
     for number, plan in enumerate(plans, 1):
-        name = plan.design.folder.name
+        name = plan.folder.name
         narrate(f"comparison {number}/{len(plans)}: {name}")
         try:
-            with opened(plan.design.folder):
-                results[name], done = _compare(plan, baseline, jobs, threads, as_json=as_json)
+            with opened(plan.folder):
+                results[name], done = _compare(plan, train)
         except NothingFinishedError as error:
             if number == len(plans) and not results:
                 raise
@@ -172,70 +178,57 @@ def _run_study(
         else:
             failed += [f"{name}: {line}" for line in results[name].failed]
             rows += run_rows(name, done)
-        later = (each.design.folder / "comparison.json" for each in plans[number:])
+        later = (each.folder / "comparison.json" for each in plans[number:])
         if results and not any(path.exists() for path in later):
             write_runs(folder / "runs.csv", rows)
-            write_study(results, folder, [each.design.folder.name for each in plans])
+            write_study(results, folder, [each.folder.name for each in plans])
     studied(results, failed, folder, as_json=as_json)
     return 1 if failed else 0
 
 
-def _compare(
-    plan: Plan, baseline: str, jobs: int, threads: int | None, *, as_json: bool
-) -> tuple[Comparison, Sequence[FinishedRun]]:
+def _compare(plan: ComparisonPlan, train: Train) -> tuple[Comparison, Sequence[FinishedRun]]:
     """Tune, train, and write the report."""
     from ictcli.compare.began import check_began
     from ictcli.compare.design import run_specs
     from ictcli.compare.finished import read_all
     from ictcli.compare.folder import GOES_ON
-    from ictcli.compare.launch import train_all
     from ictcli.compare.tuning import best_overrides, tuning_scores
-    from ictcli.console import narrate, observer
+    from ictcli.console import narrate
     from ictcli.console.compare import tuned_to
     from ictcli.engine import build_engine
     from ictcli.errors import NothingFinishedError
     from ictcli.files import encodable, write_json
-    from ictcli.runs.observer import RunObserver
-
-    def live(recipe: Recipe, path: Path, later: int) -> RunObserver:
-        return observer(recipe, path, later, live=not as_json)
-
-    def train(runs: Sequence[RunSpec], later: int = 0) -> tuple[Summaries, list[str]]:
-        return train_all(runs, live, narrate, jobs=jobs, threads=threads, later=later)
 
     check_began(plan.runs)
-    design, variants = plan.design, plan.design.variants
     failed: list[str] = []
     chosen, tuned = None, None
     if plan.grid:
-        summaries, failed = train(plan.tries, later=len(plan.final))
+        summaries, failed = train(plan.tries, len(plan.final))
         tuned = tuning_scores(plan.tries, summaries)
-        chosen = best_overrides(tuned, variants)
-        tuned_to(chosen, [each.label for each in variants if each.label not in chosen])
-    runs = run_specs(design, chosen)
+        chosen = best_overrides(tuned, plan.design.variants)
+        labels = [each.label for each in plan.design.variants]
+        tuned_to(chosen, [label for label in labels if label not in chosen])
+    runs = run_specs(plan.design, chosen)
     summaries, missed = train(runs)
     check_began(runs)  # hours may lie between
     done, damaged = read_all(runs, summaries)
     for line in damaged:
         narrate(f"failed: {line}")
-    failed = [*failed, *missed, *damaged]
     if not done:
         raise NothingFinishedError("Every run of the comparison failed.", f"mend that: {GOES_ON}")
     from ictcli.compare.gather import gather
     from ictcli.compare.report import write_report
 
     result = gather(
-        design,
+        plan,
         runs,
         done,
         build_engine(runs[0].recipe.model, runs[0].recipe.engine),
-        baseline=baseline,
         command=encodable("ictcli " + shlex.join(sys.argv[1:])),
         tuned=tuned,
-        tuning=plan.grid,
-        failed=failed,
+        failed=[*failed, *missed, *damaged],
     )
-    write_json(design.folder / "comparison.json", result.model_dump(mode="json"))
-    (design.folder / "report.json").unlink(missing_ok=True)  # an older version's
-    write_report(result, design.folder)
+    write_json(plan.folder / "comparison.json", result.model_dump(mode="json"))
+    (plan.folder / "report.json").unlink(missing_ok=True)  # an older version's
+    write_report(result, plan.folder)
     return result, done

@@ -1,11 +1,11 @@
 """What a difference of means hides: ceilings, and runs that crashed.
 
 A run crashed if it ended far below the other seeds of its variant: its pass@1 is less than half of
-their median, at least 10 points lower, and lower by more than the luck of few problems and samples;
+their median, at least 10 points lower, and lower by more than chance with few problems and samples;
 or more than half of its samples have no readable answer where fewer than a quarter of theirs have
 none (medians). Ours. It takes three runs of a variant.
 
-The crossed test takes the luck of runs to be about normal. Where one run in ten crashes it calls
+The crossed test takes runs to vary about normally. Where one run in ten crashes it calls
 equal means different in 7 to 57 % of comparisons (`tests/compare/worlds.py`), so the runs that did
 not crash are compared too. That says how methods do where they hold, not how often they do.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ictcli.compare.numbers import counted, listed, percent
+from ictcli.compare.numbers import counted, percent
 from ictcli.compare.statistics import BEFORE, Scores
 from ictcli.types import FloatArray
 
@@ -24,8 +24,8 @@ there."""
 LEAST_RUNS = 3
 PART, POINTS = 0.5, 0.1
 """A crashed run reaches less than this part of the others' median, and is this much lower."""
-LUCK = 3.0
-"""Standard errors over problems that luck alone does not explain."""
+CHANCE = 3.0
+"""Standard errors over problems that chance alone does not explain."""
 UNREADABLE, READABLE = 0.5, 0.25
 """Shares of samples without a readable answer: of a crashed run more, of the others fewer."""
 
@@ -36,14 +36,13 @@ Crashed = Mapping[str, Sequence[int]]
 def crashed_runs(scores: Scores, unparsed: Mapping[str, FloatArray]) -> dict[str, list[int]]:
     """The runs that crashed, by the smallest k of `scores`. unparsed: (S,) shares of samples
     without a readable answer, by variant; NaN where a run is missing."""
-    found = {
-        label: [
-            seed for seed in range(len(values)) if _is_crashed(values, unparsed.get(label), seed)
-        ]
-        for label, values in next(iter(scores.values())).items()
-        if label != BEFORE
-    }
-    return {label: seeds for label, seeds in found.items() if seeds}
+    crashed: dict[str, list[int]] = {}
+    for label, values in next(iter(scores.values())).items():
+        unread = unparsed.get(label)
+        seeds = [seed for seed in range(len(values)) if _is_crashed(values, unread, seed)]
+        if seeds and label != BEFORE:
+            crashed[label] = seeds
+    return crashed
 
 
 def without(scores: Scores, crashed: Crashed) -> Scores:
@@ -60,33 +59,22 @@ def without(scores: Scores, crashed: Crashed) -> Scores:
     }
 
 
-def note(label: str, places: Sequence[int], seeds: Sequence[int]) -> str:
-    """What is said of a variant whose runs of `places` among `seeds` crashed."""
-    which = listed([str(seeds[place]) for place in places])
-    runs = f"The run of seed {which}" if len(places) == 1 else f"The runs of seeds {which}"
-    return (
-        f"{runs} of {label} crashed: far below its other seeds, or unreadable where they are not. "
-        "Its mean is of a mixture of two kinds of run, of which p and intervals know nothing; "
-        "differences without crashed runs stand beside the others."
-    )
-
-
 def caveats(
     scores: Scores, metrics: Sequence[str], labels: Sequence[str], crashed: Crashed
 ) -> tuple[str, ...]:
     """The ceilings, floors and crashed runs that a comparison touches, a phrase each."""
-    found: list[str] = []
+    phrases: list[str] = []
     for metric in metrics:
         for label in labels:
             mean = float(np.nanmean(scores[metric][label]))
             if not 1 - CEILING <= mean <= CEILING:
                 bound = "ceiling" if mean > CEILING else "floor"
-                found.append(f"{bound}: {metric} of {label} is {percent(mean)} %")
+                phrases.append(f"{bound}: {metric} of {label} is {percent(mean)} %")
     for label in labels:
         if label in crashed:
             runs = counted(len(crashed[label]), "run")
-            found.append(f"mixture: {runs} of {label} crashed")
-    return tuple(found)
+            phrases.append(f"mixture: {runs} of {label} crashed")
+    return tuple(phrases)
 
 
 def _is_crashed(values: FloatArray, unparsed: FloatArray | None, seed: int) -> bool:
@@ -105,8 +93,8 @@ def _is_crashed(values: FloatArray, unparsed: FloatArray | None, seed: int) -> b
 
 
 def _below(run: FloatArray, others: FloatArray) -> bool:
-    """Whether a run (N,) is below the mean of others (S, N) by more than luck explains."""
-    behind = others.mean(axis=0) - run
-    if len(behind) < 2:
+    """Whether a run (N,) is below the mean of others (S, N) by more than chance explains."""
+    below = others.mean(axis=0) - run
+    if len(below) < 2:
         return False
-    return bool(behind.mean() > LUCK * behind.std(ddof=1) / np.sqrt(len(behind)))
+    return bool(below.mean() > CHANCE * below.std(ddof=1) / np.sqrt(len(below)))

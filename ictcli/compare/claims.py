@@ -1,29 +1,31 @@
-"""The paper's claims, each with a verdict at this size and the numbers behind it.
+"""The paper's claims, each with a verdict at this size and the numbers that it rests on.
 
-`supported`: the difference has the paper's sign and is told from 0 at 5 % after Holm's correction.
-`contradicted`: it is told from 0 and has the other sign. `undecided`: everything else, one seed
+`supported`: the difference has the paper's sign and is significant at 5 % after Holm's correction.
+`contradicted`: it is significant and has the other sign. `undecided`: everything else, one seed
 included; it is no evidence of equality. Source: arXiv 2606.19771; what it leaves open is ours:
 
 - *Better than random tokens of the same number*: against `random` with the same swept settings;
   undecided if the shares that the two trained differ by more than a tenth of the larger.
 - *pass@4 gains more than pass@1*: (pass@4 - pass@1) against that of grpo, which the paper's text
   compares, and of the model before training, which its own table contradicts for 1.5B and 7B.
-  Supported only if the gain in pass@4 is itself told from 0, by Holm's correction in the place of
-  that difference; a loss that is told from 0 contradicts it. Where most problems are hard, pass@4
+  Supported only if the gain in pass@4 is itself significant, by Holm's correction in the place of
+  that difference; a significant loss contradicts it. Where most problems are hard, pass@4
   gains more by arithmetic; where most are easy, less: the sentence names the room that was left.
 
 Holm's correction is by family: `main` holds the tests against grpo and random and those of the
 gains, `second` those against other methods and larger shares, `fork` those of the forks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Literal
 
 import numpy as np
 
 from ictcli.compare.caveats import Crashed, caveats
 from ictcli.compare.numbers import bounds, counted, p_value, percent, points
+from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import (
     BEFORE,
     PairedDifference,
@@ -32,7 +34,7 @@ from ictcli.compare.statistics import (
     difference,
     paired,
 )
-from ictcli.compare.variants import counterpart, method_of, settings_of
+from ictcli.compare.variants import Variant
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
@@ -100,106 +102,111 @@ class _Test:
     difference: PairedDifference
     note: str = ""
     gain: tuple[str, PairedDifference] | None = None
-    """A metric and the gain in it, which must itself be told to be above 0 for support."""
+    """A metric and the gain in it, which must itself be significant and above 0 for support."""
     comparable: bool = True
     """Whether the two are what the claim compares; otherwise it is undecided."""
     caveats: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Shares of tokens that a variant's runs trained, means over seeds."""
-
-    whole: float
-    behind: float | None
-    """After the dense warm-up; None if that takes every step."""
-
-
 def accuracy_claims(
     scores: Scores,
     task: str,
-    kept: Mapping[str, Trained] = {},
+    variants: Sequence[Variant],
+    trained: Mapping[Variant, TrainedTokens] = {},
     crashed: Mapping[str, Sequence[int]] = {},
 ) -> list[Claim]:
     """By metric, whether each variant of ict is better than grpo, random tokens and the other
-    methods, and what it gains. `kept`: the shares of tokens that variants trained, to compare with
-    random. `crashed`: the runs that did. Pairs that share no seed are left out."""
-    variants = list(next(iter(scores.values())))
+    methods, and what it gains. `variants`: those of the scores. `trained`: the tokens
+    that they trained, to compare with random. `crashed`: the runs that did. Pairs that share no
+    seed are left out."""
+    tests = _AccuracyTests(scores, task, crashed)
     main: list[_Test] = []
     second: list[_Test] = []
-    for variant in [label for label in variants if method_of(label) == SUBJECT]:
-        for method in dict.fromkeys(map(method_of, variants)):
-            rival = counterpart(variant, method, variants)
-            if rival is None or method in (SUBJECT, BEFORE):
-                continue
-            note, comparable = _shares_note(kept if method == CONTROL else {}, variant, rival)
-            family = main if method in ("grpo", CONTROL) else second
-            family += _better(scores, task, variant, rival, crashed, note, comparable=comparable)
-        for rival in (counterpart(variant, "grpo", variants), BEFORE):
-            if rival in variants:
-                main += _gain(scores, task, variant, rival, crashed)
-        for larger in [label for label in variants if _is_larger_share(variant, label)]:
-            second += _better(scores, task, variant, larger, crashed)
+    for variant in subjects(variants):
+        for method in dict.fromkeys(each.method for each in variants if each.method != SUBJECT):
+            if rival := variant.counterpart(method, variants):
+                shares = _shares_note(trained if method == CONTROL else {}, variant, rival)
+                family = main if method in ("grpo", CONTROL) else second
+                family += tests.better(variant.label, rival.label, *shares)
+        if grpo := variant.counterpart("grpo", variants):
+            main += tests.gain(variant.label, grpo.label)
+        main += tests.gain(variant.label, BEFORE)
+        for larger in [each for each in variants if _is_larger_share(variant, each)]:
+            second += tests.better(variant.label, larger.label)
     return [*_judged(main, "main"), *_judged(second, "second")]
 
 
+def subjects(variants: Iterable[Variant]) -> list[Variant]:
+    """The variants that the paper's claims are about."""
+    return [variant for variant in variants if variant.method == SUBJECT]
+
+
 def fork_claims(
-    recall: Mapping[str, Sequence[float]], kept: Mapping[str, float] = {}
+    recall: Mapping[Variant, Sequence[float]], kept: Mapping[Variant, float] = {}
 ) -> list[Claim]:
     """Whether unique tokens are the forks: each variant of ict, on its own rollouts and at its own
     share, against random tokens and the highest entropy with the same swept settings.
 
     recall: of the true forks while training, by variant a value per seed, NaN without a run.
-    kept: shares of tokens trained in those steps. At an equal share: `ictcli.compare.forks`."""
-    values = {label: np.array(seeds, dtype=np.float64)[:, None] for label, seeds in recall.items()}
-    shares = {label: Trained(share, share) for label, share in kept.items()}
+    kept: shares of tokens trained in those steps."""
+    values = {each: np.array(seeds, dtype=np.float64)[:, None] for each, seeds in recall.items()}
+    trained = {
+        each: TrainedTokens(tokens_kept_share=share, share_kept=share)
+        for each, share in kept.items()
+    }
     tests: list[_Test] = []
-    for variant in [label for label in recall if method_of(label) == SUBJECT]:
-        for method in (CONTROL, "entropy20"):
-            rival = counterpart(variant, method, list(recall))
-            if rival is None or not paired(values[variant], values[rival]):
-                continue
-            tokens = "unique tokens" if variant == SUBJECT else f"the unique tokens of {variant}"
-            must_match = method == CONTROL
-            note, comparable = _shares_note(shares, variant, rival, must_match=must_match)
-            mean = percent(float(np.nanmean(values[variant])))
-            tests.append(
-                _Test(
-                    f"{tokens} are forks, more than those of {rival}",
-                    f"{variant}'s recall of the true forks while training ({mean} %)",
-                    rival,
-                    difference(values[variant], values[rival]),
-                    note,
-                    comparable=comparable,
-                )
+    for variant, method in product(subjects(recall), (CONTROL, "entropy20")):
+        rival = variant.counterpart(method, recall)
+        if rival is None or not paired(values[variant], values[rival]):
+            continue
+        label = variant.label
+        tokens = "unique tokens" if label == SUBJECT else f"the unique tokens of {label}"
+        note, comparable = _shares_note(trained, variant, rival, must_match=method == CONTROL)
+        mean = percent(float(np.nanmean(values[variant])))
+        tests.append(
+            _Test(
+                f"{tokens} are forks, more than those of {rival.label}",
+                f"{label}'s recall of the true forks while training ({mean} %)",
+                rival.label,
+                difference(values[variant], values[rival]),
+                note,
+                comparable=comparable,
             )
+        )
     return _judged(tests, "fork")
 
 
 def _shares_note(
-    kept: Mapping[str, Trained], variant: str, rival: str, *, must_match: bool = True
+    trained: Mapping[Variant, TrainedTokens],
+    variant: Variant,
+    rival: Variant,
+    *,
+    must_match: bool = True,
 ) -> tuple[str, bool]:
     """A sentence on the shares of tokens that two variants trained, and whether the two can be
     compared: whether they chose the same number wherever they chose, if that `must_match`."""
-    if variant not in kept or rival not in kept:
+    if variant not in trained or rival not in trained:
         return "", True
-    first, second = kept[variant], kept[rival]
-    note = f" They trained {percent(first.whole)} % and {percent(second.whole)} % of the tokens"
-    if first.behind is None and second.behind is None:
+    pair = trained[variant], trained[rival]
+    whole = [each.tokens_kept_share for each in pair]
+    note = f" They trained {percent(whole[0])} % and {percent(whole[1])} % of the tokens"
+    if all(each.share_kept is None for each in pair):
         return note + ": the dense warm-up takes every step, so the two are one method.", True
-    shares = [each.whole if each.behind is None else each.behind for each in (first, second)]
-    if [first.whole, second.whole] != shares:
-        note += f", {percent(shares[0])} % and {percent(shares[1])} % behind the dense warm-up"
-    if must_match and abs(shares[0] - shares[1]) > SAME * max(shares):
+    chosen = [
+        each.tokens_kept_share if each.share_kept is None else each.share_kept for each in pair
+    ]
+    if whole != chosen:
+        note += f", {percent(chosen[0])} % and {percent(chosen[1])} % after the dense warm-up"
+    if must_match and abs(chosen[0] - chosen[1]) > SAME * max(chosen):
         return note + ": not the same number, so nothing is decided.", False
     return note + ".", True
 
 
-def _is_larger_share(variant: str, other: str) -> bool:
+def _is_larger_share(variant: Variant, other: Variant) -> bool:
     """Whether both are ict, at keep=0.1 and at more, with otherwise the same settings."""
-    settings, others = settings_of(variant), settings_of(other)
+    settings, others = variant.settings, other.settings
     keep, more = settings.pop("keep", None), others.pop("keep", None)
-    alike = method_of(other) == SUBJECT and settings == others and keep == 0.1
+    alike = other.method == SUBJECT and settings == others and keep == 0.1
     return alike and isinstance(more, int | float) and more > 0.1
 
 
@@ -213,56 +220,56 @@ def better(task: str, variant: str, rival: str, metric: str) -> str:
     return f"{variant} is better than {rival} {here(task)}: {metric}"
 
 
-def _better(
-    scores: Scores,
-    task: str,
-    variant: str,
-    rival: str,
-    crashed: Crashed,
-    note: str = "",
-    *,
-    comparable: bool = True,
-) -> list[_Test]:
-    return [
-        _Test(
-            better(task, variant, rival, metric),
-            f"{variant}'s {metric}",
-            rival,
-            difference(by_variant[variant], by_variant[rival]),
-            note,
-            comparable=comparable,
-            caveats=caveats(scores, (metric,), (variant, rival), crashed),
-        )
-        for metric, by_variant in scores.items()
-        if paired(by_variant[variant], by_variant[rival])
-    ]
+@dataclass(frozen=True)
+class _AccuracyTests:
+    scores: Scores
+    task: str
+    crashed: Crashed
 
+    def better(
+        self, variant: str, rival: str, note: str = "", comparable: bool = True
+    ) -> list[_Test]:
+        """By metric, variant - rival."""
+        return [
+            _Test(
+                better(self.task, variant, rival, metric),
+                f"{variant}'s {metric}",
+                rival,
+                difference(by_variant[variant], by_variant[rival]),
+                note,
+                comparable=comparable,
+                caveats=caveats(self.scores, (metric,), (variant, rival), self.crashed),
+            )
+            for metric, by_variant in self.scores.items()
+            if paired(by_variant[variant], by_variant[rival])
+        ]
 
-def _gain(scores: Scores, task: str, variant: str, rival: str, crashed: Crashed) -> list[_Test]:
-    """The gain over `rival` in pass@4 (the largest k where there is none) less that in pass@1."""
-    ks = sorted(int(m.removeprefix("pass@")) for m in scores if m.startswith("pass@"))
-    if 1 not in ks or len(ks) < 2:
-        return []
-    metric = "pass@4" if 4 in ks else f"pass@{ks[-1]}"
-    first, many = scores["pass@1"], scores[metric]
-    if not paired(first[variant], first[rival]):
-        return []
-    name = "the model before training" if rival == BEFORE else rival
-    gains = [difference(passes[variant], passes[rival]) for passes in (many, first)]
-    room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
-    return [
-        _Test(
-            f"{variant} gains more in {metric} than in pass@1 over {name}, {here(task)}",
-            f"{variant}'s gain in {metric} over {name}",
-            "its gain in pass@1",
-            difference(many[variant] - first[variant], many[rival] - first[rival]),
-            f" The gains are {points(gains[0].value)} points in {metric} and "
-            f"{points(gains[1].value)} in pass@1; {name} left {room[1]} points to gain in pass@1 "
-            f"and {room[0]} in {metric}.",
-            (metric, gains[0]),
-            caveats=caveats(scores, ("pass@1", metric), (variant, rival), crashed),
-        )
-    ]
+    def gain(self, variant: str, rival: str) -> list[_Test]:
+        """The gain over `rival` in pass@4 (the largest k where there is none) less that in
+        pass@1; nothing where either metric or the rival is missing."""
+        ks = sorted(int(m.removeprefix("pass@")) for m in self.scores if m.startswith("pass@"))
+        if 1 not in ks or len(ks) < 2 or rival not in self.scores["pass@1"]:
+            return []
+        metric = "pass@4" if 4 in ks else f"pass@{ks[-1]}"
+        first, many = self.scores["pass@1"], self.scores[metric]
+        if not paired(first[variant], first[rival]):
+            return []
+        name = "the model before training" if rival == BEFORE else rival
+        gains = [difference(passes[variant], passes[rival]) for passes in (many, first)]
+        room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
+        return [
+            _Test(
+                f"{variant} gains more in {metric} than in pass@1 over {name}, {here(self.task)}",
+                f"{variant}'s gain in {metric} over {name}",
+                "its gain in pass@1",
+                difference(many[variant] - first[variant], many[rival] - first[rival]),
+                f" The gains are {points(gains[0].value)} points in {metric} and "
+                f"{points(gains[1].value)} in pass@1; {name} left {room[1]} points to gain in "
+                f"pass@1 and {room[0]} in {metric}.",
+                (metric, gains[0]),
+                caveats=caveats(self.scores, ("pass@1", metric), (variant, rival), self.crashed),
+            )
+        ]
 
 
 def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
@@ -282,7 +289,7 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
                 verdict, sentence = "contradicted", f"{sentence} So {metric} loses."
             elif verdict == "supported" and not gain.differs:
                 verdict = "undecided"
-                sentence += f" That in {metric} is itself not told from 0."
+                sentence += f" The gain in {metric} is itself not significant."
         numbers = JudgedDifference(**asdict(result), rival=test.rival, family=family, tests=size)
         claims.append(Claim(test.name, verdict, sentence, numbers, test.caveats))
     return claims
@@ -301,9 +308,9 @@ def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> 
     runs = counted(result.seeds, "seed")
     if result.problems > 1:
         runs += f" and {counted(result.problems, 'problem')}"
-    outcome = "told from 0" if result.differs else "not told from 0"
+    outcome = "significant" if result.differs else "not significant"
     if result.seeds == 1:
-        outcome = "one seed cannot tell a method from its luck"
+        outcome = "one seed cannot tell a method from chance"
     elif result.p is None:
         outcome = "the same in every one of them, so there is no test"
     elif result.detectable:

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from ictcli.compare.attribution import Attribution
 from ictcli.compare.claims import Claim
-from ictcli.compare.forks import ForkComparison
-from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
+from ictcli.compare.gradients import Attribution
+from ictcli.compare.run_means import Cost, Curve, Probe, TrainedTokens
+from ictcli.compare.shared_rollouts import ForkComparison, Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.evaluation.record import Record
 from ictcli.recipe.metrics import METRICS, shown_in
 
-FORMAT = 3
+FORMAT = 4
 CURVES = {name: (METRICS[name].long_heading, METRICS[name].heading) for name in shown_in("compare")}
 """Metrics recorded over training: the title of the curve, and a short heading."""
 
@@ -36,54 +36,6 @@ class VariantRecord(Record):
     failed: int
 
 
-class Curve(Record):
-    """A metric over training: its mean, smallest and largest over the seeds at each step."""
-
-    step: Sequence[int]
-    mean: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
-
-
-class Probe(Record):
-    """Predicted against measured dH2 at each step that all `runs` probed: Pearson's r and the mean
-    absolute error, with the mean, the smallest and the largest over the runs."""
-
-    step: Sequence[int]
-    runs: int
-    pearson: Sequence[float]
-    pearson_low: Sequence[float]
-    pearson_high: Sequence[float]
-    error: Sequence[float]
-    error_low: Sequence[float]
-    error_high: Sequence[float]
-
-
-class Cost(Record):
-    """Means over steps and runs; sampling and update without each run's first step."""
-
-    seconds_per_step: float
-    sample_s: float
-    update_s: float
-    peak_bytes: int | None
-    """The most of any run."""
-
-
-class TrainedTokens(Record):
-    """Which tokens the runs of a variant trained: means over the runs, after any dense warm-up."""
-
-    tokens_kept_share: float
-    """Of all steps, the dense warm-up included."""
-    kept_prob: float | None = None
-    regime_high: float | None = None
-    fork_recall: float | None = None
-    fork_precision: float | None = None
-    high_low_ratio: float | None = None
-    """Kept tokens of high entropy for each of low entropy; None where none of low entropy was
-    kept, as entropy20 does."""
-    high_low_per_seed: Sequence[float | None] = ()
-
-
 class PaperTable(Record):
     """The paper's numbers for this model; a row has the method and a text for each benchmark."""
 
@@ -91,10 +43,9 @@ class PaperTable(Record):
     rows: Sequence[Mapping[str, str]]
 
 
-class Comparison(Record):
-    """Mappings are by metric, then by the label of the variant."""
+class Setting(Record):
+    """What was compared, on what, and how."""
 
-    format: int = FORMAT
     command: str
     recipe: str
     recipe_toml: str
@@ -109,10 +60,16 @@ class Comparison(Record):
     n: int
     """Samples a problem."""
     ks: Sequence[int]
-    baseline: str
     baseline_asked: str = ""
     swept: Sequence[str] = ()
     tuned_key: str | None = None
+
+
+class Comparison(Setting):
+    """Mappings are by metric, then by the label of the variant."""
+
+    format: int = FORMAT
+    baseline: str
     variants: Sequence[VariantRecord]
     estimates: Mapping[str, Mapping[str, Estimate]]
     differences: Mapping[str, Mapping[str, PairedDifference]]

@@ -5,8 +5,8 @@ problems are CROSSED:
 
     values[s, i] = mean + seed[s] + problem[i] + rest[s, i]
 
-Nested resampling, which draws problems anew within each seed, would average their luck away and
-give too narrow intervals. A claim must hold for other seeds AND other problems, so all three
+Nested resampling, which draws problems anew within each seed, would average their variation away
+and give too narrow intervals. A claim must hold for other seeds AND other problems, so all three
 variances count.
 
 The interval and p are those of a fiducial generalised pivot (Weerahandi 1993; Hannig, Iyer and
@@ -16,7 +16,7 @@ chi-square of its degrees of freedom, the truth is
     mean + Z sqrt(V / (S N)),  V = e + max(a - e, 0) + max(b - e, 0),  e = E df_E / chi2_E, ...
 
 integrated over Z and the chi-squares by quadrature, so the numbers are the same every time. With
-one problem or one seed it is Student's t. All of it takes the luck of runs to be about normal.
+one problem or one seed it is Student's t. All of it takes runs to vary about normally.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 @dataclass(frozen=True)
 class Inference:
     """What crossed values say of their mean. None stands for what is unknown: one value, or values
-    that are all equal, show no luck (see `near_bound`)."""
+    that are all equal, show no variation (see `near_bound`)."""
 
     mean: float
     half: float | None = None
@@ -51,7 +51,7 @@ class Inference:
     p: float | None = None
     """Two-sided, against a mean of 0."""
     detectable: float | None = None
-    """The true mean that POWER of such data, with this luck, would call other than 0 at LEVEL."""
+    """The true mean that POWER of data as variable as this would call other than 0 at LEVEL."""
     seed_sd: float | None = None
     """Standard deviation of seed[s], cut at 0 where the rest explains as much; None with one seed
     or problem, where it is not apart."""
@@ -93,10 +93,10 @@ def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends |
     """Ends of the interval over problems of the mean of (S, N) values in [`least`, 1], if fewer
     than SCARCE problems differ from the rest, as near a ceiling; else None.
 
-    There `infer` sees hardly any luck, and its interval may have no width. This one
+    There `infer` sees hardly any variation, and its interval may have no width. This one
     (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) reckons with one more
-    problem at either end. It does not see the luck of seeds. With one problem only shares that are
-    all 0 or all 1 have it, over seeds."""
+    problem at either end. It does not see how seeds vary. With one problem only shares that are all
+    0 or all 1 have it, over seeds."""
     N = values.shape[1]
     means = values.mean(axis=0) if N > 1 else values[:, 0]
     _, counts = np.unique(np.round(means, 12), return_counts=True)

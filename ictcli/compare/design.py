@@ -79,12 +79,12 @@ class Design:
         """The recipes of its variants with the seed of `own`, by label. UserError if two, or one
         and `own`, are the same."""
         recipes = {each.label: self.recipe(each, own.seed) for each in self.variants}
-        if twice := next(
-            (name for name in recipes if _twins({name: recipes[name], "": own})), None
-        ):
-            raise UserError(
-                f"--beside names {twice}, the recipe's own method.", "ictcli methods lists others"
-            )
+        for label, recipe in recipes.items():
+            if _identity(recipe) == _identity(own):
+                raise UserError(
+                    f"--beside names {label}, the recipe's own method.",
+                    "ictcli methods lists others",
+                )
         _check_twins(recipes)
         return recipes
 
@@ -99,23 +99,22 @@ class Design:
         return load_recipe(self.source, self.overrides).seed
 
 
-def _twins(recipes: Mapping[str, Recipe]) -> tuple[str, str] | None:
-    """Two labels whose runs would be the same, wherever their settings stand; None without any."""
-    by_content: dict[str, str] = {}
-    for label, recipe in recipes.items():
-        shared = recipe.model_dump(exclude={"method", "keep"})
-        other = by_content.setdefault(repr((shared, recipe.rule.name, recipe.options())), label)
-        if other != label:
-            return other, label
-    return None
+def _identity(recipe: Recipe) -> str:
+    """What a run of the recipe is made of, wherever its settings stand."""
+    shared = recipe.model_dump(exclude={"method", "keep"})
+    return repr((shared, recipe.rule.name, recipe.options()))
 
 
 def _check_twins(recipes: Mapping[str, Recipe]) -> None:
-    if twins := _twins(recipes):
-        raise UserError(
-            f"{twins[0]} and {twins[1]} are the same: every run of one would repeat the other's.",
-            "leave one of them out",
-        )
+    """UserError if runs of two labels would be the same."""
+    first: dict[str, str] = {}
+    for label, recipe in recipes.items():
+        other = first.setdefault(_identity(recipe), label)
+        if other != label:
+            raise UserError(
+                f"{other} and {label} are the same: every run of one would repeat the other's.",
+                "leave one of them out",
+            )
 
 
 def _stop(recipe: Recipe) -> list[str]:

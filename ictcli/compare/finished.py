@@ -1,22 +1,20 @@
-"""The finished runs of a comparison: their files, read and checked, and what they trained."""
+"""The finished runs of a comparison: their files, read and checked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ictcli.compare.claims import Trained
 from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries
-from ictcli.compare.variants import method_of
+from ictcli.compare.variants import Variant
 from ictcli.evaluation.record import Record
+from ictcli.recipe import Recipe
 from ictcli.runs import manifest
 from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.text import shell_word
 from ictcli.types import FloatArray
-
-FORK_METHODS = ("ict", "random", "entropy20")
 
 
 class Counts(Record):
@@ -61,6 +59,29 @@ class FinishedRun:
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class VariantRuns:
+    """The finished runs of a variant, at least one."""
+
+    variant: Variant
+    runs: Sequence[FinishedRun]
+
+    @property
+    def recipe(self) -> Recipe:
+        """Of its first run."""
+        return self.runs[0].spec.recipe
+
+    @property
+    def is_dense(self) -> bool:
+        return self.runs[0].is_dense
+
+
+def by_variant(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> list[VariantRuns]:
+    """The variants with a finished run."""
+    found = [(each, [run for run in done if run.spec.variant == each]) for each in variants]
+    return [VariantRuns(variant, runs) for variant, runs in found if runs]
+
+
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
     """The finished runs, and a sentence for each run of which a file is missing or damaged."""
     done: list[FinishedRun] = []
@@ -102,41 +123,3 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
     for name, why in manifest.altered(folder, *is_whole).items():
         raise ValueError(f"{folder / name} {why}")
     return FinishedRun(spec, summary, before, after, metrics, timings)
-
-
-def trained_shares(done: Sequence[FinishedRun], label: str) -> Trained:
-    """The shares of tokens that a variant's runs trained."""
-    runs = [run for run in done if run.label == label]
-    chosen = [run.summary.kept_tokens for run in runs if not run.is_dense]
-    known = [means["share_kept"] for means in chosen if "share_kept" in means]
-    whole = float(np.mean([run.summary.tokens_kept_share for run in runs]))
-    return Trained(whole, float(np.mean(known)) if known else None)
-
-
-def fork_recalls(
-    done: Sequence[FinishedRun], seeds: Sequence[int]
-) -> tuple[Mapping[str, list[float]], dict[str, float]]:
-    """By variant of FORK_METHODS: the recall of the true forks while training, a mean for each seed
-    (NaN without its run), and the share of tokens kept in the same steps. Both are of the steps
-    after every variant's dense warm-up; runs that are dense in every step are left out."""
-    runs = [run for run in done if method_of(run.label) in FORK_METHODS and not run.is_dense]
-    warmup = max((run.spec.recipe.dense_steps for run in runs), default=0)
-    recalls: dict[str, list[float]] = {}
-    kept: dict[str, list[float]] = {}
-    for run in runs:
-        curve = run.series("fork_recall", warmup)
-        if (~np.isnan(curve)).any():
-            values = recalls.setdefault(run.label, [np.nan] * len(seeds))
-            values[seeds.index(run.spec.seed)] = float(np.nanmean(curve))
-            share = np.nanmean(run.series("share_kept", warmup))
-            kept.setdefault(run.label, []).append(float(share))
-    return recalls, {label: float(np.mean(shares)) for label, shares in kept.items()}
-
-
-def unparsed_shares(done: Sequence[FinishedRun], seeds: Sequence[int]) -> dict[str, FloatArray]:
-    """By variant the shares of samples without a readable answer after training, (seeds,) each; NaN
-    where a run is missing."""
-    shares = {run.label: np.full(len(seeds), np.nan) for run in done}
-    for run in done:
-        shares[run.label][seeds.index(run.spec.seed)] = run.after.unparsed
-    return shares

@@ -4,24 +4,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ictcli.compare import caveats, shared_rollouts
-from ictcli.compare.attribution import attribution
-from ictcli.compare.claims import SUBJECT, Claim, accuracy_claims, fork_claims
-from ictcli.compare.comparison import (
-    CURVES,
-    Comparison,
-    Cost,
-    TrainedTokens,
-    VariantRecord,
-)
-from ictcli.compare.curves import curve, mean_probe, probe_of, probed
-from ictcli.compare.design import Design, RunSpec
+from ictcli.compare import caveats, run_means, shared_rollouts
+from ictcli.compare.claims import Claim, accuracy_claims, fork_claims, subjects
+from ictcli.compare.comparison import CURVES, Comparison, Setting, VariantRecord
+from ictcli.compare.design import RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
-from ictcli.compare.finished import FinishedRun, fork_recalls, trained_shares, unparsed_shares
-from ictcli.compare.forks import compare_forks
-from ictcli.compare.notes import notes_of
+from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
+from ictcli.compare.gradients import attribution
+from ictcli.compare.notes import notes_of, of_controls, of_crashes
 from ictcli.compare.numbers import counted
 from ictcli.compare.paper import paper_table
+from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import (
     BEFORE,
     PairedDifference,
@@ -32,50 +25,98 @@ from ictcli.compare.statistics import (
     scores_of,
 )
 from ictcli.compare.tuning import Tuned
-from ictcli.compare.variants import STOPPED, Grid, counterpart, method_of
+from ictcli.compare.variants import STOPPED
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
-from ictcli.recipe import to_toml
+from ictcli.recipe import Recipe, to_toml
 from ictcli.runs.read import read_environment
 from ictcli.types import IntArray
 
 
 def gather(
-    design: Design,
+    plan: ComparisonPlan,
     specs: Sequence[RunSpec],
     done: Sequence[FinishedRun],
     engine: Engine,
     *,
-    baseline: str,
     command: str,
     tuned: Tuned | None = None,
-    tuning: Grid | None = None,
     failed: Sequence[str] = (),
 ) -> Comparison:
-    """The comparison from the runs that are `done`, at least one, of those planned. `tuned`
-    holds what each override of the grid `tuning` reached. A variant without a finished run is left
-    out, with a note."""
-    by_label = {
-        variant.label: runs
-        for variant in design.variants
-        if (runs := [run for run in done if run.label == variant.label])
-    }
-    first = next((run for run in done if not run.spec.variant.stops), done[0]).spec.recipe
-    seeds = list(dict.fromkeys(spec.seed for spec in specs))
-    n, correct = done[0].after.n, _counts(by_label, seeds)
-    scores = scores_of(correct, n, first.eval.k)
-    labelled = (label for label in by_label if baseline in (label, method_of(label)))
-    base = next(labelled, next(iter(by_label)))
-    crashed = caveats.crashed_runs(scores, unparsed_shares(done, seeds))
-    recipes = {
-        label: runs[0].spec.recipe.model_copy(update={"seed": first.seed})
-        for label, runs in by_label.items()
-        if not runs[0].spec.variant.stops or len(by_label) == 1  # it chooses no tokens
-    }
-    shared = shared_rollouts.sample_shared(recipes, engine)
-    attributed, missing = attribution(by_label, shared.domain, engine.tokenizer)
-    about = read_environment(done[0].spec.folder)
+    """The comparison from the runs that are `done`, at least one, of the final ones `specs`.
+    `tuned` holds what each override of the plan's grid reached. A variant without a finished run is
+    left out, with a note."""
+    variants = by_variant(plan.design.variants, done)
+    by_label = {each.variant.label: each.runs for each in variants}
+    setting = _setting(plan, specs, done, command)
+    base = _used_baseline(variants, plan.baseline)
+    n, seeds, ks = setting.n, setting.seeds, setting.ks
+    correct = _counts(variants, seeds, setting.problems)
+    scores = scores_of(correct, n, ks)
+    crashed = caveats.crashed_runs(scores, run_means.unparsed_shares(variants, seeds))
+    controls = _controls(variants)
+    training = {each.variant: run_means.trained_tokens(each.runs) for each in variants}
+    alike = {run.variant.label: at.variant.label for run, at in controls if is_beginning(at, run)}
+    shared = shared_rollouts.sample_shared(_choosing(variants, _first(done).seed), engine)
+    attributed, missing = attribution(variants, shared.domain, engine.tokenizer)
     return Comparison(
+        **dict(setting),
+        baseline=base,
+        variants=[_variant(each, plan, specs, tuned) for each in variants],
+        estimates={
+            metric: {label: estimate(values) for label, values in by_variant.items()}
+            for metric, by_variant in scores.items()
+        },
+        differences=differences(scores, base),
+        crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
+        differences_without_crashed=(
+            differences(caveats.without(scores, crashed), base) if crashed else {}
+        ),
+        differences_from_stopped=_beyond_warmup(scores, alike, base),
+        claims=[
+            *accuracy_claims(scores, setting.task, list(training), training, crashed),
+            *_other_claims(variants, seeds),
+        ],
+        passk={label: _pass_curve(counts, n) for label, counts in correct.items()},
+        curves={
+            name: {label: run_means.curve(runs, name) for label, runs in by_label.items()}
+            for name in CURVES
+        },
+        probe={
+            label: run_means.probe_of(runs)
+            for label, runs in by_label.items()
+            if any(map(run_means.probed, runs))
+        },
+        places=shared_rollouts.places(shared),
+        training={variant.label: tokens for variant, tokens in training.items()},
+        overlap=shared_rollouts.overlap(shared),
+        forks=shared_rollouts.compare_forks(shared),
+        attribution=attributed,
+        uniqueness=shared_rollouts.uniqueness(shared),
+        cost={label: run_means.cost(runs) for label, runs in by_label.items()},
+        paper=paper_table(_first(done)),
+        failed=failed,
+        notes=[
+            *of_crashes(crashed, seeds),
+            *shared.failed,
+            *missing,
+            *of_controls(controls, alike),
+            *notes_of(plan.design, variants, scores, base, plan.baseline, tuned),
+        ],
+    )
+
+
+def _first(done: Sequence[FinishedRun]) -> Recipe:
+    """The recipe of the first run that does not end with the warm-up."""
+    return next((run for run in done if not run.spec.variant.stops), done[0]).spec.recipe
+
+
+def _setting(
+    plan: ComparisonPlan, specs: Sequence[RunSpec], done: Sequence[FinishedRun], command: str
+) -> Setting:
+    design, first = plan.design, _first(done)
+    about = read_environment(done[0].spec.folder)
+    return Setting(
         command=command,
         recipe=str(design.source),
         recipe_toml=to_toml(first),
@@ -89,134 +130,89 @@ def gather(
             "system": (about.platform or "").partition("-")[0],
         },
         device=about.engine.to_json(),
-        seeds=seeds,
+        seeds=list(dict.fromkeys(spec.seed for spec in specs)),
         steps=first.steps,
         problems=done[0].after.problems,
-        n=n,
+        n=done[0].after.n,
         ks=first.eval.k,
-        baseline=base,
-        baseline_asked=baseline,
+        baseline_asked=plan.baseline,
         swept=design.swept,
-        tuned_key=tuning.key if tuning else None,
-        variants=[
-            _variant([spec for spec in specs if spec.variant.label == label], runs, tuned, tuning)
-            for label, runs in by_label.items()
-        ],
-        estimates={
-            metric: {label: estimate(values) for label, values in by_variant.items()}
-            for metric, by_variant in scores.items()
-        },
-        differences=differences(scores, base),
-        crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
-        differences_without_crashed=(
-            differences(caveats.without(scores, crashed), base) if crashed else {}
-        ),
-        differences_from_stopped=_beyond_warmup(by_label, scores, base),
-        claims=_claims(by_label, seeds, scores, first.task, crashed),
-        passk={label: _pass_curve(counts, n) for label, counts in correct.items()},
-        curves={
-            name: {label: curve(runs, name) for label, runs in by_label.items()} for name in CURVES
-        },
-        probe={label: probe_of(runs) for label, runs in by_label.items() if any(map(probed, runs))},
-        places=shared_rollouts.places(shared),
-        training={label: _trained(runs) for label, runs in by_label.items()},
-        overlap=shared_rollouts.overlap(shared),
-        forks=compare_forks(shared),
-        attribution=attributed,
-        uniqueness=shared_rollouts.uniqueness(shared),
-        cost={label: _cost(runs) for label, runs in by_label.items()},
-        paper=paper_table(first),
-        failed=failed,
-        notes=[
-            *(caveats.note(label, at, seeds) for label, at in crashed.items()),
-            *shared.failed,
-            *missing,
-            *(
-                f"{rival} was trained otherwise than {label} while it warmed up: what the steps "
-                f"of {label} behind that added is not known."
-                for label, rival in _controls(by_label).items()
-                if not is_beginning(by_label[rival][0], by_label[label][0])
-            ),
-            *notes_of(design, done, scores, base, baseline, tuned),
-        ],
+        tuned_key=plan.grid.key if plan.grid else None,
     )
+
+
+def _used_baseline(variants: Sequence[VariantRuns], asked: str) -> str:
+    """The label of the first variant that is, or is of, the baseline asked for, or of the first."""
+    known = [each.variant for each in variants]
+    named = [each for each in known if asked in (each.label, each.method)]
+    return (named or known)[0].label
+
+
+def _choosing(variants: Sequence[VariantRuns], seed: int) -> dict[str, Recipe]:
+    """By label the recipes that choose tokens, all with this seed."""
+    chosen = [each for each in variants if not each.variant.stops or len(variants) == 1]
+    return {each.variant.label: each.recipe.model_copy(update={"seed": seed}) for each in chosen}
+
+
+def _controls(variants: Sequence[VariantRuns]) -> list[tuple[VariantRuns, VariantRuns]]:
+    """Each variant with a dense warm-up that ends before it does, and the control that stops
+    there, if there is one."""
+    stopped = {each.variant: each for each in variants if each.variant.stops}
+    return [
+        (each, stopped[control])
+        for each in variants
+        if each.recipe.dense_steps and not each.is_dense
+        if (control := each.variant.counterpart(STOPPED, stopped))
+    ]
+
+
+def is_beginning(control: VariantRuns, variant: VariantRuns) -> bool:
+    """Whether the control trained as the variant did while it warmed up: tuning may have given
+    them different settings."""
+    free = {"method", "keep", "warmup", "seed", "steps"}
+    first, other = (
+        each.recipe.model_dump(exclude={**dict.fromkeys(free, True), "optimizer": {"decay_steps"}})
+        for each in (control, variant)
+    )
+    return control.recipe.steps == variant.recipe.dense_steps and first == other
 
 
 def _beyond_warmup(
-    by_label: Mapping[str, Sequence[FinishedRun]], scores: Scores, base: str
+    scores: Scores, alike: Mapping[str, str], base: str
 ) -> dict[str, dict[str, PairedDifference]]:
     """Differences of the variants with a dense warm-up from the runs that end with it; empty where
-    there are none, or they are the baseline or trained otherwise."""
-    rivals = {
-        label: rival
-        for label, rival in _controls(by_label).items()
-        if base != rival and is_beginning(by_label[rival][0], by_label[label][0])
-    }
+    there are none, or they are the baseline."""
+    rivals = {label: control for label, control in alike.items() if control != base}
     return differences_of_pairs(scores, rivals) if rivals else {}
 
 
-def _controls(by_label: Mapping[str, Sequence[FinishedRun]]) -> dict[str, str]:
-    """By variant with a dense warm-up that ends before it does: the control that stops there."""
-    stopped = [label for label, runs in by_label.items() if runs[0].spec.variant.stops]
-    return {
-        label: rival
-        for label, runs in by_label.items()
-        if runs[0].spec.recipe.dense_steps and not runs[0].is_dense
-        if (rival := counterpart(label, STOPPED, stopped))
-    }
-
-
-def is_beginning(control: FinishedRun, run: FinishedRun) -> bool:
-    """Whether the control trained as the run did while it warmed up: tuning may have given them
-    different settings."""
-    free = {"method", "keep", "warmup", "seed", "steps"}
-    alike = (
-        each.spec.recipe.model_dump(
-            exclude={**dict.fromkeys(free, True), "optimizer": {"decay_steps"}}
-        )
-        for each in (control, run)
-    )
-    return control.spec.recipe.steps == run.spec.recipe.dense_steps and next(alike) == next(alike)
-
-
 def _counts(
-    by_label: Mapping[str, Sequence[FinishedRun]], seeds: Sequence[int]
+    variants: Sequence[VariantRuns], seeds: Sequence[int], problems: int
 ) -> dict[str, IntArray]:
     """Correct samples by label, (seeds, problems) each; -1 where a run is missing."""
-    problems = next(iter(by_label.values()))[0].after.problems
-    counts = {label: np.full((len(seeds), problems), -1) for label in (BEFORE, *by_label)}
-    for runs in by_label.values():
-        for run in runs:
+    missing = np.full((len(seeds), problems), -1)
+    counts = {BEFORE: missing.copy()}
+    for each in variants:
+        counts[each.variant.label] = missing.copy()
+        for run in each.runs:
             row = seeds.index(run.spec.seed)
-            counts[run.label][row] = run.after.correct
+            counts[each.variant.label][row] = run.after.correct
             if counts[BEFORE][row][0] < 0:
                 counts[BEFORE][row] = run.before.correct
     return counts
 
 
-def _claims(
-    by_label: Mapping[str, Sequence[FinishedRun]],
-    seeds: Sequence[int],
-    scores: Scores,
-    task: str,
-    crashed: caveats.Crashed,
-) -> list[Claim]:
-    """Every claim that the runs can judge. That of dH2 is judged by the variants of ict, or else by
+def _other_claims(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> list[Claim]:
+    """The claims on forks, entropy and dH2. The last is judged by the variants of ict, or else by
     the first variant that probed."""
-    done = [run for runs in by_label.values() for run in runs]
-    shares = {label: trained_shares(done, label) for label in by_label}
-    entropy = {label: [run.series("entropy") for run in runs] for label, runs in by_label.items()}
-    probes = {
-        label: [mean_probe(run) for run in runs if probed(run)]
-        for label, runs in by_label.items()
-        if any(map(probed, runs))
-    }
-    subject = {label: pairs for label, pairs in probes.items() if method_of(label) == SUBJECT}
+    runs = {each.variant: each.runs for each in variants}
+    means = {variant: run_means.mean_probes(its) for variant, its in runs.items()}
+    probed = [variant for variant in runs if means[variant]]
+    judged = subjects(probed) or probed[:1]
     return [
-        *accuracy_claims(scores, task, shares, crashed),
-        *fork_claims(*fork_recalls(done, seeds)),
-        *entropy_claims(entropy),
-        *prediction_claims(subject or dict(list(probes.items())[:1])),
+        *fork_claims(*run_means.fork_recalls(variants, seeds)),
+        *entropy_claims({v: [run.series("entropy") for run in its] for v, its in runs.items()}),
+        *prediction_claims({variant: means[variant] for variant in judged}),
     ]
 
 
@@ -226,38 +222,10 @@ def _pass_curve(counts: IntArray, n: int) -> dict[int, float]:
     return {k: float(pass_at_k(n, flat, k).mean()) for k in range(1, n + 1)}
 
 
-def _cost(runs: Sequence[FinishedRun]) -> Cost:
-    timings = [line for run in runs for line in (run.timings[1:] or run.timings)]
-    seconds = [(run.summary.train_s or 0.0) / run.summary.steps for run in runs]
-    return Cost(
-        seconds_per_step=float(np.mean(seconds)),
-        sample_s=float(np.mean([line.sample_s or 0.0 for line in timings])),
-        update_s=float(np.mean([line.update_s or 0.0 for line in timings])),
-        peak_bytes=max(run.summary.peak_bytes or 0 for run in runs) or None,
-    )
-
-
-def _trained(runs: Sequence[FinishedRun]) -> TrainedTokens:
-    def mean(name: str) -> float | None:
-        kept = (run.summary.kept_tokens for run in runs)
-        values = [tokens[name] for tokens in kept if name in tokens]
-        return float(np.mean(values)) if values else None
-
-    return TrainedTokens(
-        tokens_kept_share=float(np.mean([run.summary.tokens_kept_share for run in runs])),
-        kept_prob=mean("kept_prob"),
-        regime_high=mean("regime_high"),
-        fork_recall=mean("fork_recall"),
-        fork_precision=mean("fork_precision"),
-        high_low_ratio=mean("high_low_ratio"),
-        high_low_per_seed=[run.summary.kept_tokens.get("high_low_ratio") for run in runs],
-    )
-
-
 def _variant(
-    specs: Sequence[RunSpec], done: Sequence[FinishedRun], tuned: Tuned | None, tuning: Grid | None
+    each: VariantRuns, plan: ComparisonPlan, specs: Sequence[RunSpec], tuned: Tuned | None
 ) -> VariantRecord:
-    variant, recipe, rule = specs[0].variant, specs[0].recipe, specs[0].recipe.rule
+    variant, recipe, rule = each.variant, each.recipe, each.recipe.rule
     return VariantRecord(
         label=variant.label,
         method=rule.name,
@@ -267,8 +235,8 @@ def _variant(
         lr=recipe.lr,
         swept=dict(override.split("=", 1) for override in variant.overrides),
         tuned=(tuned or {}).get(variant.label),
-        tuned_key=tuning.key if tuning else None,
-        chosen=specs[0].chosen or None,
-        runs=len(done),
-        failed=len(specs) - len(done),
+        tuned_key=plan.grid.key if plan.grid else None,
+        chosen=each.runs[0].spec.chosen or None,
+        runs=len(each.runs),
+        failed=sum(spec.variant == variant for spec in specs) - len(each.runs),
     )

@@ -1,16 +1,16 @@
 """What a reader of a comparison has to know beside its figures."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from operator import attrgetter
 
-from ictcli.compare.claims import SUBJECT
+from ictcli.compare.caveats import Crashed
+from ictcli.compare.claims import subjects
 from ictcli.compare.design import Design
-from ictcli.compare.finished import FinishedRun
+from ictcli.compare.finished import VariantRuns
 from ictcli.compare.numbers import listed
 from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.tuning import Tuned
-from ictcli.compare.variants import method_of
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
 
@@ -29,41 +29,41 @@ MADE_WITH = {
 
 def notes_of(
     design: Design,
-    done: Sequence[FinishedRun],
+    variants: Sequence[VariantRuns],
     scores: Scores,
     base: str,
-    baseline: str,
+    asked: str,
     tuned: Tuned | None = None,
 ) -> list[str]:
     """Sentences on a baseline without a finished run, variants without one (or, if they were
     `tuned`, without a tuning run), runs made with other programs or machines than others, warm-ups
-    that take every step, and pairs of variants that share no seed. `base` is the variant used for
-    the `baseline` of the command line."""
-    finished = {run.label for run in done}
-    labels = [variant.label for variant in design.variants if variant.label in finished]
+    that take every step, and pairs of variants that share no seed. `base` is the label of the
+    variant used for the baseline `asked` for."""
+    finished = [each.variant for each in variants]
     notes: list[str] = []
-    if baseline not in (base, method_of(base)):
-        is_known = any(baseline in (variant.label, variant.method) for variant in design.variants)
+    if not any(asked in (each.label, each.method) for each in finished):
+        is_known = any(asked in (each.label, each.method) for each in design.variants)
         why = "has no finished run" if is_known else "is not among the methods"
-        notes.append(f"The baseline {baseline} {why}: differences are from {base}.")
+        notes.append(f"The baseline {asked} {why}: differences are from {base}.")
     for variant in design.variants:
-        if variant.label not in labels:
+        if variant not in finished:
             runs = "runs" if tuned is None or tuned.get(variant.label) else "tuning runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
-    made = [read_environment(run.spec.folder) for run in done]
-    if differ := [what for what, fields in MADE_WITH.items() if _differs(made, fields)]:
+    environments = [read_environment(run.spec.folder) for each in variants for run in each.runs]
+    if differ := [what for what, fields in MADE_WITH.items() if _differs(environments, fields)]:
         notes.append(
             f"The runs were not all made with the same {listed(differ)}: the times of some "
             "say nothing beside those of others, and figures may differ for that reason too."
         )
-    if dense := dict.fromkeys(run.label for run in done if run.is_dense):
+    if dense := [each.variant.label for each in variants if each.is_dense]:
         notes.append(
             f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "
             "token, and methods that differ in their choice alone are one."
         )
     passes = next(iter(scores.values()))
-    for first, second in combinations(labels, 2):
-        is_judged = base in (first, second) or SUBJECT in map(method_of, (first, second))
+    for pair in combinations(finished, 2):
+        first, second = (each.label for each in pair)
+        is_judged = base in (first, second) or subjects(pair)
         if is_judged and not paired(passes[first], passes[second]):
             notes.append(
                 f"{first} and {second} have no seed that both finished: nothing is said of their "
@@ -72,8 +72,36 @@ def notes_of(
     return notes
 
 
-def _differs(made: Sequence[Environment], fields: Sequence[str]) -> bool:
+def of_crashes(crashed: Crashed, seeds: Sequence[int]) -> list[str]:
+    """A sentence for each variant with runs that crashed."""
+    notes: list[str] = []
+    for label, places in crashed.items():
+        which = listed([str(seeds[place]) for place in places])
+        runs = f"The run of seed {which}" if len(places) == 1 else f"The runs of seeds {which}"
+        notes.append(
+            f"{runs} of {label} crashed: far below its other seeds, or unreadable where they are "
+            "not. Its mean is of a mixture of two kinds of run, of which p and intervals know "
+            "nothing; differences without crashed runs stand beside the others."
+        )
+    return notes
+
+
+def of_controls(
+    controls: Sequence[tuple[VariantRuns, VariantRuns]], alike: Collection[str]
+) -> list[str]:
+    """A sentence for each variant whose control did not train as it did; those of `alike` did."""
+    pairs = [(each.variant.label, control.variant.label) for each, control in controls]
+    return [
+        f"{control} was trained otherwise than {label} while it warmed up: what the steps of "
+        f"{label} after that added is not known."
+        for label, control in pairs
+        if label not in alike
+    ]
+
+
+def _differs(environments: Sequence[Environment], fields: Sequence[str]) -> bool:
     """Whether the fields differ among those that recorded them."""
     value = attrgetter(*fields)
-    known = [value(one) for one in made if value(one) != value(Environment())]
-    return any(one != known[0] for one in known)
+    values = map(value, environments)
+    known = [each for each in values if each != value(Environment())]
+    return any(each != known[0] for each in known)

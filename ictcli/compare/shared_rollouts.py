@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from ictcli.algorithm.attribution import SURE
+from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import group_advantage
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import UpdateSettings
 from ictcli.runs.rollouts import Batch
+from ictcli.seeds import generator
 from ictcli.tasks import Domain
 from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.prepare import task_of
@@ -59,11 +61,9 @@ def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
     return SharedRollouts(batch, forks, kept, chosen, task.domain, failed)
 
 
-def kept_by(recipe: Recipe, batch: Batch, **options: float) -> BoolArray:
-    """What a recipe keeps of the batch, (B, T), by its own advantages, if its method had these
-    options."""
-    whole = {"prompts": PROBLEMS, "update": UpdateSettings()}
-    chooser = recipe.model_copy(update={**whole, "method": {**recipe.method, **options}})
+def kept_by(recipe: Recipe, batch: Batch) -> BoolArray:
+    """What a recipe keeps of the batch, (B, T), by its own advantages."""
+    chooser = recipe.model_copy(update={"prompts": PROBLEMS, "update": UpdateSettings()})
     scale = recipe.rule.scaled_advantage
     own = replace(batch, advantage=group_advantage(batch.rewards, recipe.group, scale=scale))
     return select(chooser, own, recipe.warmup + 1).kept
@@ -150,14 +150,6 @@ def _shares(values: FloatArray) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Elbow:
-    """The point of a falling curve farthest below the line from its first point to its last."""
-
-    share: float
-    value: float
-
-
-@dataclass(frozen=True)
 class UniquenessCurve:
     """The sorted curve of uniqueness u over all tokens, the highest first."""
 
@@ -165,18 +157,63 @@ class UniquenessCurve:
     value: list[float]
     zero: float
     """The share of tokens with u = 0."""
-    elbow: Elbow
 
 
 def uniqueness(shared: SharedRollouts) -> UniquenessCurve:
     rollouts = shared.batch.rollouts
     values = np.sort(rollouts.stats["uniqueness"][rollouts.valid].astype(np.float64))[::-1]
     curve = np.interp(CURVE * (len(values) - 1), np.arange(len(values)), values)
-    line = curve[0] + (curve[-1] - curve[0]) * CURVE
-    elbow = int(np.argmax(line - curve))
-    return UniquenessCurve(
-        CURVE.tolist(),
-        curve.tolist(),
-        float((values <= 0).mean()),
-        Elbow(float(CURVE[elbow]), float(curve[elbow])),
+    return UniquenessCurve(CURVE.tolist(), curve.tolist(), float((values <= 0).mean()))
+
+
+@dataclass(frozen=True)
+class ForkFigures:
+    """share: kept of all tokens; recall: kept of the forks; precision: forks of the kept."""
+
+    share: float
+    recall: float
+    precision: float
+    kept: int
+    """Tokens kept."""
+    hits: int
+    """Forks among them."""
+
+
+@dataclass(frozen=True)
+class ForkComparison:
+    """The true forks that one variant keeps of the shared rollouts, beside as many random tokens.
+    tokens, forks, problems: of the batch. At an equal share: `bench/mechanism.py`."""
+
+    method: str
+    own: ForkFigures
+    random_at_own: ForkFigures
+    tokens: int
+    forks: int
+    problems: int
+
+
+def compare_forks(shared: SharedRollouts) -> list[ForkComparison]:
+    """Each variant at its own share. Empty where the task does not know its forks."""
+    forks, valid = shared.forks, shared.batch.rollouts.valid
+    if forks is None:
+        return []
+    size = int(valid.sum()), int(forks.sum()), len(shared.batch.problems)
+    compared: list[ForkComparison] = []
+    for label, kept in shared.kept.items():
+        own = fork_figures(kept, forks, valid)
+        rng = generator(shared.recipes[label].seed, "forks")
+        blind = random_share(valid, own.share, rng, scope="batch")
+        compared.append(ForkComparison(label, own, fork_figures(blind, forks, valid), *size))
+    return compared
+
+
+def fork_figures(kept: BoolArray, forks: BoolArray, valid: BoolArray) -> ForkFigures:
+    """Of the tokens that are kept, (B, T) each."""
+    tokens, hits = int(kept.sum()), int((kept & forks).sum())
+    return ForkFigures(
+        share=tokens / int(valid.sum()),
+        recall=hits / max(int(forks.sum()), 1),
+        precision=hits / max(tokens, 1),
+        kept=tokens,
+        hits=hits,
     )

@@ -8,8 +8,8 @@ Satterthwaite's t in 2 to 6, a percentile bootstrap in 1 to 9 and a t over probl
 54. `tests/compare/worlds.py` measures this, and has the table for other sizes.
 
 No exact permutation test can do this: that the runs of a seed may swap labels (`p_swap`) leaves 32
-arrangements of 5 seeds, and 2 of 32 is 0.0625. So `p` buys its resolution with a normal law of the
-runs' luck, and `p_swap` stands beside it for who will not grant that.
+arrangements of 5 seeds, and 2 of 32 is 0.0625. So `p` buys its resolution with a normal law of
+how runs vary, and `p_swap` stands beside it for who will not grant that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ Scores = Mapping[str, Mapping[str, FloatArray]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its 95 % interval, what that generalises over, and the luck behind it."""
+    """A mean with its 95 % interval, what that generalises over, and what varies in it."""
 
     value: float
     low: float | None
@@ -46,11 +46,11 @@ class Estimate:
     problems: int
     seed_sd: float | None
     """Standard deviation over seeds without that of problems and samples; None if unknown. It is
-    cut at 0, which says that seeds are not told apart, not that they do not differ."""
+    cut at 0, which says that they do not differ significantly, not that they do not differ."""
     problem_sd: float | None
     """The same over problems."""
     means_sd: float | None
-    """Standard deviation of the seeds' own means, the luck of samples in it; None with one seed."""
+    """Standard deviation of the seeds' own means, that of samples in it; None with one seed."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,19 @@ class PairedDifference(Estimate):
     """Over what the interval is over; None where all differences are equal."""
     p_swap: float
     """The exact permutation test: the two runs of each seed swap labels (with one seed, the two
-    values of each problem). It assumes nothing of the luck, but sees whole runs alone."""
+    values of each problem). It assumes nothing of how runs vary, but sees whole runs alone."""
     p_swap_least: float
     """The least `p_swap` of so many seeds: 2^(1-S), which is 0.0625 of 5."""
     detectable: float | None
-    """The true difference that 4 of 5 comparisons of this size and luck would find at 5 %, before
-    any correction. None with one seed, where no luck is seen, and where it is above 1: no such
-    difference is possible."""
+    """The true difference that 4 of 5 comparisons of this size and variation would find at 5 %,
+    before any correction. None with one seed, where nothing varies, and where it is above 1: no
+    such difference is possible."""
     p_holm: float | None = None
     """`p` after Holm's correction over its family."""
 
     @property
     def differs(self) -> bool:
-        """Whether it is told from 0 at 5 % for other seeds too, after any correction."""
+        """Whether it is significant at 5 % for other seeds too, after any correction."""
         p = self.p if self.p_holm is None else self.p_holm
         return self.seeds > 1 and p is not None and p <= LEVEL
 
@@ -119,6 +119,25 @@ def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
         p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
         detectable=size if len(cells) > 1 and size is not None and size <= 1 else None,
     )
+
+
+@dataclass(frozen=True)
+class SeedMean:
+    """A mean over runs, with its 95 % interval over seeds (Student's t) where it has one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> SeedMean:
+    """Of (S,) figures in [`least`, `most`], one of each run; without an interval where one value,
+    or equal ones, show no variation."""
+    inference = infer(np.asarray(values, dtype=np.float64)[:, None])
+    mean, half = inference.mean, inference.half
+    if half is None:
+        return SeedMean(mean, None, None)
+    return SeedMean(mean, max(mean - half, least), min(mean + half, most))
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:

@@ -25,7 +25,7 @@ from ictcli.recipe.tables import Table
 from ictcli.runs.trust import is_of_run
 
 
-class Terms(Table):
+class CompareOptions(Table):
     """The options of `ictcli compare` that decide which runs it is made of."""
 
     methods: tuple[str, ...] = Field(min_length=1, strict=False)
@@ -36,8 +36,8 @@ class Terms(Table):
     stop_after_warmup: bool = False
 
 
-class Study(Terms):
-    """Recipes to compare methods on, all on the same terms."""
+class Study(CompareOptions):
+    """Recipes to compare methods on, all with the same options."""
 
     recipes: tuple[str, ...] = Field(min_length=1, strict=False)
     settings: tuple[str, ...] = Field(default=(), strict=False)
@@ -69,7 +69,7 @@ def read_study(source: str) -> Study | None:
 
 def run_rows(recipe: str, done: Sequence[FinishedRun]) -> list[dict[str, object]]:
     """A row for each run: shares are of 1, tokens kept those of the whole run, forks and the mean
-    probability of its steps behind any dense warm-up, seconds those of training."""
+    probability of its steps after any dense warm-up, seconds those of training."""
     return [
         {
             "recipe": recipe,

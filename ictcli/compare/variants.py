@@ -2,7 +2,7 @@
 stops."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -38,6 +38,19 @@ class Variant:
     def stops(self) -> bool:
         """Whether its runs end with the dense warm-up (`stopped_variants`)."""
         return self.method == STOPPED
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Its swept settings and those of its own, by key."""
+        pairs = (override.partition("=") for override in self.overrides)
+        return {_short(key): toml_value(text) for key, _, text in pairs}
+
+    def counterpart(self, method: str, variants: Iterable["Variant"]) -> "Variant | None":
+        """The variant of `method` that shares most settings with this one and has no others."""
+        own = self.settings.items()
+        fits = [each for each in variants if each.method == method]
+        fits = [each for each in fits if each.settings.items() <= own]
+        return max(fits, key=lambda each: len(each.overrides), default=None)
 
 
 @dataclass(frozen=True)
@@ -90,46 +103,20 @@ def variants_of(
     swept settings that matter to it; once, if none does. UserError if a key matters to no method,
     or is set twice."""
     check_keys([sweep.key for sweep in sweeps], "--sweep")
-    variants: dict[str, Variant] = {}
-    names: list[str] = []
-    for text in methods:
-        name, behind = _parted(text)
-        method = find_method(name)
-        own = [_setting(method, setting, option) for setting in behind]
-        heeded = [sweep for sweep in sweeps if heeds(method, sweep.key)]
-        check_keys(
-            [grid.key for grid in (*own, *heeded)], f"{option} and --sweep" if sweeps else option
-        )
-        names.append(name)
-        for settings, overrides in _settings_of([*own, *heeded]):
-            variants[name + settings] = Variant(name + settings, name, overrides)
+    where = f"{option} and --sweep" if sweeps else option
+    variants: list[Variant] = []
+    parsed = [_parsed(text, option) for text in methods]
+    for method, own in parsed:
+        grids = [*own, *(sweep for sweep in sweeps if takes(method, sweep.key))]
+        check_keys([grid.key for grid in grids], where)
+        variants += _combined(method.name, grids)
     for sweep in sweeps:
-        if not any(heeds(find_method(name), sweep.key) for name in names):
+        if not any(takes(method, sweep.key) for method, _ in parsed):
             raise UserError(
-                f"None of {', '.join(names)} looks at {sweep.key}.",
+                f"None of {_names(parsed)} looks at {sweep.key}.",
                 "ictcli methods lists each method's options",
             )
-    return tuple(variants.values())
-
-
-def _parted(text: str) -> tuple[str, list[str]]:
-    """The method of `ict score=u*h`, and the settings behind it."""
-    if text in METHODS:  # a plugin's name may hold anything
-        return text, []
-    name, *behind = text.split() or [text]
-    return name, behind
-
-
-def _setting(method: Method, text: str, option: str) -> Grid:
-    """A setting behind the name of a method, of its options or of the recipe."""
-    grid = read_grid(text, option)
-    key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
-    if not heeds(method, key):
-        raise UserError(
-            f"{method.name} does not look at {grid.key}.",
-            "ictcli methods lists each method's options",
-        )
-    return Grid(key, grid.values)
+    return tuple(dict.fromkeys(variants))
 
 
 def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
@@ -138,71 +125,69 @@ def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Va
     It is what the methods with a warm-up are without the steps of their own. Once for each
     combination of settings, swept or a method's own, that matter to it and leave a warm-up.
     UserError if no method has one."""
-    grpo = find_method("grpo")
-    controls: dict[str, Variant] = {}
-    for text in methods:
-        name, behind = _parted(text)
-        method = find_method(name)
-        if method.dense_warmup:
-            own = [_setting(method, setting, "--methods") for setting in behind]
-            heeded = [
-                grid for grid in (*own, *sweeps) if grid.key == "warmup" or heeds(grpo, grid.key)
-            ]
-            for settings, overrides in _settings_of(heeded):
-                if settings_of(STOPPED + settings).get("warmup") != 0:
-                    controls[STOPPED + settings] = Variant(STOPPED + settings, STOPPED, overrides)
+    parsed = [_parsed(text, "--methods") for text in methods]
+    grpo, controls = find_method("grpo"), list[Variant]()
+    for own in [own for method, own in parsed if method.dense_warmup]:
+        grids = [grid for grid in (*own, *sweeps) if grid.key == "warmup" or takes(grpo, grid.key)]
+        controls += _combined(STOPPED, grids)
+    controls = [each for each in controls if each.settings.get("warmup") != 0]
     if not controls:
-        names = ", ".join(_parted(text)[0] for text in methods)
         raise UserError(
-            f"None of {names} has a dense warm-up to stop after.",
+            f"None of {_names(parsed)} has a dense warm-up to stop after.",
             "--methods ict,grpo,random has two that do",
         )
-    return tuple(controls.values())
+    return tuple(dict.fromkeys(controls))
 
 
-def _settings_of(sweeps: Sequence[Grid]) -> list[tuple[str, tuple[str, ...]]]:
-    """Every combination of the swept values: how a label ends, and the overrides."""
-    combined: list[tuple[str, tuple[str, ...]]] = []
-    for values in product(*(sweep.values for sweep in sweeps)):
-        pairs = [(sweep.key, value) for sweep, value in zip(sweeps, values, strict=True)]
-        label = "".join(f" {key.removeprefix('method.')}={value}" for key, value in pairs)
-        combined.append((label, tuple(f"{key}={value}" for key, value in pairs)))
-    return combined
+def _parsed(text: str, option: str) -> tuple[Method, list[Grid]]:
+    """The method of `ict score=u*h`, and its own settings."""
+    # a plugin's name may hold anything
+    name, *settings = [text] if text in METHODS else text.split() or [text]
+    method = find_method(name)
+    return method, [_setting(method, setting, option) for setting in settings]
+
+
+def _names(parsed: Sequence[tuple[Method, list[Grid]]]) -> str:
+    return ", ".join(method.name for method, _ in parsed)
+
+
+def _setting(method: Method, text: str, option: str) -> Grid:
+    """A setting after the name of a method, of its options or of the recipe."""
+    grid = read_grid(text, option)
+    key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
+    if not takes(method, key):
+        raise UserError(
+            f"{method.name} does not look at {grid.key}.",
+            "ictcli methods lists each method's options",
+        )
+    return Grid(key, grid.values)
+
+
+def _combined(method: str, grids: Sequence[Grid]) -> list[Variant]:
+    """Every combination of the values of the grids."""
+    overrides = list(product(*(grid.overrides for grid in grids)))
+    return [Variant(" ".join([method, *map(_short, each)]), method, each) for each in overrides]
+
+
+def _short(override: str) -> str:
+    return override.removeprefix("method.")
 
 
 def check_keys(keys: Sequence[str], option: str) -> None:
-    """UserError if two grids set the same key: the runs would not be what their labels say."""
-    for key, times in Counter(key.removeprefix("method.") for key in keys).items():
+    """UserError if a key is set twice: the runs would not be what their labels say."""
+    for key, times in Counter(map(_short, keys)).items():
         if times > 1:
             raise UserError(
                 f"{key} is varied twice, by {option}.", "name each key once, with all its values"
             )
 
 
-def heeds(method: Method, key: str) -> bool:
+def takes(method: Method, key: str) -> bool:
     """Whether a setting makes a difference to a method."""
     if key == "warmup":
         return method.dense_warmup
     if key == "keep":
         return issubclass(method.options, ShareOptions)
     if key.startswith("method."):
-        return key.removeprefix("method.") in method.options.model_fields
+        return _short(key) in method.options.model_fields
     return True
-
-
-def method_of(variant: str) -> str:
-    """The method in a variant's label."""
-    return variant.split(" ")[0]
-
-
-def settings_of(variant: str) -> dict[str, object]:
-    """The settings in a variant's label."""
-    pairs = (setting.partition("=") for setting in variant.split(" ")[1:])
-    return {key: toml_value(text) for key, _, text in pairs}
-
-
-def counterpart(variant: str, method: str, variants: Sequence[str]) -> str | None:
-    """The variant of `method` that shares most swept settings with this one and has no others."""
-    settings = settings_of(variant).items()
-    fits = [v for v in variants if method_of(v) == method and settings_of(v).items() <= settings]
-    return max(fits, key=lambda v: len(settings_of(v)), default=None)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ictcli.compare.attribution import Attribution
 from ictcli.compare.claims import Claim
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.forks import ForkComparison
+from ictcli.compare.gradients import Attribution
 from ictcli.compare.numbers import MINUS, counted, listed, points
+from ictcli.compare.shared_rollouts import ForkComparison
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.compare.variants import STOPPED
@@ -65,9 +65,6 @@ FORK_COLUMNS: dict[str, Callable[[ForkComparison], str]] = {
     "precision (random)": lambda row: (
         f"{row.own.precision:.3f} ({row.random_at_own.precision:.3f})"
     ),
-    "near 10 %": lambda row: _share(row.equal.share if row.equal else None),
-    "recall there": lambda row: figure(row.equal.recall if row.equal else None),
-    "precision there": lambda row: figure(row.equal.precision if row.equal else None),
 }
 
 
@@ -88,8 +85,8 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     if result.forks:
         print_columns(result.forks, FORK_COLUMNS)
         narrate_paragraph(
-            "true forks kept, on the same rollouts of the model before training; near 10 %: the "
-            "share that keep=0.1 comes to, by response or over the batch as the method takes it",
+            "true forks kept, on the same rollouts of the model before training, beside as many "
+            "random tokens",
         )
         narrate("")
     _gradient(result)
@@ -111,11 +108,8 @@ def _gradient(result: Comparison) -> None:
     columns |= {f"{kind} + {MINUS}": _both_signs(found, kind) for kind in kinds}
     about = f"% of the gradient, on tokens made likelier + and less likely {MINUS}"
     if any(each.towards_right for each in found.values()):
-        columns |= {"towards right (permuted)": lambda label: _net(found[label])}
-        about += (
-            "; towards right: the net share that favours right choices, and where 95 % of it lie "
-            "if rewards are permuted"
-        )
+        columns |= {"towards right": lambda label: _net(found[label])}
+        about += "; towards right: the net share that favours right choices"
     print_columns(list(found), columns)
     narrate_paragraph(about)
     narrate("")
@@ -130,10 +124,7 @@ def _both_signs(found: Mapping[str, Attribution], kind: str) -> Callable[[str], 
 
 
 def _net(row: Attribution) -> str:
-    if row.towards_right is None:
-        return ""
-    net, permuted = row.towards_right
-    return f"{points(net.value)} ({points(permuted.low)} to {points(permuted.high)})"
+    return points(row.towards_right.value) if row.towards_right else ""
 
 
 def _answer(result: Comparison) -> None:

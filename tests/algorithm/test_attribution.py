@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mechanism import permute
 
 from ictcli.algorithm.attribution import KINDS, SURE, attribute, logit_gradient
 from ictcli.algorithm.objective import Objective, policy_loss
 from ictcli.algorithm.weights import group_advantage, normalise
-from ictcli.compare.attribution import permute
 from ictcli.rewards import Verdict
 from ictcli.runs.rollouts import Batch
 from ictcli.types import Problem, Rollouts

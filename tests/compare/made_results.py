@@ -1,12 +1,17 @@
 """A comparison that nobody ran: realistic figures, hostile labels, every part filled."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from ictcli.compare import attribution, claims, entropy_claims, statistics
+from ictcli.algorithm.attribution import KINDS
+from ictcli.compare import claims, entropy_claims, gradients, statistics
+from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.run_means import TrainedTokens
+from ictcli.compare.variants import Variant, variants_of
 from ictcli.evaluation.passk import Interval
 from ictcli.runs.records import Summary
 
@@ -27,15 +32,30 @@ def _fork(recall: float) -> dict[str, Any]:
     return {"share": 0.1, "recall": recall, "precision": 0.21, "kept": 1702, "hits": 311}
 
 
-def _attribution(shares: Any) -> attribution.Attribution:
-    """From (runs, 1 + permutations, 16) shares."""
-    towards = shares[:, :, 0] - shares[:, :, 2]
-    u = np.tile([300.0, 400.0, 1000.0, 800.0], (len(shares), 1))
-    runs = [
-        [attribution.Figures(mine.reshape(21, 4, 2, 2), net, counts)]
-        for mine, net, counts in zip(shares, towards, u, strict=True)
-    ]
-    return attribution.of_runs(runs, knows_forks=True)
+def _attribution(shares: Any) -> gradients.Attribution:
+    """From (runs, 4, 2, 2) shares."""
+    kinds = list(enumerate(KINDS))
+
+    def share(values: Any, kind: str, sign: int, regime: str | None) -> gradients.GradientShare:
+        return gradients.GradientShare(kind, sign == 0, regime, statistics.over_seeds(values))
+
+    net = shares[:, 0, 0] - shares[:, 0, 1] + shares[:, 1, 1] - shares[:, 1, 0]
+    u = [statistics.SeedMean(value, None, None) for value in (0.3, 0.5, 0.2)]
+    return gradients.Attribution(
+        runs=len(shares),
+        steps=2,
+        shares=[
+            *(share(shares[:, k, s].sum(-1), kind, s, None) for k, kind in kinds for s in (0, 1)),
+            *(
+                share(shares[:, k, s, at], kind, s, regime)
+                for k, kind in kinds
+                for s in (0, 1)
+                for at, regime in enumerate(gradients.REGIMES)
+            ),
+        ],
+        towards_right=statistics.over_seeds(net.sum(axis=-1)),
+        uniqueness=gradients.LostUniqueness(*u),
+    )
 
 
 def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
@@ -85,16 +105,15 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
     }
     probed = list(range(10, steps + 1, 10))
     grid = np.linspace(0, 1, 101)
+    variants = [Variant(label, method) for label, method in METHODS.items()]
+    tokens = TrainedTokens(tokens_kept_share=0.1, share_kept=0.1)
+    trained = {each: tokens for each in variants if each.label in ("ict", "random")}
     judged = [
-        *claims.accuracy_claims(
-            scores,
-            "chain",
-            {"ict": claims.Trained(0.101, 0.101), "random": claims.Trained(0.1, 0.1)},
-        ),
-        *entropy_claims.entropy_claims({v: list(noisy["entropy", v]) for v in labels}),
+        *claims.accuracy_claims(scores, "chain", variants, trained),
+        *entropy_claims.entropy_claims({v: list(noisy["entropy", v.label]) for v in variants}),
     ]
     return {
-        "format": 3,
+        "format": 4,
         "command": f"ictcli compare chain-compare --seeds {seeds} --sweep 'method.note={HOSTILE}'",
         "recipe": "chain-compare",
         "recipe_toml": f'task = "chain"\n# {HOSTILE}\nlr = 2e-4\n```\n',
@@ -183,20 +202,9 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
                 "method": v,
                 "own": _fork(0.15 + 0.1 * at),
                 "random_at_own": _fork(0.1),
-                "equal": None
-                if v in ("grpo", "stapo")
-                else {
-                    **_fork(0.16 + 0.1 * at),
-                    "recall_interval": [0.1, 0.3 + 0.1 * at],
-                    "precision_interval": [0.15, 0.25],
-                },
                 "tokens": 17023,
                 "forks": 2074,
                 "problems": 64,
-                "above_random": None
-                if v in ("grpo", "stapo")
-                else {"value": 0.014, "interval": [-0.006, 0.035]},
-                "above_entropy": None,
             }
             for at, v in enumerate(labels)
         ],
@@ -204,10 +212,10 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
             "share": grid.tolist(),
             "value": np.maximum(0.49 * np.exp(-9 * grid) - 0.01, 0).tolist(),
             "zero": 0.31,
-            "elbow": {"share": 0.17, "value": 0.096},
         },
         "attribution": {
-            v: asdict(_attribution(rng.dirichlet(np.ones(16), (seeds, 21)))) for v in labels
+            v: asdict(_attribution(rng.dirichlet(np.ones(16), seeds).reshape(-1, 4, 2, 2)))
+            for v in labels
         },
         "differences_from_stopped": {
             metric: {"ict": asdict(statistics.difference(mine["ict"], mine["random"]))}
@@ -253,8 +261,33 @@ def summary(**fields: Any) -> Summary:
     return Summary(**{**known, **fields})
 
 
-def by_name(made: list[claims.Claim]) -> dict[str, claims.Claim]:
+def variant(label: str) -> Variant:
+    return variants_of([label], [])[0]
+
+
+def runs_by_variant(done: Sequence[FinishedRun]) -> list[VariantRuns]:
+    """A variant for each of the runs."""
+    return [VariantRuns(run.spec.variant, [run]) for run in done]
+
+
+def by_name(made: Sequence[claims.Claim]) -> dict[str, claims.Claim]:
     found = {claim.name: claim for claim in made}
     assert len(found) == len(made)
     json.dumps([asdict(claim) for claim in made], allow_nan=False)
     return found
+
+
+def accuracy_claims(
+    scores: statistics.Scores,
+    shares: Mapping[str, tuple[float, float | None]] = {},
+    crashed: Mapping[str, Sequence[int]] = {},
+) -> dict[str, claims.Claim]:
+    """The claims on chain by name. `shares`: of tokens trained, in all and after the warm-up."""
+    labels = [label for label in next(iter(scores.values())) if label != statistics.BEFORE]
+    trained = {
+        variant(label): TrainedTokens(tokens_kept_share=whole, share_kept=chosen)
+        for label, (whole, chosen) in shares.items()
+    }
+    return by_name(
+        claims.accuracy_claims(scores, "chain", [*map(variant, labels)], trained, crashed)
+    )

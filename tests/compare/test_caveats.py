@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from made_results import accuracy_claims
 from worlds import World
 
-from ictcli.compare.caveats import crashed_runs, note, without
-from ictcli.compare.claims import accuracy_claims
+from ictcli.compare.caveats import crashed_runs, without
+from ictcli.compare.notes import of_crashes
 from ictcli.compare.statistics import BEFORE, Scores, difference, scores_of
 
 
@@ -43,7 +44,7 @@ def test_the_rule(means: list[float], unparsed: list[float], crashed: list[int])
     assert found.get("ict", []) == crashed
 
 
-def test_alike_methods_are_told_apart_by_a_crash_and_not_without_it() -> None:
+def test_alike_methods_differ_by_a_crash_and_not_without_it() -> None:
     rng = np.random.default_rng(1)
     told, detectable = 0, []
     for _ in range(40):
@@ -63,13 +64,14 @@ def test_alike_methods_are_told_apart_by_a_crash_and_not_without_it() -> None:
 def test_a_mixture_is_named_in_a_note_and_beside_its_claims() -> None:
     scores = crashing(np.random.default_rng(2), [1])
     crashed = crashed_runs(scores, {})
-    assert note("ict", crashed["ict"], [7, 8, 9, 10, 11]).startswith("The run of seed 8 of ict")
-    claims = accuracy_claims(scores, "chain", crashed=crashed)
+    (note,) = of_crashes(crashed, [7, 8, 9, 10, 11])
+    assert note.startswith("The run of seed 8 of ict")
+    claims = accuracy_claims(scores, crashed=crashed).values()
     assert claims and all("mixture: 1 run of ict crashed" in claim.caveats for claim in claims)
 
 
 @pytest.mark.parametrize(("S", "N", "n"), [(3, 6, 2), (3, 16, 4), (5, 30, 2), (5, 30, 4)])
-def test_the_luck_of_few_samples_is_no_crash(S: int, N: int, n: int) -> None:
+def test_the_chance_of_few_samples_is_no_crash(S: int, N: int, n: int) -> None:
     """Runs of one model, alike, on problems that are hard to most."""
     rng = np.random.default_rng(0)
     found = 0

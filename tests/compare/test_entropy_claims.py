@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_results import by_name
+from made_results import by_name, variant
 
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.train.health import COLLAPSE_BELOW, EXPLOSION_ABOVE
@@ -13,7 +13,7 @@ def curves(*ratios: float) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("variant", "ratios", "verdict"),
+    ("label", "ratios", "verdict"),
     [
         ("ict", (0.5, 0.9, 1.4), "supported"),
         ("ict keep=0.2", (COLLAPSE_BELOW * 1.01, EXPLOSION_ABOVE * 0.99), "supported"),
@@ -30,9 +30,9 @@ def curves(*ratios: float) -> list[np.ndarray]:
     ],
 )
 def test_entropy_is_judged_by_every_seed(
-    variant: str, ratios: tuple[float, ...], verdict: str
+    label: str, ratios: tuple[float, ...], verdict: str
 ) -> None:
-    (claim,) = by_name(entropy_claims({variant: curves(*ratios)})).values()
+    (claim,) = by_name(entropy_claims({variant(label): curves(*ratios)})).values()
     assert claim.verdict == verdict
     assert vars(claim.numbers)["ratios"] == pytest.approx(ratios)
     assert f"{vars(claim.numbers)['ratio']:.2f}" in claim.sentence
@@ -42,15 +42,15 @@ def test_entropy_s_last_tenth_counts_and_alarms_on_the_way_are_told() -> None:
     curve = np.ones(100)
     curve[1:90], curve[90:] = 9.0, 0.5
     curve[3] = np.nan
-    (claim,) = entropy_claims({"ict": [curve, curve]})
+    (claim,) = entropy_claims({variant("ict"): [curve, curve]})
     assert vars(claim.numbers)["ratios"][0] == pytest.approx(0.5)
     assert claim.verdict == "supported" and vars(claim.numbers)["alarmed"] == 2
-    assert entropy_claims({"ict": [np.zeros(9), np.array([np.nan])]}) == []
+    assert entropy_claims({variant("ict"): [np.zeros(9), np.array([np.nan])]}) == []
 
 
 def test_predictions_are_held_to_the_paper_s_numbers() -> None:
     def verdict(*seeds: tuple[float, float]) -> str:
-        (claim,) = by_name(prediction_claims({"ict": seeds})).values()
+        (claim,) = by_name(prediction_claims({variant("ict"): seeds})).values()
         return claim.verdict
 
     assert verdict((0.97, 0.01), (0.99, 0.015)) == "supported"
@@ -59,5 +59,5 @@ def test_predictions_are_held_to_the_paper_s_numbers() -> None:
     assert verdict((0.97, 0.09), (0.99, 0.091), (0.98, 0.09)) == "contradicted"
     assert verdict((0.99, 0.001)) == "undecided"
     assert verdict((0.50, 0.01), (0.50, 0.01)) == "undecided"  # equal seeds show no luck
-    (one,) = prediction_claims({"ict": [(0.99, 0.001)]})
+    (one,) = prediction_claims({variant("ict"): [(0.99, 0.001)]})
     assert vars(one.numbers)["pearson"] == (0.99, None, None) and " to " not in one.sentence

@@ -6,22 +6,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_results import summary
+from made_results import runs_by_variant, summary
 from small_runs import BEGAN, finish, small_design
 
-from ictcli.compare.attribution import Figures, attribution
 from ictcli.compare.began import check_began
-from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.design import Design, RunSpec, run_specs
-from ictcli.compare.finished import Counts, FinishedRun, read_all
+from ictcli.compare.finished import Counts, FinishedRun, VariantRuns, by_variant, read_all
 from ictcli.compare.gather import is_beginning
+from ictcli.compare.gradients import RecordedStep, attribution
 from ictcli.compare.launch import Summaries
 from ictcli.compare.notes import notes_of
 from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
 from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.runs.read import read_environment
+from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import described, heldout, task_of
+from ictcli.types import Rollouts
 
 NONE = Counts(n=1, problems=1, correct=[0])
 
@@ -95,15 +96,9 @@ def test_methods_without_a_common_seed_have_no_difference_and_the_rest_has() -> 
     labels = (BEFORE, "ict", "grpo", "random")
     scores = scores_of(dict(zip(labels, counts, strict=True)), 4, [1, 4])
     found = differences(scores, "grpo")
-    assert all(set(mine) == {"random"} for mine in found.values())
+    assert all(set(by_variant) == {"random"} for by_variant in found.values())
     assert found["pass@1"]["random"].seeds == 2
     assert estimate(scores["pass@1"]["ict"]).seeds == 1
-    names = [claim.name for claim in accuracy_claims(scores, "chain")]
-    assert names and not any("grpo" in name for name in names)
-    assert any("better than random" in name for name in names)
-    recall = {"ict": [np.nan, 0.2], "random": [0.1, np.nan], "entropy20": [0.5, 0.6]}
-    claims = fork_claims(recall)
-    assert len(claims) == 1 and vars(claims[0].numbers)["value"] == pytest.approx(0.2 - 0.6)
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
@@ -112,16 +107,17 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     done = [FinishedRun(runs[place], summary(), NONE, NONE, [], []) for place in (0, 5)]
     counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
-    notes = notes_of(design, done, scores, "ict", "grpo")
+    variants = runs_by_variant(done)
+    notes = notes_of(design, variants, scores, "ict", "grpo")
     assert notes[0] == "The baseline grpo has no finished run: differences are from ict."
     assert notes[1] == "grpo is left out: none of its runs finished."
     assert notes[2].startswith("ict and random have no seed that both finished")
     tuned = {"ict": {"lr=1": {}}, "random": {"lr=1": {}}, "grpo": {}}
-    assert "none of its tuning runs" in notes_of(design, done, scores, "ict", "grpo", tuned)[1]
-    other = notes_of(design, done, scores, "ict", "dapo")
+    assert "none of its tuning runs" in notes_of(design, variants, scores, "ict", "grpo", tuned)[1]
+    other = notes_of(design, variants, scores, "ict", "dapo")
     assert other[0].startswith("The baseline dapo is not among the methods")
     one = Design(design.source, design.overrides, (Variant("ict", "ict"),), 2, tmp_path)
-    assert notes_of(one, done[:1], scores, "ict", "ict") == []
+    assert notes_of(one, variants[:1], scores, "ict", "ict") == []
 
 
 def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]) -> None:
@@ -138,7 +134,8 @@ def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]
             (spec.folder / "environment.json").write_text(
                 json.dumps(made | (change if spec.seed else {}))
             )
-        told.append(notes_of(design, read_all(runs, summaries)[0], scores, "grpo", "grpo"))
+        variants = by_variant(design.variants, read_all(runs, summaries)[0])
+        told.append(notes_of(design, variants, scores, "grpo", "grpo"))
     assert told[0] == told[2] == [] and len(told[1]) == 1
     assert "not all made with the same platform and threads:" in told[1][0]
 
@@ -148,13 +145,15 @@ def test_a_control_of_other_first_steps_is_no_beginning_of_a_run(
 ) -> None:
     """As where tuning chose another learning rate for it."""
     done, _ = read_all(*finished)
-    run = done[0]
-    recipe = run.spec.recipe.model_copy(update={"warmup": 1})
-    run = replace(run, spec=replace(run.spec, recipe=recipe))
+    recipe = done[0].spec.recipe.model_copy(update={"warmup": 1})
+
+    def trained(**changes: object) -> VariantRuns:
+        spec = replace(done[0].spec, recipe=recipe.model_copy(update=changes))
+        return VariantRuns(spec.variant, [replace(done[0], spec=spec)])
+
     ends = {"method": {"name": "grpo"}, "steps": 1, "warmup": 1}
     for changed, alike in (({}, True), ({"lr": 1.0}, False), ({"steps": 2}, False)):
-        control = replace(run.spec, recipe=recipe.model_copy(update={**ends, **changed}))
-        assert is_beginning(replace(run, spec=control), run) is alike
+        assert is_beginning(trained(**{**ends, **changed}), trained()) is alike
 
 
 def test_a_variant_dense_to_its_end_takes_no_step_from_another_s_attribution(
@@ -162,32 +161,44 @@ def test_a_variant_dense_to_its_end_takes_no_step_from_another_s_attribution(
 ) -> None:
     """A damaged file is named only if its step was looked at."""
     done, _ = read_all(*finished)
-    by_label = {run.label: [run] for run in done}
-    assert list(by_label) == ["ict", "grpo", "random"]
+    ict, grpo, random = done[3:]
     for run in done:
         (run.spec.folder / "rollouts").mkdir()
         (run.spec.folder / "rollouts" / "step-00003.safetensors").write_bytes(b"")
-    dense = by_label["random"][0]
-    recipe = dense.spec.recipe.model_copy(update={"warmup": 3})
-    by_label["random"] = [replace(dense, spec=replace(dense.spec, recipe=recipe))]
-    domain = task_of(dense.spec.recipe).domain
-    _, damaged = attribution(by_label, domain, None)
+    recipe = random.spec.recipe.model_copy(update={"warmup": 3})
+    dense = replace(random, spec=replace(random.spec, recipe=recipe))
+    domain = task_of(recipe).domain
+    _, damaged = attribution(runs_by_variant([ict, grpo, dense]), domain, None)
     assert [Path(line.split()[0]).parents[1].name for line in damaged] == ["ict-s1", "grpo-s1"]
+
+
+def rollouts() -> Rollouts:
+    """Two of three tokens each."""
+    return Rollouts(
+        prompts=((1,),),
+        group=2,
+        tokens=np.zeros((2, 3), dtype=np.int64),
+        lengths=np.full(2, 3),
+        finished=np.ones(2, dtype=bool),
+        logp=np.full((2, 3), -1.0),
+        stats={"prob": np.full((2, 3), 0.4), "purity": np.full((2, 3), 0.3)},
+    )
 
 
 def test_variants_whose_rollouts_are_gone_are_told_where_others_have_theirs(
     finished: tuple[list[RunSpec], Summaries], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_label = {run.label: [run] for run in read_all(*finished)[0]}
-    figures = Figures(np.ones((21, 4, 2, 2)) / 16, np.ones(21), np.array([1.0, 2.0, 1.0, 1.0]))
-    domain = task_of(next(iter(by_label.values()))[0].spec.recipe).domain
+    variants = runs_by_variant(read_all(*finished)[0][:3])
+    batch = Batch([], rollouts(), [], [], np.ones(2), np.array([1.0, -1.0]))
+    step = RecordedStep(1, batch, np.ones((2, 3)), None)
+    domain = task_of(variants[0].recipe).domain
     for kept, told in (
         ("ict", ["No step of grpo and random says where the gradient went."]),
         ("", []),
     ):
         monkeypatch.setattr(
-            "ictcli.compare.attribution._of_run",
-            lambda run, *rest, kept=kept: [figures] * (run.label == kept),
+            "ictcli.compare.gradients.recorded_steps",
+            lambda run, *rest, kept=kept: [step] * (run.name.partition("-")[0] == kept),
         )
-        found, missing = attribution(by_label, domain, None)
+        found, missing = attribution(variants, domain, None)
         assert list(found) == [kept] * bool(kept) and missing == told

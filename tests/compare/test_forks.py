@@ -1,11 +1,11 @@
 """What variants keep of the shared rollouts, and intervals of fork figures against the textbook's
-ratio estimator."""
+ratio estimator (`bench/mechanism.py`)."""
 
 import numpy as np
 import pytest
+from mechanism import LEAST_PROBLEMS, over_problems
 
 from ictcli.algorithm.weights import group_advantage
-from ictcli.compare.forks import LEAST_PROBLEMS, over_problems
 from ictcli.compare.shared_rollouts import PROBLEMS, kept_by
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Verdict

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from made_results import HOSTILE, result, summary
 
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.curves import probe_of
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.finished import Counts, FinishedRun
 from ictcli.compare.report.contents import document
 from ictcli.compare.report.markdown import markdown
+from ictcli.compare.run_means import probe_of
 from ictcli.compare.variants import variants_of
 from ictcli.runs.records import StepMetrics
 
@@ -89,14 +89,6 @@ def test_a_choice_at_the_edge_of_the_grid_is_told(found: dict[str, Any]) -> None
     edge = text(ict="lr=4e-4", grpo="lr=4e-4", stapo="lr=1e-4", random="lr=2e-4")
     ends = "ict and grpo (lr=4e-4, the largest of 3); stapo (lr=1e-4, the smallest of 3)."
     assert f"Chosen at the edge of the grid: {ends}" in edge
-
-
-def test_shares_that_are_not_equal_are_named(found: dict[str, Any]) -> None:
-    shares = {"ict": 0.111, "random": 0.111, "entropy20": 0.1}
-    forks = [one for one in found["forks"] if one["method"] in shares]
-    forks = [{**one, "equal": {**one["equal"], "share": shares[one["method"]]}} for one in forks]
-    text = told({**found, "forks": forks})
-    assert "11.1 % (ict and random) and 10.0 % (entropy20) of the tokens" in text
 
 
 def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) -> None:

@@ -6,7 +6,8 @@ import pytest
 from made_results import summary
 
 from ictcli.compare.design import Design, run_specs
-from ictcli.compare.finished import Counts, FinishedRun, fork_recalls, trained_shares
+from ictcli.compare.finished import Counts, FinishedRun, VariantRuns, by_variant
+from ictcli.compare.run_means import fork_recalls, trained_tokens
 from ictcli.compare.variants import read_grid, variants_of
 from ictcli.runs.records import StepMetrics
 
@@ -14,7 +15,7 @@ WARMUPS = (0, 2, 4)
 NONE = Counts(n=1, problems=1, correct=[0])
 
 
-def finished(folder: Path) -> list[FinishedRun]:
+def finished(folder: Path) -> list[VariantRuns]:
     """Four steps of each variant and seed, dense in its warm-up: behind it a tenth of the tokens
     and a fifth of the forks."""
     variants = variants_of(("ict", "grpo"), [read_grid("warmup=0,2,4", "--sweep")])
@@ -30,17 +31,18 @@ def finished(folder: Path) -> list[FinishedRun]:
         chose = shares[dense if dense < 4 else 0]
         kept = summary(tokens_kept_share=sum(shares) / 4, kept_tokens={"share_kept": chose})
         found.append(FinishedRun(one, kept, NONE, NONE, lines, []))
-    return found
+    return by_variant(variants, found)
 
 
 def test_shares_are_those_of_the_runs_with_their_warm_up(tmp_path: Path) -> None:
-    done = finished(tmp_path)
-    for warmup, whole, behind in zip(WARMUPS, (0.1, 0.55, 1.0), (0.1, 0.1, None), strict=True):
-        known = trained_shares(done, f"ict warmup={warmup}")
-        assert (known.whole, known.behind) == (pytest.approx(whole), behind)
+    known = {each.variant.label: trained_tokens(each.runs) for each in finished(tmp_path)}
+    for warmup, whole, after in zip(WARMUPS, (0.1, 0.55, 1.0), (0.1, 0.1, None), strict=True):
+        shares = known[f"ict warmup={warmup}"]
+        assert (shares.tokens_kept_share, shares.share_kept) == (pytest.approx(whole), after)
 
 
 def test_forks_are_counted_behind_every_warm_up_that_ends(tmp_path: Path) -> None:
     recall, kept = fork_recalls(finished(tmp_path), [0, 1])
-    assert recall == {f"ict warmup={warmup}": [0.2, 0.2] for warmup in (0, 2)}
+    by_label = {variant.label: seeds for variant, seeds in recall.items()}
+    assert by_label == {f"ict warmup={warmup}": [0.2, 0.2] for warmup in (0, 2)}
     assert kept == pytest.approx(dict.fromkeys(recall, 0.1))

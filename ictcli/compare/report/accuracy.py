@@ -266,7 +266,6 @@ def inference() -> doc.Section:
         "of arrangements. Where fewer than 20 problems differ from the rest, as near a ceiling, an "
         "interval is at least one over problems that reckons with one more problem at either end "
         "(for shares of 0 and 1 Clopper and Pearson's, 1934, Biometrika 26), and p is no smaller "
-        "than that allows; differences that are all equal have no p. Intervals "
-        "of forks at an equal share are bootstraps of whole problems."
+        "than that allows; differences that are all equal have no p."
     )
     return doc.Section("inference", "How intervals and p are made", [doc.Text(text, "note")])

@@ -1,14 +1,13 @@
-"""Where the gradient goes, how much of that is signal, and uniqueness behind a lost answer."""
+"""Where the gradient goes, and uniqueness behind a lost answer."""
 
 from collections.abc import Callable, Mapping
 
 from ictcli.algorithm.attribution import KINDS, SURE
-from ictcli.compare.attribution import PERMUTATIONS, Attribution, Loss, SeedMean
 from ictcli.compare.comparison import Comparison
+from ictcli.compare.gradients import Attribution, LostUniqueness
 from ictcli.compare.numbers import (
     MINUS,
     count_range,
-    hundredths,
     percent,
     points,
     thousandths,
@@ -17,6 +16,7 @@ from ictcli.compare.numbers import (
 from ictcli.compare.report import document as doc
 from ictcli.compare.report import gradient_figures as figures
 from ictcli.compare.report.palette import Looks, method_table
+from ictcli.compare.statistics import SeedMean
 
 SIGNS = {True: "+", False: MINUS}
 """By whether the tokens are made likelier."""
@@ -52,33 +52,24 @@ def _shares(found: Mapping[str, Attribution], kinds: list[str], looks: Looks) ->
     if known:
         caption += (
             " Towards right choices: what makes right choices likelier and wrong ones less "
-            "likely, less what does the opposite; the grey bar holds 95 % of permutations of the "
-            "rewards within groups, which carry no signal."
+            "likely, less what does the opposite."
         )
         panels.append(figures.towards_right(known, looks))
     columns: list[doc.Column[Attribution]] = [doc.column("runs", lambda row: row.runs, whole)]
-    ratios: list[doc.Column[Attribution]] = []
     for kind in kinds:
         for raised in (True, False):
             name = f"{kind} {SIGNS[raised]}"
             columns.append(doc.interval_column(f"{name}, %", name, _share(kind, raised), percent))
-            ratios.append(doc.column(name, _ratio(kind, raised), hundredths))
     if known:
         columns.append(doc.column("before it is lost, %", _within_reach, percent, "before lost"))
         columns.append(doc.interval_column("towards right", "towards_right", _towards, points))
-        columns.append(doc.interval_column("permuted", "towards_right permuted", _permuted, points))
     note = (
         "Below a share stands its 95 % interval over seeds. Shares of a method add up to 100 %. "
         + "Before it is lost: on tokens while the right answer is within reach. " * bool(known)
     )
-    ratio_caption = (
-        f"Shares beside those under permuted rewards (mean of {PERMUTATIONS} permutations): 1.00 "
-        "is what rewards without meaning would give."
-    )
     return [
         doc.Figure("gradient", caption, panels, figures.kind_keys(kinds)),
         method_table("gradient", "Shares of the gradient.", looks, columns, found, note),
-        method_table("gradient-signal", ratio_caption, looks, ratios, found),
     ]
 
 
@@ -97,31 +88,15 @@ def _share(kind: str, raised: bool) -> Callable[[Attribution], Pair]:
     return value
 
 
-def _ratio(kind: str, raised: bool) -> Callable[[Attribution], float | None]:
-    def value(row: Attribution) -> float | None:
-        share = row.share(kind, raised=raised)
-        known = share and share.permuted.value > 0
-        return share.share.value / share.permuted.value if share and known else None
-
-    return value
-
-
 def _within_reach(row: Attribution) -> float:
     return sum(share.share.value for share in row.shares if share.regime == "before")
 
 
 def _towards(row: Attribution) -> Pair:
-    return _pair(row.towards_right[0]) if row.towards_right else (None, None)
+    return _pair(row.towards_right) if row.towards_right else (None, None)
 
 
-def _permuted(row: Attribution) -> Pair:
-    if row.towards_right is None:
-        return None, None
-    permuted = row.towards_right[1]
-    return permuted.value, (permuted.low, permuted.high)
-
-
-LOSS_COLUMNS: list[doc.Column[Loss]] = [
+LOSS_COLUMNS: list[doc.Column[LostUniqueness]] = [
     doc.interval_column("u before", "before", lambda loss: _pair(loss.before), thousandths),
     doc.interval_column("u after", "after", lambda loss: _pair(loss.after), thousandths),
     doc.interval_column("rise", "rise", lambda loss: _pair(loss.rise), thousandths),

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from ictcli.compare.comparison import CURVES, Cost, Curve, Probe
-from ictcli.compare.forks import ForkComparison
 from ictcli.compare.report.document import Key, Panel
 from ictcli.compare.report.drawing import HEAT, HEIGHT, INK, SOFT, WIDTH, Axes, draw, short
 from ictcli.compare.report.palette import MARKS, Look, Looks
-from ictcli.compare.shared_rollouts import Overlap, Places, UniquenessCurve
+from ictcli.compare.shared_rollouts import ForkComparison, Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import PairedDifference
 from ictcli.text import visible
 
@@ -198,16 +197,12 @@ def overlap(shared: Overlap, looks: Looks) -> Panel:
 FORK_MARKS = {
     "own": ("o", "the method at its own share"),
     "random_at_own": ("X", "as many random tokens"),
-    "equal": ("D", "the method at the equal share"),
 }
-"""By field of a ForkComparison; the diamond is hollow."""
+"""By field of a ForkComparison."""
 
 
 def fork_keys() -> list[Key]:
-    return [
-        Key(text, "currentColor", None, MARKS[mark], hollow=mark == "D")
-        for mark, text in FORK_MARKS.values()
-    ]
+    return [Key(text, "currentColor", None, MARKS[mark]) for mark, text in FORK_MARKS.values()]
 
 
 def forks(
@@ -216,11 +211,9 @@ def forks(
     def paint(ax: Axes) -> None:
         for row, each in enumerate(compared):
             for name, (mark, _) in FORK_MARKS.items():
-                if (kept := getattr(each, name)) is not None:
-                    color = SOFT if mark == "X" else looks[each.method].ink
-                    face = "none" if mark == "D" else color
-                    style = {"color": color, "mfc": face, "markersize": 7 if mark == "X" else 8}
-                    ax.plot(100 * getattr(kept, which), row, mark, **style)
+                color = SOFT if mark == "X" else looks[each.method].ink
+                style = {"color": color, "markersize": 7 if mark == "X" else 8}
+                ax.plot(100 * getattr(getattr(each, name), which), row, mark, **style)
         rows_axis(ax, [each.method for each in compared], looks)
         ax.grid(True, axis="y")
         ax.set_xlim(-3, 103)
@@ -232,10 +225,6 @@ def forks(
 def uniqueness(curve: UniquenessCurve) -> Panel:
     def paint(ax: Axes) -> None:
         ax.plot([100 * share for share in curve.share], curve.value, color=INK)
-        x, y = 100 * curve.elbow.share, curve.elbow.value
-        ax.plot(x, y, "o", color=HEAT, markersize=7)
-        place = {"xytext": (9, 6), "textcoords": "offset points", "color": INK}
-        ax.annotate(f"elbow: {x:.1f} %", (x, y), **place)
         ax.set_xlim(0, 100)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("tokens, highest u first, %")

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from ictcli.algorithm.attribution import KINDS
-from ictcli.compare.attribution import Attribution, Loss, SeedMean
+from ictcli.compare.gradients import Attribution, LostUniqueness
 from ictcli.compare.report.document import Key, Panel
-from ictcli.compare.report.drawing import LINE, SOFT, Axes
+from ictcli.compare.report.drawing import SOFT, Axes
 from ictcli.compare.report.figures import panel, row_height, rows_axis
 from ictcli.compare.report.palette import MARKS, Look, Looks
+from ictcli.compare.statistics import SeedMean
 
 PALE = (1.0, 0.72, 0.42, 0.18)
 """Opacity of each kind of token in a bar."""
@@ -42,22 +43,12 @@ def shares(found: Mapping[str, Attribution], kinds: Sequence[str], looks: Looks)
 
 
 def towards_right(found: Mapping[str, Attribution], looks: Looks) -> Panel:
-    """The net share towards right choices, beside that under permuted rewards."""
+    """The net share towards right choices."""
 
     def paint(ax: Axes) -> None:
         for row, (label, each) in enumerate(found.items()):
-            if each.towards_right is None:
-                continue
-            net, permuted = each.towards_right
-            ax.barh(
-                row,
-                100 * (permuted.high - permuted.low),
-                0.5,
-                left=100 * permuted.low,
-                color=LINE,
-                linewidth=0,
-            )
-            _interval_mark(ax, looks[label], row, net)
+            if each.towards_right:
+                _interval_mark(ax, looks[label], row, each.towards_right)
         ax.axvline(0, color=SOFT, linewidth=1)
         rows_axis(ax, found, looks)
         ax.set_xlabel("towards right choices, points of the gradient")
@@ -74,7 +65,7 @@ def _interval_mark(
     ax.plot(scale * mean.value, row, look.mark, markersize=8, color=look.ink, mfc=face)
 
 
-def uniqueness_when_lost(losses: Mapping[str, Loss], looks: Looks) -> Panel:
+def uniqueness_when_lost(losses: Mapping[str, LostUniqueness], looks: Looks) -> Panel:
     def paint(ax: Axes) -> None:
         for row, (label, each) in enumerate(losses.items()):
             _interval_mark(ax, looks[label], row, each.before, 1, hollow=True)

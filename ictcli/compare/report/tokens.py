@@ -50,8 +50,6 @@ PROBE_COLUMNS: list[doc.Column[Probe]] = [
 ]
 UNIQUENESS_COLUMNS: list[doc.Column[UniquenessCurve]] = [
     doc.column("tokens with u = 0, %", lambda curve: curve.zero, percent, "zero"),
-    doc.column("elbow at, % of tokens", lambda curve: curve.elbow.share, percent, "elbow share"),
-    doc.column("u there", lambda curve: curve.elbow.value, name="elbow value"),
     doc.column("highest u", lambda curve: curve.value[0], name="highest"),
 ]
 
@@ -131,10 +129,7 @@ def _overlap(comparison: Comparison, looks: Looks) -> list[doc.Block]:
 
 def _uniqueness(comparison: Comparison) -> list[doc.Block]:
     curve = comparison.uniqueness
-    caption = (
-        "Uniqueness u of all tokens, the highest first. The elbow is the point farthest below the "
-        f"straight line between the ends. From {SHARED}."
-    )
+    caption = f"Uniqueness u of all tokens, the highest first. From {SHARED}."
     return [
         doc.Figure("uniqueness", caption, [figures.uniqueness(curve)]),
         doc.report_table("uniqueness", "The curve of uniqueness.", UNIQUENESS_COLUMNS, [curve]),
