@@ -7,10 +7,8 @@ import pytest
 
 from ictcli.errors import UserError
 from ictcli.planning.advice import check_memory
-from ictcli.planning.machine import memory_limit
 from ictcli.planning.preflight import preflight
 from ictcli.recipe import load_recipe
-from ictcli.recipe.tables import EngineSettings
 from ictcli.tasks.prepare import task_of
 
 
@@ -69,9 +67,3 @@ def test_the_estimate_takes_prompts_as_long_as_they_may_be() -> None:
     bare = prompt_of()
     assert prompt_of("prompt.max_tokens=20") == 20 < bare == prompt_of("prompt.max_tokens=9999")
     assert prompt_of(prompt=30) == 30 and prompt_of("prompt.max_tokens=20", prompt=30) == 20
-
-
-def test_of_two_limits_the_smaller_counts() -> None:
-    settings = EngineSettings(backend="torch", device="cpu", memory_limit=2.0)
-    assert memory_limit(settings, 100).size == 2 * 2**30 == memory_limit(settings).size
-    assert memory_limit(settings, 1).size == 0.75 * 2**30
