@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import click
 from click import Context, Parameter
 from click.shell_completion import CompletionItem
 
@@ -91,6 +92,10 @@ def runs(ctx: Context, param: Parameter, incomplete: str) -> Items:
     places = (Path("runs"), inside.expanduser())
     found = [recipe.parent for place in places for recipe in place.glob("*/recipe.toml")]
     return _items(sorted(map(str, found)), incomplete, "dir")
+
+
+RUN: Any = {"type": click.Path(path_type=Path), "shell_complete": runs}
+"""Of a click argument that is a run folder, or several."""
 
 
 def models(ctx: Context, param: Parameter, incomplete: str) -> Items:

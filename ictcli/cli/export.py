@@ -12,7 +12,7 @@ from ictcli.cli.process import TRUST
 
 
 @click.command("export")
-@click.argument("run", type=click.Path(path_type=Path), shell_complete=candidates.runs)
+@click.argument("run", **candidates.RUN)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
 @click.option("--to", "layout", type=click.Choice(["hf", "mlx"]), help="For which library.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")

@@ -8,7 +8,7 @@ import pytest
 from ictcli.errors import UserError
 from ictcli.planning.advice import check_memory
 from ictcli.planning.preflight import preflight
-from ictcli.recipe import load_recipe
+from ictcli.recipe import load_recipe, shipped_recipes
 from ictcli.tasks.prepare import task_of
 
 
@@ -35,6 +35,11 @@ def test_what_a_run_refuses_a_dry_run_refuses(tmp_path: Path, overrides: list[st
     recipe = load_recipe("chain", [text.format(d=data) for text in overrides])
     with pytest.raises(UserError):
         preflight(recipe)
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_every_shipped_recipe_can_be_looked_at_without_a_network(name: str) -> None:
+    preflight(load_recipe(name))
 
 
 def test_max_tokens_must_leave_room_for_a_prompt() -> None:
