@@ -15,30 +15,16 @@ IntArray = npt.NDArray[np.integer]
 BoolArray = npt.NDArray[np.bool_]
 
 TokenStats = Mapping[str, FloatArray]
-"""Statistics of softmax(L) at temperature 1, each (B, T) float32, zero behind a row's end:
-
-| name | is |
-|---|---|
-| entropy | Shannon entropy H1, nats |
-| purity | strategy purity beta = sum p^2; H2 = -log beta |
-| prob | p of the sampled token |
-| uniqueness | u = JS(p, P_avg), nats, in [0, log 2]; exactly 0 where the group still agrees |
-| kl_from_mean | KL(p || P_avg), nats |
-| kl_to_mean | KL(P_avg || p), nats |
-| wasserstein | Wasserstein-1 distance of p and P_avg over token ids, in ids |
-| min_p:S | p of the sampled token among those of at least S times the highest p; 0 if not there |
-| solution_kl | KL(p behind a correct response || p) (`ictcli.train.solutions`), nats |
-| context:K | JS(p, mean of like contexts of K tokens) (`ictcli.train.contexts`), nats |
-"""
+"""Statistics of softmax(L) at temperature 1, each (B, T) float32, zero after a row's end, by the
+names of `ictcli.algorithm.quantities.STATISTICS`."""
 
 OnTokens = Callable[[int, IntArray, IntArray], None]
 """(t, rows (R,), tokens (R,)): token t of these rows was drawn."""
 
-GROUP_STATS = ("uniqueness", "kl_from_mean", "kl_to_mean", "wasserstein")
-CONTEXT = "context:"
-MIN_P = "min_p:"
-SOLUTION_KL = "solution_kl"
 ROW_STATS = ("entropy", "purity", "prob")
+"""Those that every step records."""
+LOGP = "logp"
+"""Log-probabilities of the tokens, among what `Engine.score` gives."""
 
 
 @dataclass(frozen=True)

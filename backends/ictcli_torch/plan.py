@@ -9,9 +9,9 @@ measurements. On other devices the same counts are assumed and were not measured
 import platform
 from collections.abc import Iterator
 
+from ictcli.algorithm.quantities import kinds
 from ictcli.engine.dtype import multiplies_bfloat16
 from ictcli.engine.workload import Parts, Workload
-from ictcli.types import GROUP_STATS
 
 PACKS_ON: tuple[str, ...] = ("cuda",)
 LIBRARIES, PEFT = 440 << 20, 20 << 20
@@ -79,7 +79,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
     taken = min(probabilities, max(pooled, group * s.vocabulary))
     each = ROW_STATS if stats else 0
-    each = GROUP_STATS_COPIES if set(stats) & set(GROUP_STATS) else each
+    each = GROUP_STATS_COPIES if "group" in kinds(stats) else each
     cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
     step = {"merged adapters": merged, "arranged weights": _arranged(work), "KV cache": cache}
     if fixed:

@@ -223,7 +223,7 @@ class TrlEngine(Persistent):
                 logp = self.trainer.logp[places].float().cpu().numpy()
                 kl = 0.0 if reference is None else _k3(logp, batch.take(reference))
                 figures = float(loss.detach()) / self.processes.size, logp, kl
-                stats.add(batch, update.terms(batch), objective, figures)
+                stats.add(batch, update.tokenwise(batch), objective, figures)
         return stats
 
     def _reference(self, update: Update) -> FloatArray:

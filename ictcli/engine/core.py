@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
@@ -17,11 +16,13 @@ from ictcli.engine.lengths import Lengths
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.sampling import in_passes
+from ictcli.engine.score import score
 from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
 from ictcli.types import (
+    LOGP,
     BoolArray,
     FloatArray,
     IntArray,
@@ -132,9 +133,27 @@ class EngineCore(ABC):
         with self._phase():
             return self.budget.decoding(group, len(numbers), work)
 
+    def score(
+        self,
+        rollouts: Rollouts,
+        wanted: Sequence[str],
+        temperature: float = 1.0,
+        *,
+        reference: bool = False,
+        solution: IntArray | None = None,
+    ) -> dict[str, FloatArray]:
+        stats = [name for name in wanted if name != LOGP]
+        with self.as_reference() if reference else contextlib.nullcontext():
+            found = score(self.logits, self.vocabulary, rollouts, stats, solution)
+        if LOGP in wanted:
+            found[LOGP] = self.logprobs(rollouts, temperature, reference=reference)
+        return found
+
     def logprobs(
         self, rollouts: Rollouts, temperature: float, *, reference: bool = False
     ) -> FloatArray:
+        """(B, T) float32 log-probabilities of the sampled tokens at `temperature`; 0 after ends."""
+
         def work() -> FloatArray:
             values = np.zeros(rollouts.tokens.shape, dtype=np.float32)
             for batch in self._micro_batches(rollouts, rollouts.valid):
@@ -155,22 +174,11 @@ class EngineCore(ABC):
 
         return self.budget.passing(work)
 
-    def update(
-        self,
-        rollouts: Rollouts,
-        weights: FloatArray,
-        advantage: FloatArray,
-        objective: Objective,
-        lr: float,
-        old_logp: FloatArray | None = None,
-        kl_old: FloatArray | None = None,
-        proxy: Proxy | None = None,
-    ) -> UpdateReport:
+    def update(self, update: Update, lr: float) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
-        assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
+        assert update.objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
         with self._phase():
-            batch = Update(rollouts, weights, advantage, objective, old_logp, kl_old, proxy)
-            report = self.gradient(batch).report(self.optimizer.clip())
+            report = self.gradient(update).report(self.optimizer.clip())
             if report.stepped:
                 self.optimizer.step(lr)
             self.optimizer.drop_gradient()
@@ -184,7 +192,7 @@ class EngineCore(ABC):
             self.optimizer.drop_gradient()  # of a pass that was broken off
             stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
             for batch in self._micro_batches(update.rollouts, update.trained):
-                terms = update.terms(batch)
+                terms = update.tokenwise(batch)
                 if objective.kl > 0:  # before the policy's logits: both would be held at once
                     with self.as_reference():
                         terms["reference"] = self.passes.logprobs(batch, objective.temperature)

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ictcli.algorithm.methods import Method, find_method
+from ictcli.algorithm.quantities import statistic
 from ictcli.algorithm.shares import beside
 from ictcli.algorithm.weights import group_advantage
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.train.step import StepSelection, select
-from ictcli.types import CONTEXT, ROW_STATS, BoolArray, FloatArray
+from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 USUAL = ("ict", "entropy20", "stapo", "random")
 TRAINED = "trained"
@@ -39,7 +40,7 @@ class MissingStatistics:
     def sentence(self) -> str:
         alone = self.statistics == ("uniqueness",)
         setting = "record.uniqueness=true" if alone else f"method={self.name}"
-        if self.statistics[0].startswith(CONTEXT):
+        if statistic(self.statistics[0]).kind == "context":
             setting = f"method.reference={self.statistics[0]}"
         names = " and ".join(self.statistics)
         return f"{self.name} needs {names}, not recorded: {setting} records it"

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ictcli.algorithm.quantities import STATISTICS
 from ictcli.engine import Engine, build_engine, installed_engines
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import GROUP_STATS, ROW_STATS, Rollouts, Sampling
+from ictcli.types import ROW_STATS, Rollouts, Sampling
 
 from .lowrank import LORA
 from .models import make_deep, make_hybrid, make_narrow, make_sliding
@@ -176,6 +177,7 @@ def tiny_oracle(tiny_model: Path) -> Oracle:
 
 
 SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))
+GROUP_STATS = tuple(name for name, each in STATISTICS.items() if each.kind == "group")
 WANTED = (*ROW_STATS, *GROUP_STATS, "min_p:0.1")
 GROUP = 5
 
