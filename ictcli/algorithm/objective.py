@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ictcli.algorithm import quantities
+from ictcli.algorithm.quantities import pick
 from ictcli.types import FloatArray
 
 
@@ -123,8 +124,3 @@ def policy_loss(
         if name in terms:
             psi = psi - terms[name] * term(xp, logp, old, terms.get(name + TARGET))
     return -(terms["weights"] * psi).sum(), logp, divergence
-
-
-def pick(xp: Any, values: Any, index: Any) -> Any:
-    """(N,) values[n, index[n]] of (N, V)."""
-    return xp.take_along_axis(values, index[:, None], -1)[:, 0]

@@ -62,6 +62,11 @@ def min_p(xp: Any, p: Any, share: float) -> Any:
     return likely / xp.sum(likely, axis=-1, keepdims=True)
 
 
+def pick(xp: Any, values: Any, index: Any) -> Any:
+    """(N,) values[n, index[n]] of (N, V)."""
+    return xp.take_along_axis(values, index[:, None], -1)[:, 0]
+
+
 @dataclass(frozen=True)
 class Statistic:
     """A number of each token, made of the distribution p that it was drawn from, at temperature 1.
@@ -91,9 +96,19 @@ class Statistic:
     def while_decoding(self) -> bool:
         return self.kind in ("alone", "token", "group")
 
+    @property
+    def compares(self) -> bool:
+        """Whether it compares p with another distribution."""
+        return self.kind not in ("alone", "token")
+
     def __call__(self, xp: Any, *p: Any) -> Any:
         last = () if self.number is None or self.kind == "context" else (self.number,)
         return self.formula(xp, *p, *last)
+
+    def at(self, xp: Any, p: Any, tokens: Any) -> Any:
+        """(N,) of p (N, V) where the tokens (N,) were drawn, if it compares p with nothing."""
+        values = self(xp, p)
+        return pick(xp, values, tokens) if self.kind == "token" else values
 
 
 STATISTICS: dict[str, Statistic] = {

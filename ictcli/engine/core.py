@@ -4,11 +4,14 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ictcli.algorithm.objective import token_logp
+from ictcli.algorithm.quantities import statistic
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
@@ -16,7 +19,7 @@ from ictcli.engine.lengths import Lengths
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.sampling import in_passes
-from ictcli.engine.score import score
+from ictcli.engine.score import compare
 from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -54,8 +57,8 @@ class EngineCore(ABC):
     """Decode all rows of some prompts side by side: (prompts, group, sampling, the numbers (B, T)
     that decide every draw, wanted statistics, `OnTokens` of its own rows or None)."""
     passes: Any
-    """Passes over a micro-batch: `logits` (N, V) and `logprobs` (N,) at the wanted places, and
-    `backward`, which adds a gradient to the optimiser's."""
+    """Passes over a micro-batch: `evaluate` gives any function of the logits at the wanted places,
+    over the array namespace `xp`; `backward` adds a gradient to the optimiser's."""
     reference: Any = None
     """What `keep_reference` kept."""
     adapted: Any = None
@@ -142,26 +145,30 @@ class EngineCore(ABC):
         reference: bool = False,
         solution: IntArray | None = None,
     ) -> dict[str, FloatArray]:
-        stats = [name for name in wanted if name != LOGP]
-        with self.as_reference() if reference else contextlib.nullcontext():
-            found = score(self.logits, self.vocabulary, rollouts, stats, solution)
-        if LOGP in wanted:
-            found[LOGP] = self.logprobs(rollouts, temperature, reference=reference)
-        return found
+        stats = {name: statistic(name) for name in wanted if name != LOGP}
+        compared = [name for name, each in stats.items() if each.compares]
+        alone = [name for name in wanted if name not in compared]
+        xp = self.passes.xp
 
-    def logprobs(
-        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
-    ) -> FloatArray:
-        """(B, T) float32 log-probabilities of the sampled tokens at `temperature`; 0 after ends."""
+        def measure(logits: Any, tokens: Any) -> Any:
+            values = [
+                token_logp(xp, logits, tokens, temperature)
+                if name == LOGP
+                else stats[name].at(xp, xp.softmax(logits, axis=-1), tokens)
+                for name in alone
+            ]
+            return xp.stack(values).T
 
         def work() -> FloatArray:
-            values = np.zeros(rollouts.tokens.shape, dtype=np.float32)
+            values = np.zeros((*rollouts.tokens.shape, len(alone)), dtype=np.float32)
             for batch in self._micro_batches(rollouts, rollouts.valid):
-                values[batch.rows, batch.positions] = self.passes.logprobs(batch, temperature)
+                values[batch.rows, batch.positions] = self.passes.evaluate(batch, measure)
             return values
 
         with self.as_reference() if reference else contextlib.nullcontext():
-            return self.budget.passing(work)
+            values = self.budget.passing(work) if alone else np.zeros(0)
+            found = {name: values[..., n] for n, name in enumerate(alone)}
+            return found | compare(self.logits, self.vocabulary, rollouts, compared, solution)
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
         order = np.cumsum(where).reshape(where.shape) - 1
@@ -169,7 +176,8 @@ class EngineCore(ABC):
         def work() -> FloatArray:
             values = np.zeros((int(where.sum()), self.vocabulary), dtype=np.float32)
             for batch in self._micro_batches(rollouts, where):
-                values[order[batch.rows, batch.positions]] = self.passes.logits(batch)
+                found = self.passes.evaluate(batch, lambda logits, tokens: logits)
+                values[order[batch.rows, batch.positions]] = found
             return values
 
         return self.budget.passing(work)
@@ -184,6 +192,11 @@ class EngineCore(ABC):
             self.optimizer.drop_gradient()
         return report
 
+    def logp(self, batch: MicroBatch, temperature: float) -> FloatArray:
+        """(N,) log-probabilities of the wanted tokens of a pass."""
+        of = partial(token_logp, self.passes.xp, temperature=temperature)
+        return self.passes.evaluate(batch, of)
+
     def gradient(self, update: Update) -> UpdateStats:
         """Leave the gradient of the whole batch with the optimiser; its figures."""
         objective = update.objective
@@ -195,7 +208,7 @@ class EngineCore(ABC):
                 terms = update.tokenwise(batch)
                 if objective.kl > 0:  # before the policy's logits: both would be held at once
                     with self.as_reference():
-                        terms["reference"] = self.passes.logprobs(batch, objective.temperature)
+                        terms["reference"] = self.logp(batch, objective.temperature)
                 stats.add(batch, terms, objective, self.passes.backward(batch, terms, update))
             return stats
 

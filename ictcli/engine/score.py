@@ -1,4 +1,4 @@
-"""Token statistics of given rollouts, by passes of the model (`Engine.score`).
+"""Statistics that compare distributions, of given rollouts, by passes of the model.
 
 A mean over like contexts compares rollouts where they wrote the same, not where they stand at the
 same position. Ours: the ICT paper compares them position by position, and once they have drifted
@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ictcli.algorithm.objective import pick
 from ictcli.algorithm.quantities import Statistic, statistic
 from ictcli.engine.packing import chunks
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
@@ -26,18 +25,18 @@ START = -1
 
 Logits = Callable[[Rollouts, BoolArray], FloatArray]
 """`Engine.logits`."""
-Part = tuple[BoolArray, FloatArray, FloatArray | None, IntArray]
-"""N tokens (B, T), their p (N, V) and, where they are compared with q[row], q and row (N,)."""
+Part = tuple[BoolArray, FloatArray, FloatArray, IntArray]
+"""N tokens (B, T), their p (N, V), and q and row (N,) where q[row] is what they compare with."""
 
 
-def score(
+def compare(
     logits: Logits,
     vocabulary: int,
     rollouts: Rollouts,
     wanted: Sequence[str],
     solution: IntArray | None = None,
 ) -> dict[str, FloatArray]:
-    """`Engine.score` of what is wanted besides log-probabilities."""
+    """`Engine.score` of what compares p with another distribution."""
     stats = {name: statistic(name) for name in wanted}
     found = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     room = max(HELD // vocabulary, 1)
@@ -45,14 +44,12 @@ def score(
         for where, p, q, row in _parts(logits, room, rollouts, *reading, solution):
             for name, each in stats.items():
                 if _reading(each) == reading:
-                    found[name][where] = _values(each, p, q, row, rollouts.tokens[where])
+                    found[name][where] = _values(each, p, q, row)
     return found
 
 
 def _reading(each: Statistic) -> tuple[str, int]:
     """What a pass has to read: statistics that agree in it share one."""
-    if each.kind in ("alone", "token"):
-        return "alone", 0
     return each.kind, int(each.number or 0) if each.kind == "context" else 0
 
 
@@ -63,9 +60,6 @@ def _parts(
     if kind == "solution":
         assert solution is not None, "the statistic needs to know the correct responses"
         yield from _after_solutions(logits, room, rollouts, solution)
-    elif kind == "alone":
-        for where in _pieces(rollouts.valid, room):
-            yield where, _distributions(logits, rollouts, where), None, np.arange(where.sum())
     else:
         tokens, valid, G = rollouts.tokens, rollouts.valid, rollouts.group
         contexts = like_contexts(tokens, valid, G, K if kind == "context" else None)
@@ -75,15 +69,11 @@ def _parts(
             yield from _against_means(logits, room, rollouts, of_group)
 
 
-def _values(
-    each: Statistic, p: FloatArray, q: FloatArray | None, row: IntArray, tokens: IntArray
-) -> FloatArray:
+def _values(each: Statistic, p: FloatArray, q: FloatArray, row: IntArray) -> FloatArray:
     """(N,) in float64, part by part; never below 0."""
     found = np.empty(len(p))
     for some in chunks(len(p), max(COMPARED // p.shape[1], 1)):
-        pair = (p[some],) if q is None else (p[some], q[row[some]])
-        values = each(np, *(x.astype(np.float64) for x in pair))
-        found[some] = pick(np, values, tokens[some]) if each.kind == "token" else values
+        found[some] = each(np, *(x.astype(np.float64) for x in (p[some], q[row[some]])))
     return np.maximum(found, 0.0)
 
 

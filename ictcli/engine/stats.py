@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.objective import pick
 from ictcli.algorithm.quantities import statistic
 from ictcli.types import FloatArray, IntArray
 
@@ -58,13 +57,13 @@ class StatsRecorder(ABC):
         """Statistics (N,) of what `add` was given (N, V), and those of a group of the rows `apart`
         (M,): whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
         p = self.xp.softmax(values, axis=-1)
-        rows: dict[str, Any] = {}
-        for name, each in self.wanted.items():
-            if each.kind == "alone":
-                rows[name] = self.formula(name)(p)
-            elif each.kind == "token":
-                rows[name] = pick(self.xp, each(self.xp, p), self.on_device(tokens))
-        compared = [name for name, each in self.wanted.items() if each.kind == "group"]
+        drawn = self.on_device(tokens)
+        compared = [name for name, each in self.wanted.items() if each.compares]
+        rows = {
+            name: self.formula(name)(p) if each.kind == "alone" else each.at(self.xp, p, drawn)
+            for name, each in self.wanted.items()
+            if not each.compares
+        }
         if not len(apart) or not compared:
             return rows, {}
         pair = self.means(p if len(apart) == len(p) else p[self.on_device(apart)], counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ictcli.algorithm.quantities import STATISTICS
 from ictcli.errors import nearest
 
 if TYPE_CHECKING:
@@ -12,15 +13,20 @@ if TYPE_CHECKING:
 
 EVERY_STEP = (
     *("reward", "reward_std", "correct", "unparsed", "timed_out", "formatted", "truncated"),
-    *("length", "groups_with_signal", "entropy", "renyi2", "share_kept", "kept_prob"),
+    *("length", "groups_with_signal", "renyi2", "share_kept", "kept_prob"),
     *("regime_high", "regime_low", "high_low_ratio", "share_kept_positive"),
     *("share_kept_negative", "loss", "grad_norm", "clip_fraction", "updates", "lr"),
 )
 OF_FORKS = ("fork_share", "fork_recall", "fork_precision")
 """Recorded for tasks that know their forks."""
-OF_UNIQUENESS = ("uniqueness", "uniqueness_entropy_spearman")
+SPEARMAN = "uniqueness_entropy_spearman"
 OF_PROBES = ("probe_positions", "probe_pearson", "probe_error", "probe_change")
-KNOWN = (*EVERY_STEP, *OF_FORKS, *OF_UNIQUENESS, *OF_PROBES, "kl", "sampler_gap")
+KNOWN = (*EVERY_STEP, *OF_FORKS, SPEARMAN, *OF_PROBES, "kl", "sampler_gap")
+
+
+def known() -> list[str]:
+    """All names, with the means of statistics, which a plugin may have added to."""
+    return [*KNOWN, *(name for name, each in STATISTICS.items() if each.mean)]
 
 
 def direction(wanted: str) -> tuple[str, int]:
@@ -43,16 +49,18 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return "is not measured by the evaluations", hint
     if name in measured and not 0 < recipe.eval.every < recipe.steps:
         return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
-    if name not in (*KNOWN, *measured):
-        near = nearest(name, [*KNOWN, *measured])
+    if name not in (*known(), *measured):
+        near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
     if name == "kl" and recipe.kl == 0:
         return "is recorded where kl > 0 only", "kl=0.001"
     mini_batches = 0 < recipe.update.minibatch < recipe.prompts
     if name == "sampler_gap" and not mini_batches and recipe.engine.sampler == "own":
         return "is recorded with mini-batches only", "update.minibatch=4"
-    if name in OF_UNIQUENESS and "uniqueness" not in recipe.wanted_stats:
-        return "is not recorded", "record.uniqueness=true"
+    of = "uniqueness" if name == SPEARMAN else name
+    if of in STATISTICS and of not in recipe.wanted_stats:
+        hint = "record.uniqueness=true" if of == "uniqueness" else "a method that wants it"
+        return "is not recorded", hint
     if name in OF_PROBES:
         every, saved = recipe.record.probe_every, recipe.checkpoint.every
         if not every or (math.lcm(every, saved) > recipe.steps and recipe.steps % every):

@@ -15,7 +15,7 @@ import pytest
 from ictcli.algorithm.quantities import STATISTICS
 from ictcli.engine import Engine, build_engine, installed_engines
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import ROW_STATS, Rollouts, Sampling
+from ictcli.types import Rollouts, Sampling
 
 from .lowrank import LORA
 from .models import make_deep, make_hybrid, make_narrow, make_sliding
@@ -178,7 +178,11 @@ def tiny_oracle(tiny_model: Path) -> Oracle:
 
 SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))
 GROUP_STATS = tuple(name for name, each in STATISTICS.items() if each.kind == "group")
-WANTED = (*ROW_STATS, *GROUP_STATS, "min_p:0.1")
+WANTED = tuple(
+    f"{name}0.1" if name.endswith(":") else name
+    for name, each in STATISTICS.items()
+    if each.while_decoding
+)
 GROUP = 5
 
 

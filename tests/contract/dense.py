@@ -5,6 +5,7 @@ with the weight's sign, and weighted by its size. It shares no line with ictcli'
 """
 
 import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,15 @@ class DenseReport:
     """(B, T) the estimate of KL(pi || reference); 0 without one."""
 
 
+Formula = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Of log pi, log pi_old and the target of a term, (length,) each."""
+
+
 class DenseTrainer:
-    def __init__(self, folder: Path, settings: OptimizerSettings) -> None:
+    def __init__(
+        self, folder: Path, settings: OptimizerSettings, terms: Mapping[str, Formula] | None = None
+    ) -> None:
+        self.terms = terms or {}
         self.model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float64, attn_implementation="eager"
         ).eval()
@@ -72,13 +80,10 @@ class DenseTrainer:
             if objective.entropy:
                 log_p = torch.log_softmax(logits, dim=-1)
                 psi = psi - objective.entropy * (log_p.exp() * log_p).sum(-1)
-            if term := update.terms.get("kl_old"):
-                psi = psi - vector(term.coefficient[row, :length]) * (logp - old).abs()
-            if term := update.terms.get("proxy"):
+            for name, term in update.terms.items():
                 assert term.target is not None
-                d = vector(term.target[row, :length]) - logp
-                pull = vector(term.coefficient[row, :length]) * (d.exp() - d - 1)
-                psi = psi - pull * (d > 0)
+                value = self.terms[name](logp, old, vector(term.target[row, :length]))
+                psi = psi - vector(term.coefficient[row, :length]) * value
             loss = loss - (vector(weights[row, :length]).abs() * psi).sum()
             seen[row, :length] = logp.detach().numpy()
         loss.backward()

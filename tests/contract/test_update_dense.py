@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ictcli.algorithm.objective import Objective, Term
+from ictcli.algorithm.objective import TERMS, Objective, Term
 from ictcli.algorithm.weights import Normalisation
 from ictcli.engine.update import Update
 from ictcli.errors import UserError
@@ -14,7 +14,7 @@ from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts
 
 from .conftest import MakeEngine, made_up
-from .dense import DenseTrainer
+from .dense import DenseTrainer, Formula
 from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, weights_of
 
 DECAYING = OptimizerSettings(eps=1e-3, clip_norm=0.05, weight_decay=0.1, beta1=0.8, beta2=0.95)
@@ -35,7 +35,8 @@ def against_dense(
     with a plain step: a policy that is its reference would hide the KL term, whatever it is."""
     rollouts = made_up()
     given = sparse_weights(rollouts) if weights is None else weights
-    engine, dense = make_engine(model, settings, micro_tokens=48), DenseTrainer(model, settings)
+    engine = make_engine(model, settings, micro_tokens=48)
+    dense = DenseTrainer(model, settings, FORMULAS)
     engine.keep_reference()
     for trainer in (engine, dense):
         trainer.update(
@@ -142,28 +143,23 @@ def test_negative_weights_turn_the_advantage_and_the_side_that_is_clipped(
     against_dense(make_engine, model, tmp_path, objective, weights=weights, old_logp=old)
 
 
-def test_the_kl_to_old_of_kl_cov(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
-    """Coefficients on rows without advantage count too."""
-    rollouts = made_up()
-    chosen = np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3
-    against_dense(
-        make_engine,
-        model,
-        tmp_path,
-        old_logp=off_policy(rollouts, model),
-        terms={"kl_old": Term(np.where(chosen, 0.8, 0.0))},
-    )
+FORMULAS: dict[str, Formula] = {
+    "kl_old": lambda logp, old, target: (logp - old).abs(),
+    "proxy": lambda logp, old, target: (
+        ((target - logp).exp() - (target - logp) - 1) * (target > logp)
+    ),
+}
 
 
-def test_the_pull_to_a_proxy_of_lp_reg(
-    make_engine: MakeEngine, model: Path, tmp_path: Path
+@pytest.mark.parametrize("name", TERMS)
+def test_every_term_that_a_method_asks_for(
+    make_engine: MakeEngine, model: Path, tmp_path: Path, name: str
 ) -> None:
-    """Upwards alone; on rows without advantage too."""
-    rollouts = made_up()
-    chosen = np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3
-    coefficient = np.where(chosen & rollouts.valid, 0.8, 0.0)
-    terms = {"proxy": Term(coefficient, target=off_policy(rollouts, model))}
-    against_dense(make_engine, model, tmp_path, terms=terms, steps=2)
+    """At some tokens, on rows without advantage too."""
+    rollouts, old = made_up(), off_policy(made_up(), model)
+    chosen = rollouts.valid & (np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3)
+    terms = {name: Term(np.where(chosen, 0.8, 0.0), target=old[:, ::-1].copy())}
+    against_dense(make_engine, model, tmp_path, old_logp=old, terms=terms)
 
 
 def test_a_term_that_the_loss_has_not_is_refused() -> None:
