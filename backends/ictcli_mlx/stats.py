@@ -11,12 +11,7 @@ from ictcli.algorithm.quantities import Statistic
 from ictcli.engine import stats
 from ictcli.types import FloatArray, IntArray
 
-PENDING_ELEMENTS = 1 << 15
-"""Logits whose statistics are taken in one go: 128 KB, which a core's own cache holds."""
-
-
-GPU_ELEMENTS = 1 << 26
-"""The same where there is no cache to fit and every call costs a launch: 256 MB."""
+from .plan import GPU_ELEMENTS, PENDING_ELEMENTS
 
 
 class StatsRecorder(stats.StatsRecorder):

@@ -10,13 +10,7 @@ from ictcli.engine import stats
 from ictcli.types import FloatArray, IntArray
 
 from . import namespace
-
-PENDING_ELEMENTS = 1 << 18
-"""Logits whose statistics are taken in one go: 1 MB, which a core's cache holds."""
-
-
-GPU_ELEMENTS = 1 << 26
-"""The same where there is no cache to fit and every call costs a launch: 256 MB."""
+from .plan import GPU_ELEMENTS, PENDING_ELEMENTS
 
 
 class StatsRecorder(stats.StatsRecorder):

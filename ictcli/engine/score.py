@@ -37,36 +37,18 @@ def compare(
     solution: IntArray | None = None,
 ) -> dict[str, FloatArray]:
     """`Engine.score` of what compares p with another distribution."""
-    stats = {name: statistic(name) for name in wanted}
     found = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     room = max(HELD // vocabulary, 1)
-    for reading in dict.fromkeys(map(_reading, stats.values())):
-        for where, p, q, row in _parts(logits, room, rollouts, *reading, solution):
-            for name, each in stats.items():
-                if _reading(each) == reading:
-                    found[name][where] = _values(each, p, q, row)
+    for name, values in found.items():
+        each = statistic(name)
+        if each.kind == "solution":
+            assert solution is not None, f"{name} needs to know the correct responses"
+            parts = _after_solutions(logits, room, rollouts, solution)
+        else:
+            parts = _against_means(logits, room, rollouts, each)
+        for where, p, q, row in parts:
+            values[where] = _values(each, p, q, row)
     return found
-
-
-def _reading(each: Statistic) -> tuple[str, int]:
-    """What a pass has to read: statistics that agree in it share one."""
-    return each.kind, int(each.number or 0) if each.kind == "context" else 0
-
-
-def _parts(
-    logits: Logits, room: int, rollouts: Rollouts, kind: str, K: int, solution: IntArray | None
-) -> Iterator[Part]:
-    """The tokens to compare and what with, at most `room` of them at once."""
-    if kind == "solution":
-        assert solution is not None, "the statistic needs to know the correct responses"
-        yield from _after_solutions(logits, room, rollouts, solution)
-    else:
-        tokens, valid, G = rollouts.tokens, rollouts.valid, rollouts.group
-        contexts = like_contexts(tokens, valid, G, K if kind == "context" else None)
-        for first in range(0, len(rollouts), G):
-            of_group = np.full(contexts.shape, -1)
-            of_group[first : first + G] = contexts[first : first + G]
-            yield from _against_means(logits, room, rollouts, of_group)
 
 
 def _values(each: Statistic, p: FloatArray, q: FloatArray, row: IntArray) -> FloatArray:
@@ -113,23 +95,33 @@ def like_contexts(tokens: IntArray, valid: BoolArray, group: int, K: int | None)
 
 
 def _against_means(
-    logits: Logits, room: int, rollouts: Rollouts, contexts: IntArray
+    logits: Logits, room: int, rollouts: Rollouts, each: Statistic
 ) -> Iterator[Part]:
-    """Tokens with the mean of their context (B, T), whole contexts at a time."""
-    for where in _whole_contexts(contexts, room):
-        if where.sum() <= room:
-            p = _distributions(logits, rollouts, where)
-            yield where, p, *context_means(p, contexts[where])
-            continue
-        # One context with more tokens: it is read for its mean, and again to compare.
-        total = sum(
-            _distributions(logits, rollouts, some).sum(axis=0, dtype=np.float64)
-            for some in _pieces(where, room)
-        )
-        mean = np.asarray(total / where.sum())[None]
-        for some in _pieces(where, room):
-            p = _distributions(logits, rollouts, some)
-            yield some, p, mean, np.zeros(len(p), dtype=np.int64)
+    """Tokens with the mean of their context or position, whole ones of one group at a time."""
+    G, K = rollouts.group, int(each.number or 0) if each.kind == "context" else None
+    contexts = like_contexts(rollouts.tokens, rollouts.valid, G, K)
+    group = np.arange(len(rollouts))[:, None] // G
+    for n in range(len(rollouts.prompts)):
+        for where in _whole_contexts(np.where(group == n, contexts, -1), room):
+            if where.sum() <= room:
+                p = _distributions(logits, rollouts, where)
+                yield where, p, *context_means(p, contexts[where])
+            else:
+                yield from _against_one_mean(logits, room, rollouts, where)
+
+
+def _against_one_mean(
+    logits: Logits, room: int, rollouts: Rollouts, where: BoolArray
+) -> Iterator[Part]:
+    """One context with more tokens than there is room for: read for its mean, and again."""
+    total = sum(
+        _distributions(logits, rollouts, some).sum(axis=0, dtype=np.float64)
+        for some in _pieces(where, room)
+    )
+    mean = np.asarray(total / where.sum())[None]
+    for some in _pieces(where, room):
+        p = _distributions(logits, rollouts, some)
+        yield some, p, mean, np.zeros(len(p), dtype=np.int64)
 
 
 def context_means(p: FloatArray, contexts: IntArray) -> tuple[FloatArray, IntArray]:
