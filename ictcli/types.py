@@ -4,7 +4,7 @@ Letters in shapes: P prompts, G rollouts a prompt, B = P * G rows in group-major
 of a prompt are neighbours), T the longest response, V the vocabulary.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -85,10 +85,18 @@ class Rollouts:
     def groups(self, first: int, last: int) -> "Rollouts":
         """The rows of prompts first..last-1, cut to their own longest response."""
         rows = slice(first * self.group, last * self.group)
+        return self.take(rows, self.prompts[first:last], self.group)
+
+    def take(
+        self, rows: IntArray | slice, prompts: Sequence[tuple[int, ...]], group: int
+    ) -> "Rollouts":
+        """These rows, each `group` of them after one of the prompts, cut to their own longest
+        response."""
         T = int(self.lengths[rows].max(initial=1))
         return replace(
             self,
-            prompts=self.prompts[first:last],
+            prompts=tuple(prompts),
+            group=group,
             tokens=self.tokens[rows, :T],
             lengths=self.lengths[rows],
             finished=self.finished[rows],

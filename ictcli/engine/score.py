@@ -9,7 +9,6 @@ one whose like contexts all share its whole prefix.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -154,26 +153,9 @@ def _after_solutions(
         (*prompt, *rollouts.tokens[row, : rollouts.lengths[row]].tolist(), *prompt)
         for prompt, row in zip(alone, solution[rows], strict=True)
     ]
-    student, teacher = (_with_prompts(rollouts, rows, prompts) for prompts in (alone, after))
+    student, teacher = (rollouts.take(rows, prompts, 1) for prompts in (alone, after))
     for some in _pieces(student.valid, room):
         p, q = (_distributions(logits, read, some) for read in (student, teacher))
         where = np.zeros(rollouts.tokens.shape, dtype=bool)
-        where[rows] = some
+        where[rows, : some.shape[1]] = some
         yield where, p, q, np.arange(len(p))
-
-
-def _with_prompts(
-    rollouts: Rollouts, rows: IntArray, prompts: Sequence[tuple[int, ...]]
-) -> Rollouts:
-    """These rows, each with a prompt of its own."""
-    return replace(
-        rollouts,
-        prompts=tuple(prompts),
-        group=1,
-        tokens=rollouts.tokens[rows],
-        lengths=rollouts.lengths[rows],
-        finished=rollouts.finished[rows],
-        logp=rollouts.logp[rows],
-        stats={},
-        sampler_logp=None,
-    )
