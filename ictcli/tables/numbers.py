@@ -1,0 +1,77 @@
+"""Numbers as text: figures, shares, intervals, sizes, counts."""
+
+from collections.abc import Callable, Sequence
+
+ABSENT = "\u2013"
+MINUS = "\u2212"
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+Format = Callable[[float], str]
+
+whole = "{:,}".format
+setting = "{:g}".format
+hundredths = "{:.2f}".format
+
+
+def thousandths(value: float) -> str:
+    return f"{value:.3f}".replace("-", MINUS)
+
+
+def signed(value: float) -> str:
+    """Thousandths with their sign."""
+    return f"{value:+.3f}".replace("-", MINUS)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}".replace("-", MINUS)
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points, with its sign."""
+    text = f"{100 * difference:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
+
+
+def p_value(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+
+
+def rounded(value: float) -> str:
+    """Three significant digits, with an exponent only below 0.0001."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1000:
+        text = f"{value:,.0f}"
+    elif size >= 0.0001:
+        text = f"{value:#.3g}".rstrip(".")
+    else:
+        text = f"{value:.1e}"
+    return text.replace("-", MINUS)
+
+
+def size_text(count: float) -> str:
+    """Bytes in binary units: `3.20 MiB`, `48.1 GiB`."""
+    power = min((max(int(count), 1).bit_length() - 1) // 10, len(UNITS) - 1)
+    value = count / 1024**power
+    decimals = 0 if power == 0 else 2 if value < 10 else 1
+    return f"{value:.{decimals}f} {UNITS[power]}"
+
+
+def interval(low: float | None, high: float | None, form: Format) -> str:
+    """`[0.280, 0.344]`; empty where an end is not known."""
+    return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def count_range(counts: Sequence[int]) -> str:
+    """`5`, or `3 to 5` where they differ."""
+    low, high = min(counts, default=0), max(counts, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
