@@ -109,6 +109,7 @@ def results_page(results: Results) -> str:
     """results.md: the tables, then the settings of each result."""
     return render(
         Path(__file__).with_name("results.md.jinja"),
+        "md",
         results=results,
         scores=whole_table(results),
         differences=differences(results),

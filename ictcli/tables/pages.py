@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -26,16 +26,16 @@ NUMBERS = (
 )
 
 
-def render(template: Path, **values: Any) -> str:
-    """The template NAME.html.jinja or NAME.md.jinja with these values. Templates beside it are
-    found by name, and functions of `numbers` are filters."""
-    environment = _environment(template.parent, ".md." in template.name)
-    return environment.get_template(template.name).render(values)
+def render(template: Path, form: Literal["html", "md"], **values: Any) -> str:
+    """A template with these values, as HTML or Markdown. Templates beside it are found by name,
+    `kind` ends the names of those of this form, and functions of `numbers` are filters."""
+    environment = _environment(template.parent, form)
+    return environment.get_template(template.name).render(kind=f".{form}.jinja", **values)
 
 
 @cache
-def _environment(folder: Path, is_markdown: bool) -> Environment:
-    escape = markdown_text if is_markdown else _html
+def _environment(folder: Path, form: str) -> Environment:
+    escape = markdown_text if form == "md" else _html
 
     def shown(value: Any) -> Any:
         return value if hasattr(value, "__html__") else Markup(escape(value))

@@ -96,10 +96,9 @@ class Column(Generic[Row]):
             text = one_line(value) if self.is_text else self.format(value)
             return Cell(text, (text if self.is_text else value,))
         known, form = cast(Bounded, value), cast(Format, self.format)
-        low, high = known.low, known.high
-        span = interval(low, high, form) if low != high else ""
+        values = (known.value, known.low, known.high)
         star = bool(getattr(known, "differs", False))
-        return Cell(form(known.value), (known.value, low, high), span, star)
+        return Cell(form(known.value), values, interval(known.low, known.high, form), star)
 
 
 @dataclass(frozen=True)
@@ -118,16 +117,29 @@ class Table:
 
     @property
     def note(self) -> str:
-        return " ".join(dict.fromkeys([self.about, *(each.note for each in self.columns)])).strip()
+        """All that a reader of its columns needs."""
+        notes = (self.about, *(column.note for column in self.columns))
+        return " ".join(filter(None, dict.fromkeys(notes)))
 
     def only(self, *heads: str) -> "Table":
         """The same of the columns with these heads."""
         return replace(self, columns=[each for each in self.columns if each.head in heads])
 
+    def turned(self) -> "Table":
+        """The same with a row for each column: the first cells of rows are the heads."""
+        first, *others = self.columns
+
+        def column(place: int) -> Column[int]:
+            return Column(self.cells[place][0].text, lambda at: self.cells[place][at + 1])
+
+        names = Column[int](first.head, lambda at: others[at].head, str)
+        columns = [names, *map(column, range(len(self.rows)))]
+        return replace(self, columns=columns, rows=range(len(others)))
+
     def csv(self) -> str:
         """The values, unrounded. Text that a spreadsheet would run has an apostrophe before it."""
         file = io.StringIO()
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow([name for column in self.columns for name in column.names])
         writer.writerows([_field(v) for cell in row for v in cell.values] for row in self.cells)
         return file.getvalue()
