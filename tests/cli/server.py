@@ -34,6 +34,10 @@ def become(request: dict[str, Any]) -> None:
     for path, descriptor in ((request["in"], 0), (request["out"], 1), (request["err"], 2)):
         mode = os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         os.dup2(os.open(path, mode, 0o644), descriptor)
+    # streams of the server know the kind of its own files: a command opens its own, as Python does
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.chdir(request["folder"])
     os.environ.update(request["environment"])
     if limit := request["largest_file"]:

@@ -3,7 +3,8 @@
 import pytest
 
 from ictcli.console import EvalProgress
-from ictcli.evaluation.report import fitting
+from ictcli.console.table import fitting, width_of
+from ictcli.evaluation.report import cost_tables, score_tables
 from ictcli.evaluation.results import Result, with_differences
 
 
@@ -62,10 +63,11 @@ def entry(name: str, benchmark: str) -> Result:
 def test_where_costs_do_not_fit_they_are_listed() -> None:
     entries = [entry("Qwen2.5-0.5B", "gpqa_diamond")]
     for width in (60, 80, 120, 200):
-        assert all(grid.width <= width for grid in fitting(entries, width))
-    costs = fitting(entries, 60)[1]
-    assert costs.rows[0] == ["Qwen2.5-0.5B", "gpqa_diamond", "truncated", "50.0%"]
-    assert costs.rows[3] == ["", "", "tokens", "1,234,567"]
+        for tables in (score_tables(entries), cost_tables(entries)):
+            assert width_of(fitting(tables, width)) <= width
+    _, *costs = fitting(cost_tables(entries), 60)
+    assert costs[0] == ["Qwen2.5-0.5B", "gpqa_diamond", "truncated", "50.0%"]
+    assert costs[3] == ["", "", "tokens", "1,234,567"]
 
 
 def test_a_model_is_not_compared_with_itself() -> None:
