@@ -11,16 +11,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.screen import Screen
-from ictcli.console.table import fits, print_json, print_table
+from ictcli.console.table import print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
-from ictcli.evaluation.report import (
-    caption,
-    cost_tables,
-    differences,
-    results_page,
-    score_tables,
-    whole_table,
-)
+from ictcli.evaluation.report import caption, differences, reached, results_page
 from ictcli.evaluation.results import Result
 from ictcli.recipe import Recipe
 from ictcli.rewards.explanations import SOURCES, Explanation, Reading
@@ -94,12 +87,11 @@ def evaluations(
     if as_markdown:
         output(*results_page(results).rstrip("\n").split("\n"))
         return
-    every, paired = whole_table(results), differences(results)
-    parts = [[every]] if fits(every) else [score_tables(results), cost_tables(results)]
-    for number, part in enumerate([*parts, [paired]] if paired else parts):
+    tables = [reached(results), differences(results)]
+    for number, shown in enumerate(filter(None, tables)):
         if number:
             output("")
-        print_table(*part)
+        print_table(shown, shown.turned())
     narrate_paragraph(caption(results))
     narrate(f"samples: {folder}")
 

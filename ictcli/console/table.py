@@ -81,12 +81,6 @@ def fitting(tables: Sequence[Table], width: int | None) -> list[list[str]]:
     return shown
 
 
-def fits(shown: Table) -> bool:
-    """Whether a table fits the terminal as it is."""
-    width = stdout_width()
-    return width is None or width_of(lines_of(shown)) <= width
-
-
 def lines_of(shown: Table, *, folded: bool = False) -> list[list[str]]:
     """Head and rows of a table; `folded`: heads and intervals take a second line."""
     heads = [one_line(column.head) for column in shown.columns]

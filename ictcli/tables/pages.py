@@ -20,11 +20,6 @@ from ictcli.text import (
     quoted,
 )
 
-NUMBERS = (
-    *("whole", "setting", "hundredths", "thousandths", "signed", "percent", "points", "p_value"),
-    *("rounded", "size_text", "counted", "count_range", "listed"),
-)
-
 
 def render(template: Path, form: Literal["html", "md"], **values: Any) -> str:
     """A template with these values, as HTML or Markdown. Templates beside it are found by name,
@@ -51,7 +46,7 @@ def _environment(folder: Path, form: str) -> Environment:
     )
     made = {"code": markdown_code, "block": markdown_block, "table": markdown, "quoted": quoted}
     filters = cast(dict[str, Any], environment.filters)  # pyright: ignore[reportUnknownMemberType]
-    filters |= {name: getattr(numbers, name) for name in NUMBERS}
+    filters |= {name: form for name, form in vars(numbers).items() if callable(form)}
     filters |= {name: _markup(form) for name, form in made.items()}
     filters |= {"json": _json, "line": _line}
     return environment
