@@ -147,7 +147,7 @@ def verdict_line(change: Mapping[str, Difference]) -> str:
     """Whether the first score changed, in words; empty where that is not known."""
     for name, gain in change.items():
         if not gain.differs:
-            return f"{name}: no change can be told from 0 with so many problems and samples."
+            return f"{name}: no significant change with so many problems and samples."
         if gain.value < 0:
             return f"{name} fell: the interval of its change excludes 0. A smaller lr may help."
         return f"{name} rose: the interval of its change excludes 0."

@@ -97,7 +97,7 @@ def test_as_a_table_it_names_methods_and_intervals(whole: Comparison) -> None:
     ended = whole.ictcli.run(*args, "whole", folder=whole.folder)
     assert ended.code == 0
     rows = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
-    tables = ["method", "before", *METHODS, "method", *METHODS, "method", "ict", "method"]
+    tables = ["method", "before", *METHODS, "method", *METHODS, "method"]
     tables += [*whole.numbers("whole")["attribution"], "minus", "ict", "verdict"]
     assert rows[: len(tables)] == tables
     claims = whole.numbers("whole")["claims"]
