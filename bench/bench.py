@@ -73,7 +73,7 @@ def bench_statistics(sizes: Sizes, prompts: int, group: int, rounds: int) -> Non
         {
             "sampling": sample,
             "sampling with statistics": lambda: sample(STATISTICS),
-            "update of 10 %": lambda: engine.update(rollouts, *weights, Objective(), 1e-6),
+            "update of 10 %": lambda: engine.update(Update(rollouts, *weights, Objective()), 1e-6),
         },
         rounds,
     )
@@ -93,7 +93,7 @@ def bench_update(rounds: int) -> None:
         engine = load(folder)
 
     def update(keep: float) -> None:
-        engine.update(rollouts, *random_weights(rollouts, keep), Objective(), 1e-6)
+        engine.update(Update(rollouts, *random_weights(rollouts, keep), Objective()), 1e-6)
 
     seconds = medians({name: partial(update, keep) for name, keep in shares.items()}, rounds)
     print(f"update of {len(rollouts)} x {rollouts.tokens.shape[1]} tokens, ", end="")

@@ -78,6 +78,7 @@ def measure(
     from ictcli.algorithm.objective import Objective
     from ictcli.engine import build_engine
     from ictcli.engine.shape import read_shape
+    from ictcli.engine.update import Update
     from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
     from ictcli.types import Sampling
 
@@ -98,8 +99,8 @@ def measure(
 
     def update(keep: float) -> float:
         weights = random_weights(found["rollouts"], keep)
-        given = found["rollouts"], *weights, Objective(), 1e-6
-        took, found[keep] = seconds(device, lambda: engine.update(*given))
+        given = Update(found["rollouts"], *weights, Objective())
+        took, found[keep] = seconds(device, lambda: engine.update(given, 1e-6))
         return took
 
     programs: dict[str, Callable[[], float]] = {

@@ -14,7 +14,6 @@ from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.tasks import find_task
 from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.ledger.words import SETTINGS
-from ictcli.train.contexts import context_uniqueness
 from ictcli.types import Sampling
 
 PROBLEMS, SAMPLES = 32, 8
@@ -35,7 +34,7 @@ def main() -> None:
             prompts, SAMPLES, sampling, seed=1, wanted=("uniqueness", "entropy")
         )
         forks = fork_mask(task, asked, rollouts, engine.tokenizer)
-        like = context_uniqueness(engine, rollouts, 4)
+        like = engine.score(rollouts, ("context:4",))["context:4"]
         u, H1 = rollouts.stats["uniqueness"], rollouts.stats["entropy"]
         for share in SHARES:
             found = [

@@ -23,6 +23,7 @@ from harness import QWEN, in_fresh_process, make_model, peak_of, random_weights
 
 from ictcli.engine import build_engine
 from ictcli.engine.shape import read_shape
+from ictcli.engine.update import Update
 from ictcli.planning.estimate import MemoryEstimate, estimate_memory
 from ictcli.recipe import Recipe, check
 from ictcli.types import Rollouts, Sampling
@@ -124,7 +125,7 @@ def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
         engine.generate([prompt] * recipe.eval.problems, recipe.eval.n, sampling, 2)
 
     def update() -> None:
-        engine.update(rollouts, *weights, recipe.objective, 1e-6)
+        engine.update(Update(rollouts, *weights, recipe.objective), 1e-6)
 
     update()  # AdamW allocates its moments in the first step
     phases = {"sampling": lambda: sample(1), "evaluating": evaluate, "updating": update}

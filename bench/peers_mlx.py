@@ -36,6 +36,7 @@ from mlxrl.rollout.optimized import generate_prefix_cached_group_rollouts
 from mlxrl.train import batch_from_rollouts, optimizer_step
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.update import Update
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 
@@ -140,7 +141,7 @@ def updaters(engine: MlxEngine, folder: Path) -> dict[str, Callable[[], int]]:
     size = GROUP * (length + T)
 
     def ours(keep: float) -> int:
-        engine.update(rollouts, *random_weights(rollouts, keep), Objective(), 1e-5)
+        engine.update(Update(rollouts, *random_weights(rollouts, keep), Objective()), 1e-5)
         return size
 
     text, named = " ".join(map(str, prompt)), Tokens(())

@@ -84,6 +84,7 @@ def ours(folder: str, a: argparse.Namespace) -> None:
     from ictcli.algorithm.selection import top_share
     from ictcli.algorithm.weights import normalise
     from ictcli.engine import build_engine
+    from ictcli.engine.update import Update
     from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
     from ictcli.types import Sampling
 
@@ -106,7 +107,7 @@ def ours(folder: str, a: argparse.Namespace) -> None:
         if a.keep < 1:
             kept = top_share(rollouts.stats["uniqueness"], kept, a.keep)
         weights = normalise(kept, rollouts.valid, "sequence", a.tokens)
-        engine.update(rollouts, weights, rewards, Objective(), 1e-4)
+        engine.update(Update(rollouts, weights, rewards, Objective()), 1e-4)
         clock.stop()
 
 

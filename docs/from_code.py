@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from ictcli.algorithm.methods import METHODS
 from ictcli.cli import COMMANDS, cli
 from ictcli.recipe import Recipe
-from ictcli.recipe.keys import attribute_docs, keys_of, nested
+from ictcli.recipe.keys import keys_of, meaning, nested
+from ictcli.recipe.metrics import METRICS, WHEN, StepMetrics
 
 PLACE = re.compile(r"<!-- from code: (\w+) -->")
 
@@ -32,7 +33,7 @@ def recipe_keys() -> str:
         parts += [title, key_table(table, f"{name}.")]
         for inner, table_below in below.items():
             same = next(key for key, other in tables.items() if other is table_below)
-            what = attribute_docs(table)[inner]
+            what = meaning(table.model_fields[inner])
             parts.append(f"`{name}.{inner}.*`: {what} The keys are those of [`{same}`](#{same}).\n")
     return "\n".join(parts)
 
@@ -40,10 +41,20 @@ def recipe_keys() -> str:
 def key_table(model: type[BaseModel], prefix: str) -> str:
     """A Markdown table of a model's fields."""
     rows = [
-        (f"`{key.name}`", key.values, f"`{key.default}`" * bool(key.default), key.meaning)
+        (f"`{key.key}`", key.values, f"`{key.default}`" * bool(key.default), key.meaning)
         for key in keys_of(model, prefix)
     ]
     return table(("key", "values", "default", "meaning"), rows)
+
+
+def metrics() -> str:
+    """A table of the metrics of a step."""
+    fields = StepMetrics.model_fields
+    rows = [
+        (f"`{name}`", meaning(fields[name]), metric.unit, WHEN[metric.when])
+        for name, metric in METRICS.items()
+    ]
+    return table(("metric", "meaning", "unit", "recorded at or with"), rows)
 
 
 def methods() -> str:

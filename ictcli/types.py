@@ -4,8 +4,9 @@ Letters in shapes: P prompts, G rollouts a prompt, B = P * G rows in group-major
 of a prompt are neighbours), T the longest response, V the vocabulary.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,30 +16,16 @@ IntArray = npt.NDArray[np.integer]
 BoolArray = npt.NDArray[np.bool_]
 
 TokenStats = Mapping[str, FloatArray]
-"""Statistics of softmax(L) at temperature 1, each (B, T) float32, zero behind a row's end:
-
-| name | is |
-|---|---|
-| entropy | Shannon entropy H1, nats |
-| purity | strategy purity beta = sum p^2; H2 = -log beta |
-| prob | p of the sampled token |
-| uniqueness | u = JS(p, P_avg), nats, in [0, log 2]; exactly 0 where the group still agrees |
-| kl_from_mean | KL(p || P_avg), nats |
-| kl_to_mean | KL(P_avg || p), nats |
-| wasserstein | Wasserstein-1 distance of p and P_avg over token ids, in ids |
-| min_p:S | p of the sampled token among those of at least S times the highest p; 0 if not there |
-| solution_kl | KL(p behind a correct response || p) (`ictcli.train.solutions`), nats |
-| context:K | JS(p, mean of like contexts of K tokens) (`ictcli.train.contexts`), nats |
-"""
+"""Statistics of softmax(L) at temperature 1, each (B, T) float32, zero after a row's end, by the
+names of `ictcli.algorithm.quantities.STATISTICS`."""
 
 OnTokens = Callable[[int, IntArray, IntArray], None]
 """(t, rows (R,), tokens (R,)): token t of these rows was drawn."""
 
-GROUP_STATS = ("uniqueness", "kl_from_mean", "kl_to_mean", "wasserstein")
-CONTEXT = "context:"
-MIN_P = "min_p:"
-SOLUTION_KL = "solution_kl"
 ROW_STATS = ("entropy", "purity", "prob")
+"""Those that every step records."""
+LOGP = "logp"
+"""Log-probabilities of the tokens, among what `Engine.score` gives."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +37,13 @@ class Problem:
     prompt: str
     gold: str
     choices: tuple[str, ...] = ()
+    solution: str = field(default="", compare=False, repr=False)
+    """A worked response, if the data has one."""
+    difficulty: float | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a run and an evaluation record of it: the fields that tell one from another."""
+        return {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
 
 
 @dataclass(frozen=True)
@@ -99,10 +93,18 @@ class Rollouts:
     def groups(self, first: int, last: int) -> "Rollouts":
         """The rows of prompts first..last-1, cut to their own longest response."""
         rows = slice(first * self.group, last * self.group)
+        return self.take(rows, self.prompts[first:last], self.group)
+
+    def take(
+        self, rows: IntArray | slice, prompts: Sequence[tuple[int, ...]], group: int
+    ) -> "Rollouts":
+        """These rows, each `group` of them after one of the prompts, cut to their own longest
+        response."""
         T = int(self.lengths[rows].max(initial=1))
         return replace(
             self,
-            prompts=self.prompts[first:last],
+            prompts=tuple(prompts),
+            group=group,
             tokens=self.tokens[rows, :T],
             lengths=self.lengths[rows],
             finished=self.finished[rows],

@@ -128,6 +128,22 @@ def test_example_of_a_method_trains(tmp_path: Path) -> None:
     assert (tmp_path / "r" / "summary.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "method", "setting"),
+    [("margin", "margin", "record.rollouts_every=1"), ("anchor", "anchored", "update.epochs=2")],
+)
+def test_examples_of_a_statistic_and_a_term_train(
+    tmp_path: Path, name: str, method: str, setting: str
+) -> None:
+    write_example(tmp_path, f"{name}.py")
+    arguments = (f'plugins=["{name}.py"]', f"method={method}", setting, "--run", "r")
+    ictcli(tmp_path, "train", "chain", *arguments, *SHORT)
+    lines = (tmp_path / "r" / "metrics.jsonl").read_text().splitlines()
+    metrics = [json.loads(line) for line in lines]
+    assert all(line["finite"] for line in metrics)
+    assert all(("highest" in line) == (name == "margin") for line in metrics)
+
+
 def test_example_of_a_verifier_judges(tmp_path: Path) -> None:
     write_example(tmp_path, "brief.py")
     ictcli(tmp_path, "train", "chain", "reward=brief.py:brief", "--run", "r", *SHORT)

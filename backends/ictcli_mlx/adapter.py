@@ -80,10 +80,6 @@ def read(model: Any, folder: Path, base: str) -> dict[str, Any]:
     their adapter_config.json."""
     with reading(folder, "mlx", len(model.layers), base) as converted:
         config = read_config(converted)
-        if config["fine_tune_type"] not in ("lora", "dora"):
-            raise ValueError(
-                f"fine_tune_type is {config['fine_tune_type']!r}, neither lora nor dora"
-            )
         load_adapters(model, str(converted))
         expected = [n for n in flat(model.parameters()) if n.rsplit(".", 1)[-1] in ADAPTED]
         check_complete(expected, read_arrays(converted / ADAPTER_WEIGHTS))

@@ -9,18 +9,20 @@ them there too. Freed buffers that the allocator keeps, at most an eighth of the
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ictcli.algorithm.quantities import kinds
 from ictcli.engine.packing import bucket
 from ictcli.engine.shape import ModelShape
 from ictcli.engine.workload import Parts, Pass, Workload
-from ictcli.types import GROUP_STATS
 
 PACKS_ON: tuple[str, ...] = ("gpu", "cpu")
 CACHE_STEP = 256
 """Positions by which mlx-lm's caches grow."""
 PREFILL_TOKENS, GPU_PREFILL_TOKENS = 256, 8192
-"""Prompt tokens that are read at once (`sample`)."""
+"""Prompt tokens of one pass, all rows together (`sample`). A CPU computes the scores that a chunk's
+mask drops: fewer in small chunks. On a GPU a pass costs launches, and its attention keeps none."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 15, 1 << 26
-"""Logits whose statistics are taken at once (`stats`)."""
+"""Logits whose statistics are taken at once (`stats`): 128 KB, which a core's own cache holds; on a
+GPU, which has no cache to fit and launches every call, 256 MB."""
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS = 4.8, 6.0
@@ -66,7 +68,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     copies = STEP_LOGITS + (recipe.temperature != 1) + bool(stats)
     copies += CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
     each = ROW_STATS if stats else 0
-    if set(stats) & set(GROUP_STATS):
+    if "group" in kinds(stats):
         each = COMPILED_GROUP_STATS if _compiles(work) else GROUP_STATS_COPIES
     cache = caches(rows, work.length - 1)
     if recipe.adapter.kind == "dora" and not fused:

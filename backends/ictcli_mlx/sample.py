@@ -14,13 +14,9 @@ from ictcli.types import FloatArray, OnTokens, Rollouts, Sampling
 from .cache import arrays, new_cache, pad, settle, take
 from .device import Memory
 from .files import number
+from .plan import GPU_PREFILL_TOKENS, PREFILL_TOKENS
 from .stats import StatsRecorder
 
-PREFILL_TOKENS = 256
-"""Prompt tokens of one forward pass, all rows together. A CPU computes the scores that a chunk's
-mask drops: fewer in small chunks."""
-GPU_PREFILL_TOKENS = 8192
-"""The same where a pass costs launches and its attention keeps no scores."""
 GONE = 8
 """Ended rows are decoded along, unread, until they are one in so many: taking rows out copies the
 whole cache."""

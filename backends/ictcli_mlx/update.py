@@ -7,7 +7,7 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map
 
-from ictcli.algorithm.objective import Objective, policy_loss, token_logp
+from ictcli.algorithm.objective import Objective, policy_loss
 from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, bucket, chunks
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
@@ -23,6 +23,8 @@ HINT = "lower engine.micro_tokens, or set engine.gradient_checkpointing=true"
 
 class Passes:
     """Forward and backward passes of one model."""
+
+    xp = mx
 
     def __init__(
         self,
@@ -41,29 +43,19 @@ class Passes:
         self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
         self._gradients: dict[Any, Callable[..., Any]] = {}
 
-    def logits(self, batch: MicroBatch) -> FloatArray:
-        """(N, V) float32 at the wanted places."""
-        states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
-        logits = np.concatenate(
-            [
-                np.array(head_logits(self.model, self.heads, states[c]))
-                for c in chunks(len(states), self.chunk)
-            ]
-        )
-        self.memory.watch("Evaluating logits", HINT)
-        return logits
-
-    def logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
-        """(N,) float32 log-probabilities of the wanted tokens."""
+    def evaluate(
+        self, batch: MicroBatch, of: Callable[[mx.array, mx.array], mx.array]
+    ) -> FloatArray:
+        """What `of` makes of the logits (n, V) and the tokens (n,) at the wanted places, whose
+        first axis becomes (N,)."""
         states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
         targets = mx.array(batch.targets)
         parts = [
-            token_logp(mx, head_logits(self.model, self.heads, states[c]), targets[c], temperature)
+            np.array(of(head_logits(self.model, self.heads, states[c]), targets[c]))
             for c in chunks(len(targets), self.chunk)
         ]
-        logp = np.concatenate([np.array(part) for part in parts])
-        self.memory.watch("Evaluating log-probabilities", HINT)
-        return logp
+        self.memory.watch("Evaluating the model", HINT)
+        return np.concatenate(parts)
 
     def backward(
         self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update

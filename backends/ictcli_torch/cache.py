@@ -7,6 +7,8 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, StaticLayer
 
+from .plan import CHUNK
+
 
 class GrowingLayer(DynamicLayer):
     """A full-attention layer that grows by chunks, so a decoded token is written, not copied.
@@ -15,7 +17,6 @@ class GrowingLayer(DynamicLayer):
     full, and `keys` and `values` are views of its filled part.
     """
 
-    CHUNK = 32
     keys: Tensor
     values: Tensor
     _filled = 0
@@ -28,7 +29,7 @@ class GrowingLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         end = self._filled + key_states.shape[-2]
         if self._storage is None or end > self._storage[0].shape[-2]:
-            length = max(2 * self._filled, end + self.CHUNK)
+            length = max(2 * self._filled, end + CHUNK)
             self._grow((key_states, value_states), length)
         assert self._storage is not None
         for storage, new in zip(self._storage, (key_states, value_states), strict=True):

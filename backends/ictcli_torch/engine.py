@@ -21,9 +21,10 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .files import read_arrays
-from .linear import WORTH_ARRANGING, arranged
+from .linear import arranged
 from .model import hold_frequencies, load, stop_ids, text_config
 from .optimizer import Optimizer
+from .plan import WORTH_ARRANGING
 from .prefix import takes_positions
 from .sample import lockstep
 from .update import Passes

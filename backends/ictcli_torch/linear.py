@@ -14,15 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ictcli.engine.dtype import multiplies_bfloat16
+from ictcli.engine.dtype import X86, multiplies_bfloat16
 
-X86 = ("x86_64", "AMD64")
-LARGE = 1 << 18
-"""Weights of a layer from which it is worth a call that costs more."""
-
-
-WORTH_ARRANGING = 64
-"""Decoding steps from which `arranged` is worth what some 20 steps save."""
+from .plan import LARGE
 
 
 class OneDnnLinear(nn.Linear):

@@ -9,9 +9,9 @@ measurements. On other devices the same counts are assumed and were not measured
 import platform
 from collections.abc import Iterator
 
-from ictcli.engine.dtype import multiplies_bfloat16
+from ictcli.algorithm.quantities import kinds
+from ictcli.engine.dtype import X86, multiplies_bfloat16
 from ictcli.engine.workload import Parts, Workload
-from ictcli.types import GROUP_STATS
 
 PACKS_ON: tuple[str, ...] = ("cuda",)
 LIBRARIES, PEFT = 440 << 20, 20 << 20
@@ -21,11 +21,14 @@ CUDA_CONTEXT = 500 << 20
 NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""
 CHUNK = 32
-"""Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer.CHUNK`)."""
-X86, LARGE, WORTH_ARRANGING = ("x86_64", "AMD64"), 1 << 18, 64
-"""Where oneDNN runs layers of so many weights; decoding steps from which it arranges them."""
+"""Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer`)."""
+LARGE = 1 << 18
+"""Weights of a layer from which oneDNN is worth a call that costs more (`linear`)."""
+WORTH_ARRANGING = 64
+"""Decoding steps from which `linear.arranged` is worth what some 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
-"""Logits whose statistics are taken at once (`stats`)."""
+"""Logits whose statistics are taken at once (`stats`): 1 MB, which a core's cache holds; on a GPU,
+which has no cache to fit and launches every call, 256 MB."""
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS = 4.0, 5.0
@@ -79,7 +82,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
     taken = min(probabilities, max(pooled, group * s.vocabulary))
     each = ROW_STATS if stats else 0
-    each = GROUP_STATS_COPIES if set(stats) & set(GROUP_STATS) else each
+    each = GROUP_STATS_COPIES if "group" in kinds(stats) else each
     cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
     step = {"merged adapters": merged, "arranged weights": _arranged(work), "KV cache": cache}
     if fixed:

@@ -1,12 +1,13 @@
 """The forward and backward pass of one micro-batch (`ictcli.engine.core` loops over them)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ictcli.algorithm.objective import policy_loss, token_logp
+from ictcli.algorithm.objective import policy_loss
 from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, chunks
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
@@ -20,31 +21,23 @@ class Passes:
     """Forward and backward passes of one model. The LM head takes a chunk of states at a time, so
     that its logits never lie in memory all at once."""
 
+    xp = namespace
+
     def __init__(self, model: Any, vocabulary: int, *, recompute: bool) -> None:
         self.model, self.recompute = model, recompute
         self.share = shares_prompts(model)
         self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
 
     @torch.inference_mode()
-    def logits(self, batch: MicroBatch) -> FloatArray:
-        """(N, V) float32 at the wanted places."""
-        states = wanted_states(self.model, batch)
-        return np.concatenate(
-            [
-                head_logits(self.model, states[c]).cpu().numpy()
-                for c in chunks(len(states), self.chunk)
-            ]
-        )
-
-    @torch.inference_mode()
-    def logprobs(self, batch: MicroBatch, temperature: float) -> FloatArray:
-        """(N,) float32 log-probabilities of the wanted tokens."""
+    def evaluate(self, batch: MicroBatch, of: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
+        """What `of` makes of the logits (n, V) and the tokens (n,) at the wanted places, whose
+        first axis becomes (N,)."""
         states, targets = wanted_states(self.model, batch), self._on_device(batch.targets).long()
-        logp = [
-            token_logp(namespace, head_logits(self.model, states[c]), targets[c], temperature)
+        parts = [
+            of(head_logits(self.model, states[c]), targets[c]).cpu().numpy()
             for c in chunks(len(states), self.chunk)
         ]
-        return torch.cat(logp).cpu().numpy()
+        return np.concatenate(parts)
 
     def backward(
         self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update

@@ -9,7 +9,7 @@ process is a run of the torch engine, and one of several differs from it by roun
 
 import contextlib
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib.metadata import version
@@ -29,7 +29,7 @@ from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import BoolArray, FloatArray, Rollouts
+from ictcli.types import LOGP, BoolArray, FloatArray, IntArray, Rollouts
 
 from . import hooks
 from .communicator import TorchCommunicator
@@ -151,20 +151,29 @@ class TrlEngine(Persistent):
         with super().as_reference() if adapted else self._holding(self.reference):
             yield
 
-    def logprobs(
-        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
-    ) -> FloatArray:
+    def score(
+        self,
+        rollouts: Rollouts,
+        wanted: Sequence[str],
+        temperature: float = 1.0,
+        *,
+        reference: bool = False,
+        solution: IntArray | None = None,
+    ) -> dict[str, FloatArray]:
+        if tuple(wanted) != (LOGP,):
+            with self._alone():
+                return super().score(rollouts, wanted, temperature, solution=solution)
         about, arrays = plain(replace(rollouts, stats={}))
         how = {"temperature": temperature, "reference": reference}
         with self.processes.together():
             self.tell("logprobs", about | how | self.budgeted(), arrays)
-            return self._logprobs(rollouts, temperature, reference)
+            return {LOGP: self._logprobs(rollouts, temperature, reference)}
 
     def _logprobs(self, rollouts: Rollouts, temperature: float, reference: bool) -> FloatArray:
         mine = self.rank_of(rollouts.lengths) == self.processes.rank
         own = replace(rollouts, lengths=np.where(mine, rollouts.lengths, 0))
         with self._gathered():
-            values = super().logprobs(own, temperature, reference=reference)
+            values = super().score(own, (LOGP,), temperature, reference=reference)[LOGP]
         return _summed(self.processes.gather(("logp", {}, {"logp": values})))
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
@@ -223,7 +232,7 @@ class TrlEngine(Persistent):
                 logp = self.trainer.logp[places].float().cpu().numpy()
                 kl = 0.0 if reference is None else _k3(logp, batch.take(reference))
                 figures = float(loss.detach()) / self.processes.size, logp, kl
-                stats.add(batch, update.terms(batch), objective, figures)
+                stats.add(batch, update.tokenwise(batch), objective, figures)
         return stats
 
     def _reference(self, update: Update) -> FloatArray:
@@ -231,7 +240,7 @@ class TrlEngine(Persistent):
         values = np.zeros(update.rollouts.tokens.shape, dtype=np.float32)
         with self._gathered() if self.adapted is not None else nullcontext(), self.as_reference():
             for batch in self._micro_batches(update.rollouts, update.trained):
-                found = self.passes.logprobs(batch, update.objective.temperature)
+                found = self.logp(batch, update.objective.temperature)
                 values[batch.rows, batch.positions] = found
         return values
 

@@ -27,10 +27,8 @@ def loss_inputs(
 
     UserError for terms of the loss that TRL does not have, which a method of others may set.
     """
-    if update.kl_old is not None:
-        raise UserError(*inexpressible("the KL to the old policy"))
-    if update.proxy is not None:
-        raise UserError(*inexpressible("the KL to a proxy"))
+    if update.terms:
+        raise UserError(*inexpressible(f"the term {', '.join(update.terms)}"))
     if update.objective.entropy:
         raise UserError(*inexpressible("the entropy bonus"))
     if batch is None:

@@ -6,10 +6,10 @@ from typing import Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
-from ictcli.algorithm.objective import Proxy
+from ictcli.algorithm.objective import Term
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 from ictcli.algorithm.selection import Scope, random_share, share_count, top_share, units
-from ictcli.types import MIN_P, BoolArray, FloatArray
+from ictcli.types import BoolArray, FloatArray
 
 
 class ShareOptions(Options):
@@ -39,7 +39,7 @@ class IctOptions(UnsureOptions):
     reference: str = "position"
     """What u compares with. position: the mean of the group at the token's position. Ours:
     context:K, the mean over the group's tokens, at any position, with the same K tokens before
-    them; 0 where there is none but its own. It takes another pass (`ictcli.train.contexts`)."""
+    them; 0 where there is none but its own. It takes another pass (`ictcli.engine.score`)."""
 
     @field_validator("reference")
     @classmethod
@@ -224,7 +224,7 @@ def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
         best = np.argsort(-cov[rows, positions], kind="stable")
         best = best[: share_count(options.ratio, len(rows))]
         chosen[rows[best], positions[best]] = True
-    return Choice(batch.valid, kl_old=chosen.astype(np.float32) * options.coefficient)
+    return Choice(batch.valid, terms={"kl_old": Term(chosen * options.coefficient)})
 
 
 class LpRegOptions(Options):
@@ -236,7 +236,7 @@ class LpRegOptions(Options):
     """beta, the weight of the pull."""
 
     def wants(self) -> tuple[str, ...]:
-        return (f"{MIN_P}{self.min_p}",)
+        return (f"min_p:{self.min_p}",)
 
 
 @register("arXiv 2510.03222", options=LpRegOptions, normalisation="tokens")
@@ -251,7 +251,8 @@ def lp_reg(batch: Scored, options: LpRegOptions) -> Choice:
     blamed = batch.valid & (batch.advantage < 0)[:, None]
     pulled = top_share(-batch.logp, blamed, options.share, scope="batch", zeros=True) & (proxy > 0)
     lift = np.log(np.where(pulled, proxy, 1)) - np.log(np.where(pulled, prob, 1))
-    return Choice(batch.valid, proxy=Proxy(batch.logp + lift, pulled * options.coefficient))
+    pull = Term(pulled * options.coefficient, target=batch.logp + lift)
+    return Choice(batch.valid, terms={"proxy": pull})
 
 
 @register("arXiv 2503.20783", normalisation="constant", scaled_advantage=False)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ictcli.algorithm.quantities import statistic
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 
@@ -28,8 +29,9 @@ def spearman(x: FloatArray, y: FloatArray) -> float | None:
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:
     """One step's diagnostics, by the names of metrics.jsonl; None where there is nothing to mean.
 
-    entropy, renyi2: mean H1 and H2 over all tokens, nats. share_kept, kept_prob, regime_high,
-    regime_low: of the kept tokens, against all, their mean pi, and their shares in R_H and R_L.
+    The means over all tokens of the statistics that say so (`Statistic.mean`); renyi2: that of H2,
+    nats. share_kept, kept_prob, regime_high, regime_low: of the kept tokens, against all, their
+    mean pi, and their shares in R_H and R_L.
     high_low_ratio: kept tokens above against not above the batch's median H1 (threshold ours; the
     paper names none). uniqueness_entropy_spearman where u was recorded. share_kept_positive and
     _negative: share kept in responses with A > 0 and with A < 0.
@@ -39,8 +41,8 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
     high = np.median(H1[valid]) < H1
     low_kept = int((kept & ~high).sum())
     sign = advantage[:, None]
-    report = {
-        "entropy": mean_or_none(H1[valid]),
+    report = {name: mean_or_none(x[valid]) for name, x in stats.items() if statistic(name).mean}
+    report |= {
         "renyi2": mean_or_none(-np.log(beta[valid])),
         "share_kept": mean_or_none(kept[valid]),
         "kept_prob": mean_or_none(prob[kept]),
@@ -51,7 +53,6 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
         "share_kept_negative": mean_or_none(kept[valid & (sign < 0)]),
     }
     if "uniqueness" in stats:
-        report["uniqueness"] = mean_or_none(stats["uniqueness"][valid])
         report["uniqueness_entropy_spearman"] = spearman(stats["uniqueness"][valid], H1[valid])
     return report
 

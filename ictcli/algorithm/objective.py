@@ -1,15 +1,17 @@
 """The loss of an update, written once over an array namespace (`quantities` says which).
 
 L = -sum_{i,t} w_{i,t} * Psi_{i,t}, with the weights of `ictcli.algorithm.weights`. Psi is the
-clipped surrogate, less the KL penalties, plus the entropy bonus. Here w >= 0: a method's negative
-weight comes as |w| and an advantage of the other sign (`ictcli.engine.update`).
+clipped surrogate, less the KL to the reference, plus the entropy bonus, less the `TERMS` that a
+method asks for. Here w >= 0: a method's negative weight comes as |w| and an advantage of the other
+sign (`ictcli.engine.update`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ictcli.algorithm import quantities
+from ictcli.algorithm.quantities import pick
 from ictcli.types import FloatArray
 
 
@@ -35,14 +37,13 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Proxy:
-    """Log-probabilities of tokens that the policy is pulled up to, by the k3 estimate of KL(pi ||
-    proxy), wherever they are above log pi (Lp-Reg, arXiv 2510.03222)."""
+class Term:
+    """How much one of `TERMS` counts at each token."""
 
-    logp: FloatArray
-    """(B, T), finite."""
     coefficient: FloatArray
-    """(B, T) weight of the estimate; 0 is off."""
+    """(B, T) what the term is multiplied by before it is taken off Psi; 0 is off."""
+    target: FloatArray | None = None
+    """(B, T) finite log-probabilities, for a term that compares log pi with some."""
 
 
 def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
@@ -76,6 +77,27 @@ def k3(xp: Any, logp: Any, reference_logp: Any) -> Any:
     return xp.expm1(d) - d  # exp(d) - 1 loses a small d to rounding, and falls below 0
 
 
+def distance_from_old(xp: Any, logp: Any, old_logp: Any, target: None) -> Any:
+    """|log pi - log pi_old| (KL-Cov, arXiv 2505.22617)."""
+    return xp.abs(logp - old_logp)
+
+
+def pull_up(xp: Any, logp: Any, old_logp: Any, target: Any) -> Any:
+    """The k3 estimate of KL(pi || target) where the target is above log pi (Lp-Reg, arXiv
+    2510.03222)."""
+    return xp.where(logp < target, k3(xp, logp, target), 0.0)
+
+
+TERMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "kl_old": distance_from_old,
+    "proxy": pull_up,
+}
+"""The terms that a method may ask for (`Choice.terms`), by name: functions of the array namespace,
+log pi, log pi_old and the `Term.target`, (N,) each."""
+TARGET = ".target"
+"""Behind a term's name: its target, among the arrays of `policy_loss`."""
+
+
 def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
     """(N,) log-probability of the targets (N,) under softmax(logits / temperature), (N, V)."""
     scaled = logits if temperature == 1 else logits / temperature
@@ -87,7 +109,7 @@ def policy_loss(
 ) -> tuple[Any, Any, Any]:
     """-sum w * Psi of N tokens, their log pi (N,), and the k3 estimates of KL (N,).
 
-    `logits` (N, V) float32; `terms` as `ictcli.engine.update.Update.terms` names them, (N,) each.
+    `logits` (N, V) float32; `terms` as `ictcli.engine.update.Update.tokenwise` names them, (N,).
     """
     logp = token_logp(xp, logits, targets, objective.temperature)
     old = terms["old_logp"] if "old_logp" in terms else xp.stop_gradient(logp)
@@ -98,14 +120,7 @@ def policy_loss(
         psi = psi - objective.kl * divergence
     if objective.entropy != 0:
         psi = psi + objective.entropy * quantities.entropy(xp, xp.softmax(logits, axis=-1))
-    if "kl_old" in terms:
-        psi = psi - terms["kl_old"] * xp.abs(logp - old)
-    if "proxy" in terms:
-        pull = terms["kl_proxy"] * k3(xp, logp, terms["proxy"])
-        psi = psi - xp.where(logp < terms["proxy"], pull, 0.0)
+    for name, term in TERMS.items():
+        if name in terms:
+            psi = psi - terms[name] * term(xp, logp, old, terms.get(name + TARGET))
     return -(terms["weights"] * psi).sum(), logp, divergence
-
-
-def pick(xp: Any, values: Any, index: Any) -> Any:
-    """(N,) values[n, index[n]] of (N, V)."""
-    return xp.take_along_axis(values, index[:, None], -1)[:, 0]

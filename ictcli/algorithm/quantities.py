@@ -1,14 +1,16 @@
-"""The quantities of ICT at one position, written once over an array namespace.
+"""The quantities of ICT at one position, written once over an array namespace, and the statistics
+of tokens that are made of them.
 
 `xp` is numpy, torch or mlx.core: each has log, log1p, sum, clip, where, abs, finfo and cumsum. The
 engines run these lines on the device in float32; NumPy in float64 is their oracle, and scipy is the
 oracle's. Distributions lie along the last axis; every result drops it. Natural logarithms.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from ictcli.types import MIN_P
+from ictcli.errors import UserError, nearest
 
 FLOOR = 1e-37
 """About where the normal numbers of float32 end."""
@@ -60,19 +62,88 @@ def min_p(xp: Any, p: Any, share: float) -> Any:
     return likely / xp.sum(likely, axis=-1, keepdims=True)
 
 
-def of_token(xp: Any, name: str, p: Any) -> Any:
-    """(..., V) distribution whose probability of the sampled token is the statistic: `prob` is p's
-    own, `min_p:S` that of `min_p`."""
-    return p if name == "prob" else min_p(xp, p, float(name.removeprefix(MIN_P)))
+def pick(xp: Any, values: Any, index: Any) -> Any:
+    """(N,) values[n, index[n]] of (N, V)."""
+    return xp.take_along_axis(values, index[:, None], -1)[:, 0]
 
 
-ROW_QUANTITY: dict[str, Callable[[Any, Any], Any]] = {"entropy": entropy, "purity": purity}
-"""Each is of a row's distribution alone, by the name in `TokenStats`."""
+@dataclass(frozen=True)
+class Statistic:
+    """A number of each token, made of the distribution p that it was drawn from, at temperature 1.
 
-GROUP_QUANTITY: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "uniqueness": js,
-    "kl_from_mean": kl,
-    "kl_to_mean": lambda xp, p, q: kl(xp, q, p),
-    "wasserstein": wasserstein,
+    | kind | the formula takes | and is |
+    |---|---|---|
+    | alone | p | the number |
+    | token | p | another distribution, of which the number is that of the token drawn |
+    | group | p, the group's mean at the position | the number |
+    | context | p, the group's mean over like contexts of K tokens (`engine.score`) | the number |
+    | solution | p, p after a correct response (`train.solutions`) | the number |
+
+    The first three are taken while decoding, the others by a pass: `Engine.score`.
+    """
+
+    formula: Callable[..., Any]
+    """Of the array namespace and what the kind says; drops the last axis, but for `token`."""
+    kind: Literal["alone", "token", "group", "context", "solution"]
+    about: str
+    """What it is, with its unit."""
+    mean: bool = False
+    """Whether its mean over all tokens is a metric, by the statistic's name."""
+    number: float | None = None
+    """Of a statistic NAME:NUMBER: a context's K, else what the formula takes last."""
+
+    @property
+    def while_decoding(self) -> bool:
+        return self.kind in ("alone", "token", "group")
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares p with another distribution."""
+        return self.kind not in ("alone", "token")
+
+    def __call__(self, xp: Any, *p: Any) -> Any:
+        last = () if self.number is None or self.kind == "context" else (self.number,)
+        return self.formula(xp, *p, *last)
+
+    def at(self, xp: Any, p: Any, tokens: Any) -> Any:
+        """(N,) of p (N, V) where the tokens (N,) were drawn, if it compares p with nothing."""
+        values = self(xp, p)
+        return pick(xp, values, tokens) if self.kind == "token" else values
+
+
+STATISTICS: dict[str, Statistic] = {
+    "entropy": Statistic(entropy, "alone", "Shannon entropy H1, nats", mean=True),
+    "purity": Statistic(purity, "alone", "strategy purity beta = sum p^2; H2 = -log beta"),
+    "prob": Statistic(lambda xp, p: p, "token", "p of the token"),
+    "min_p:": Statistic(min_p, "token", "p of the token among those of at least S times max p"),
+    "uniqueness": Statistic(js, "group", "u = JS(p, P_avg), nats, in [0, log 2]", mean=True),
+    "kl_from_mean": Statistic(kl, "group", "KL(p || P_avg), nats"),
+    "kl_to_mean": Statistic(lambda xp, p, q: kl(xp, q, p), "group", "KL(P_avg || p), nats"),
+    "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
+    "context:": Statistic(js, "context", "JS(p, mean of like contexts of K tokens), nats"),
+    "solution_kl": Statistic(
+        lambda xp, p, q: kl(xp, q, p), "solution", "KL(p after a correct response || p), nats"
+    ),
 }
-"""Each compares a row's distribution p with its group's mean q, by the name in `TokenStats`."""
+"""All statistics by name. `NAME:` stands for NAME:NUMBER, context:4 say. Those of a group or a
+context are exactly 0 where all that p is compared with share its prefix."""
+
+
+def kinds(names: Iterable[str]) -> set[str]:
+    """The kinds of some statistics."""
+    return {statistic(name).kind for name in names}
+
+
+def statistic(name: str) -> Statistic:
+    """The statistic of that name, its number filled in. UserError where there is none."""
+    base, colon, number = name.partition(":")
+    found = STATISTICS.get(base + colon)
+    try:
+        if found is not None:
+            return replace(found, number=float(number)) if colon else found
+    except ValueError:
+        pass
+    raise UserError(
+        f"There is no token statistic {name!r}{nearest(name, sorted(STATISTICS))}.",
+        "a plugin declares one in ictcli.algorithm.quantities.STATISTICS",
+    )

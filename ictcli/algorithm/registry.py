@@ -6,14 +6,14 @@ What turns the choice into a loss is shared: the normalisation it names (`weight
 with `name = "ict"` and e.g. `scope = "group"`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from ictcli.algorithm.objective import Proxy
+from ictcli.algorithm.objective import Term
 from ictcli.algorithm.weights import Normalisation
 from ictcli.errors import UserError, nearest
 from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
@@ -43,23 +43,27 @@ class Scored:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tokens are trained, how much, and which penalties count at some of them."""
+    """Which tokens are trained, how much, and which terms of the loss count at some of them."""
 
     kept: BoolArray
     """(B, T) the tokens that the normalisation counts."""
     weight: FloatArray | None = None
     """(B, T) factors of the advantage of kept tokens, of either sign; without, 1. A token of factor
     0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
-    kl_old: FloatArray | None = None
-    """(B, T) coefficients of |log pi - log pi_old|."""
-    proxy: Proxy | None = None
-    """What the probabilities of some tokens are pulled up to."""
+    terms: Mapping[str, Term] = field(default_factory=dict[str, Term])
+    """Of `ictcli.algorithm.objective.TERMS`, by name."""
 
 
 class Options(BaseModel):
     """The options of a method that has none; others derive from it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        strict=True,
+        use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
+    )
 
     def wants(self) -> tuple[str, ...]:
         """Statistics that these options need besides the method's."""

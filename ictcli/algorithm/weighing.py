@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 from ictcli.algorithm.selection import share_count, top_share
-from ictcli.types import SOLUTION_KL, BoolArray, FloatArray, IntArray
+from ictcli.types import BoolArray, FloatArray, IntArray
 
 
 class NatOptions(Options):
@@ -179,7 +179,7 @@ class ScGrpoOptions(Options):
     """c_min: the least divergence, in nats, that weighs a half. Ours: the paper gives no value."""
 
 
-@register("arXiv 2606.18810, Sec. 5.1", options=ScGrpoOptions, wants=(SOLUTION_KL,))
+@register("arXiv 2606.18810, Sec. 5.1", options=ScGrpoOptions, wants=("solution_kl",))
 def sc_grpo(batch: Scored, options: ScGrpoOptions) -> Choice:
     """Every token by D / (D + c), D = KL(p behind another correct response of its group || p).
 
@@ -191,7 +191,7 @@ def sc_grpo(batch: Scored, options: ScGrpoOptions) -> Choice:
     read = batch.valid & ((right >= 2) & (right < batch.group))[:, None]
     if not read.any():
         return Choice(batch.valid)
-    D = batch.stats[SOLUTION_KL].astype(np.float64)
+    D = batch.stats["solution_kl"].astype(np.float64)
     c = max(float(np.quantile(D[read], options.quantile)), options.floor)
     return Choice(batch.valid, weight=np.where(read, D / (D + c), 1.0))
 

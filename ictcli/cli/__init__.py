@@ -25,7 +25,8 @@ COMMANDS = (
 )
 COMPLETES = "_ICTCLI_COMPLETE"
 """Set by the script of `ictcli completion` when a shell asks for completions."""
-JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+json_option = partial(click.option, "--json", "as_json", is_flag=True)
+JSON = json_option(help="Print as JSON.")
 
 
 def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -1,12 +1,11 @@
 """ictcli eval: pass@k and maj@n of models on benchmarks."""
 
-import re
 from pathlib import Path
 
 import click
 
-from ictcli.cli import candidates
-from ictcli.cli.engines import BACKEND
+from ictcli.cli import candidates, json_option
+from ictcli.cli.engines import BACKEND, engine_settings, split_settings
 from ictcli.cli.process import TRUST, process_options
 
 
@@ -17,11 +16,6 @@ def _numbers(
         return None if value is None else tuple(int(part) for part in value.split(","))
     except ValueError:
         raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
-
-
-def is_override(argument: str) -> bool:
-    """Whether an argument is KEY=VALUE; a folder may have such a name too."""
-    return bool(re.match(r"[a-z_]+(\.[\w-]+)*\s*=", argument)) and not Path(argument).exists()
 
 
 @click.command("eval")
@@ -49,7 +43,7 @@ def is_override(argument: str) -> bool:
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@json_option(help="Print the results as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
 @TRUST
 @process_options
@@ -97,12 +91,11 @@ def command(
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")
-    overrides = [argument for argument in arguments if is_override(argument)]
-    overrides += [f"engine.backend={backend}"] if backend else []
-    overrides += [f"engine.threads={threads}"] if threads else []
-    models = [find_model(argument) for argument in arguments if not is_override(argument)]
-    if not models:
+    overrides, names_of_models = split_settings(arguments)
+    if not names_of_models:
         raise click.UsageError("Missing argument 'MODEL|RUN...'.")
+    models = [find_model(name) for name in names_of_models]
+    overrides += engine_settings(backend, threads)
     settings = read_settings(overrides, n=n, k=k, limit=limit, show_private=show_private or None)
     for run in filter(is_run, map(Path, models)):
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")

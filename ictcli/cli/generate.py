@@ -4,9 +4,8 @@ import sys
 
 import click
 
-from ictcli.cli import candidates
-from ictcli.cli.engines import BACKEND
-from ictcli.cli.eval import is_override
+from ictcli.cli import candidates, json_option
+from ictcli.cli.engines import BACKEND, engine_settings, split_settings
 from ictcli.cli.process import TRUST, finite, process_options
 from ictcli.errors import UserError
 
@@ -30,7 +29,7 @@ _EQUALS = "; a prompt that looks like KEY=VALUE is read from stdin: -"
 @click.option(
     "--checkpoint", metavar="best|STEP", help="The run's checkpoint, instead of the final model."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@json_option(help="Print everything as JSON.")
 @TRUST
 @process_options
 def command(
@@ -69,10 +68,9 @@ def command(
     from ictcli.runs.find import find_model
     from ictcli.runs.model import model_spec
 
-    overrides = [argument for argument in arguments if is_override(argument)]
-    overrides += [f"engine.backend={backend}"] if backend else []
-    overrides += [f"engine.threads={threads}"] if threads else []
-    model, prompt = _positional([each for each in arguments if not is_override(each)])
+    overrides, places = split_settings(arguments)
+    overrides += engine_settings(backend, threads)
+    model, prompt = _positional(places)
     typed = {"n": n, "temperature": temperature, "seed": seed}
     settings = typed_settings(GenerateSettings, "ictcli generate", overrides, typed, _EQUALS)
     question = _question(prompt)

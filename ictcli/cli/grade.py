@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from ictcli.cli import json_option
+
 
 @click.command("grade")
 @click.argument("file", type=click.Path(path_type=Path))
@@ -18,7 +20,7 @@ import click
 @click.option("--out", type=click.Path(path_type=Path), help="Write the rows with their verdicts.")
 @click.option("--explain", is_flag=True, help="Say how answer and gold were read, row by row.")
 @click.option("--beside", help="Another verifier: list the rows that it judges otherwise.")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@json_option(help="Print the verdicts as JSON.")
 def command(
     file: Path,
     kind: str,

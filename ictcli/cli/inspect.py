@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import candidates
+from ictcli.cli import candidates, json_option
 from ictcli.cli.engines import BACKEND
 from ictcli.cli.process import TRUST
 from ictcli.errors import UserError
@@ -36,7 +36,7 @@ from ictcli.errors import UserError
 @click.option("--model", help="The model and tokenizer to use instead of the run's.")
 @BACKEND
 @click.option("--plain", is_flag=True, help="Print the group even on a terminal.")
-@click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
+@json_option(help="Print the group as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page.")
 @TRUST
 def command(
@@ -66,7 +66,7 @@ def command(
     from ictcli.console import narrate, output
     from ictcli.console.inspect import can_move, print_group
     from ictcli.inspect.page import check_target
-    from ictcli.inspect.session import Session, parse_places
+    from ictcli.inspect.session import Session
     from ictcli.runs.find import find_run
 
     if as_json and html:
@@ -77,24 +77,23 @@ def command(
     if html:
         check_target(html)
     session = Session(find_run(source), names, by, model, backend)
-    view, number = session.open(step, prompt)
-    places = parse_places(view, number, at)
+    view = session.open(step)
+    group = session.group(view, prompt, at)
     if not (plain or as_json or html) and can_move():
         from ictcli.console.inspect_app import move
 
-        return move(session, view, number, places)
-    for note in view.recorded.notes:
+        return move(session, view, group)
+    for note in group.notes:
         narrate(f"note: {note}")
-    data = session.data(view, number, places)
     if html:
         from ictcli.files import write_text
         from ictcli.inspect.page import page
         from ictcli.inspect.page_data import page_data
 
-        groups = page_data(session, view, data)
-        write_text(html, page(data, groups))
-        narrate(" ".join(groups["summary"]))
+        held = page_data(session, view, group)
+        write_text(html, page(group, held))
+        narrate(" ".join(held.summary))
         output(html)
     else:
-        print_group(data, as_json=as_json)
+        print_group(group, as_json=as_json)
     return 0

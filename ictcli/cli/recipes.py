@@ -49,20 +49,18 @@ def keys(parts: tuple[str, ...], as_json: bool) -> None:
     \b
     ictcli recipes keys prompt eval.columns
     """
+    from dataclasses import asdict
+
     from ictcli.console import print_records
     from ictcli.recipe import Recipe
     from ictcli.recipe.keys import all_keys
 
-    shown = [key for key in all_keys(Recipe) if any(part in key.name for part in parts or ("",))]
+    shown = [key for key in all_keys(Recipe) if any(part in key.key for part in parts or ("",))]
     if not shown:
         raise UserError(
             f"No key of a recipe has {' or '.join(parts)} in its name.", "ictcli recipes keys"
         )
-    records = [
-        {"key": key.name, "values": key.values, "default": key.default, "meaning": key.meaning}
-        for key in shown
-    ]
-    print_records(records, as_json=as_json)
+    print_records([asdict(key) for key in shown], as_json=as_json)
 
 
 @command.command("cp")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import candidates
+from ictcli.cli import candidates, json_option
 from ictcli.cli.process import TRUST, process_options
 
 GRACE_S = 4.0
@@ -20,7 +20,7 @@ GRACE_S = 4.0
     "folder", metavar="RUN", type=click.Path(path_type=Path), shell_complete=candidates.runs
 )
 @click.argument("overrides", nargs=-1, metavar="[steps=N]")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@json_option(help="Print the summary as JSON.")
 @click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs
 @TRUST
 @process_options

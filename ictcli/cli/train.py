@@ -1,12 +1,20 @@
 """ictcli train: train a model as a recipe says."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ictcli.cli import candidates
-from ictcli.cli.engines import BACKEND
+from ictcli.cli import candidates, json_option
+from ictcli.cli.engines import BACKEND, engine_settings
 from ictcli.cli.process import TRUST, finite, process_options
+
+if TYPE_CHECKING:
+    from ictcli.recipe import Recipe, RecipeFile
+    from ictcli.runs.records import Summary
 
 
 @click.command("train")
@@ -47,7 +55,7 @@ from ictcli.cli.process import TRUST, finite, process_options
     metavar="FILE",
     help="With --gpus: write accelerate's configuration for them.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary, or the plan, as JSON.")
+@json_option(help="Print the summary, or the plan, as JSON.")
 @TRUST
 @process_options
 def command(
@@ -72,95 +80,143 @@ def command(
     ictcli train quickstart --beside grpo,random
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
-    from ictcli.compare.design import Design, slug
-    from ictcli.compare.variants import read_methods, variants_of
-    from ictcli.console import narrate, observer, output, report
-    from ictcli.console.beside import narrate_unfinished, print_beside
-    from ictcli.console.gpus import print_gpu_plan
-    from ictcli.console.plan import examples, plan
-    from ictcli.files import write_text
-    from ictcli.planning.advice import check_memory
-    from ictcli.planning.gpus import plan_gpus
-    from ictcli.planning.machine import memory_limit
-    from ictcli.planning.preflight import check_context, preflight, recipe_notes
-    from ictcli.recipe import find_recipe, load_recipe, to_toml, unused_keys
-    from ictcli.runs import Run, free_folder
-    from ictcli.runs.records import Summary
+    from ictcli.console import narrate, report
+    from ictcli.console.beside import print_beside
+    from ictcli.recipe import find_recipe, load_recipe, unused_keys
     from ictcli.runs.trust import read_typed
-    from ictcli.train.launch import launch
 
     file = read_typed(recipe)
-    extra = [f"engine.backend={backend}"] if backend else []
-    extra += [f"engine.threads={threads}"] if threads else []
-    resolved = load_recipe(file, [*overrides, *extra])
+    settings = (*overrides, *engine_settings(backend, threads))
+    resolved = load_recipe(file, settings)
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
-    if beside is not None and dry_run:
-        raise click.UsageError("--beside trains; ictcli compare --dry-run plans several methods.")
-    if (memory or timed or gpus) and not dry_run:
-        option = "--memory" if memory else "--time" if timed else "--gpus"
-        raise click.UsageError(f"{option} plans, and goes with --dry-run.")
-    if memory and timed:
-        raise click.UsageError("--time is of this machine, --memory of another: one of them.")
-    if accelerate and not gpus:
-        raise click.UsageError("--write-accelerate goes with --dry-run --gpus N.")
-    if timed and gpus:
-        raise click.UsageError("--time is of this machine, --gpus of others: one of them.")
+    plan = DryRun(memory, timed, gpus, accelerate)
+    plan.check(dry_run, beside)
     if dry_run:
-        for note in preflight(resolved):
-            narrate(f"note: {note}")
-        if gpus:
-            planned = plan_gpus(resolved, gpus, memory or 0.0)
-            if accelerate:
-                write_text(accelerate, planned.configuration())
-            if not as_json:
-                output(*to_toml(resolved).removesuffix("\n").split("\n"))
-            print_gpu_plan(resolved, planned, accelerate, as_json=as_json)
-            return
-        estimated = check_memory(resolved, memory_limit(resolved.engine, memory or 0.0))
-        if not as_json:
-            output(*to_toml(resolved).removesuffix("\n").split("\n"))
-        costs = None
-        if timed and estimated.fits is not False:
-            from ictcli.train.costs import measure
-
-            narrate("timing steps, in a temporary folder")
-            costs = measure(resolved)
-        plan(resolved, estimated, costs, as_json=as_json)
-        if not as_json:
-            examples(resolved)
+        plan.show(resolved, as_json=as_json)
         return
     recipes = {resolved.rule.name: resolved}
     if beside is not None:
-        variants = variants_of(read_methods(beside, "--beside"), [], "--beside")
-        design = Design(file, (*overrides, *extra), variants, 1, Path("runs"))
-        recipes |= design.beside(resolved)
-        for each in recipes.values():  # before hours of another's training
-            recipe_notes(each)
-            check_context(each)
-
-    def place(label: str) -> Path:
-        if folder is None:
-            name = f"{find_recipe(recipe).stem}-{slug(label)}-s{resolved.seed}"
-            return free_folder(Path("runs"), name)
-        if not done:
-            return folder
-        first = folder if folder.name not in ("", "..") else folder.resolve()
-        return free_folder(first.parent, f"{first.name}-{slug(label)}")
-
-    done: dict[Path, Summary] = {}
-    for later, (label, each) in zip(reversed(range(len(recipes))), recipes.items(), strict=True):
-        new = Run.create(place(label), each)
-        if beside:
-            narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
-        try:
-            with new, observer(each, new.folder, later, live=not as_json) as observing:
-                done[new.folder] = launch(new, each, observing, observing.attach)
-        finally:
-            if new.folder not in done:
-                narrate_unfinished(list(recipes), list(done))
+        recipes |= _beside(file, settings, resolved, beside)
+    name = f"{find_recipe(recipe).stem}-{{}}-s{resolved.seed}"
+    done = _train(recipes, folder, name, live=not as_json)
     if beside:
         print_beside(list(recipes), done, as_json=as_json)
         return
     for run, summary in done.items():
         report(summary, run, resolved, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The options that say what `--dry-run` plans."""
+
+    memory: float | None
+    timed: bool
+    gpus: int | None
+    accelerate: Path | None
+
+    def check(self, dry_run: bool, beside: str | None) -> None:
+        """UsageError for options that do not go together."""
+        named = {"--memory": self.memory, "--time": self.timed, "--gpus": self.gpus}
+        option = next((option for option, value in named.items() if value), None)
+        if beside is not None and dry_run:
+            sentence = "--beside trains; ictcli compare --dry-run plans several methods."
+        elif option and not dry_run:
+            sentence = f"{option} plans, and goes with --dry-run."
+        elif self.timed and self.memory:
+            sentence = "--time is of this machine, --memory of another: one of them."
+        elif self.accelerate and not self.gpus:
+            sentence = "--write-accelerate goes with --dry-run --gpus N."
+        elif self.timed and self.gpus:
+            sentence = "--time is of this machine, --gpus of others: one of them."
+        else:
+            return
+        raise click.UsageError(sentence)
+
+    def show(self, recipe: Recipe, *, as_json: bool) -> None:
+        """Print the recipe and what it plans."""
+        from ictcli.console import narrate, output
+        from ictcli.console.gpus import print_gpu_plan
+        from ictcli.console.plan import examples, plan
+        from ictcli.files import write_text
+        from ictcli.planning.advice import check_memory
+        from ictcli.planning.gpus import plan_gpus
+        from ictcli.planning.machine import memory_limit
+        from ictcli.planning.preflight import preflight
+        from ictcli.recipe import to_toml
+        from ictcli.train.costs import measure
+
+        for note in preflight(recipe):
+            narrate(f"note: {note}")
+        text = to_toml(recipe).removesuffix("\n").split("\n")
+        if self.gpus:
+            planned = plan_gpus(recipe, self.gpus, self.memory or 0.0)
+            if self.accelerate:
+                write_text(self.accelerate, planned.configuration())
+            if not as_json:
+                output(*text)
+            print_gpu_plan(recipe, planned, self.accelerate, as_json=as_json)
+            return
+        estimated = check_memory(recipe, memory_limit(recipe.engine, self.memory or 0.0))
+        if not as_json:
+            output(*text)
+        costs = None
+        if self.timed and estimated.fits is not False:
+            narrate("timing steps, in a temporary folder")
+            costs = measure(recipe)
+        plan(recipe, estimated, costs, as_json=as_json)
+        if not as_json:
+            examples(recipe)
+
+
+def _beside(
+    file: RecipeFile, settings: tuple[str, ...], recipe: Recipe, methods: str
+) -> dict[str, Recipe]:
+    """The recipes of the other methods, by label. UserError before hours of another's training."""
+    from ictcli.compare.design import Design
+    from ictcli.compare.variants import read_methods, variants_of
+    from ictcli.planning.preflight import check_context, recipe_notes
+
+    variants = variants_of(read_methods(methods, "--beside"), [], "--beside")
+    recipes = Design(file, settings, variants, 1, Path("runs")).beside(recipe)
+    for each in (recipe, *recipes.values()):
+        recipe_notes(each)
+        check_context(each)
+    return recipes
+
+
+def _train(
+    recipes: dict[str, Recipe], folder: Path | None, name: str, *, live: bool
+) -> dict[Path, Summary]:
+    """One run after another, the first in `folder`: their summaries by folder."""
+    from ictcli.console import narrate, observer
+    from ictcli.console.beside import narrate_unfinished
+    from ictcli.runs import Run
+    from ictcli.train.launch import launch
+
+    done: dict[Path, Summary] = {}
+    for later, (label, recipe) in zip(reversed(range(len(recipes))), recipes.items(), strict=True):
+        run = Run.create(_place(folder, name, label, first=not done), recipe)
+        if len(recipes) > 1:
+            narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
+        try:
+            with run, observer(recipe, run.folder, later, live=live) as observing:
+                done[run.folder] = launch(run, recipe, observing, observing.attach)
+        finally:
+            if run.folder not in done:
+                narrate_unfinished(list(recipes), list(done))
+    return done
+
+
+def _place(folder: Path | None, name: str, label: str, *, first: bool) -> Path:
+    """The folder of a run: as it was typed, beside that, or in runs/ with the label in `name`."""
+    from ictcli.compare.design import slug
+    from ictcli.runs import free_folder
+
+    if folder is None:
+        return free_folder(Path("runs"), name.format(slug(label)))
+    if first:
+        return folder
+    whole = folder if folder.name not in ("", "..") else folder.resolve()
+    return free_folder(whole.parent, f"{whole.name}-{slug(label)}")

@@ -7,9 +7,9 @@ from ictcli.compare.design import RunSpec
 from ictcli.compare.folder import OTHER
 from ictcli.errors import UserError
 from ictcli.recipe import read_recipe
-from ictcli.runs.provenance import check_model, check_recipe, identity_of
+from ictcli.runs import fingerprint
 from ictcli.runs.read import read_environment
-from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
+from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.text import shell_word
 
 PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "curriculum"}
@@ -21,31 +21,31 @@ def check_began(runs: Sequence[RunSpec]) -> None:
     changed since it began: it could not be continued either. Problems are not looked at under
     `prompt.max_tokens`, which takes an engine."""
     problems: dict[tuple[str, int | None], dict[str, Any]] = {}
-    models: dict[tuple[str, str], str] = {}
+    models: dict[tuple[str, str], dict[str, str]] = {}
     for spec in runs:
         folder, recipe = spec.folder, spec.recipe
         if not (folder / "summary.json").exists():
             continue
-        began, its_model, its_problems = read_environment(folder), "", None
+        began = read_environment(folder)
+        now: dict[str, Any] = {}
+        if began.recipe_sha256:
+            file = read_recipe(folder / "recipe.toml").data
+            now["recipe"] = fingerprint.of_recipe(file, began)
         if began.model.sha256:
             model = recipe.model, recipe.engine.backend
             if model not in models:
-                models[model] = identity_of(recipe.model, recipe.engine)
-            its_model = models[model]
+                models[model] = fingerprint.of_model(recipe.model, recipe.engine)
+            now |= models[model]
         if began.data.heldout and not recipe.prompt.max_tokens:
             seed = recipe.seed if recipe.prompt.shots else None
             key = recipe.model_dump_json(include=PREPARED), seed
             if key not in problems:
-                ready, task = prepare(recipe)
-                problems[key] = described(ready, task, heldout(ready, task))
-            its_problems = problems[key]
+                task = task_of(recipe)
+                data = described(task, heldout(recipe, task))
+                problems[key] = fingerprint.of_problems(data)
+            now |= problems[key]
         try:
-            if began.recipe_sha256:
-                now = read_recipe(folder / "recipe.toml").data
-                check_recipe(folder, now, began.recipe_sha256, "the run began")
-            check_model(folder, began, its_model)
-            if its_problems:
-                check_unchanged(began.data.to_json(), its_problems, str(folder))
+            fingerprint.check_same(folder, began, now)
         except UserError as error:
             raise UserError(
                 error.message,

@@ -10,16 +10,10 @@ from ictcli.compare.run_means import Cost, Curve, Probe, TrainedTokens
 from ictcli.compare.shared_rollouts import ForkComparison, Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.evaluation.record import Record
+from ictcli.recipe.metrics import METRICS, shown_in
 
 FORMAT = 4
-CURVES = {
-    "reward": ("mean reward", "reward"),
-    "entropy": ("H1: Shannon entropy, nats", "H1"),
-    "renyi2": ("H2: Rényi-2 entropy, nats", "H2"),
-    "share_kept": ("tokens trained, %", "trained, %"),
-    "length": ("response length, tokens", "tokens"),
-    "grad_norm": ("gradient norm", "gradient norm"),
-}
+CURVES = {name: (METRICS[name].long_heading, METRICS[name].heading) for name in shown_in("compare")}
 """Metrics recorded over training: the title of the curve, and a short heading."""
 
 

@@ -15,7 +15,7 @@ from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator
 from ictcli.tasks import Domain
 from ictcli.tasks.forks import fork_mask
-from ictcli.tasks.prepare import prepare
+from ictcli.tasks.prepare import task_of
 from ictcli.tasks.prompts import fitted
 from ictcli.train.launch import failure_message
 from ictcli.train.step import sample_batch, select
@@ -45,8 +45,7 @@ def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
     """Sample one batch from the model before training, with every statistic the methods want, and
     let each variant choose from it as it does after any dense warm-up. `recipes`: by label."""
     base = next(iter(recipes.values())).model_copy(update={"prompts": PROBLEMS})
-    base, task = prepare(base)
-    task = fitted(engine, task, base.prompt, 1)
+    task = fitted(engine, task_of(base), 1)
     wanted = dict.fromkeys((*ROW_STATS, "uniqueness"))
     wanted |= dict.fromkeys(name for recipe in recipes.values() for name in recipe.wanted_stats)
     batch = sample_batch(base, engine, task, 1, tuple(wanted))

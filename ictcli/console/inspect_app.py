@@ -17,8 +17,9 @@ from ictcli.console.inspect_keys import Keys, raw
 from ictcli.console.plain import narrate
 from ictcli.console.screen import Screen
 from ictcli.errors import UserError
+from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.session import Session
-from ictcli.inspect.view import View
+from ictcli.inspect.view import StepView
 from ictcli.text import one_line, sign
 
 BESIDE = 70
@@ -27,7 +28,7 @@ QUICK = 0.3
 """A model that answers within so many seconds is asked at every move."""
 
 
-def move(session: Session, view: View, prompt: int, places: Sequence[tuple[int, int]]) -> int:
+def move(session: Session, view: StepView, group: GroupView) -> int:
     """Draw and obey keys until q; returns the exit code. Restores the terminal."""
     console = Screen()
     try:
@@ -35,8 +36,7 @@ def move(session: Session, view: View, prompt: int, places: Sequence[tuple[int, 
             background = keys.background()
             light = background is not None and sum(background) > 3 * 128
             coloured = not console.no_color and console.color_system is not None
-            palette = Palette(light=light, coloured=coloured)
-            app = App(session, view, prompt, places, console, palette)
+            app = App(session, view, group, console, Palette(light=light, coloured=coloured))
             with console.screen(hide_cursor=True), _unwrapped(console):
                 app.run(keys)
     except KeyboardInterrupt:
@@ -60,25 +60,24 @@ class App:
     def __init__(
         self,
         session: Session,
-        view: View,
-        prompt: int,
-        places: Sequence[tuple[int, int]],
+        view: StepView,
+        group: GroupView,
         console: Screen,
         palette: Palette,
     ) -> None:
-        self.session, self.view = session, view
+        self.session, self.view, self.group = session, view, group
         self.console, self.palette = console, palette
-        self.cursor = Cursor(prompt, selection=view.shown, by=view.shading(session.by))
-        self.status = "; ".join(view.recorded.notes)
+        self.cursor = Cursor(group.shown, group.by)
+        self.status = "; ".join(group.notes)
         self.follow = False
         self.quick = True
         self._answer: tuple[tuple[int, int, int], dict[str, Any]] | None = None
-        if places:
-            self.cursor.row, self.cursor.position = places[0]
+        self._to_deepest()
+        if group.at:
+            row, position = group.at[0]
+            self.cursor.row, self.cursor.position = row - 1, position - 1
             narrate("asking the model ...")
             self._ask()
-        else:
-            self._to_deepest()
         self.keys: dict[str, Callable[[], None]] = {
             "left": lambda: self._move(-1),
             "right": lambda: self._move(1),
@@ -120,7 +119,7 @@ class App:
 
     def _draw(self) -> None:
         width, height = self.console.size
-        frame = Frame(self.view, self.cursor, self.palette, width, height)
+        frame = Frame(self.group, self.cursor, self.palette, width, height)
         lines = frame.lines(self._candidates(width, height), self.status)
         with self.console:  # writes all lines at once
             for number, line in enumerate(lines):
@@ -132,11 +131,11 @@ class App:
     # Moving
 
     @property
-    def row(self) -> int:
-        return self.view.rows(self.cursor.prompt)[self.cursor.row]
+    def rollout(self) -> RolloutView:
+        return self.group.rollouts[self.cursor.row]
 
     def _length(self) -> int:
-        return int(self.view.recorded.batch.rollouts.lengths[self.row])
+        return len(self.rollout.tokens)
 
     def _to_token(self, position: int) -> None:
         self.cursor.position = max(0, min(position, self._length() - 1))
@@ -145,58 +144,55 @@ class App:
         self._to_token(self.cursor.position + by)
 
     def _change_row(self, by: int) -> None:
-        self.cursor.row = (self.cursor.row + by) % len(self.view.rows(self.cursor.prompt))
+        self.cursor.row = (self.cursor.row + by) % len(self.group.rollouts)
         self._move(0)
 
     def _to_kept(self, by: int) -> None:
         """To the next or the previous kept token of the rollout."""
-        kept = self.view.selections[self.cursor.selection].kept[self.row].nonzero()[0]
-        ahead = [t for t in kept if (t - self.cursor.position) * by > 0]
-        if ahead:
-            self.cursor.position = int(min(ahead) if by > 0 else max(ahead))
+        marks = self.rollout.kept[self.cursor.method]
+        kept = [t for t, keep in enumerate(marks) if keep and (t - self.cursor.position) * by > 0]
+        if kept:
+            self.cursor.position = min(kept) if by > 0 else max(kept)
 
     def _to_deepest(self) -> None:
         """To the group's token of the highest value."""
-        selection = self.view.selections[self.cursor.selection]
-        rows = self.view.rows(self.cursor.prompt)
-        group = slice(rows.start, rows.stop)
-        values = self.view.values(self.cursor.by, selection)[group]
-        valid = self.view.recorded.batch.rollouts.valid[group]
-        place = int((valid * values).argmax())
-        self.cursor.row, self.cursor.position = divmod(place, values.shape[1])
+        deepest = self.group.deepest(self.cursor.by, self.cursor.method)
+        rollout, self.cursor.position = deepest[0] if deepest else (self.group.rollouts[0], 0)
+        self.cursor.row = rollout.row - 1
 
     def _change_method(self, by: int) -> None:
-        self.cursor.selection = (self.cursor.selection + by) % len(self.view.selections)
-        selection = self.view.selections[self.cursor.selection]
-        self.status = f"{selection.name}: {selection.about}"
+        names = [method.name for method in self.group.methods]
+        self.cursor.method = names[(names.index(self.cursor.method) + by) % len(names)]
+        self.status = f"{self.cursor.method}: {self.group.method(self.cursor.method).about}"
 
     def _change_shading(self) -> None:
         names = self.view.shadings
         self.cursor.by = names[(names.index(self.cursor.by) + 1) % len(names)]
 
     def _change_prompt(self, by: int) -> None:
-        self.cursor.prompt = (self.cursor.prompt + by) % self.view.prompts
+        self._open((self.group.prompt - 1 + by) % self.view.prompts + 1)
+
+    def _open(self, prompt: int) -> None:
+        self.group = self.view.group(prompt, self.cursor.by)
         self._to_deepest()
 
     def _change_step(self, by: int) -> None:
-        steps = list(self.session.recordings.steps)
-        place = steps.index(self.view.recorded.step) + by
+        steps = self.group.steps
+        place = steps.index(self.group.step) + by
         if not 0 <= place < len(steps):
-            self.status = "No step was recorded " + ("before." if by < 0 else "behind this one.")
+            self.status = "No step was recorded " + ("before." if by < 0 else "after this one.")
             return
         try:
-            view, _ = self.session.open(steps[place], None)
+            self.view = self.session.open(steps[place])
         except UserError as error:
             self.status = error.message
             return
-        name = self.view.selections[self.cursor.selection].name
-        self.view, self.follow = view, False
-        names = [selection.name for selection in view.selections]
-        self.cursor.selection = names.index(name) if name in names else view.shown
-        if self.cursor.by not in view.shadings:
-            self.cursor.by = view.shadings[0]
-        self.cursor.prompt = min(self.cursor.prompt, view.prompts - 1)
-        self._to_deepest()
+        self.follow = False
+        if self.cursor.method not in [selection.name for selection in self.view.selections]:
+            self.cursor.method = self.view.shown
+        if self.cursor.by not in self.view.shadings:
+            self.cursor.by = self.view.shadings[0]
+        self._open(min(self.group.prompt, self.view.prompts))
 
     # The model
 
@@ -211,7 +207,7 @@ class App:
         self._ask()
 
     def _here(self) -> tuple[int, int, int]:
-        return self.view.recorded.step, self.cursor.prompt, self.cursor.position
+        return self.group.step, self.group.prompt, self.cursor.position
 
     def _ask(self) -> None:
         self.follow = True
@@ -221,7 +217,7 @@ class App:
                 model = self.session.model(self.view)
                 model.load()
                 started = time.perf_counter()
-                position = model.at(self.cursor.prompt, [self.cursor.position])[0]
+                position = model.at(self.group.prompt - 1, [self.cursor.position])[0]
         except UserError as error:
             self.follow, self.status = False, f"{error.message} {error.hint}"
             return
@@ -235,11 +231,11 @@ class App:
             return []
         if self._answer is None or self._answer[0] != self._here():
             return [] if self.status else [Text("c asks the model here", "dim")]
-        token = int(self.view.recorded.batch.rollouts.tokens[self.row, self.cursor.position])
+        token = self.rollout.tokens[self.cursor.position]
         position = self._answer[1]
         weights = self.session.model(self.view).load().sentence
         count = 3 if height < 30 else 8
-        row = position["rows"][str(self.cursor.row + 1)]["candidates"]
+        row = position["rows"][str(self.rollout.row)]["candidates"]
         left = _table("likeliest of p", row[:count], {"p": "p", "P_avg": "mean"}, token)
         right = _table("likeliest of P_avg", position["mean"][:count], {"P_avg": "mean"}, token)
         if width >= BESIDE:

@@ -10,9 +10,8 @@ from rich.text import Text
 
 from ictcli.console.live import BLOCKS
 from ictcli.console.table import cell_text
-from ictcli.inspect.recorded import RecordedStep
-from ictcli.inspect.view import LEVELS, MARKS, SYMBOLS, View, level, regime
-from ictcli.text import one_line, sign, visible
+from ictcli.inspect.group import LEVELS, GroupView, RolloutView, level
+from ictcli.text import figure, one_line, sign, visible
 
 WIDEST = 14
 """Most cells of a token in the grid; longer ones end in an ellipsis."""
@@ -27,13 +26,12 @@ REGIMES = {"R_H": "R_H: p > β", "R_L": "R_L: p < β", None: "p = β"}
 
 @dataclass
 class Cursor:
-    """The prompt, rollout, token and selection looked at, counted from 0, and the shading."""
+    """The rollout and token looked at, counted from 0, the method and the shading."""
 
-    prompt: int = 0
+    method: str
+    by: str
     row: int = 0
     position: int = 0
-    selection: int = 0
-    by: str = "uniqueness"
 
 
 class Palette:
@@ -56,18 +54,16 @@ class Palette:
 
 
 class Frame:
-    """One prompt of a view, drawn into `width` x `height` cells."""
+    """A group drawn into `width` x `height` cells."""
 
     def __init__(
-        self, view: View, cursor: Cursor, palette: Palette, width: int, height: int
+        self, group: GroupView, cursor: Cursor, palette: Palette, width: int, height: int
     ) -> None:
-        self.view, self.cursor, self.palette = view, cursor, palette
+        self.group, self.cursor, self.palette = group, cursor, palette
         self.width, self.height = width, height
-        self.rows = list(view.rows(cursor.prompt))
-        self.row = self.rows[cursor.row]
-        self.selection = view.selections[cursor.selection]
-        self.top = view.top(cursor.by, self.selection)
-        self.values = view.values(cursor.by, self.selection)
+        self.rollout = group.rollouts[cursor.row]
+        self.top = group.top(cursor.by, cursor.method)
+        self.values = [rollout.values(cursor.by, cursor.method) for rollout in group.rollouts]
 
     def lines(self, candidates: Sequence[Text], status: str) -> list[Text]:
         """The frame, with the lines of the model's candidates, if it was asked."""
@@ -75,10 +71,10 @@ class Frame:
         head = self._head()
         spare = self.height - len(head) - len(foot) - 1  # and the last line
         whole = self._is_whole()
-        grid = self._grid(max(1, min(len(self.rows), spare - (1 if whole else 4))))
+        grid = self._grid(max(1, min(len(self.group.rollouts), spare - (1 if whole else 4))))
         left = spare - len(grid) - 1
         text = 0 if whole else max(4, left // 2)
-        strips = self._strips(max(0, min(len(self.view.selections) + 1, left - text)))
+        strips = self._strips(max(0, min(len(self.group.methods) + 1, left - text)))
         flow = self._flow(max(0, left - len(strips))) if text else []
         body = [*head, *grid, *strips, self._rule(self._heading()), *flow]
         room = self.height - 1 - len(foot)
@@ -88,20 +84,18 @@ class Frame:
         return [*body, *foot, last]
 
     def _head(self) -> list[Text]:
-        recorded = self.view.recorded
-        problem = recorded.batch.problems[self.cursor.prompt]
+        group = self.group
         first = Text.assemble(
-            (f"prompt {self.cursor.prompt + 1}/{self.view.prompts}", "bold"),
-            f"  step {recorded.step} (recorded: {_near(recorded)})  ",
-            (one_line(recorded.recordings.run or recorded.path), "dim"),
+            (f"prompt {group.prompt}/{group.prompts}", "bold"),
+            f"  step {group.step} (recorded: {_near(group)})  ",
+            (one_line(group.run or group.file), "dim"),
         )
-        gold = f"  gold {visible(problem.gold)}"
-        question = visible(problem.prompt)
+        gold = f"  gold {visible(group.problem['gold'])}"
+        question = visible(group.problem["prompt"])
         room = max(10, self.width - cell_len(gold))
         if cell_len(question) > room:
             question = "…" + set_cell_size(question[::-1], room - 1)[::-1]
-        kept = self.selection.kept
-        share = kept[recorded.batch.rollouts.valid].mean()
+        method = group.method(self.cursor.method)
         legend: list[str | tuple[str, Style]] = [f" up to {self.top:.3g} (no colours here)"]
         if self.palette.coloured:
             shades = [("  ", self.palette.shades[shade]) for shade in range(1, LEVELS)]
@@ -109,8 +103,8 @@ class Frame:
         settings = [
             Text.assemble(
                 "kept by ",
-                (one_line(self.selection.name), "bold underline"),
-                f" ({kept[self.rows].sum()} here, {share:.1%})",
+                (one_line(method.name), "bold underline"),
+                f" ({method.kept} here, {method.share:.1%})",
             ),
             Text.assemble(f"shaded by {self.cursor.by}", *legend),
         ]
@@ -125,12 +119,13 @@ class Frame:
     def _columns(self) -> tuple[int, list[int]]:
         """The first position in the grid, and the cells of each position: as many positions as fit
         around the cursor."""
-        longest = max(len(self.view.texts(row)) for row in self.rows)
+        rows = [rollout.pieces for rollout in self.group.rollouts]
+        longest = max(map(len, rows))
         room = self.width - LABEL
 
         def cells(t: int) -> int:
-            tokens = [texts[t] for row in self.rows if len(texts := self.view.texts(row)) > t]
-            return min(WIDEST, max((cell_len(sign(token)) for token in tokens), default=1))
+            found = (cell_len(sign(pieces[t])) for pieces in rows if len(pieces) > t)
+            return min(WIDEST, max(found, default=1))
 
         first = last = self.cursor.position
         widths = {first: cells(first)}
@@ -149,34 +144,33 @@ class Frame:
     def _is_whole(self) -> bool:
         """Whether the grid holds the current rollout from end to end without gaps."""
         first, widths = self._columns
-        texts = self.view.texts(self.row)
-        complete = first == 0 and len(widths) >= len(texts)
-        return complete and all(cell_len(sign(t)) == w for t, w in zip(texts, widths, strict=False))
+        pieces = self.rollout.pieces
+        complete = first == 0 and len(widths) >= len(pieces)
+        pairs = zip(pieces, widths, strict=False)
+        return complete and all(cell_len(sign(piece)) == width for piece, width in pairs)
 
     def _grid(self, count: int) -> list[Text]:
         """A line a rollout; tokens of the same position stand in one column."""
         first, widths = self._columns
-        batch = self.view.recorded.batch
-        start = max(0, min(self.cursor.row - count // 2, len(self.rows) - count))
+        start = max(0, min(self.cursor.row - count // 2, len(self.group.rollouts) - count))
         lines: list[Text] = []
-        for number in range(start, start + count):
-            row = self.rows[number]
-            here = number == self.cursor.row
-            mark = MARKS.get(batch.verdicts[row].status, "?")
-            label = f"{'▸' if here else ' '}{number + 1:2} {mark} {batch.advantage[row]:+.2f}"
+        for rollout in self.group.rollouts[start : start + count]:
+            here = rollout is self.rollout
+            advantage = figure(rollout.advantage, "+.2f")
+            label = f"{'▸' if here else ' '}{rollout.row:2} {rollout.mark} {advantage}"
             line = Text(set_cell_size(label, LABEL), style="bold" if here else "")
-            for t, (text, width) in enumerate(
-                zip(self.view.texts(row)[first:], widths, strict=False), first
+            for t, (piece, width) in enumerate(
+                zip(rollout.pieces[first:], widths, strict=False), first
             ):
-                line.append(cell(text, width), style=self._style(row, t))
+                line.append(cell(piece, width), style=self._style(rollout, t))
             lines.append(line)
         return lines
 
-    def _style(self, row: int, t: int) -> Style:
+    def _style(self, rollout: RolloutView, t: int) -> Style:
         return self.palette.token(
-            level(float(self.values[row, t]), self.top),
-            kept=bool(self.selection.kept[row, t]),
-            cursor=row == self.row and t == self.cursor.position,
+            level(self.values[rollout.row - 1][t], self.top),
+            kept=rollout.kept[self.cursor.method][t],
+            cursor=rollout is self.rollout and t == self.cursor.position,
         )
 
     def _strips(self, count: int) -> list[Text]:
@@ -184,44 +178,39 @@ class Frame:
         if count < 1:
             return []
         first, widths = self._columns
-        places = range(first, min(first + len(widths), len(self.view.texts(self.row))))
+        places = slice(first, first + len(widths))
 
         def strip(name: str, signs: Sequence[str], style: str) -> Text:
             marks = "".join(mark.ljust(w) for mark, w in zip(signs, widths, strict=False))
             return Text.assemble((set_cell_size(one_line(name), LABEL), "dim"), (marks, style))
 
-        values = [float(self.values[self.row, t]) for t in places]
+        values = self.values[self.cursor.row][places]
         bars = [BLOCKS[min(7, int(8 * v / self.top))] if v > 0 else " " for v in values]
         lines = [strip(self.cursor.by, bars, "dim")]
-        selections = self.view.selections
-        if count <= len(selections):  # no room for all
-            selections = sorted(selections, key=lambda s: s is not self.selection)
-        for selection in selections[: count - 1]:
-            kept = ["■" if selection.kept[self.row, t] else "·" for t in places]
-            lines.append(strip(selection.name, kept, "bold" * (selection is self.selection)))
+        names = [method.name for method in self.group.methods]
+        if count <= len(names):  # no room for all
+            names.sort(key=lambda name: name != self.cursor.method)
+        for name in names[: count - 1]:
+            kept = ["■" if keep else "·" for keep in self.rollout.kept[name][places]]
+            lines.append(strip(name, kept, "bold" * (name == self.cursor.method)))
         return lines
 
     def _heading(self) -> str:
-        batch = self.view.recorded.batch
-        verdict, rollouts = batch.verdicts[self.row], batch.rollouts
-        answer = f"  answer {visible(verdict.extracted)}" if verdict.extracted else ""
-        return (
-            f"rollout {self.cursor.row + 1}: {verdict.status}  "
-            f"reward {batch.rewards[self.row]:g}  advantage {batch.advantage[self.row]:+.2f}  "
-            f"{rollouts.lengths[self.row]} tokens"
-            f"{'' if rollouts.finished[self.row] else ', cut off'}{answer}"
-        )
+        rollout = self.rollout
+        answer = f"  answer {visible(rollout.extracted)}" if rollout.extracted else ""
+        summary = rollout.summary(self.cursor.method)
+        return f"rollout {rollout.row}: {rollout.verdict}  {summary}{answer}"
 
     def _flow(self, count: int) -> list[Text]:
         """The current rollout as running text: the lines around the cursor."""
         lines, current = [Text()], 0
-        for t, text in enumerate(self.view.texts(self.row)):
+        for t, text in enumerate(self.rollout.pieces):
             shown = sign(text) if text.strip() else visible(text) or sign(text)
             if lines[-1] and lines[-1].cell_len + cell_len(shown) > self.width:
                 lines.append(Text())
             if t == self.cursor.position:
                 current = len(lines) - 1
-            lines[-1].append(shown, self._style(self.row, t))
+            lines[-1].append(shown, self._style(self.rollout, t))
             if text.endswith("\n"):
                 lines.append(Text())
         start = max(0, min(current - count // 2, len(lines) - count))
@@ -229,28 +218,25 @@ class Frame:
 
     def _token(self) -> list[Text]:
         """The token at the cursor: its statistics, and which methods keep it."""
-        t, row = self.cursor.position, self.row
-        texts = self.view.texts(row)
-        stats = {name: v[row, t] for name, v in self.view.recorded.batch.rollouts.stats.items()}
-        shown = cell(texts[t], min(WIDEST, cell_len(sign(texts[t]))))
-        facts = [Text.assemble((shown, "bold reverse"), f" {t + 1}/{len(texts)}")]
-        facts += [Text(f"{SYMBOLS[s]} {stats[s]:.3f}") for s in SYMBOLS if s in stats]
-        if "prob" in stats and "purity" in stats:
-            facts.append(Text(REGIMES[regime(float(stats["prob"]), float(stats["purity"]))]))
-        facts.append(Text(f"weight {self.selection.weights[row, t]:.2g}"))
+        t, rollout = self.cursor.position, self.rollout
+        pieces, method = rollout.pieces, self.cursor.method
+        shown = cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t]))))
+        facts = [Text.assemble((shown, "bold reverse"), f" {t + 1}/{len(pieces)}")]
+        facts += [Text(f"{symbol} {value}") for symbol, value in rollout.figures(t).items()]
+        facts += [Text(REGIMES[rollout.regime[t]])] if rollout.regime else []
+        facts.append(Text(f"weight {figure(rollout.weights[method][t], '.2g')}"))
         kept = [
-            cell_text(f"■ {s.name}", "bold") if s.kept[row, t] else cell_text(f"· {s.name}", "dim")
-            for s in self.view.selections
+            cell_text(f"■ {name}", "bold") if keep[t] else cell_text(f"· {name}", "dim")
+            for name, keep in rollout.kept.items()
         ]
         kept[0] = Text.assemble("kept by ", kept[0])
-        missing = [cell_text(missing.sentence, "dim") for missing in self.view.missing[:2]]
+        missing = [cell_text(missing.sentence, "dim") for missing in self.group.missing[:2]]
         return [self._rule(), *packed(facts, self.width), *packed(kept, self.width), *missing]
 
 
-def _near(recorded: RecordedStep) -> str:
+def _near(group: GroupView) -> str:
     """The recorded steps around this one."""
-    steps = list(recorded.recordings.steps)
-    place = steps.index(recorded.step)
+    steps, place = group.steps, group.steps.index(group.step)
     first, last = max(0, place - 2), min(len(steps), place + 3)
     return ", ".join(
         [*["…"] * (first > 0), *map(str, steps[first:last]), *["…"] * (last < len(steps))]

@@ -17,20 +17,14 @@ from ictcli.console.screen import Screen
 from ictcli.console.table import cell_text
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
+from ictcli.recipe.metrics import METRICS, shown_in
 from ictcli.runs.observer import RunObserver, Step
 from ictcli.runs.records import StepMetrics
 from ictcli.text import figure, visible
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-CURVES = (
-    ("reward", "reward", ".3f"),
-    ("entropy", "H1, nats", ".3f"),
-    ("renyi2", "H2, nats", ".3f"),
-    ("share_kept", "tokens kept", ".1%"),
-    ("unparsed", "unparsed", ".1%"),
-    ("truncated", "truncated", ".1%"),
-)
-LEAST_SPAN = {name: 0.1 for name, _, _ in CURVES} | {"groups_with_signal": 0.1, "fork_recall": 0.1}
+CURVES = shown_in("live")
+LEAST_SPAN = dict.fromkeys([*CURVES, "groups_with_signal", "fork_recall"], 0.1)
 """What the height of a sparkline stands for at least, so that noise does not look like change."""
 SHOWN_TOKENS = 400
 
@@ -139,14 +133,13 @@ class LiveObserver(PacedObserver):
         )
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))
-        for key, name, form in CURVES:
-            values = [metrics.value(key) for metrics in self._history]
+        for name in CURVES:
+            values = [metrics.value(name) for metrics in self._history]
+            metric, form = METRICS[name], ".1%" if METRICS[name].unit == "%" else ".3f"
             last = figure(values[-1], form) if values else "-"
-            curves.add_row(
-                Text(name),
-                Text(last),
-                Text(sparkline(values, width, LEAST_SPAN[key]), style="cyan"),
-            )
+            curve = sparkline(values, width, LEAST_SPAN[name])
+            head = metric.label if metric.unit == "%" else metric.heading
+            curves.add_row(Text(head), Text(last), Text(curve, style="cyan"))
         parts: list[RenderableType] = [head, curves]
         if done:
             parts.append(self._rollout)

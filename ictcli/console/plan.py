@@ -8,7 +8,7 @@ from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
 from ictcli.planning.estimate import MemoryEstimate
 from ictcli.recipe import Recipe
-from ictcli.tasks.prepare import prepare
+from ictcli.tasks.prepare import task_of
 from ictcli.text import duration
 from ictcli.train.costs import RunCosts
 from ictcli.train.step import mini_batches
@@ -94,7 +94,7 @@ def examples(recipe: Recipe) -> None:
     if not recipe.prompt.shots:
         return
     try:
-        drawn = prepare(recipe)[0].prompt.examples
+        drawn = task_of(recipe).prompt.examples
     except UserError as error:
         narrate("", f"examples: they cannot be shown. {error.message} ({error.hint})")
         return

@@ -10,12 +10,13 @@ from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.table import print_json, print_table, stdout_width, table
 from ictcli.evaluation.passk import Difference, Interval
+from ictcli.files.fingerprint import flat
 from ictcli.runs.check import RunCheck
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
 from ictcli.runs.find import shown
 from ictcli.runs.list import Entry
 from ictcli.runs.records import Environment
-from ictcli.runs.show import Curve, Detail, EvaluationFile, flat
+from ictcli.runs.show import Curve, Detail, EvaluationFile
 from ictcli.tables import Cell, Column, Table, text_table
 from ictcli.tables.numbers import signed, size_text, thousandths
 from ictcli.text import duration, figure, visible

@@ -168,7 +168,10 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    return cast(dict[str, Any], parse_json(read_text(folder / ADAPTER_CONFIG)))
+    config = cast(dict[str, Any], parse_json(read_text(folder / ADAPTER_CONFIG)))
+    if layout_of(config) == "mlx" and config["fine_tune_type"] not in ("lora", "dora"):
+        raise ValueError(f"fine_tune_type is {config['fine_tune_type']!r}, neither lora nor dora")
+    return config
 
 
 def base_of(folder: Path) -> str:
@@ -186,8 +189,6 @@ def stored_base(file: Path) -> str:
 
 
 def _from_mlx(folder: Path, config: dict[str, Any]) -> Adapters:
-    if config["fine_tune_type"] not in ("lora", "dora"):
-        raise ValueError(f"fine_tune_type is {config['fine_tune_type']!r}, neither lora nor dora")
     about = config["lora_parameters"]
     weights = _load(folder / ADAPTER_WEIGHTS)
     return Adapters(

@@ -6,7 +6,7 @@ import numpy as np
 
 from ictcli.engine.protocol import Engine
 from ictcli.errors import UserError
-from ictcli.types import Sampling
+from ictcli.types import LOGP, Sampling
 
 FLOAT32_GAP, ROUNDED_GAP = 0.01, 0.5
 """Mean |log p| a token that sampling and evaluation may differ by in a row, in float32 and in 16
@@ -41,7 +41,7 @@ def _check(
     try:
         engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # its settings show here
         rollouts = engine.generate((prompt, (4,)), 2, Sampling(most), 0)
-        gaps = np.abs(rollouts.logp - engine.logprobs(rollouts, 1.0)).mean(axis=1)
+        gaps = np.abs(rollouts.logp - engine.score(rollouts, (LOGP,))[LOGP]).mean(axis=1)
     except UserError:  # the memory is full
         raise
     except Exception as error:  # whatever a model of another kind raises

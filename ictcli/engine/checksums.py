@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from ictcli.engine.models import Source, snapshot
-from ictcli.files.reading import open_plain, parse_json, read_bytes, read_text
+from ictcli.engine.models import Source, snapshot, weight_files
+from ictcli.files.reading import open_plain, parse_json, read_bytes
 
 
 def fingerprint(source: Source) -> str:
@@ -66,7 +66,8 @@ def weights_fingerprint(folder: Path) -> str:
 
     Raises OSError or ValueError where a file cannot be read.
     """
-    places = sorted(place for file in _weight_files(folder) for place in _tensors(file))
+    files = [file for file in weight_files(folder) if file.is_file()]
+    places = sorted(place for file in files for place in _tensors(file))
     total = sum(place.size for place in places)
     digest = hashlib.sha256()
     for place in places:
@@ -76,17 +77,6 @@ def weights_fingerprint(folder: Path) -> str:
                 digest, opened, place.start, place.size, -(-place.size * BLOCKS // (total or 1))
             )
     return digest.hexdigest()
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted(set(parse_json(read_text(index))["weight_map"].values()))
-    else:
-        names = sorted(path.name for path in folder.glob("*.safetensors"))
-        if "model.safetensors" in names:
-            names = ["model.safetensors"]
-    return [folder / name for name in names if (folder / name).is_file()]
 
 
 @dataclass(frozen=True, order=True)

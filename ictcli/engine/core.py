@@ -4,12 +4,14 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.objective import Objective, Proxy
+from ictcli.algorithm.objective import token_logp
+from ictcli.algorithm.quantities import statistic
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
@@ -17,11 +19,13 @@ from ictcli.engine.lengths import Lengths
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.sampling import in_passes
+from ictcli.engine.score import compare
 from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
 from ictcli.types import (
+    LOGP,
     BoolArray,
     FloatArray,
     IntArray,
@@ -53,8 +57,8 @@ class EngineCore(ABC):
     """Decode all rows of some prompts side by side: (prompts, group, sampling, the numbers (B, T)
     that decide every draw, wanted statistics, `OnTokens` of its own rows or None)."""
     passes: Any
-    """Passes over a micro-batch: `logits` (N, V) and `logprobs` (N,) at the wanted places, and
-    `backward`, which adds a gradient to the optimiser's."""
+    """Passes over a micro-batch: `evaluate` gives any function of the logits at the wanted places,
+    over the array namespace `xp`; `backward` adds a gradient to the optimiser's."""
     reference: Any = None
     """What `keep_reference` kept."""
     adapted: Any = None
@@ -132,17 +136,39 @@ class EngineCore(ABC):
         with self._phase():
             return self.budget.decoding(group, len(numbers), work)
 
-    def logprobs(
-        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
-    ) -> FloatArray:
+    def score(
+        self,
+        rollouts: Rollouts,
+        wanted: Sequence[str],
+        temperature: float = 1.0,
+        *,
+        reference: bool = False,
+        solution: IntArray | None = None,
+    ) -> dict[str, FloatArray]:
+        stats = {name: statistic(name) for name in wanted if name != LOGP}
+        compared = [name for name, each in stats.items() if each.compares]
+        alone = [name for name in wanted if name not in compared]
+        xp = self.passes.xp
+
+        def measure(logits: Any, tokens: Any) -> Any:
+            values = [
+                token_logp(xp, logits, tokens, temperature)
+                if name == LOGP
+                else stats[name].at(xp, xp.softmax(logits, axis=-1), tokens)
+                for name in alone
+            ]
+            return xp.stack(values).T
+
         def work() -> FloatArray:
-            values = np.zeros(rollouts.tokens.shape, dtype=np.float32)
+            values = np.zeros((*rollouts.tokens.shape, len(alone)), dtype=np.float32)
             for batch in self._micro_batches(rollouts, rollouts.valid):
-                values[batch.rows, batch.positions] = self.passes.logprobs(batch, temperature)
+                values[batch.rows, batch.positions] = self.passes.evaluate(batch, measure)
             return values
 
         with self.as_reference() if reference else contextlib.nullcontext():
-            return self.budget.passing(work)
+            values = self.budget.passing(work) if alone else np.zeros(0)
+            found = {name: values[..., n] for n, name in enumerate(alone)}
+            return found | compare(self.logits, self.vocabulary, rollouts, compared, solution)
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
         order = np.cumsum(where).reshape(where.shape) - 1
@@ -150,31 +176,26 @@ class EngineCore(ABC):
         def work() -> FloatArray:
             values = np.zeros((int(where.sum()), self.vocabulary), dtype=np.float32)
             for batch in self._micro_batches(rollouts, where):
-                values[order[batch.rows, batch.positions]] = self.passes.logits(batch)
+                found = self.passes.evaluate(batch, lambda logits, tokens: logits)
+                values[order[batch.rows, batch.positions]] = found
             return values
 
         return self.budget.passing(work)
 
-    def update(
-        self,
-        rollouts: Rollouts,
-        weights: FloatArray,
-        advantage: FloatArray,
-        objective: Objective,
-        lr: float,
-        old_logp: FloatArray | None = None,
-        kl_old: FloatArray | None = None,
-        proxy: Proxy | None = None,
-    ) -> UpdateReport:
+    def update(self, update: Update, lr: float) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
-        assert objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
+        assert update.objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
         with self._phase():
-            batch = Update(rollouts, weights, advantage, objective, old_logp, kl_old, proxy)
-            report = self.gradient(batch).report(self.optimizer.clip())
+            report = self.gradient(update).report(self.optimizer.clip())
             if report.stepped:
                 self.optimizer.step(lr)
             self.optimizer.drop_gradient()
         return report
+
+    def logp(self, batch: MicroBatch, temperature: float) -> FloatArray:
+        """(N,) log-probabilities of the wanted tokens of a pass."""
+        of = partial(token_logp, self.passes.xp, temperature=temperature)
+        return self.passes.evaluate(batch, of)
 
     def gradient(self, update: Update) -> UpdateStats:
         """Leave the gradient of the whole batch with the optimiser; its figures."""
@@ -184,10 +205,10 @@ class EngineCore(ABC):
             self.optimizer.drop_gradient()  # of a pass that was broken off
             stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
             for batch in self._micro_batches(update.rollouts, update.trained):
-                terms = update.terms(batch)
+                terms = update.tokenwise(batch)
                 if objective.kl > 0:  # before the policy's logits: both would be held at once
                     with self.as_reference():
-                        terms["reference"] = self.passes.logprobs(batch, objective.temperature)
+                        terms["reference"] = self.logp(batch, objective.temperature)
                 stats.add(batch, terms, objective, self.passes.backward(batch, terms, update))
             return stats
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ictcli.algorithm.objective import Objective, Proxy
+from ictcli.algorithm.objective import TARGET, Objective, Term
 from ictcli.engine.communicator import Communicator, Message
 from ictcli.engine.core import EngineCore
 from ictcli.engine.sampling import join
@@ -24,7 +24,7 @@ from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
-from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
+from ictcli.types import IntArray, OnTokens, Rollouts, Sampling, UpdateReport
 
 T = TypeVar("T")
 
@@ -93,43 +93,30 @@ class DataParallel(EngineCore):
         self.tell("keep_reference")
         super().keep_reference()
 
-    def update(
-        self,
-        rollouts: Rollouts,
-        weights: FloatArray,
-        advantage: FloatArray,
-        objective: Objective,
-        lr: float,
-        old_logp: FloatArray | None = None,
-        kl_old: FloatArray | None = None,
-        proxy: Proxy | None = None,
-    ) -> UpdateReport:
+    def update(self, update: Update, lr: float) -> UpdateReport:
         if self.processes.rank == 0:
-            about, arrays = plain(replace(rollouts, stats={}))
-            arguments = about | {"objective": asdict(objective), "lr": lr}
-            arrays |= {"weights": weights, "advantage": advantage}
-            arrays |= {} if old_logp is None else {"old_logp": old_logp}
-            arrays |= {} if kl_old is None else {"kl_old": kl_old}
-            if proxy is not None:
-                arrays |= {"proxy": proxy.logp, "kl_proxy": proxy.coefficient}
+            about, arrays = plain(replace(update.rollouts, stats={}))
+            how = {"objective": asdict(update.objective), "lr": lr, "terms": list(update.terms)}
+            given = {"weights": update.weights, "advantage": update.advantage}
+            given |= {} if update.old_logp is None else {"old_logp": update.old_logp}
+            for name, term in update.terms.items():
+                given[name] = term.coefficient
+                given |= {} if term.target is None else {name + TARGET: term.target}
             with self.processes.together():
-                self.tell("update", arguments | self.budgeted(), arrays)
+                self.tell("update", about | how | self.budgeted(), arrays | given)
         with self.processes.together():
-            return super().update(
-                rollouts, weights, advantage, objective, lr, old_logp, kl_old, proxy
-            )
+            return super().update(update, lr)
 
     def _update(self, arguments: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        self.update(
+        update = Update(
             rollouts_of(arguments, {n: a for n, a in arrays.items() if n in (*FIELDS, SAMPLER)}),
             arrays["weights"],
             arrays["advantage"],
             Objective(**arguments["objective"]),
-            arguments["lr"],
             arrays.get("old_logp"),
-            arrays.get("kl_old"),
-            Proxy(arrays["proxy"], arrays["kl_proxy"]) if "proxy" in arrays else None,
+            {n: Term(arrays[n], arrays.get(n + TARGET)) for n in arguments["terms"]},
         )
+        self.update(update, arguments["lr"])
 
     def share_of(self, update: Update) -> Update:
         """This rank's rows of an update: as many tokens a rank, and neighbours together, which

@@ -6,6 +6,7 @@ from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 NATIVE = {"avx512_bf16", "amx_bf16"}
+X86 = ("x86_64", "AMD64")
 
 
 @cache
@@ -13,7 +14,7 @@ def multiplies_bfloat16() -> bool:
     """Whether the CPU multiplies matrices of bfloat16 natively: an x86 that Linux says has
     AVX512-BF16 or AMX. A rule and no measurement: a run resumes with the arithmetic it began with.
     """
-    if platform.machine() not in ("x86_64", "AMD64"):
+    if platform.machine() not in X86:
         return False
     try:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()

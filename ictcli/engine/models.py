@@ -180,13 +180,18 @@ def check_reachable(model: str) -> None:
 def is_cached(model: str) -> bool:
     """Whether a hub id's settings and weights are all in the cache."""
     folder = snapshot(model)
-    if folder is None:
-        return False
-    index = folder / "model.safetensors.index.json"
-    if not index.is_file():
-        return any(folder.glob("*.safetensors"))
-    parts: dict[str, str] = _read_object(index).get("weight_map", {})
-    return all((folder / name).is_file() for name in parts.values())
+    files = weight_files(folder) if folder else []
+    return bool(files) and all(file.is_file() for file in files)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files of a model's weights: those of its index, of which some may be missing, else
+    model.safetensors, else all there are."""
+    index, whole = folder / "model.safetensors.index.json", folder / "model.safetensors"
+    if index.is_file():
+        names: dict[str, str] = _read_object(index).get("weight_map", {})
+        return [folder / name for name in sorted(set(names.values()))]
+    return [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))
 
 
 def name_end_token(folder: Path) -> None:

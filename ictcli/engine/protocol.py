@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ictcli.algorithm.objective import Objective, Proxy
 from ictcli.engine.budget import Budget
 from ictcli.engine.lengths import Lengths
-from ictcli.types import BoolArray, FloatArray, OnTokens, Rollouts, Sampling, UpdateReport
+from ictcli.engine.update import Update
+from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
 
 
 class Engine(Protocol):
@@ -42,7 +42,8 @@ class Engine(Protocol):
         wanted: Sequence[str] = (),
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
-        """Sample `group` responses a prompt, with the wanted statistics (`TokenStats` names).
+        """Sample `group` responses a prompt, with the wanted statistics: names of those that are
+        taken while decoding (`ictcli.algorithm.quantities.STATISTICS`).
 
         Row r draws its token t with uniform number (r, t) of `seed`, so results do not depend on
         how rows are batched, up to the rounding of the logits. `on_tokens` hears of tokens as they
@@ -51,12 +52,21 @@ class Engine(Protocol):
         """
         ...
 
-    def logprobs(
-        self, rollouts: Rollouts, temperature: float, *, reference: bool = False
-    ) -> FloatArray:
-        """(B, T) float32 log-probabilities of the sampled tokens at `temperature`; 0 behind ends.
+    def score(
+        self,
+        rollouts: Rollouts,
+        wanted: Sequence[str],
+        temperature: float = 1.0,
+        *,
+        reference: bool = False,
+        solution: IntArray | None = None,
+    ) -> dict[str, FloatArray]:
+        """Any statistics of given rollouts, by name, (B, T) float32 and 0 after ends; and `logp`,
+        the log-probabilities of the tokens at `temperature`.
 
-        `reference` evaluates the weights the run began with (needs `keep_reference`).
+        `reference` evaluates the weights the run began with (needs `keep_reference`). `solution`
+        (B,) is the row whose response is read before each row's prompt, for statistics that do so;
+        -1: none, and 0.
         """
         ...
 
@@ -69,25 +79,9 @@ class Engine(Protocol):
         them."""
         ...
 
-    def update(
-        self,
-        rollouts: Rollouts,
-        weights: FloatArray,
-        advantage: FloatArray,
-        objective: Objective,
-        lr: float,
-        old_logp: FloatArray | None = None,
-        kl_old: FloatArray | None = None,
-        proxy: Proxy | None = None,
-    ) -> UpdateReport:
-        """One optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`).
-
-        `weights` (B, T) are normalised over this whole batch, a negative w being |w| * Psi(-A);
-        `advantage` (B,). Without `old_logp` (B, T) the ratio is exactly 1 and only its gradient
-        counts. `kl_old` (B, T) are the coefficients of |log pi - log pi_old| (kl_cov), `proxy` is
-        what probabilities are pulled up to (lp_reg). A loss or gradient that is not finite leaves
-        weights and optimiser as they were.
-        """
+    def update(self, update: Update, lr: float) -> UpdateReport:
+        """One optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). A loss or
+        gradient that is not finite leaves weights and optimiser as they were."""
         ...
 
     def save(self, folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from safetensors import safe_open
 
 from ictcli.engine.lengths import read_lengths
-from ictcli.engine.models import check_reachable, locate, reason_of
+from ictcli.engine.models import check_reachable, locate, reason_of, weight_files
 from ictcli.errors import UserError
 from ictcli.files.reading import parse_json, read_text
 
@@ -187,15 +187,12 @@ def _windowed(config: dict[str, Any]) -> bool:
 
 def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
     """`ModelShape.stored`; None where a file is missing."""
-    index = folder / "model.safetensors.index.json"
-    names = {"model.safetensors"}
-    if index.is_file():
-        names = set(parse_json(read_text(index))["weight_map"].values())
-    if not all((folder / name).is_file() for name in names):
+    files = weight_files(folder)
+    if not files or not all(file.is_file() for file in files):
         return None
     packed = plain = parameters = 0
-    for name in names:
-        with cast(Any, safe_open)(folder / name, "np") as file:
+    for path in files:
+        with cast(Any, safe_open)(path, "np") as file:
             for key in file.keys():  # noqa: SIM118
                 part = file.get_slice(key)
                 count = math.prod(part.get_shape())

@@ -1,19 +1,20 @@
 """Token statistics from what decoding has at hand: no extra forward pass."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.quantities import GROUP_QUANTITY
-from ictcli.types import MIN_P, FloatArray, IntArray
+from ictcli.algorithm.quantities import statistic
+from ictcli.types import FloatArray, IntArray
 
 
 class StatsRecorder(ABC):
     """Collects what decoding steps compute on a device, and turns it into statistics (B, T).
 
-    `wanted` are names of `TokenStats`; nothing else is computed. Steps are pooled until they have
+    `wanted` are names of statistics; nothing else is computed. Steps are pooled until they have
     `pending` elements, since for a small vocabulary the calls cost more than the arithmetic; then
     at most `at_once` elements, or one segment, are measured together: the temporaries of a large
     vocabulary are many times its logits. A segment is a prompt's rows at one step. If they share
@@ -24,28 +25,53 @@ class StatsRecorder(ABC):
     def __init__(
         self, xp: Any, wanted: Sequence[str], B: int, T: int, group: int, pending: int, at_once: int
     ) -> None:
-        self.xp, self.wanted, self.group = xp, wanted, group
-        self.divergences = [name for name in wanted if name in GROUP_QUANTITY]
-        self.of_token = [name for name in wanted if name == "prob" or name.startswith(MIN_P)]
+        self.xp, self.group = xp, group
+        self.wanted = {name: statistic(name) for name in wanted}
+        late = [name for name, each in self.wanted.items() if not each.while_decoding]
+        assert not late, f"{late} are not taken while decoding: Engine.score gives them"
         self._shape, self._limits = (B, T), (pending, at_once)
         self._pending: list[tuple[Any, IntArray, IntArray, IntArray, IntArray]] = []
         self._elements = 0
         self._measured: list[tuple[IntArray, IntArray, dict[str, Any]]] = []
 
     @abstractmethod
-    def measure(
-        self, values: Any, tokens: IntArray, apart: IntArray, counts: IntArray
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Statistics (N,) of what `add` was given (N, V), and divergences of the rows `apart` (M,):
-        whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
+    def on_device(self, places: IntArray) -> Any:
+        """Places as an index of the device's arrays."""
 
     @abstractmethod
     def to_host(self, values: Any) -> FloatArray:
         """A device's array as NumPy's."""
 
+    @abstractmethod
+    def means(self, p: Any, counts: IntArray) -> tuple[Any, Any]:
+        """p (M, V) in segments of `counts` (K,) rows, and the mean of each row's segment, in shapes
+        that fit each other."""
+
+    def formula(self, name: str) -> Callable[..., Any]:
+        """The formula of a statistic over the device's arrays."""
+        return partial(self.wanted[name], self.xp)
+
+    def measure(
+        self, values: Any, tokens: IntArray, apart: IntArray, counts: IntArray
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Statistics (N,) of what `add` was given (N, V), and those of a group of the rows `apart`
+        (M,): whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
+        p = self.xp.softmax(values, axis=-1)
+        drawn = self.on_device(tokens)
+        compared = [name for name, each in self.wanted.items() if each.compares]
+        rows = {
+            name: self.formula(name)(p) if each.kind == "alone" else each.at(self.xp, p, drawn)
+            for name, each in self.wanted.items()
+            if not each.compares
+        }
+        if not len(apart) or not compared:
+            return rows, {}
+        pair = self.means(p if len(apart) == len(p) else p[self.on_device(apart)], counts)
+        return rows, {name: self.formula(name)(*pair).reshape(-1) for name in compared}
+
     def add(self, values: Any, rows: IntArray, tokens: IntArray, prefix: IntArray, t: int) -> None:
-        """Step t: logits or probabilities (R, V) float32 of the rows alive (R,), in ascending
-        order, the tokens they drew (R,), and a hash of what each wrote before (R,)."""
+        """Step t: logits (R, V) float32 of the rows alive (R,), in ascending order, the tokens they
+        drew (R,), and a hash of what each wrote before (R,)."""
         self._pending.append((values, rows, tokens, prefix, np.full(len(rows), t)))
         self._elements += values.shape[0] * values.shape[1]
         if self._elements >= self._limits[0]:

@@ -1,41 +1,52 @@
 """The batch of one optimiser update, and its figures summed over passes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ictcli.algorithm.objective import Objective, Proxy, was_clipped
+from ictcli.algorithm.objective import TARGET, TERMS, Objective, Term, was_clipped
 from ictcli.engine.packing import MicroBatch
+from ictcli.errors import UserError, nearest
 from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
 
 @dataclass(frozen=True)
 class Update:
-    """The batch of one optimiser update: the arguments of `Engine.update`."""
+    """The batch of one optimiser update: what is trained of it, and by which loss."""
 
     rollouts: Rollouts
     weights: FloatArray
-    """(B, T), signed: see `token_advantage`."""
+    """(B, T), normalised over this whole batch, and signed: see `token_advantage`."""
     advantage: FloatArray
     """(B,)."""
     objective: Objective
     old_logp: FloatArray | None = None
-    kl_old: FloatArray | None = None
-    proxy: Proxy | None = None
+    """(B, T) log pi_old; without it the ratio is exactly 1, and only its gradient counts."""
+    terms: Mapping[str, Term] = field(default_factory=dict[str, Term])
+    """Those of `ictcli.algorithm.objective.TERMS` that the method asks for."""
+
+    def __post_init__(self) -> None:
+        for name in self.terms.keys() - TERMS.keys():
+            raise UserError(
+                f"The loss has no term {name!r}{nearest(name, sorted(TERMS))}.",
+                f"a plugin declares one as ictcli.algorithm.objective.TERMS[{name!r}]",
+            )
+
+    @property
+    def kept(self) -> BoolArray:
+        """(B, T) the tokens with a weight."""
+        return np.asarray(self.weights != 0)
 
     @property
     def trained(self) -> BoolArray:
         """(B, T): the weighted tokens that can add to the gradient at all."""
-        weighted = np.asarray(self.weights != 0)
         if not self.objective.skips_without_signal:
-            return weighted
-        signal = np.broadcast_to((self.advantage != 0)[:, None], weighted.shape)
-        if self.kl_old is not None:
-            signal = signal | (self.kl_old != 0)
-        if self.proxy is not None:
-            signal = signal | (self.proxy.coefficient != 0)
-        return weighted & signal
+            return self.kept
+        signal = (self.advantage != 0)[:, None]
+        for term in self.terms.values():
+            signal = signal | (term.coefficient != 0)
+        return self.kept & signal
 
     @property
     def token_advantage(self) -> FloatArray:
@@ -46,16 +57,15 @@ class Update:
         """
         return np.where(self.weights < 0, -1.0, 1.0) * self.advantage[:, None]
 
-    def terms(self, batch: MicroBatch) -> dict[str, FloatArray]:
+    def tokenwise(self, batch: MicroBatch) -> dict[str, FloatArray]:
         """(N,) float32 of what the loss takes of each token of a pass, by name."""
         arrays = {
             "advantage": self.token_advantage,
             "weights": np.abs(self.weights),
             "old_logp": self.old_logp,
-            "kl_old": self.kl_old,
-            "proxy": self.proxy and self.proxy.logp,
-            "kl_proxy": self.proxy and self.proxy.coefficient,
         }
+        for name, term in self.terms.items():
+            arrays |= {name: term.coefficient, name + TARGET: term.target}
         return {name: batch.take(values) for name, values in arrays.items() if values is not None}
 
 

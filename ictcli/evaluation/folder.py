@@ -19,8 +19,9 @@ from filelock import Timeout
 from pydantic import JsonValue
 
 from ictcli.errors import RunFailedError, UserError
-from ictcli.evaluation.provenance import Provenance, difference_of
+from ictcli.evaluation.provenance import Provenance
 from ictcli.files import check_inside, is_leftover, lock_of, write_json
+from ictcli.files.fingerprint import difference
 from ictcli.files.reading import UnreadableError, parse_json, read_text
 
 SETTINGS = "settings.json"
@@ -104,7 +105,7 @@ def _match_settings(folder: Path, settings: dict[str, JsonValue], *, resume: boo
             f"The folder {folder} holds an evaluation already.",
             "--resume goes on with it; --out OTHER takes another folder",
         )
-    if differs := difference_of(saved, settings):
+    if differs := difference(saved, settings):
         raise UserError(
             f"The evaluation in {folder} has {differs}.",
             "the settings it was begun with continue it; --out OTHER begins another",
@@ -162,7 +163,8 @@ def _newest(
     files = [path for path in base.glob(f"*/{SETTINGS}") if path.is_file()]
     reason = ""
     for file in sorted(files, key=number, reverse=True):
-        differs = difference_of(_read(file) or {}, settings)
+        saved = _read(file) or {"format": None}
+        differs = difference(saved, settings)
         if differs is None:
             return file.parent
         if not reason and file.parent.name.startswith(name):

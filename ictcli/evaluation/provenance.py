@@ -1,10 +1,9 @@
-"""settings.json: all settings that determine an evaluation's samples, and how two files differ."""
+"""settings.json, the fingerprint of an evaluation: all settings that determine its samples."""
 
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from ictcli.evaluation.evaluate import chunk_of
 from ictcli.evaluation.record import FORMAT, Record
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
-from ictcli.files.reading import read_bytes
+from ictcli.files.fingerprint import of_files
 from ictcli.recipe.tables import Example, PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
@@ -109,7 +108,7 @@ def _listed(examples: Sequence[Example]) -> list[JsonValue]:
 
 def of_benchmark(spec: BenchmarkSpec) -> BenchmarkProvenance:
     domain = spec.benchmark.domain
-    text = json.dumps([asdict(problem) for problem in spec.problems], sort_keys=True)
+    text = json.dumps([problem.to_json() for problem in spec.problems], sort_keys=True)
     return BenchmarkProvenance(
         name=spec.name,
         source=spec.benchmark.source,
@@ -140,7 +139,7 @@ def provenance_of(
         seed=settings.seed,
         chunk=chunk_of(settings.n),
         show_private=settings.show_private,
-        plugins=_checksums([*plugins, *verifiers]),
+        plugins=of_files([*plugins, *verifiers]),
         models=list(models),
         benchmarks=[of_benchmark(spec) for spec in benchmarks],
     )
@@ -158,42 +157,3 @@ def verifier_file(spec: BenchmarkSpec) -> Path | None:
         return Path(place)
     file = getattr(sys.modules.get(place), "__file__", None)
     return Path(file) if file else None
-
-
-def _checksums(files: Iterable[Path]) -> dict[str, list[str]]:
-    """Checksums by file name; folders do not matter."""
-    checksums: dict[str, list[str]] = {}
-    for path in dict.fromkeys(file.resolve() for file in files):
-        checksums.setdefault(path.name, []).append(hashlib.sha256(read_bytes(path)).hexdigest())
-    return {name: sorted(checksums[name]) for name in sorted(checksums)}
-
-
-def difference_of(before: JsonValue, now: JsonValue) -> str | None:
-    """How two settings differ, as a clause: `n = 4, and now 8`; None if they are the same."""
-    old, new = dict(_flat(before)), dict(_flat(now))
-    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    if not keys:
-        return None
-    first = ("format", "models", "benchmarks")  # the others depend on these
-    key = min(keys, key=lambda key: key not in first)
-    more = f" ({len(keys) - 1} more differ)" if len(keys) > 1 else ""
-    return f"{key} = {_shown(old.get(key))}, and now {_shown(new.get(key))}{more}"
-
-
-def _flat(value: JsonValue, path: str = "") -> Iterator[tuple[str, JsonValue]]:
-    """(dotted path, value) of everything but tables; the tables in a list go by their names."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _flat(inner, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        tables = {str(table["name"]): table for table in value if isinstance(table, dict)}
-        yield path, list(tables)
-        for name, table in tables.items():
-            yield from _flat(table, name)
-    else:
-        yield path, value
-
-
-def _shown(value: JsonValue) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -4,11 +4,9 @@ In JSON the scores `pass@K` and `maj@N` are keys on the same level as the others
 """
 
 import re
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     JsonValue,
     SerializerFunctionWrapHandler,
     model_serializer,
@@ -16,36 +14,10 @@ from pydantic import (
 )
 
 from ictcli.evaluation.passk import Interval
+from ictcli.files.record import Record as Record
 
 FORMAT = 1
 METRIC = re.compile(r"(pass|maj)@[1-9][0-9]{0,8}")
-
-
-LARGEST = 1e100
-"""Of a number in a record: squares and sums of these are finite."""
-
-
-class Record(BaseModel):
-    """A frozen model that ignores unknown keys. No number in it is larger than `LARGEST`."""
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="after")
-    def _bounded(self) -> Self:
-        _check_numbers([*self.__dict__.values(), *(self.model_extra or {}).values()])
-        return self
-
-
-def _check_numbers(data: object) -> None:
-    """ValueError where data holds a number that is not one of a record. What is a record itself
-    was checked before."""
-    if isinstance(data, dict):
-        data = [*cast(dict[str, object], data).values()]
-    if isinstance(data, list | tuple):
-        for value in cast(list[object], data):
-            _check_numbers(value)
-    elif isinstance(data, int | float) and not abs(data) <= LARGEST:
-        raise ValueError("a number is larger than any of a record")
 
 
 class Scored(Record):

@@ -17,10 +17,10 @@ from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
+from ictcli.files.fingerprint import flat
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import Environment, RecipeRecord, Summary
-from ictcli.runs.show import flat
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import thousandths
 from ictcli.tables.pages import render

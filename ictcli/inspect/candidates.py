@@ -5,14 +5,14 @@ that sampled if they are still there, else with the nearest saved ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm import quantities
 from ictcli.algorithm.dynamics import softmax
+from ictcli.algorithm.quantities import STATISTICS
 from ictcli.engine import Engine, build_engine
 from ictcli.engine.models import locate, snapshot
 from ictcli.errors import UserError
@@ -146,17 +146,9 @@ class CandidateModel:
 
     def _ask(self, group: Rollouts, prompt: int, positions: list[int]) -> None:
         assert self._engine is not None
-        end = positions[-1] + 1
-        cut = replace(
-            group,
-            tokens=group.tokens[:, :end],
-            lengths=np.minimum(group.lengths, end),
-            logp=group.logp[:, :end],
-            stats={},
-        )
-        where = np.zeros(cut.tokens.shape, dtype=bool)
-        where[:, positions] = cut.valid[:, positions]
-        logits = self._engine.logits(cut, where)
+        where = np.zeros(group.tokens.shape, dtype=bool)
+        where[:, positions] = group.valid[:, positions]
+        logits = self._engine.logits(group, where)
         rows, columns = np.nonzero(where)
         for t in positions:
             here = columns == t
@@ -191,7 +183,7 @@ class CandidateModel:
             "mean": likeliest(mean, None),
             "rows": {
                 str(int(row) + 1): {
-                    "uniqueness": max(0.0, float(quantities.js(np, p, mean))),
+                    "uniqueness": max(0.0, float(STATISTICS["uniqueness"](np, p, mean))),
                     "candidates": likeliest(p, p),
                 }
                 for row, p in zip(rows, probs, strict=True)

@@ -4,7 +4,6 @@
   const [stepPick, promptPick, method, by, group, panel] =
     ["step", "prompt", "method", "by", "group", "token"].map((id) => document.getElementById(id));
   const text = (id, words) => { document.getElementById(id).textContent = words; };
-  const MARKS = { correct: "✓", wrong: "✗", unparsed: "?", timeout: "⌛" };
   const hint = panel.firstElementChild;
   let step, data; // the step and the group on the screen
   let rows = [], counts = [];
@@ -20,9 +19,7 @@
   const figure = (v, digits = 3) => v === null || v === undefined ? "-"
     : v === 0 ? "0"
     : Math.abs(v) < 0.0005 ? v.toExponential(1) : v.toFixed(digits);
-  const short = (v) => v === null ? "-" : String(Number(v.toPrecision(6)));
-  const signed = (v) => v === null ? "-" : (v < 0 ? "-" : "+") + Math.abs(v).toFixed(2);
-  const sign = (piece) => /^ +$/.test(piece) ? "␣".repeat(piece.length) : piece;
+  const sign = (r, t) => rows[r][t].textContent.replace(/^ +$/, (spaces) => "␣".repeat(spaces.length));
 
   const keeps = (rollout, name, t) => rollout.kept[name][t] === "1";
   const weight = (rollout, name, t) => {
@@ -36,31 +33,6 @@
 
   // A group on the screen
 
-  function article(rollout, r) {
-    const made = element("article", undefined, rollout.verdict);
-    const head = element("h2");
-    const read = rollout.extracted ? ` (${rollout.extracted})` : "";
-    const count = element("span", `${rollout.tokens.length} tokens${rollout.finished ? "" : ", cut off"}, `);
-    count.append(element("span", "", "count"), " kept");
-    head.append(element("span", String(rollout.row), "n"), " ",
-      element("span", `${MARKS[rollout.verdict] || "?"} ${rollout.verdict}${read}`, "verdict"), " ",
-      element("span", `reward ${short(rollout.reward)}`), " ",
-      element("span", `advantage ${signed(rollout.advantage)}`), " ", count);
-    const line = element("p", undefined, "text");
-    line.dataset.row = r;
-    rollout.pieces.forEach((piece, t) => {
-      const token = element("span", piece, "t");
-      token.dataset.t = t;
-      token.style.setProperty("--w", data.widths[t]);
-      line.append(token);
-      if (piece.endsWith("⏎")) line.append(element("br"));
-    });
-    made.append(head);
-    if (rollout.reason) made.append(element("p", rollout.reason, "note"));
-    made.append(line);
-    return made;
-  }
-
   function fill(select, options, chosen) {
     select.replaceChildren(...options.map(([name, words]) => {
       const made = element("option", words);
@@ -71,54 +43,28 @@
     select.disabled = options.length < 2;
   }
 
-  function label(found) {
-    const right = found.rollouts.filter((o) => o.verdict === "correct").length;
-    return `${found.prompt}: ${right} of ${found.rollouts.length} right`;
-  }
-
-  function table(body, lines) {
-    body.replaceChildren(...lines.map((cells) => {
-      const row = element("tr");
-      row.append(...cells.map((cell) => element("td", cell)));
-      return row;
-    }));
-  }
-
-  function about() {
-    table(document.getElementById("methods"), step.methods.map((m) => [m.name, m.about,
-      String(data.rollouts.reduce((sum, o) => sum + o.kept[m.name].split("1").length - 1, 0)),
-      `${(100 * m.share).toFixed(1)}%`,
-      m.overlap_with_trained === null ? "-" : m.overlap_with_trained.toFixed(2), m.gradient]));
-    for (const [id, lines] of [["missing", step.missing], ["notes", step.notes]])
-      document.getElementById(id).replaceChildren(...lines.map((line) => element("p", line, "note")));
-  }
-
   function open(newStep, prompt, fresh = true) {
     if (step !== newStep) {
       step = newStep;
       fill(method, step.methods.map((m) => [m.name, m.name]), method.value);
       const shadings = Object.keys(bundle.titles).filter((n) => n === "weight" || n in step.tops);
       fill(by, shadings.map((name) => [name, bundle.titles[name]]), by.value);
-      fill(promptPick, step.groups.map((g) => [String(g.prompt), label(g)]), String(prompt));
+      fill(promptPick, step.groups.map((g) => [String(g.prompt), g.label]), String(prompt));
       stepPick.value = String(step.step);
     }
     data = step.groups.find((g) => g.prompt === prompt) || step.groups[0];
     promptPick.value = String(data.prompt);
-    const title = `Step ${step.step}, prompt ${data.prompt} of ${step.prompts}`;
     if (fresh) { // at first the group stands in the page
-      text("title", title);
-      document.title = `${title} - ictcli inspect`;
-      group.setAttribute("aria-label", `Rollouts of ${title}`);
-      text("question", data.question);
-      text("gold", data.gold);
-      group.replaceChildren(...data.rollouts.map(article));
+      const template = document.getElementById(`group-${step.step}-${data.prompt}`);
+      for (const part of template.content.cloneNode(true).children)
+        document.getElementById(part.dataset.part).replaceChildren(...part.childNodes);
+      document.title = `${document.getElementById("title").textContent} - ictcli inspect`;
       panel.replaceChildren(hint);
-      about();
     }
     at = null;
     held = false;
-    rows = [...group.querySelectorAll(".text")].map((p) => [...p.querySelectorAll(".t")]);
-    counts = [...group.querySelectorAll(".count")];
+    rows = [...group.querySelectorAll(".text")].map((p) => [...p.querySelectorAll("i")]);
+    counts = [...group.querySelectorAll("h2 span:last-child")];
     paint();
   }
 
@@ -127,10 +73,12 @@
     rows.forEach((tokens, r) => {
       const kept = data.rollouts[r].kept[method.value];
       tokens.forEach((token, t) => {
+        token.style.setProperty("--w", data.widths[t]);
         token.style.setProperty("--a", Math.min(1, Math.max(0, (value(r, t) || 0) / most)).toFixed(3));
         token.classList.toggle("k", kept[t] === "1");
       });
-      counts[r].textContent = kept.split("1").length - 1;
+      const count = `${kept.split("1").length - 1} kept`;
+      counts[r].textContent = counts[r].textContent.replace(/\d+ kept/, count);
     });
     text("top", Number(most.toPrecision(3)));
     if (at) show(...at);
@@ -164,7 +112,7 @@
 
     const facts = element("div");
     const name = element("p");
-    name.append(element("span", sign(rollout.pieces[t]), "cell"),
+    name.append(element("span", sign(r, t), "cell"),
       ` rollout ${rollout.row}, token ${t + 1} of ${rollout.tokens.length}, id ${rollout.tokens[t]}`);
     const line = element("p", undefined, "figures");
     const fact = (name, value) => {
@@ -172,8 +120,8 @@
       made.append(element("b", value));
       line.append(made);
     };
-    [["u", "uniqueness"], ["H1", "entropy"], ["β", "purity"], ["p", "prob"]].forEach(([sign, key]) => {
-      if (key in stats) fact(sign, figure(stats[key][t]));
+    [["u", "uniqueness"], ["H1", "entropy"], ["β", "purity"], ["p", "prob"]].forEach(([symbol, key]) => {
+      if (key in stats) fact(symbol, figure(stats[key][t]));
     });
     const regime = rollout.regime[t];
     if (regime === "H") fact("R_H", "p > β");
@@ -190,7 +138,7 @@
     const others = data.rollouts.filter((o) => o.tokens.length > t);
     panel.append(figures(`the group at position ${t + 1}`,
       ["", "token", ...("uniqueness" in stats ? ["u"] : []), "H1", "p", "kept"],
-      others.map((o) => [String(o.row), sign(o.pieces[t]),
+      others.map((o) => [String(o.row), sign(o.row - 1, t),
         ...("uniqueness" in stats ? [figure(o.stats.uniqueness[t])] : []),
         figure(o.stats.entropy && o.stats.entropy[t]), figure(o.stats.prob && o.stats.prob[t]),
         keeps(o, method.value, t) ? "■" : "·"]),
@@ -217,8 +165,8 @@
   // Pointer, keys and switches
 
   const place = (target) => {
-    const token = target.closest && target.closest(".text .t");
-    return token ? [Number(token.parentElement.dataset.row), Number(token.dataset.t)] : null;
+    const r = rows.findIndex((tokens) => tokens.includes(target));
+    return r < 0 ? null : [r, rows[r].indexOf(target)];
   };
   group.addEventListener("pointerover", (e) => {
     const found = place(e.target);

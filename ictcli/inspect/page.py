@@ -1,20 +1,22 @@
 """Recorded groups as one self-contained HTML file; model text is escaped.
 
-The first group needs no scripts: its tokens are in the HTML, shaded and marked. `page.js` switches
-step, prompt, method and shading, and shows the token pointed at, from the data in the page.
+The first group needs no scripts: its tokens are in the HTML, shaded and marked. Every group the
+page holds is a template of `page.html`; `page.js` puts the one that is asked for in place, paints
+it, and shows the token pointed at.
 """
 
 import json
-from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
 
 from ictcli.errors import UserError
-from ictcli.inspect.page_data import page_token, widths
-from ictcli.inspect.view import MARKS, gradient_text
+from ictcli.inspect.group import GroupView, RolloutView
+from ictcli.inspect.page_data import Held, page_token, widths
 from ictcli.runs import is_run
-from ictcli.text import BREAKS, figure
-from ictcli.text import html_text as escape
+from ictcli.text import BREAKS, SPACES, html_text, visible
 
 MARK = '<meta name="generator" content="ictcli inspect">'
 """In the head of every page."""
@@ -28,10 +30,6 @@ TITLES = {
     "weight": "weight in the loss",
     "prob": "probability p",
 }
-HINT = (
-    "Point at a token, or move with the arrow keys: its statistics, who keeps it, and the group at "
-    "its position."
-)
 
 
 def check_target(path: Path) -> None:
@@ -62,153 +60,57 @@ def check_target(path: Path) -> None:
         )
 
 
-def page(data: dict[str, Any], groups: dict[str, Any]) -> str:
-    """The page that opens at the group `data` (of `Session.data`); `groups` (of
-    `page_data`) has those one can switch to."""
-    here = Path(__file__)
-    title = f"Step {data['step']}, prompt {data['prompt']} of {data['prompts']}"
-    source = data["run"] or data["file"]
-    wide = widths(data["rollouts"])
-    parts = [
-        "<!doctype html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        MARK,
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        f"<title>{escape(title)} - ictcli inspect</title>",
-        f"<style>\n{here.with_name('page.css').read_text(encoding='utf-8')}</style>",
-        "</head>",
-        "<body>",
-        f"<header><h1 id=title>{escape(title)}</h1><p class=from>{escape(source)}</p></header>",
-        _question(data),
-        _controls(data),
-        f'<main id=group tabindex=0 aria-label="Rollouts of {escape(title)}">',
-        *(_rollout(data, rollout, wide) for rollout in data["rollouts"]),
-        "</main>",
-        f'<aside id=token aria-live="polite"><p class=hint>{HINT}</p></aside>',
-        _methods(data, groups),
-        f'<script type="application/json" id=data>{_embedded(data, groups)}</script>',
-        f"<script>\n{here.with_name('page.js').read_text(encoding='utf-8')}</script>",
-        "</body>",
-        "</html>",
-    ]
-    return "\n".join(parts) + "\n"
+def page(group: GroupView, held: Held) -> str:
+    """The page that opens at `group`, with the groups one can switch to."""
+    here = Path(__file__).parent
+    templates = Environment(
+        loader=FileSystemLoader(here),
+        autoescape=True,
+        finalize=_shown,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    weights = [f"Candidates: {group.candidates['weights']}"] if group.candidates else []
+    shadings = {name: TITLES[name] for name in TITLES if name == "weight" or name in group.tops}
+    return templates.get_template("page.html").render(
+        group=group,
+        held=held.groups,
+        about=[*weights, *held.summary],
+        titles=shadings,
+        mark=Markup(MARK),
+        policy=Markup(POLICY),
+        lines=_lines,
+        tokens=_tokens,
+        data=_embedded({**held.data, "titles": shadings}),
+        style=Markup((here / "page.css").read_text(encoding="utf-8")),
+        script=Markup((here / "page.js").read_text(encoding="utf-8")),
+    )
 
 
-def _embedded(data: dict[str, Any], groups: dict[str, Any]) -> str:
+def _shown(value: object) -> object:
+    return value if isinstance(value, Markup) else visible(str(value), SPACES)
+
+
+def _lines(text: str) -> Markup:
+    return Markup(html_text(text, BREAKS))
+
+
+def _embedded(data: dict[str, object]) -> Markup:
     """JSON that is safe inside HTML: pure ASCII without < > &."""
-    titles = {name: TITLES[name] for name in _shadings(data)}
-    text = json.dumps({**groups, "titles": titles}, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _shadings(data: dict[str, Any]) -> list[str]:
-    return [name for name in TITLES if name == "weight" or name in data["tops"]]
-
-
-def _question(data: dict[str, Any]) -> str:
-    problem = data["problem"]
-    notes = _notes(data["notes"])
-    return (
-        f"<section class=question><pre id=question>{escape(problem['prompt'], BREAKS)}</pre>"
-        f"<p>gold <b id=gold>{escape(problem['gold'])}</b></p>"
-        f"<div id=notes>{notes}</div></section>"
-    )
-
-
-def _notes(sentences: Sequence[str]) -> str:
-    return "".join(f"<p class=note>{escape(sentence)}</p>" for sentence in sentences)
-
-
-def _controls(data: dict[str, Any]) -> str:
-    methods = "".join(
-        f"<option{' selected' if m['name'] == data['shown'] else ''}>{escape(m['name'])}</option>"
-        for m in data["methods"]
-    )
-    shadings = "".join(
-        f'<option value="{name}"{" selected" if name == data["by"] else ""}>'
-        f"{escape(TITLES[name])}</option>"
-        for name in _shadings(data)
-    )
-    return (
-        "<nav><span class=pick><label>step <select id=step>"
-        f"<option>{data['step']}</option></select></label></span>"
-        "<span class=pick>"
-        "<button type=button id=before aria-label='prompt before'>&lsaquo;</button>"
-        f"<label>prompt <select id=prompt><option>{data['prompt']}</option></select></label>"
-        "<button type=button id=after aria-label='next prompt'>&rsaquo;</button></span>"
-        f"<label>kept by <select id=method>{methods}</select></label>"
-        f"<label>shaded by <select id=by>{shadings}</select></label>"
-        "<span class=legend>0 <i></i> <span id=top>"
-        f"{_top(data, data['by'], data['shown']):.3g}</span></span>"
-        "<span class=legend><span class='t k'>kept</span></span>"
-        "<span class=keys><kbd>←</kbd><kbd>→</kbd> token <kbd>↑</kbd><kbd>↓</kbd> rollout "
-        "<kbd>m</kbd> method <kbd>s</kbd> shading <kbd>n</kbd><kbd>p</kbd> prompt "
-        "<kbd>[</kbd><kbd>]</kbd> step</span>"
-        "<noscript>Without scripts nothing can be switched.</noscript>"
-        "</nav>"
-    )
-
-
-def _top(data: dict[str, Any], by: str, method: str) -> float:
-    if by != "weight":
-        return data["tops"][by]
-    return next(m["weight_top"] for m in data["methods"] if m["name"] == method)
-
-
-def _rollout(data: dict[str, Any], rollout: dict[str, Any], wide: Sequence[int]) -> str:
-    method, by = data["shown"], data["by"]
-    kept = rollout["kept"][method]
-    values = rollout["weights"][method] if by == "weight" else rollout["stats"][by]
-    top = _top(data, by, method)
-    tokens = "".join(
-        _token(piece, abs(value or 0.0) / top, keep=keep, t=t, width=wide[t])
-        for t, (piece, value, keep) in enumerate(zip(rollout["pieces"], values, kept, strict=True))
-    )
-    read = f" ({escape(rollout['extracted'])})" if rollout["extracted"] else ""
-    reason = f"<p class=note>{escape(rollout['reason'])}</p>" if rollout["reason"] else ""
-    status = rollout["verdict"]
-    cut = "" if rollout["finished"] else ", cut off"
-    return (
-        f'<article class="{escape(status)}"><h2><span class=n>{rollout["row"]}</span> '
-        f"<span class=verdict>{MARKS.get(status, '?')} {escape(status)}{read}</span> "
-        f"<span>reward {figure(rollout['reward'], 'g')}</span> "
-        f"<span>advantage {figure(rollout['advantage'], '+.2f')}</span> "
-        f"<span>{len(kept)} tokens{cut}, <span class=count>{sum(kept)}</span> kept</span></h2>"
-        f'{reason}<p class=text data-row="{rollout["row"] - 1}">{tokens}</p></article>'
-    )
-
-
-def _token(piece: str, share: float, *, keep: bool, t: int, width: int) -> str:
-    """One token; the sign of a line break is followed by a real one. `width` is that of the
-    position."""
-    broken = "<br>" if piece.endswith("\n") else ""
-    mark = " k" if keep else ""
-    shade = min(1.0, max(0.0, share))
-    text = escape(page_token(piece))
-    style = f"--a:{shade:.3f};--w:{width}"
-    return f'<span class="t{mark}" data-t={t} style="{style}">{text}</span>{broken}'
-
-
-def _methods(data: dict[str, Any], groups: dict[str, Any]) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(m['name'])}<td>{escape(m['about'])}<td>{m['kept']}<td>{m['share']:.1%}"
-        f"<td>{figure(m['overlap_with_trained'], '.2f')}"
-        f"<td>{escape(gradient_text(m['gradient']))}</tr>"
-        for m in data["methods"]
-    )
-    absent = _notes([m["sentence"] for m in data["missing"]])
-    candidates = data["candidates"]
-    weights = [f"Candidates: {candidates['weights']}"] if candidates else []
-    notes = _notes([*weights, *groups["summary"]])
-    return (
-        "<section class=methods><table><caption>What each method keeps of these rollouts</caption>"
-        "<thead><tr><th>method<th>which<th>kept here<th>share of the step"
-        "<th>overlap with trained (Jaccard)"
-        "<th>of the step's gradient, %: + made likelier, - less likely"
-        f"</thead><tbody id=methods>{rows}</tbody></table><div id=missing>{absent}</div>"
-        f"{notes}</section>"
-    )
+def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
+    """The tokens of a rollout, each an element; with `painted` shaded and marked as at first. The
+    sign of a line break is followed by a real one."""
+    top = group.top(group.by, group.shown)
+    values, kept = rollout.values(group.by, group.shown), rollout.kept[group.shown]
+    wide = widths(group) if painted else repeat(0)
+    parts: list[str] = []
+    for piece, value, keep, width in zip(rollout.pieces, values, kept, wide, strict=False):
+        mark = " class=k" * keep
+        style = f'{mark} style="--a:{min(1.0, value / top):.3f};--w:{width}"' * painted
+        broken = "<br>" * piece.endswith("\n")
+        parts.append(f"<i{style}>{html_text(page_token(piece))}</i>{broken}")
+    return Markup("".join(parts))

@@ -7,92 +7,113 @@ the page shows them; --json has them whole.
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 from unicodedata import east_asian_width
 
 from ictcli.errors import UserError
+from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.session import Session
-from ictcli.inspect.view import View, gradient_text, group_data
-from ictcli.text import BREAKS, SPACES, one_line, sign, visible
+from ictcli.inspect.view import StepView
+from ictcli.text import one_line, sign
 
 PAGE_BYTES = 8 << 20
-"""About how much data a page holds. A step of 256 rollouts of 30 tokens takes about 0.45 MB."""
+"""About how much data a page holds. A step of 256 rollouts of 30 tokens takes about 0.6 MB."""
 DIGITS = 4
 Data = dict[str, Any]
 
 
-def page_data(session: Session, view: View, data: Data, limit: int = PAGE_BYTES) -> Data:
-    """The groups of a page that opens at `data` (of `Session.data`), by step and prompt.
+@dataclass(frozen=True)
+class Held:
+    """What a page holds."""
 
-    `summary` are sentences on what the page holds and what was left out. Steps that cannot be read
-    are left out.
-    """
-    first = _step(view, data["by"], limit, around=data["prompt"] - 1)
-    steps, room = [first], limit - first["bytes"]
+    groups: list[GroupView]
+    data: Data
+    """What the script paints the groups with."""
+    summary: list[str]
+    """Sentences on what the page holds and what was left out."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    groups: list[GroupView]
+    data: list[Data]
+    bytes: int
+
+    @property
+    def number(self) -> int:
+        return self.groups[0].step
+
+    @property
+    def whole(self) -> bool:
+        return len(self.groups) == self.groups[0].prompts
+
+
+def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
+    """The groups of a page that opens at `shown`. Steps that cannot be read are left out."""
+    first = _step(view, shown, limit, around=shown.prompt)
+    steps, room = [first], limit - first.bytes
     too_large: list[int] = []
     errors: dict[int, str] = {}
-    nearest = sorted(session.recordings.steps, key=lambda number: abs(number - data["step"]))
+    nearest = sorted(session.recordings.steps, key=lambda number: abs(number - shown.step))
     for number in nearest[1:]:
-        if too_large or not _is_whole(first) or room < first["bytes"]:
+        if too_large or not first.whole or room < first.bytes:
             too_large.append(number)
             continue
         try:
-            other, _ = session.open(number, None)
+            step = _step(session.open(number), shown, room, around=1)
         except UserError as error:
             errors[number] = error.message
             continue
-        step = _step(other, data["by"], room, around=0)
-        if _is_whole(step):
+        if step.whole:
             steps.append(step)
-            room -= step["bytes"]
+            room -= step.bytes
         else:
             too_large.append(number)
-    steps.sort(key=lambda step: step["step"])
-    return {
-        "start": {"step": data["step"], "prompt": data["prompt"]},
-        **{key: data[key] for key in ("by", "shown", "at", "candidates")},
-        "steps": steps,
-        "summary": _sentences(steps, sorted(too_large), errors),
-    }
+    steps.sort(key=lambda step: step.number)
+    return Held(
+        [group for step in steps for group in step.groups],
+        {
+            "start": {"step": shown.step, "prompt": shown.prompt},
+            **{key: getattr(shown, key) for key in ("by", "shown", "at", "candidates")},
+            "steps": [_about(step) for step in steps],
+        },
+        _sentences(steps, sorted(too_large), errors),
+    )
 
 
-def _step(view: View, by: str, room: int, *, around: int) -> Data:
+def _step(view: StepView, shown: GroupView, room: int, *, around: int) -> _Step:
     """A step's groups that fit into `room` bytes, at least one; those nearest to prompt `around`
-    (from 0) come first."""
-    groups: dict[int, Data] = {}
+    come first."""
+    held: list[tuple[GroupView, Data]] = []
     size = 0
-    about: Data = {}
-    for prompt in sorted(range(view.prompts), key=lambda number: abs(number - around)):
-        data = group_data(view, prompt, by)
-        about = about or data
-        group = {
-            "prompt": data["prompt"],
-            "question": visible(data["problem"]["prompt"], SPACES + BREAKS),
-            "gold": one_line(data["problem"]["gold"]),
-            "widths": widths(data["rollouts"]),
-            "rollouts": [_rollout(rollout) for rollout in data["rollouts"]],
-        }
-        size += len(json.dumps(group, separators=(",", ":")))
-        if groups and size > room:
+    for prompt in sorted(range(1, view.prompts + 1), key=lambda number: abs(number - around)):
+        group = view.group(prompt, shown.by)
+        data = _group(group)
+        size += len(json.dumps(data, separators=(",", ":")))
+        size += sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
+        if held and size > room:
             break
-        groups[prompt] = group
+        held.append((group, data))
+    held.sort(key=lambda pair: pair[0].prompt)
+    return _Step([group for group, _ in held], [data for _, data in held], size)
+
+
+def _about(step: _Step) -> Data:
+    group = step.groups[0]
+    methods = [{"name": m.name, "weight_top": m.weight_top} for m in group.methods]
+    return {"step": step.number, "tops": group.tops, "methods": methods, "groups": step.data}
+
+
+def _group(group: GroupView) -> Data:
+    right = sum(rollout.verdict == "correct" for rollout in group.rollouts)
     return {
-        **{key: about[key] for key in ("step", "prompts", "tops")},
-        "methods": [
-            {k: v for k, v in method.items() if k != "kept"}
-            | {"gradient": gradient_text(method["gradient"])}
-            for method in about["methods"]
-        ],
-        "missing": [one_line(missing["sentence"]) for missing in about["missing"]],
-        "notes": [one_line(note) for note in about["notes"]],
-        "groups": [groups[prompt] for prompt in sorted(groups)],
-        "bytes": size,
+        "prompt": group.prompt,
+        "label": f"{group.prompt}: {right} of {len(group.rollouts)} right",
+        "widths": widths(group),
+        "rollouts": [_rollout(rollout) for rollout in group.rollouts],
     }
-
-
-def _is_whole(step: Data) -> bool:
-    return len(step["groups"]) == step["prompts"]
 
 
 def page_token(piece: str) -> str:
@@ -100,10 +121,10 @@ def page_token(piece: str) -> str:
     return piece if piece and not piece.strip(" ") else sign(piece)
 
 
-def widths(rollouts: Sequence[Data]) -> list[int]:
+def widths(group: GroupView) -> list[int]:
     """The widest token of a group at each position, in characters of a monospaced font, so that a
     wide page can set tokens of one position below one another."""
-    pieces = [[page_token(piece) for piece in rollout["pieces"]] for rollout in rollouts]
+    pieces = [[page_token(piece) for piece in rollout.pieces] for rollout in group.rollouts]
     return [max(map(_width, at)) for at in zip_longest(*pieces, fillvalue="")]
 
 
@@ -111,16 +132,13 @@ def _width(text: str) -> int:
     return sum(1 + (east_asian_width(character) in "WF") for character in text)
 
 
-def _rollout(rollout: Data) -> Data:
-    kept, weights = rollout["kept"], rollout["weights"]
-    unchanged = ("row", "verdict", "reward", "advantage", "finished", "tokens")
+def _rollout(rollout: RolloutView) -> Data:
+    kept, weights = rollout.kept, rollout.weights
     return {
-        **{key: rollout[key] for key in unchanged},
-        "extracted": one_line(rollout["extracted"]),
-        "reason": one_line(rollout["reason"]),
-        "pieces": [page_token(piece) for piece in rollout["pieces"]],
-        "stats": {name: _short(values) for name, values in rollout["stats"].items()},
-        "regime": "".join({"R_H": "H", "R_L": "L", None: "-"}[r] for r in rollout["regime"]),
+        "row": rollout.row,
+        "tokens": rollout.tokens,
+        "stats": {name: _short(values) for name, values in rollout.stats.items()},
+        "regime": "".join((regime or "R_-")[2] for regime in rollout.regime),
         "kept": {name: "".join("01"[k] for k in marks) for name, marks in kept.items()},
         "weights": {name: _weights(weights[name], kept[name]) for name in kept},
     }
@@ -140,17 +158,17 @@ def _short(values: Sequence[float | None]) -> list[float | None]:
 
 
 def _sentences(
-    steps: Sequence[Data], too_large: Sequence[int], errors: dict[int, str]
+    steps: Sequence[_Step], too_large: Sequence[int], errors: dict[int, str]
 ) -> list[str]:
-    cut = next((step for step in steps if not _is_whole(step)), None)
+    cut = next((step for step in steps if not step.whole), None)
     if cut:
-        numbers = [group["prompt"] for group in cut["groups"]]
+        numbers = [group.prompt for group in cut.groups]
         part = f"prompts {numbers[0]} to {numbers[-1]}" if numbers[1:] else f"prompt {numbers[0]}"
-        content = f"{part} of {cut['prompts']} of step {cut['step']}"
+        content = f"{part} of {cut.groups[0].prompts} of step {cut.number}"
     else:
-        prompts = steps[0]["prompts"]
+        prompts = steps[0].groups[0].prompts
         part = f"all {prompts} prompts" if prompts > 1 else "the one prompt"
-        content = f"{part} of {_name_steps([step['step'] for step in steps])}"
+        content = f"{part} of {_name_steps([step.number for step in steps])}"
     sentences = [f"This page holds {content}."]
     if too_large or cut:
         also = ""

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ictcli.algorithm.methods import Method, find_method
+from ictcli.algorithm.quantities import statistic
 from ictcli.algorithm.shares import beside
 from ictcli.algorithm.weights import group_advantage
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.train.step import StepSelection, select
-from ictcli.types import CONTEXT, ROW_STATS, BoolArray, FloatArray
+from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 USUAL = ("ict", "entropy20", "stapo", "random")
 TRAINED = "trained"
@@ -34,15 +35,18 @@ class MissingStatistics:
 
     name: str
     statistics: tuple[str, ...]
+    sentence: str
 
-    @property
-    def sentence(self) -> str:
-        alone = self.statistics == ("uniqueness",)
-        setting = "record.uniqueness=true" if alone else f"method={self.name}"
-        if self.statistics[0].startswith(CONTEXT):
-            setting = f"method.reference={self.statistics[0]}"
-        names = " and ".join(self.statistics)
-        return f"{self.name} needs {names}, not recorded: {setting} records it"
+
+def missing_statistics(name: str, *statistics: str) -> MissingStatistics:
+    """With a sentence on how to record them."""
+    setting = f"method={name}"
+    if statistics == ("uniqueness",):
+        setting = "record.uniqueness=true"
+    elif statistic(statistics[0]).kind == "context":
+        setting = f"method.reference={statistics[0]}"
+    sentence = f"{name} needs {' and '.join(statistics)}, not recorded: {setting} records it"
+    return MissingStatistics(name, statistics, sentence)
 
 
 def select_all(
@@ -81,7 +85,7 @@ def _select(recorded: RecordedStep, method: Method) -> StepSelection | MissingSt
     batch, recipe = recorded.batch, recorded.recipe
     absent = [name for name in (*method.wants, *ROW_STATS) if name not in batch.rollouts.stats]
     if absent:
-        return MissingStatistics(method.name, tuple(absent))
+        return missing_statistics(method.name, *absent)
     if method.name != recorded.run_method:
         scaled = method.scaled_advantage
         batch = replace(batch, advantage=group_advantage(batch.rewards, recipe.group, scale=scaled))
@@ -89,7 +93,7 @@ def _select(recorded: RecordedStep, method: Method) -> StepSelection | MissingSt
     try:
         return select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
     except KeyError as error:  # a plugin that uses a statistic it does not name
-        return MissingStatistics(method.name, (str(error.args[0]),))
+        return missing_statistics(method.name, str(error.args[0]))
 
 
 def overlap(a: BoolArray, b: BoolArray) -> float | None:

@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import CandidateModel
+from ictcli.inspect.group import GroupView
 from ictcli.inspect.recorded import choose_step, find_recordings, read_step
 from ictcli.inspect.selections import select_all
 from ictcli.inspect.tokenizer import decisions, decoder
-from ictcli.inspect.view import View, group_data
+from ictcli.inspect.view import StepView
 
 
 class Session:
@@ -32,17 +33,17 @@ class Session:
         self._backend = backend
         self._model: CandidateModel | None = None
 
-    def open(self, step: int | None, prompt: int | None) -> tuple[View, int]:
-        """A step and a prompt counted from 0, from one counted from 1. UserError for what is not
-        there."""
+    def open(self, step: int | None = None) -> StepView:
+        """A step, by default that of the file, or the last. UserError for what is not there."""
         recorded = read_step(self.recordings, choose_step(self.recordings, self.source, step))
         decode = decoder(recorded, self._model_name)
         made = decisions(recorded, self._model_name)
-        view = View(recorded, *select_all(recorded, self._methods), decode, self._methods, made)
+        selected = select_all(recorded, self._methods)
+        view = StepView(recorded, *selected, decode, self._methods, made)
         view.shading(self.by)
-        return view, view.choose_prompt(prompt)
+        return view
 
-    def model(self, view: View) -> CandidateModel:
+    def model(self, view: StepView) -> CandidateModel:
         """The model of a step; not loaded yet."""
         if self._model is None or self._model.recorded.step != view.recorded.step:
             self._model = None  # two may not fit in memory
@@ -51,48 +52,48 @@ class Session:
             )
         return self._model
 
-    def data(self, view: View, prompt: int, places: Sequence[tuple[int, int]]) -> dict[str, Any]:
-        """`group_data`, with the candidates at these (row, position), counted from 0."""
-        data = group_data(view, prompt, view.shading(self.by))
-        data["tokenizer"] = view.decode is not None
-        data["at"] = [[row + 1, t + 1] for row, t in places]
-        data["candidates"] = None
-        if places:
-            model = self.model(view)
-            positions = model.at(prompt, sorted({t for _, t in places}))
-            state = model.load()
-            data["candidates"] = {
-                "weights": state.sentence,
-                "kind": state.kind,
-                "after_step": state.after,
-                "exact": state.exact,
-                "positions": positions,
-            }
-        return data
+    def group(self, view: StepView, prompt: int | None, at: Sequence[str] = ()) -> GroupView:
+        """A prompt's rollouts, by default those of the first with unequal rewards, with the model's
+        candidates at the places `at`."""
+        group = view.group(view.choose_prompt(prompt), view.shading(self.by))
+        places = parse_places(group, at)
+        if not places:
+            return group
+        model = self.model(view)
+        positions = model.at(group.prompt - 1, sorted({position - 1 for _, position in places}))
+        state = model.load()
+        candidates = {
+            "weights": state.sentence,
+            "kind": state.kind,
+            "after_step": state.after,
+            "exact": state.exact,
+            "positions": positions,
+        }
+        return replace(group, at=places, candidates=candidates)
 
 
-def parse_places(view: View, prompt: int, at: Sequence[str]) -> list[tuple[int, int]]:
-    """(row, position), counted from 0, of each `ROW:POSITION`; `all` is every token. UserError for
-    a place outside the group."""
-    lengths = [int(view.recorded.batch.rollouts.lengths[row]) for row in view.rows(prompt)]
+def parse_places(group: GroupView, at: Sequence[str]) -> list[tuple[int, int]]:
+    """(row, position) of each `ROW:POSITION`; `all` is every token. UserError for a place outside
+    the group."""
+    lengths = {rollout.row: len(rollout.tokens) for rollout in group.rollouts}
     places: list[tuple[int, int]] = []
     for text in at:
         if text == "all":
-            places += [(row, t) for row, length in enumerate(lengths) for t in range(length)]
+            places += [(row, t) for row, n in lengths.items() for t in range(1, n + 1)]
             continue
         match = re.fullmatch(r"(\d+):(\d+)", text)
         if not match:
             raise UserError(f"--at {text} is not ROW:POSITION.", "for example --at 2:17")
-        row, t = int(match[1]) - 1, int(match[2]) - 1
-        if not 0 <= row < len(lengths):
+        row, position = int(match[1]), int(match[2])
+        if row not in lengths:
             raise UserError(
-                f"There is no row {match[1]}: the group has {len(lengths)} rollouts.",
+                f"There is no row {row}: the group has {len(lengths)} rollouts.",
                 f"--at takes rows 1 to {len(lengths)}",
             )
-        if not 0 <= t < lengths[row]:
+        if not 1 <= position <= lengths[row]:
             raise UserError(
-                f"Rollout {match[1]} has {lengths[row]} tokens, and none at {match[2]}.",
-                f"--at {match[1]}:{lengths[row]} is its last",
+                f"Rollout {row} has {lengths[row]} tokens, and none at {position}.",
+                f"--at {row}:{lengths[row]} is its last",
             )
-        places.append((row, t))
+        places.append((row, position))
     return list(dict.fromkeys(places))

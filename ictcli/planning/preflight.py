@@ -2,14 +2,14 @@
 
 import contextlib
 
+from ictcli.algorithm.quantities import kinds
 from ictcli.engine.registry import brought_by, choose_backend
 from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
-from ictcli.tasks.prepare import heldout, prepare
-from ictcli.types import SOLUTION_KL
+from ictcli.tasks.prepare import heldout, task_of
 
 
 def recipe_notes(recipe: Recipe) -> list[str]:
@@ -37,7 +37,7 @@ def preflight(recipe: Recipe) -> list[str]:
     notes = recipe_notes(recipe)
     with files_alone():
         try:
-            recipe, task = prepare(recipe)
+            task = task_of(recipe)
             heldout(recipe, task)
             notes += task.notes
         except ElsewhereError as error:
@@ -58,7 +58,7 @@ def check_context(recipe: Recipe) -> None:
     except UserError:
         return  # `check_memory` says why
     context = recipe.engine.context or shape.context
-    reads_another = SOLUTION_KL in recipe.wanted_stats
+    reads_another = "solution" in kinds(recipe.wanted_stats)
     if recipe.max_tokens * (1 + reads_another) >= context:
         twice = f", twice with {recipe.rule.name}," if reads_another else ""
         raise UserError(

@@ -1,11 +1,7 @@
 """What the keys of a recipe take and mean, for readers: from the fields and their docstrings."""
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, cast, get_args, get_origin
 
 from pydantic import BaseModel
@@ -19,7 +15,8 @@ KINDS = {int: "integer", float: "number", bool: "true, false", str: "text", dict
 class Key:
     """A key of a recipe, in words."""
 
-    name: str
+    key: str
+    """Its name, with a dot before each part of a table."""
     values: str
     """Its choices, or its type and bounds."""
     default: str
@@ -36,10 +33,15 @@ def all_keys(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
 
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
     """The keys of a model that are no tables of keys."""
-    docs, tables = attribute_docs(model), dict(nested(model))
+    tables = dict(nested(model))
     for name, info in model.model_fields.items():
         if name not in tables:
-            yield Key(f"{prefix}{name}", values(info), default(info), docs.get(name, ""))
+            yield Key(f"{prefix}{name}", values(info), default(info), meaning(info))
+
+
+def meaning(info: FieldInfo) -> str:
+    """The docstring of a field, on one line."""
+    return " ".join((info.description or "").split())
 
 
 def nested(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -47,21 +49,6 @@ def nested(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
     for name, info in model.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             yield name, info.annotation
-
-
-def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
-    """The docstrings below a class's attributes, its parents' included, each on one line."""
-    docs: dict[str, str] = {}
-    for parent in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for field, text in pairwise(body.body):
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(words))):
-                    docs[name] = " ".join(words.split())
-                case _:
-                    pass
-    return docs
 
 
 def values(info: FieldInfo) -> str:

@@ -1,26 +1,176 @@
-"""The metrics of metrics.jsonl by name, and whether a recipe records one."""
+"""The metrics of a step: what each is, its unit, when it is recorded and where it is shown.
+
+`StepMetrics` is the one list of them: the console, the report of a comparison, the reference and
+the choice of the best checkpoint are made of it.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from pydantic import ConfigDict
+
+from ictcli.algorithm.quantities import STATISTICS
 from ictcli.errors import nearest
+from ictcli.files.record import RunRecord
 
 if TYPE_CHECKING:
     from ictcli.recipe import Recipe
 
-EVERY_STEP = (
-    *("reward", "reward_std", "correct", "unparsed", "timed_out", "formatted", "truncated"),
-    *("length", "groups_with_signal", "entropy", "renyi2", "share_kept", "kept_prob"),
-    *("regime_high", "regime_low", "high_low_ratio", "share_kept_positive"),
-    *("share_kept_negative", "loss", "grad_norm", "clip_fraction", "updates", "lr"),
-)
-OF_FORKS = ("fork_share", "fork_recall", "fork_precision")
-"""Recorded for tasks that know their forks."""
-OF_UNIQUENESS = ("uniqueness", "uniqueness_entropy_spearman")
-OF_PROBES = ("probe_positions", "probe_pearson", "probe_error", "probe_change")
-KNOWN = (*EVERY_STEP, *OF_FORKS, *OF_UNIQUENESS, *OF_PROBES, "kl", "sampler_gap")
+When = Literal["every step", "forks", "uniqueness", "probes", "kl", "gap"]
+WHEN: dict[When, str] = {
+    "every step": "every step",
+    "forks": "tasks that know their forks: chain, ledger",
+    "uniqueness": "methods that need u, or `record.uniqueness`",
+    "probes": "steps of a probe (`record.probe_every`)",
+    "kl": "`kl` > 0",
+    "gap": "mini-batches, or another sampler than the engine's own",
+}
+View = Literal["live", "show", "compare", "summary"]
+"""The live view, `runs show`, the report of a comparison, and `kept_tokens` of summary.json."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is said of a metric besides its meaning."""
+
+    unit: str = ""
+    """%: a share, which is recorded as a number from 0 to 1."""
+    when: When = "every step"
+    views: tuple[View, ...] = ()
+    label: str = ""
+    """A few words for the heads of curves and columns."""
+    title: str = ""
+    """More of them, where the label is a symbol."""
+
+    @property
+    def heading(self) -> str:
+        """The label and the unit."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    @property
+    def long_heading(self) -> str:
+        return f"{self.title}, {self.unit}" if self.title else self.heading
+
+
+Figure = float | None
+Share = Annotated[Figure, Metric("%")]
+KeptShare = Annotated[Figure, Metric("%", views=("summary",))]
+Nats = Annotated[Figure, Metric("nats")]
+Probe = Annotated[Figure, Metric("nats", "probes")]
+
+
+class StepMetrics(RunRecord):
+    """A line of metrics.jsonl. None: the figure does not exist for this step."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    step: int
+    reward: Annotated[Figure, Metric(views=("live", "show", "compare"), label="mean reward")] = None
+    """Mean reward of the responses."""
+    reward_std: Annotated[Figure, Metric()] = None
+    """Standard deviation of the rewards."""
+    correct: Share = None
+    """Responses judged correct."""
+    unparsed: Annotated[Figure, Metric("%", views=("live", "show"), label="unparsed")] = None
+    """Responses without a readable answer."""
+    timed_out: Share = None
+    """Responses whose judging took too long."""
+    formatted: Share = None
+    """Responses that give any answer."""
+    truncated: Annotated[Figure, Metric("%", views=("live", "show"), label="truncated")] = None
+    """Responses that reached `max_tokens`."""
+    length: Annotated[Figure, Metric("tokens", views=("show", "compare"), label="length")] = None
+    """Mean length of the responses."""
+    groups_with_signal: Annotated[Figure, Metric("%", views=("show",))] = None
+    """Groups whose rewards are not all equal."""
+    entropy: Annotated[
+        Figure,
+        Metric("nats", views=("live", "show", "compare"), label="H1", title="H1: Shannon entropy"),
+    ] = None
+    """Mean Shannon entropy H1 of the tokens."""
+    renyi2: Annotated[
+        Figure,
+        Metric("nats", views=("live", "show", "compare"), label="H2", title="H2: Rényi-2 entropy"),
+    ] = None
+    """Mean Rényi-2 entropy H2 of the tokens."""
+    share_kept: Annotated[
+        Figure,
+        Metric("%", views=("live", "show", "compare", "summary"), label="tokens trained"),
+    ] = None
+    """Tokens that are trained."""
+    kept_prob: Annotated[Figure, Metric(views=("summary",))] = None
+    """Mean probability of the trained tokens."""
+    regime_high: KeptShare = None
+    """Trained tokens of which raising the probability lowers H2: pi > beta."""
+    regime_low: KeptShare = None
+    """Trained tokens of which raising the probability raises H2: pi < beta."""
+    high_low_ratio: Annotated[Figure, Metric(views=("summary",))] = None
+    """Trained tokens above the batch's median H1 for each one not above it."""
+    share_kept_positive: Share = None
+    """Tokens trained of responses with a positive advantage."""
+    share_kept_negative: Share = None
+    """Tokens trained of responses with a negative advantage."""
+    uniqueness: Annotated[Figure, Metric("nats", "uniqueness")] = None
+    """Mean uniqueness u of the tokens."""
+    uniqueness_entropy_spearman: Annotated[Figure, Metric(when="uniqueness")] = None
+    """Spearman's rank correlation of u and H1 over the tokens."""
+    fork_share: Annotated[Figure, Metric("%", "forks", ("summary",))] = None
+    """Tokens that hold a true fork."""
+    fork_recall: Annotated[Figure, Metric("%", "forks", ("show", "summary"))] = None
+    """True forks that are trained."""
+    fork_precision: Annotated[Figure, Metric("%", "forks", ("summary",))] = None
+    """Trained tokens that hold a true fork."""
+    loss: Annotated[Figure, Metric()] = None
+    """Mean loss of the updates."""
+    grad_norm: Annotated[Figure, Metric(views=("show", "compare"), label="gradient norm")] = None
+    """Mean gradient norm of the updates, before it is clipped."""
+    clip_fraction: Annotated[Figure, Metric("%", views=("show",))] = None
+    """Trained tokens whose ratio is clipped."""
+    kl: Annotated[Figure, Metric("nats", "kl", ("show",))] = None
+    """Mean divergence from the model before training."""
+    updates: Annotated[int | None, Metric()] = None
+    """Optimiser updates made."""
+    finite: bool = True
+    lr: Annotated[Figure, Metric()] = None
+    """Learning rate."""
+    probe_positions: Annotated[Figure, Metric(when="probes")] = None
+    """Token positions probed."""
+    probe_pearson: Annotated[Figure, Metric(when="probes", views=("show",))] = None
+    """Correlation of the predicted with the measured change of H2."""
+    probe_error: Probe = None
+    """Mean absolute error of the predicted change of H2."""
+    probe_change: Probe = None
+    """Mean measured change of H2."""
+    sampler_gap: Annotated[Figure, Metric("nats", "gap")] = None
+    """Mean difference of the sampler's log-probabilities from the trained model's; with
+    mini-batches, the largest at the first update."""
+
+    def value(self, name: str) -> float | None:
+        """A figure by its name, those of an evaluation (eval/pass@1) included."""
+        value = getattr(self, name, None)
+        return value if isinstance(value, int | float) else None
+
+
+METRICS: dict[str, Metric] = {
+    name: metric
+    for name, field in StepMetrics.model_fields.items()
+    for metric in field.metadata
+    if isinstance(metric, Metric)
+}
+
+
+def known() -> list[str]:
+    """All names, with the means of statistics that a plugin has added."""
+    means = (name for name, each in STATISTICS.items() if each.mean)
+    return list(dict.fromkeys((*METRICS, *means)))
+
+
+def shown_in(view: View) -> list[str]:
+    """The names of the metrics that a view shows."""
+    return [name for name, metric in METRICS.items() if view in metric.views]
 
 
 def direction(wanted: str) -> tuple[str, int]:
@@ -30,7 +180,7 @@ def direction(wanted: str) -> tuple[str, int]:
 
 def is_dense(name: str) -> bool:
     """Whether every step records the metric."""
-    return not name.startswith("eval/") and name not in OF_PROBES
+    return name in METRICS and METRICS[name].when != "probes"
 
 
 def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
@@ -38,22 +188,27 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     recipe alone tells."""
     name, _ = direction(wanted)
     measured = [f"eval/pass@{k}" for k in recipe.eval.k]
-    if name.startswith("eval/") and name not in measured:
+    if name in measured:
+        if not 0 < recipe.eval.every < recipe.steps:
+            return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
+        return None
+    if name.startswith("eval/"):
         hint = f"they measure {', '.join(measured)} (eval.k)"
         return "is not measured by the evaluations", hint
-    if name in measured and not 0 < recipe.eval.every < recipe.steps:
-        return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
-    if name not in (*KNOWN, *measured):
-        near = nearest(name, [*KNOWN, *measured])
+    if name not in (*known(), *measured):
+        near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
-    if name == "kl" and recipe.kl == 0:
+    when = METRICS[name].when if name in METRICS else "every step"
+    if when == "kl" and recipe.kl == 0:
         return "is recorded where kl > 0 only", "kl=0.001"
     mini_batches = 0 < recipe.update.minibatch < recipe.prompts
-    if name == "sampler_gap" and not mini_batches and recipe.engine.sampler == "own":
+    if when == "gap" and not mini_batches and recipe.engine.sampler == "own":
         return "is recorded with mini-batches only", "update.minibatch=4"
-    if name in OF_UNIQUENESS and "uniqueness" not in recipe.wanted_stats:
+    if when == "uniqueness" and "uniqueness" not in recipe.wanted_stats:
         return "is not recorded", "record.uniqueness=true"
-    if name in OF_PROBES:
+    if name in STATISTICS and name not in recipe.wanted_stats:
+        return "is not recorded", "a method that wants it"
+    if when == "probes":
         every, saved = recipe.record.probe_every, recipe.checkpoint.every
         if not every or (math.lcm(every, saved) > recipe.steps and recipe.steps % every):
             return "is not measured at any checkpoint", f"record.probe_every={saved}"

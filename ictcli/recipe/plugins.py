@@ -61,6 +61,15 @@ def listed(data: Mapping[str, Any]) -> list[str]:
     return list(map(str, cast(list[object], names))) if isinstance(names, list) else [str(names)]
 
 
+def verifier_of(data: Mapping[str, Any]) -> tuple[str, str]:
+    """The file or module, and the function, of a verifier of the user's own in a recipe's table;
+    empty where it names none."""
+    reward: object = data.get("reward")
+    name = cast(dict[str, object], reward).get("verifier") if isinstance(reward, dict) else reward
+    place, _, function = name.rpartition(":") if isinstance(name, str) else ("", "", "")
+    return place, function if place else ""
+
+
 def find(name: str, base: Path | None = None) -> Path | None:
     """The absolute path of a plugin file, if there is one. A relative path is relative to the
     working directory or else to `base`, the recipe's folder."""

@@ -11,7 +11,13 @@ QUESTION = "{question}"
 
 
 class Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        strict=True,
+        use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
+    )
 
 
 class EngineSettings(Table):

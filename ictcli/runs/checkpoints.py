@@ -29,8 +29,8 @@ from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.metrics import direction
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.runs import fingerprint
 from ictcli.runs.manifest import MANIFEST, checksums, is_unchanged
-from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import BestCheckpoint, Format, Manifest, SavedRecipe, StepMetrics
 from ictcli.text import shell_word
@@ -185,8 +185,11 @@ def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
     where a file is damaged, before the engine is touched; UserError where another version or recipe
     made it."""
     state = check(path)
-    saved = SavedRecipe.model_validate_json(read_bytes(path / STATE))
-    check_recipe(path.parent.parent, recipe, saved.recipe, f"{path} was saved")
+    run = path.parent.parent
+    saved = SavedRecipe.model_validate_json(read_bytes(path / STATE)).recipe
+    began = read_environment(run).model_copy(update={"recipe_sha256": saved})
+    now = {"recipe": fingerprint.of_recipe(recipe, began)}
+    fingerprint.check_same(run, began, now, f"{path} was saved")
     engine.restore(path)
     return state
 
@@ -307,9 +310,9 @@ def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: Engine
     trained = None if adapter.kind == "none" else adapter
     engine = build_engine(recipe["model"], settings, optimizer, trained)
     began = read_environment(run)
-    check_model(run, began, identity_of(recipe["model"], settings))
+    fingerprint.check_same(run, began, fingerprint.of_model(recipe["model"], settings))
     adapters = trained is not None
-    check_engine(run, began, engine, adapters=adapters, option="--backend ")
+    fingerprint.check_engine(run, began, engine, adapters=adapters, option="--backend ")
     try:
         engine.restore(path)
     except DAMAGE as error:

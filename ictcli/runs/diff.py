@@ -15,10 +15,10 @@ from pydantic import Field
 from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
 from ictcli.evaluation.record import Evaluation, Scored
 from ictcli.evaluation.samples import Sample
+from ictcli.files.fingerprint import differing
 from ictcli.runs.list import Entry, entry
-from ictcli.runs.read import Table, read_environment, read_lines, read_record
+from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import RecipeRecord, RunRecord, Summary, passes_by_k
-from ictcli.runs.show import flat
 
 TOTALS = ("wall_s", "train_s", "tokens_sampled", "tokens_kept_share", "steps_skipped", "peak_bytes")
 ALIKE = {"temperature", "top_p", "top_k", "max_tokens"}
@@ -79,16 +79,6 @@ def difference(runs: Sequence[Path]) -> RunDiff:
         results=[_result(run) for run in runs],
         paired=[_paired(run, runs[0]) for run in runs[1:]],
     )
-
-
-def differing(tables: Sequence[Table]) -> Differing:
-    """The values that are not equal in all tables; None where a table lacks one. An empty table,
-    whose file is missing, differs in nothing."""
-    rows = [flat(table) for table in tables]
-    known = [row for row in rows if row]
-    names = dict.fromkeys(name for row in known for name in row)
-    unlike = [name for name in names if any(row.get(name) != known[0].get(name) for row in known)]
-    return {name: [row.get(name) for row in rows] for name in unlike}
 
 
 def _evaluation(run: Path) -> Evaluation | None:

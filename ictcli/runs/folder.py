@@ -43,7 +43,7 @@ from ictcli.files.reading import parse_toml
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, read_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
-from ictcli.runs.provenance import recipe_hash
+from ictcli.runs.fingerprint import of_recipe
 from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
@@ -150,7 +150,7 @@ class Run:
         for file in self.folder.glob("*.jsonl"):
             sync(file)  # a checkpoint counts their lines
         sync(self.folder)
-        path = checkpoints.save(self.folder, engine, state, recipe_hash(self.recipe))
+        path = checkpoints.save(self.folder, engine, state, of_recipe(self.recipe))
         checkpoints.prune(self.folder, state, last)
         return path
 

@@ -4,31 +4,17 @@ Fields that older versions of ictcli did not write have a default. A field that 
 written, and a key that is not known here is kept.
 """
 
-import json
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Self, cast
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from ictcli.evaluation.passk import Difference, Interval
-from ictcli.evaluation.record import Record
+from ictcli.files.record import RunRecord as RunRecord
+from ictcli.recipe.metrics import StepMetrics as StepMetrics
 
 FORMAT = 1
 """Of recorded rollouts, summary.json and environment.json."""
-
-
-class RunRecord(Record):
-    """A record of a run, checked without conversion ("3" is no number). Keeps unknown keys."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields that are set, in the order they are written in, then other keys."""
-        return self.model_dump(exclude_unset=True)
-
-    def to_line(self) -> str:
-        """The same as a line of a JSONL file."""
-        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 class RecipeRecord(RunRecord):
@@ -94,52 +80,6 @@ class SavedRecipe(RunRecord):
     """state.json: the SHA-256 of the recipe that a checkpoint was saved with."""
 
     recipe: str
-
-
-class StepMetrics(RunRecord):
-    """A line of metrics.jsonl. None: the figure does not exist for this step."""
-
-    step: int
-    reward: float | None = None
-    reward_std: float | None = None
-    correct: float | None = None
-    unparsed: float | None = None
-    timed_out: float | None = None
-    formatted: float | None = None
-    truncated: float | None = None
-    length: float | None = None
-    groups_with_signal: float | None = None
-    entropy: float | None = None
-    renyi2: float | None = None
-    share_kept: float | None = None
-    kept_prob: float | None = None
-    regime_high: float | None = None
-    regime_low: float | None = None
-    high_low_ratio: float | None = None
-    share_kept_positive: float | None = None
-    share_kept_negative: float | None = None
-    uniqueness: float | None = None
-    uniqueness_entropy_spearman: float | None = None
-    fork_share: float | None = None
-    fork_recall: float | None = None
-    fork_precision: float | None = None
-    loss: float | None = None
-    grad_norm: float | None = None
-    clip_fraction: float | None = None
-    kl: float | None = None
-    updates: int | None = None
-    finite: bool = True
-    lr: float | None = None
-    probe_positions: float | None = None
-    probe_pearson: float | None = None
-    probe_error: float | None = None
-    probe_change: float | None = None
-    sampler_gap: float | None = None
-
-    def value(self, name: str) -> float | None:
-        """A figure by its name, those of an evaluation (eval/pass@1) included."""
-        value = getattr(self, name, None)
-        return value if isinstance(value, int | float) else None
 
 
 class StepTimings(RunRecord):

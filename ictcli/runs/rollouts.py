@@ -92,7 +92,7 @@ def write_rollouts(
         "step": step,
         "group": rollouts.group,
         "prompts": rollouts.prompts,
-        "problems": [asdict(problem) for problem in batch.problems],
+        "problems": [problem.to_json() for problem in batch.problems],
         "texts": batch.texts,
         "verdicts": [asdict(verdict) for verdict in batch.verdicts],
     }

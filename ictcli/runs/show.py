@@ -1,14 +1,15 @@
 """One run in full: its recipe, environment, progress, results, and what it takes on the disk."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import model_serializer
 
 from ictcli.evaluation.record import Evaluation
+from ictcli.recipe.metrics import shown_in
 from ictcli.runs.list import Entry, entry, evaluations
-from ictcli.runs.read import Table, read_environment, read_lines, read_record, size
+from ictcli.runs.read import read_environment, read_lines, read_record, size
 from ictcli.runs.records import (
     DataRecord,
     Environment,
@@ -21,12 +22,6 @@ from ictcli.tasks import BENCHMARKS, TASKS
 from ictcli.tasks.custom import is_custom
 from ictcli.text import shell_word
 
-CURVES = (
-    *("reward", "entropy", "renyi2", "share_kept", "length", "unparsed", "truncated"),
-    *("grad_norm", "kl", "clip_fraction", "groups_with_signal"),
-    *("fork_recall", "probe_pearson"),
-)
-"""The metrics that are summed up, where a run has them."""
 PARTS = ("model", "adapter", "checkpoints", "rollouts", "eval", "tensorboard", "wandb")
 EVALUATED = {"benchmark", "problems", "n", "truncated", "unparsed", "timed_out", "seconds"}
 
@@ -109,9 +104,9 @@ def detail(run: Path) -> Detail:
 
 
 def curves(metrics: Sequence[StepMetrics]) -> dict[str, Curve]:
-    """The curves of the metrics in `CURVES`."""
+    """The curves of the metrics that `runs show` sums up."""
     result: dict[str, Curve] = {}
-    for name in CURVES:
+    for name in shown_in("show"):
         values = [value for line in metrics if (value := line.value(name)) is not None]
         if values:
             last = values[-max(1, len(values) // 10) :]
@@ -176,13 +171,3 @@ def benchmark_of(task: str) -> str | None:
         return None
     more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
     return ",".join([task, *(name for name in more if name not in TASKS)])  # others are tasks' own
-
-
-def flat(table: Mapping[str, Any], prefix: str = "") -> Table:
-    """Nested tables as one, by dotted name."""
-    result: Table = {}
-    for key, value in table.items():
-        name = f"{prefix}{key}"
-        nested = isinstance(value, dict)
-        result |= flat(cast(Table, value), f"{name}.") if nested else {name: value}
-    return result

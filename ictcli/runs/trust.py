@@ -103,14 +103,11 @@ def code_of(run: Path, data: Mapping[str, Any]) -> dict[str, str]:
 
 def _code(data: Mapping[str, Any], run: Path) -> Iterator[tuple[str, bytes]]:
     files = plugins.listed(data)
-    reward = data.get("reward")
-    verifier = cast(dict[str, Any], reward).get("verifier") if isinstance(reward, dict) else reward
-    if isinstance(verifier, str) and ":" in verifier:
-        place = verifier.rpartition(":")[0]
-        if place.endswith(".py"):
-            files.append(place)
-        else:
-            yield f"the module {place}", f"module {place} ".encode() + _module(place)
+    place, _ = plugins.verifier_of(data)
+    if place.endswith(".py"):
+        files.append(place)
+    elif place:
+        yield f"the module {place}", f"module {place} ".encode() + _module(place)
     for name in files:
         if path := plugins.find(name, run):
             for file in plugins.imported(path):

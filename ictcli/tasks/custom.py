@@ -39,8 +39,32 @@ def read_custom(
     solution; choices and ids in columns of these names, if any. The verifier is choice if there are
     choices, integer if all golds are integers, else math. UserError if a named column is missing,
     or a row cannot be read."""
-    columns, hub = columns or ColumnSettings(), hub or HubSettings()
-    rows = _rows(name, hub, split)
+    rows = _rows(name, hub or HubSettings(), split)
+    columns = _columns(name, rows, columns or ColumnSettings(), usual)
+    has_choices = _has_choices(rows, columns.choices or "choices")
+    problems: dict[str, Problem] = {}
+    unsolved: set[str] = set()
+    for row in rows.rows:
+        problem = _problem(row, columns, has_choices=has_choices)
+        if problem.id in problems:
+            raise UserError(f"{row.where} has the id of an earlier problem.", "each needs its own")
+        problems[problem.id] = problem
+        if not problem.gold and _is_solved_alone(row, columns):
+            unsolved.add(problem.id)
+    if len(unsolved) == len(problems):
+        raise UserError(
+            f"No solution of {name} has an answer in a box.",
+            "columns.gold=solution takes the whole text of that column as the answer",
+        )
+    golds = [problem.gold for problem in problems.values() if problem.id not in unsolved]
+    kind = "choice" if has_choices else "integer" if all(map(BARE.fullmatch, golds)) else "math"
+    return ProblemSet(list(problems.values()), rows, kind, unsolved)
+
+
+def _columns(
+    name: str, rows: Rows, columns: ColumnSettings, usual: ColumnSettings | None
+) -> ColumnSettings:
+    """The columns, each of which is there, filled by the usual ones that are."""
     for key, column in columns.model_dump(exclude_none=True).items():
         if column not in rows.columns:
             raise UserError(
@@ -49,49 +73,48 @@ def read_custom(
                 f"columns.{key}=NAME names the column of the {key}",
             )
     there = {key: name for key, name in (usual or columns) if name in rows.columns}
-    columns = columns.filled_by(ColumnSettings(**there))
-    choices_in = columns.choices or "choices"
-    chosen = [row for row in rows.rows if row.get(choices_in) is not None]
-    if 0 < len(chosen) < len(rows.rows):
-        row = next(row for row in rows.rows if row.get(choices_in) is None)
-        raise UserError(f"{row.where} has no choices, and others have.", "put them in two files")
-    prompts = PROMPTS if columns.prompt is None else (columns.prompt,)
-    golds = GOLDS if columns.gold is None else (columns.gold,)
-    key = "" if columns.gold else "gold"
-    problems: dict[str, Problem] = {}
-    unsolved: set[str] = set()
-    solutions: dict[str, str] = {}
-    difficulty: dict[str, float] = {}
-    for row in rows.rows:
-        named = columns.id is not None or row.get("id") is not None
-        id_ = text(row, columns.id or "id") if named else str(row.number)
-        if id_ in problems:
-            raise UserError(f"{row.where} has the id of an earlier problem.", "each needs its own")
-        prompt = text(row, *prompts, key="" if columns.prompt else "prompt")
-        choices: tuple[str, ...] = ()
-        filled = set(row.filled)
-        if chosen:
-            choices = choices_of(row, choices_in)
-            prompt = with_choices(prompt, choices)
-            gold = letter_of(row, choices, text(row, *golds, key=key), texts=True)
-        elif "solution" in filled and not {*golds} & filled:
-            gold = boxed(text(row, "solution")) or ""
-            if not gold:
-                unsolved.add(id_)
-        else:
-            gold = _answer(text(row, *golds, key=key))
-        problems[id_] = Problem(id_, prompt, gold, choices)
-        solutions[id_] = _solution(row, columns, golds, gold)
-        if columns.difficulty is not None:
-            difficulty[id_] = _difficulty(row, columns.difficulty)
-    if len(unsolved) == len(problems):
+    return columns.filled_by(ColumnSettings(**there))
+
+
+def _has_choices(rows: Rows, column: str) -> bool:
+    """Whether the rows have choices. UserError if only some have."""
+    without = [row for row in rows.rows if row.get(column) is None]
+    if 0 < len(without) < len(rows.rows):
         raise UserError(
-            f"No solution of {name} has an answer in a box.",
-            "columns.gold=solution takes the whole text of that column as the answer",
+            f"{without[0].where} has no choices, and others have.", "put them in two files"
         )
-    distinct = {p.gold for p in problems.values() if p.id not in unsolved}
-    kind = "choice" if chosen else "integer" if all(map(BARE.fullmatch, distinct)) else "math"
-    return ProblemSet(list(problems.values()), rows, kind, unsolved, solutions, difficulty)
+    return not without
+
+
+def _problem(row: Row, columns: ColumnSettings, *, has_choices: bool) -> Problem:
+    named = columns.id is not None or row.get("id") is not None
+    id_ = text(row, columns.id or "id") if named else str(row.number)
+    prompts = PROMPTS if columns.prompt is None else (columns.prompt,)
+    prompt = text(row, *prompts, key="" if columns.prompt else "prompt")
+    choices: tuple[str, ...] = ()
+    if has_choices:
+        choices = choices_of(row, columns.choices or "choices")
+        prompt = with_choices(prompt, choices)
+        gold = letter_of(row, choices, _gold(row, columns), texts=True)
+    elif _is_solved_alone(row, columns):
+        gold = boxed(text(row, "solution")) or ""
+    else:
+        gold = _answer(_gold(row, columns))
+    difficulty = _difficulty(row, columns.difficulty) if columns.difficulty else None
+    return Problem(id_, prompt, gold, choices, _solution(row, columns, gold), difficulty)
+
+
+def _golds(columns: ColumnSettings) -> tuple[str, ...]:
+    return GOLDS if columns.gold is None else (columns.gold,)
+
+
+def _gold(row: Row, columns: ColumnSettings) -> str:
+    return text(row, *_golds(columns), key="" if columns.gold else "gold")
+
+
+def _is_solved_alone(row: Row, columns: ColumnSettings) -> bool:
+    """Whether a row has a solution and no gold."""
+    return "solution" in row.filled and not {*_golds(columns)} & {*row.filled}
 
 
 def _rows(name: str, hub: HubSettings, split: str) -> Rows:
@@ -120,12 +143,12 @@ def _answer(gold: str) -> str:
     return gold.strip() if answer is None else answer
 
 
-def _solution(row: Row, columns: ColumnSettings, golds: tuple[str, ...], gold: str) -> str:
+def _solution(row: Row, columns: ColumnSettings, gold: str) -> str:
     """A response to show as an example: from the column `columns.response`, else a worked solution,
     else the gold in a box."""
     if columns.response is not None:
         return text(row, columns.response)
-    for name in ("solution", *golds):
+    for name in ("solution", *_golds(columns)):
         value = row.columns.get(name)
         if isinstance(value, str) and ("####" in value or boxed(value) is not None):
             return worked(value, gold)

@@ -58,36 +58,38 @@ def rows_of(name: str, data: str | None) -> Rows:
     return load(SOURCES[name]) if data is None else read_file(data)
 
 
+def _gsm8k(part: str, data: str | None) -> ProblemSet:
+    rows = rows_of("gsm8k" if part == "test" else f"gsm8k-{part}", data)
+
+    def problem(i: int, row: Row) -> Problem:
+        answer = text(row, "answer")
+        id_, gold = f"gsm8k-{part}-{i}", behind(answer)
+        return Problem(id_, text(row, "question"), gold, solution=worked(answer, gold))
+
+    return _problems(rows, problem, "integer")
+
+
 @register_task("gsm8k")
 def gsm8k_task(data: str | None = None, verify: Verifier | None = None) -> Task:
     """openai/gsm8k, train: 7,473 word problems with integer answers after `####`."""
-    rows = rows_of("gsm8k-train", data)
-    problems: list[Problem] = []
-    solutions: dict[str, str] = {}
-    for i, row in enumerate(rows.rows):
-        id_, answer = f"gsm8k-train-{i}", text(row, "answer")
-        problems.append(Problem(id_, text(row, "question"), behind(answer)))
-        solutions[id_] = worked(answer, problems[-1].gold)
-    return split_task("gsm8k", ProblemSet(problems, rows, "integer", (), solutions), verify)
+    return split_task("gsm8k", _gsm8k("train", data), verify)
 
 
 @register_task("math")
 def math_task(data: str | None = None, verify: Verifier | None = None) -> Task:
     """DigitalLearningGmbH/MATH-lighteval, train: 7,500 problems, gold the solution's last box."""
-    rows = rows_of("math-train", data)
-    problems: list[Problem] = []
-    solutions: dict[str, str] = {}
-    levels: dict[str, float] = {}
-    for i, row in enumerate(rows.rows):
-        id_, solution = f"math-train-{i}", text(row, "solution")
-        problems.append(Problem(id_, text(row, "problem"), boxed(solution) or ""))
-        solutions[id_] = solution
+
+    def problem(i: int, row: Row) -> Problem:
+        solution = text(row, "solution")
         level = str(row.columns.get("level")).removeprefix("Level ")
-        if level.isdigit():  # some rows have `Level ?`
-            levels[id_] = float(level)
-    unsolved = {p.id for p in problems if not p.gold}
-    data_set = ProblemSet(problems, rows, "math", unsolved, solutions, levels)
-    return split_task("math", data_set, verify)
+        known = float(level) if level.isdigit() else None  # some rows have `Level ?`
+        gold = boxed(solution) or ""
+        question = text(row, "problem")
+        return Problem(f"math-train-{i}", question, gold, solution=solution, difficulty=known)
+
+    data_set = _problems(rows_of("math-train", data), problem, "math")
+    unsolved = {p.id for p in data_set.problems if not p.gold}
+    return split_task("math", replace(data_set, unsolved=unsolved), verify)
 
 
 @register_benchmark("math500")
@@ -98,7 +100,7 @@ def math500(data: str | None = None) -> Benchmark:
         id_ = str(row.columns.get("unique_id") or f"math500-{i}")
         return Problem(id_, text(row, "problem"), text(row, "answer").strip())
 
-    return _benchmark("math500", rows_of("math500", data), problem, "math")
+    return listed("math500", _problems(rows_of("math500", data), problem, "math"))
 
 
 def _solutions(data: str | None) -> list[Example]:
@@ -119,12 +121,7 @@ GSM8K_SHOTS = Shots(
 @register_benchmark("gsm8k")
 def gsm8k(data: str | None = None) -> Benchmark:
     """openai/gsm8k, test: 1,319 word problems with integer answers after `####`."""
-
-    def problem(i: int, row: Row) -> Problem:
-        return Problem(f"gsm8k-test-{i}", text(row, "question"), behind(text(row, "answer")))
-
-    bench = _benchmark("gsm8k", rows_of("gsm8k", data), problem, "integer")
-    return replace(bench, shots=GSM8K_SHOTS)
+    return replace(listed("gsm8k", _gsm8k("test", data)), shots=GSM8K_SHOTS)
 
 
 @register_benchmark("mmlu_stem")
@@ -151,7 +148,7 @@ def mmlu_stem(data: str | None = None) -> Benchmark:
 
 def _gpqa(name: str, data: str | None = None) -> Benchmark:
     """Idavidrein/gpqa: the 448 questions of gpqa_main, or the 198 that experts agree on."""
-    return _benchmark(name, rows_of(name, data), _shuffled, "choice", private=True)
+    return listed(name, _problems(rows_of(name, data), _shuffled, "choice"), private=True)
 
 
 register_benchmark("gpqa")(partial(_gpqa, "gpqa"))
@@ -182,7 +179,7 @@ def _aime(name: str, question: str, data: str | None = None, year: str = "") -> 
     def problem(i: int, row: Row) -> Problem:
         return Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())
 
-    return _benchmark(name, replace(rows, rows=kept), problem, "integer")
+    return listed(name, _problems(replace(rows, rows=kept), problem, "integer"))
 
 
 register_benchmark("aime23")(partial(_aime, "aime23", "problem", year="2023"))
@@ -190,16 +187,9 @@ register_benchmark("aime24")(partial(_aime, "aime24", "problem"))
 register_benchmark("aime25")(partial(_aime, "aime25", "question"))
 
 
-def _benchmark(
-    name: str,
-    rows: Rows,
-    problem: Callable[[int, Row], Problem],
-    verifier: str,
-    private: bool = False,
-) -> Benchmark:
-    """A benchmark with a problem per row, made of the number of the row, from 0, and the row."""
-    problems = _apart([problem(i, row) for i, row in enumerate(rows.rows)])
-    return listed(name, ProblemSet(problems, rows, verifier), private=private)
+def _problems(rows: Rows, problem: Callable[[int, Row], Problem], verifier: str) -> ProblemSet:
+    """A problem a row, made of the number of the row, from 0, and the row."""
+    return ProblemSet(_apart([problem(i, row) for i, row in enumerate(rows.rows)]), rows, verifier)
 
 
 def _apart(problems: list[Problem]) -> list[Problem]:

@@ -1,7 +1,7 @@
 """The problems of a recipe: which are trained on, held out, or left out, and the examples."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,46 +27,14 @@ GENERATED = 4096
 
 
 def task_of(recipe: Recipe) -> Task:
-    """The task of a recipe, as `prepare` returns it."""
-    return prepare(recipe)[1]
-
-
-def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
-    """The recipe with the examples that `prompt.shots` draws, and its task: with the recipe's
-    verifier, order and held-out problems, none of which is trained on. Both depend on the recipe
-    and the data alone. UserError if the recipe and the data do not fit."""
-    task = task_alone(recipe)
-    examined: Sequence[Problem] = ()
+    """The task of a recipe: judged, asked and ordered as it says, with its held-out problems and
+    its examples, none of which is trained on. It depends on the recipe and the data alone.
+    UserError if the two do not fit."""
+    task, held = task_alone(recipe), set[str]()
     if recipe.eval.bench is not None:
-        settings = recipe.eval
-        bench = find_benchmark(
-            recipe.eval.bench, settings.data, settings.columns, settings.hub, recipe.columns
-        )
-        examined = bench.problems(None)
-        if not task.train:  # `batch` may return any of its problems: evaluate on none of them
-            trained = {key_of(problem.prompt) for problem in task.finite}
-            examined = [p for p in examined if key_of(p.prompt) not in trained]
-        if not examined:
-            raise UserError(
-                f"Every problem of {bench.name} is one of {recipe.task}, so none is held out.",
-                "eval.bench=... another benchmark",
-            )
-        left = list(examined)
-
-        def heldout(n: int) -> list[Problem]:
-            return left[:n]
-
-        if is_custom(recipe.task) or recipe.data:  # no part of it needs to be held out
-            task = with_train(task, task.finite)
-        task = replace(
-            task,
-            heldout=heldout,
-            examined=(bench.name, _judged(bench.domain, recipe)),
-            notes=(*task.notes, *bench.notes),
-        )
-    held: set[str] = set()
-    if task.train or recipe.prompt.examples:
-        held = {key_of(p.prompt) for p in (examined or task.heldout(len(task.finite) or GENERATED))}
+        task, held = _with_benchmark(recipe, task)
+    elif task.train or recipe.prompt.examples:
+        held = {key_of(p.prompt) for p in task.heldout(len(task.finite) or GENERATED)}
     task = _without(task, held, "held_out", "held-out problems, white space and case aside")
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
@@ -74,10 +42,39 @@ def prepare(recipe: Recipe) -> tuple[Recipe, Task]:
         file = task.source.get("file", task.name)
         note = f"{file}: {len(task.train):,} problems to train on{judged}."
         task = replace(task, notes=(note, *task.notes))
-    recipe = _with_examples(recipe, task, held)
-    shown = {key_of(example.prompt) for example in recipe.prompt.examples}
+    examples = _examples(recipe, task, held)
+    task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
+    shown = {key_of(example.prompt) for example in examples}
     task = _without(task, shown, "examples", "examples of the prompt")
-    return recipe, _ordered(recipe, _few(recipe, task))
+    return _ordered(recipe, _few(recipe, task))
+
+
+def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
+    """The task with the problems of `eval.bench` held out, and their keys."""
+    settings, name = recipe.eval, recipe.eval.bench or ""
+    bench = find_benchmark(name, settings.data, settings.columns, settings.hub, recipe.columns)
+    problems = bench.problems(None)
+    if not task.train:  # `batch` may return any of its problems: evaluate on none of them
+        trained = {key_of(problem.prompt) for problem in task.finite}
+        problems = [p for p in problems if key_of(p.prompt) not in trained]
+    if not problems:
+        raise UserError(
+            f"Every problem of {bench.name} is one of {recipe.task}, so none is held out.",
+            "eval.bench=... another benchmark",
+        )
+
+    def heldout(n: int) -> list[Problem]:
+        return problems[:n]
+
+    if is_custom(recipe.task) or recipe.data:  # no part of it needs to be held out
+        task = with_train(task, task.finite)
+    task = replace(
+        task,
+        heldout=heldout,
+        examined=(bench.name, _judged(bench.domain, recipe)),
+        notes=(*task.notes, *bench.notes),
+    )
+    return task, {key_of(problem.prompt) for problem in problems}
 
 
 def task_alone(recipe: Recipe) -> Task:
@@ -91,11 +88,11 @@ def _judged(domain: Domain, recipe: Recipe) -> Domain:
     return replace(domain, pattern=recipe.reward.pattern, limits=limits)
 
 
-def described(recipe: Recipe, task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
+def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
     """The data as recorded in environment.json: its source, checksums of the training and of the
     evaluation problems, the number of problems left out, and the drawn examples."""
     train = {"problems": len(task.train), "sha256": digest_of(task.train)} if task.train else None
-    drawn = [example.model_dump() for example in recipe.prompt.examples] * bool(recipe.prompt.shots)
+    drawn = [example.model_dump() for example in task.prompt.examples] * bool(task.prompt.shots)
     return {
         **task.source,
         "train": train,
@@ -103,27 +100,6 @@ def described(recipe: Recipe, task: Task, heldout: Sequence[Problem]) -> dict[st
         "left_out": dict(task.left_out),
         **({"examples": drawn} if drawn else {}),
     }
-
-
-def check_unchanged(recorded: dict[str, Any], now: dict[str, Any], folder: str) -> None:
-    """UserError if the problems of a run changed since it began, or if it was begun by a version
-    that did not record them and held out other problems."""
-    if recorded and "train" not in recorded:
-        raise UserError(
-            f"{folder} was begun by an earlier ictcli, which held out other problems.",
-            "finish it with that version, or train in another folder: --run OTHER",
-        )
-    for part, words in (("train", "train on"), ("heldout", "evaluate on")):
-        if part in recorded and recorded[part] != now[part]:
-            raise UserError(
-                f"The problems to {words} changed since {folder} began: "
-                f"{_summary(recorded[part])}, and now {_summary(now[part])}.",
-                "put the data back as it was, or train in another folder: --run OTHER",
-            )
-
-
-def _summary(part: dict[str, Any] | None) -> str:
-    return f"{part['problems']:,} of checksum {part['sha256'][:12]}" if part else "not listed"
 
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
@@ -150,7 +126,7 @@ def _few(recipe: Recipe, task: Task) -> Task:
     one if the file of `eval.bench` holds more."""
     wanted, skip = recipe.eval.problems, recipe.eval.skip
     held = len(task.heldout(skip + max(wanted, FEW))) - skip
-    name = task.examined[0] if task.examined else task.name
+    name, _ = task.exam
     listed = task.examined and is_custom(name)
     if listed and (there := len(task.heldout(ALL)) - skip) > wanted:
         note = f"{wanted:,} of the {there:,} problems of {name} are evaluated on; "
@@ -167,8 +143,8 @@ def _few(recipe: Recipe, task: Task) -> Task:
     return replace(task, notes=(*task.notes, note))
 
 
-def _with_examples(recipe: Recipe, task: Task, held: Collection[str]) -> Recipe:
-    """The recipe with its examples, drawn if `prompt.shots` says so. UserError if one is held
+def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Example, ...]:
+    """The examples that are shown, drawn if `prompt.shots` says so. UserError if one is held
     out."""
     prompt = recipe.prompt
     examples = _draw_examples(task, prompt.shots, recipe.seed) if prompt.shots else prompt.examples
@@ -177,14 +153,13 @@ def _with_examples(recipe: Recipe, task: Task, held: Collection[str]) -> Recipe:
             raise UserError(
                 f"Example {number} of prompt.examples is a held-out problem.", "take another"
             )
-    prompt = prompt.model_copy(update={"examples": examples})
-    return recipe.model_copy(update={"prompt": prompt})
+    return examples
 
 
 def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
     """n training problems with their worked responses, always the same for a seed. UserError if
     the task has too few."""
-    solved = [problem for problem in task.train if problem.id in task.solutions]
+    solved = [problem for problem in task.train if problem.solution]
     if not solved:
         raise UserError(
             f"The task {task.name} has no worked responses to show as examples.",
@@ -198,7 +173,7 @@ def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
         )
     order = generator(seed, "shots").permutation(len(solved))[:n]
     drawn = [solved[int(place)] for place in order]
-    return tuple(Example(prompt=p.prompt, response=task.solutions[p.id]) for p in drawn)
+    return tuple(Example(prompt=p.prompt, response=p.solution) for p in drawn)
 
 
 def _ordered(recipe: Recipe, task: Task) -> Task:
@@ -211,15 +186,22 @@ def _ordered(recipe: Recipe, task: Task) -> Task:
             f"curriculum = {recipe.curriculum!r}.",
             "curriculum=none",
         )
-    rank: Mapping[str, float] = {p.id: float(len(p.prompt)) for p in task.train}
-    if recipe.curriculum == "difficulty":
-        rank = task.difficulty
-    if not rank:
+    by_length = recipe.curriculum == "length"
+    if not by_length and all(problem.difficulty is None for problem in task.finite):
         raise UserError(
             f"The problems of {task.name} have no difficulty to go by.",
             "columns.difficulty names a column of numbers; or curriculum=length",
         )
-    return with_train(replace(task, rank=rank), task.train)
+    return with_train(replace(task, rank=_length if by_length else _difficulty), task.train)
+
+
+def _length(problem: Problem) -> float:
+    return len(problem.prompt)
+
+
+def _difficulty(problem: Problem) -> float:
+    """Problems without one come last."""
+    return math.inf if problem.difficulty is None else problem.difficulty
 
 
 def heldout(recipe: Recipe, task: Task) -> list[Problem]:

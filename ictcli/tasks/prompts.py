@@ -195,21 +195,21 @@ def _unreadable(problem: Problem) -> UserError:
     )
 
 
-def fitted(engine: Engine, task: Task, settings: PromptSettings, heldout: int) -> Task:
-    """The task without problems whose whole prompts are longer than `settings.max_tokens`, and with
+def fitted(engine: Engine, task: Task, heldout: int) -> Task:
+    """The task without problems whose whole prompts are longer than `prompt.max_tokens`, and with
     notes of their number among the training problems and the first `heldout` held-out ones.
     UserError if none is left to train on."""
-    most = settings.max_tokens
+    most = task.prompt.max_tokens
     if not most:
         return task
     known: dict[tuple[bool, str], bool] = {}
-    _, examined = task.examined or (task.name, task.domain)
+    _, examined = task.exam
     all_held = task.heldout
 
     def fits(problem: Problem, domain: Domain) -> bool:
         key = (domain is examined, problem.prompt)
         if key not in known:
-            _, tokens = tokens_of(engine.tokenizer, problem, domain, settings)
+            _, tokens = tokens_of(engine.tokenizer, problem, domain, task.prompt)
             known[key] = len(tokens) <= most
         return known[key]
 

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from ictcli.errors import UserError
 from ictcli.rewards import Verifier, find_verifier
@@ -28,10 +28,6 @@ class ProblemSet:
     """Name of the verifier that judges their answers."""
     unsolved: Collection[str] = ()
     """Ids of problems without an answer."""
-    solutions: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Worked responses by problem id."""
-    difficulty: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By problem id."""
 
 
 def key_of(prompt: str) -> str:
@@ -78,8 +74,6 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
         tuple(kept),
         data.rows.source,
         notes,
-        solutions=data.solutions,
-        difficulty=data.difficulty,
     )
     return with_train(task, train)
 

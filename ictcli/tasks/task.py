@@ -1,11 +1,10 @@
 """What a task and a benchmark are, and the order in which problems are trained on."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ictcli.recipe.tables import Example
+from ictcli.recipe.tables import Example, PromptSettings
 from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, grade
 from ictcli.seeds import generator
 from ictcli.types import Problem
@@ -83,12 +82,15 @@ class Task:
     """Problems to train on, each once per epoch (`with_train`); empty: `batch` makes its own."""
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     """Number of problems left out of training, by reason."""
-    solutions: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Worked responses by problem id, for examples."""
-    difficulty: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By problem id, if known."""
-    rank: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Rank in the curriculum by problem id; empty: no curriculum."""
+    rank: Callable[[Problem], float] | None = None
+    """Rank in the curriculum, if there is one."""
+    prompt: PromptSettings = field(default_factory=PromptSettings)
+    """How the problems are asked, with the examples that are shown."""
+
+    @property
+    def exam(self) -> tuple[str, Domain]:
+        """Name and domain of the held-out problems."""
+        return self.examined or (self.name, self.domain)
 
 
 @dataclass(frozen=True)
@@ -143,10 +145,9 @@ def shuffled_batch(
 
 
 def with_train(task: Task, train: Sequence[Problem]) -> Task:
-    """The task with these problems to train on, in the order of `shuffled_batch`; problems without
-    a rank come last."""
+    """The task with these problems to train on, in the order of `shuffled_batch`."""
     train = tuple(train)
-    rank = [task.rank.get(problem.id, math.inf) for problem in train] if task.rank else None
+    rank = [*map(task.rank, train)] if task.rank else None
 
     def batch(seed: int, step: int, n: int) -> list[Problem]:
         return shuffled_batch(train, seed, step, n, rank)

@@ -1,9 +1,10 @@
 """Tracking: a run's figures in TensorBoard, Weights & Biases or trackio, beside metrics.jsonl.
 
 A tracker runs in its own process (`worker`), which the run writes to through a pipe (`sender`): it
-may hang, print, crash or wait for a server, and no step waits for it. It gets numbers, the recipe
-and the environment, never a text of a model or a data set, nor a path of this machine
-(`ictcli.runs.public`). RUN/tracking/NAME.json records how far it has come.
+may hang, print, crash or wait for a server, and no step waits for it: it reads the figures in the
+run's files. The tracker gets numbers, the recipe and the environment, never a text of a model or a
+data set, nor a path of this machine (`ictcli.runs.public`). RUN/tracking/NAME.json records the last
+place that it logged: 0 = before training, n = step n, the number of steps + 1 = the end.
 """
 
 import importlib
@@ -31,15 +32,6 @@ class About(Record):
     steps: int
     recipe: dict[str, Any]
     environment: dict[str, Any]
-
-
-class Entry(Record):
-    """Figures of a run."""
-
-    place: int
-    """0 = before training, n = step n, the number of steps + 1 = the end."""
-    step: int
-    values: dict[str, float]
 
 
 class Outcome(Record):

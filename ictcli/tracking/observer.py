@@ -1,4 +1,4 @@
-"""The observer that sends what it is told to the trackers, and passes it on to another."""
+"""The observer that says to the trackers how far the run is, and passes on what it is told."""
 
 import contextlib
 import time
@@ -9,13 +9,13 @@ from ictcli.recipe import Recipe
 from ictcli.runs import Run
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.public import public_environment, public_recipe
-from ictcli.runs.records import Environment
-from ictcli.tracking import About, Entry, evaluation_figures, figures
+from ictcli.runs.read import read_environment
+from ictcli.tracking import About
 from ictcli.tracking.sender import CLOSE_TIMEOUT, Sender
 
 
 class TrackingObserver:
-    """Starts the trackers when there is first something to send: by then the run's folder is
+    """Starts the trackers when there is first something to log: by then the run's folder is
     restored, and a refused run leaves nothing."""
 
     def __init__(self, run: Run, recipe: Recipe, observer: Observer) -> None:
@@ -23,25 +23,18 @@ class TrackingObserver:
         self.recipe = recipe
         self.observer = observer
         self._senders: list[Sender] | None = None
-        self._between: dict[str, float] = {}
 
     def evaluating(self, label: str, done: int, total: int) -> None:
         self.observer.evaluating(label, done, total)
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
-        values, steps = evaluation_figures(evaluation), self.recipe.steps
-        if label == "before":
-            self._send(0, 0, values)
-        elif label == "after":
-            self._send(steps + 1, steps, values)
-        else:
-            self._between = values  # sent with its step, which is not over
+        places = {"before": 0, "after": self.recipe.steps + 1}
+        if label in places:  # others are logged with their step, which is not over
+            self._send(places[label])
         self.observer.evaluated(label, evaluation)
 
     def stepped(self, step: Step) -> None:
-        values = figures(step.metrics, step.timings) | self._between
-        self._between = {}
-        self._send(step.number, step.number, values)
+        self._send(step.number)
         self.observer.stepped(step)
 
     def warned(self, message: str) -> None:
@@ -55,20 +48,18 @@ class TrackingObserver:
             sender.close(until)
         self._warn()
 
-    def _send(self, place: int, step: int, values: dict[str, float]) -> None:
+    def _send(self, place: int) -> None:
         if self._senders is None:
-            environment = self.run.read("environment.json", Environment) or Environment()
             about = About(
                 folder=self.run.folder.resolve(),
-                done=len(self.run.metrics()),  # steps of earlier processes
+                done=len(self.run.metrics()) if place == 0 else place - 1,
                 steps=self.recipe.steps,
                 recipe=public_recipe(self.recipe.model_dump(mode="json", exclude_none=True)),
-                environment=public_environment(environment),
+                environment=public_environment(read_environment(self.run.folder)),
             )
-            names = dict.fromkeys(self.recipe.log)
-            self._senders = [Sender(name, self.run.folder, about) for name in names]
+            self._senders = [Sender(name, about) for name in dict.fromkeys(self.recipe.log)]
         for sender in self._senders:
-            sender.put(Entry(place=place, step=step, values=values))
+            sender.send(place)
         self._warn()
 
     def _warn(self) -> None:

@@ -2,19 +2,15 @@
 
 import contextlib
 import os
-import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 from ictcli.files import appended
-from ictcli.tracking import About, Entry, Outcome
+from ictcli.tracking import About, Outcome
 
-QUEUE = 1000
-"""Lines queued for a slow tracker; more are dropped and counted."""
 CLOSE_TIMEOUT = 15.0
 """Seconds a tracker has at the end of a run."""
 
@@ -22,22 +18,18 @@ CLOSE_TIMEOUT = 15.0
 class Sender:
     """One tracker's process. `troubles` are sentences that were not yet shown."""
 
-    def __init__(self, name: str, folder: Path, run: About) -> None:
+    def __init__(self, name: str, about: About) -> None:
         self.name = name
-        self.folder = folder
         self.troubles: list[str] = []
-        self._dropped = 0
         self._failed = False
-        self._lines: queue.Queue[str | None] = queue.Queue(QUEUE)
-        self._process: subprocess.Popen[str] | None = None
-        self._threads: list[threading.Thread] = []
+        self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._start(run)
+            self._start(about)
         except Exception as error:
             self._fail(str(error))
 
-    def _start(self, run: About) -> None:
-        log = self.folder / "tracking" / f"{self.name}.log"
+    def _start(self, about: About) -> None:
+        log = about.folder / "tracking" / f"{self.name}.log"
         log.parent.mkdir(exist_ok=True)
         with appended(log) as output:
             self._process = subprocess.Popen(
@@ -45,28 +37,27 @@ class Sender:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                text=True,
-                encoding="utf-8",
+                bufsize=0,
                 start_new_session=True,  # no Ctrl-C; can be killed with its children
             )
-        self._lines.put(run.model_dump_json())
-        for work in (self._write, self._read):
-            self._threads.append(threading.Thread(target=work, daemon=True))
-            self._threads[-1].start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._process.stdin is not None
+        self._process.stdin.write(about.model_dump_json().encode() + b"\n")
+        os.set_blocking(self._process.stdin.fileno(), False)
 
-    def put(self, entry: Entry) -> None:
-        """Queue an entry, or drop it where `QUEUE` entries wait."""
-        if self._process is None or self._failed:
-            return
-        try:
-            self._lines.put_nowait(entry.model_dump_json())
-        except queue.Full:
-            self._dropped += 1
+    def send(self, place: int) -> None:
+        """Say that the run's files hold all figures up to a place. Where the pipe is full, the next
+        place says it too."""
+        if self._process and self._process.stdin:
+            with contextlib.suppress(OSError, ValueError):
+                self._process.stdin.write(b"%d\n" % place)
 
     def finish(self) -> None:
-        """Queue the end of the entries."""
-        with contextlib.suppress(queue.Full):
-            self._lines.put_nowait(None)
+        """Say that no place follows."""
+        if self._process and self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
 
     def close(self, until: float) -> None:
         """Let the tracker finish until `time.monotonic()` reaches this, then kill it."""
@@ -80,23 +71,7 @@ class Sender:
                 os.killpg(process.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(5)
-        for thread in self._threads:
-            thread.join(1.0)
-        if self._dropped:
-            self.troubles.append(
-                f"{self.name} was too slow for {self._dropped} entries, which it lacks; "
-                "metrics.jsonl has them."
-            )
-
-    def _write(self) -> None:
-        """Write queued lines to the process; runs in a thread."""
-        assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):
-            while (line := self._lines.get()) is not None:
-                self._process.stdin.write(line + "\n")
-                self._process.stdin.flush()
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
+        self._reader.join(1.0)
 
     def _read(self) -> None:
         """Read the process's result; runs in a thread."""

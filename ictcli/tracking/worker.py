@@ -1,9 +1,9 @@
-"""The process that holds one tracker: `python -m ictcli.tracking.worker NAME`, JSON lines on stdin.
+"""The process that holds one tracker: `python -m ictcli.tracking.worker NAME`.
 
-The first line is an `About`, every other one an `Entry`. Places that the tracker has are skipped;
-when it is first opened, the steps up to `done` are read from metrics.jsonl. The process ends when
-stdin does, so also when the run is killed, and then has `LAST_SECONDS` to finish. Its output goes
-to RUN/tracking/NAME.log; the run gets one line, an `Outcome`.
+The first line on stdin is an `About`; every other one a place up to which the run's files hold all
+figures, which are read there. Places that the tracker has are skipped. The process ends when stdin
+does, so also when the run is killed, and then has `LAST_SECONDS` to finish. Its output goes to
+RUN/tracking/NAME.log; the run gets one line, an `Outcome`.
 """
 
 import contextlib
@@ -18,16 +18,14 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from ictcli.errors import install
+from ictcli.evaluation.record import Evaluation
 from ictcli.files import lock_of, write_json
-from ictcli.runs.read import read_lines, read_record
+from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord, StepMetrics, StepTimings
-from ictcli.tracking import About, Entry, Outcome, figures, open_tracker
+from ictcli.tracking import About, Outcome, evaluation_figures, figures, open_tracker
 
 LAST_SECONDS = 60
 """Time to finish when the run has ended."""
-WAITING = 100
-"""Lines read ahead of the library; beyond them the sender's queue fills, which counts what it
-drops."""
 
 
 def main() -> None:
@@ -36,10 +34,10 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints goes to the log
     try:
         about = About.model_validate_json(sys.stdin.readline())
-        lines = _read_ahead(sys.stdin)
+        places = _read_ahead(sys.stdin)
         lock = about.folder / "tracking" / f".{name}.lock"
         with lock_of(lock).acquire(timeout=LAST_SECONDS + 30):
-            _track(name, about, lines)
+            _track(name, about, places)
         outcome = Outcome(done=True)
     except ImportError as error:
         outcome = Outcome(failed=f"{error}; {install(name)}")
@@ -52,32 +50,20 @@ def main() -> None:
     os._exit(0)  # skips the libraries' exit handlers
 
 
-def _read_ahead(file: TextIO) -> Iterator[str]:
-    """The file's lines, read in a thread. Also while a library hangs, the thread sees that the run
-    has ended, and starts the clock of `_end_in_time`."""
-    run = os.getppid()
-    waiting: queue.Queue[str | None] = queue.Queue(WAITING)
-
-    def put(line: str | None) -> bool:
-        while True:
-            try:
-                waiting.put(line, timeout=1.0)
-                return True
-            except queue.Full:
-                if line is None or os.getppid() != run:
-                    return False
+def _read_ahead(file: TextIO) -> Iterator[int]:
+    """The places, read in a thread. Also while a library hangs, the thread sees that the run has
+    ended, and starts the clock of `_end_in_time`."""
+    places: queue.Queue[int] = queue.Queue()
 
     def read() -> None:
         with contextlib.suppress(OSError, ValueError):
             for line in file:
-                if not put(line):
-                    break
-        threading.Thread(target=_end_in_time, daemon=True).start()
-        while not put(None):
-            pass
+                places.put(int(line))
+        places.put(-1)
+        _end_in_time()
 
     threading.Thread(target=read, daemon=True).start()
-    return iter(waiting.get, None)
+    return iter(places.get, -1)
 
 
 def _end_in_time() -> None:
@@ -96,41 +82,47 @@ class Progress(RunRecord):
     """Of the last entry that was logged."""
 
 
-def _track(name: str, about: About, lines: Iterator[str]) -> None:
+def _track(name: str, about: About, places: Iterator[int]) -> None:
     path = about.folder / "tracking" / f"{name}.json"
     progress = read_record(path, Progress, strict=False)
     progress = progress or Progress(id=secrets.token_hex(4), place=-1)
     tracker = open_tracker(name, about.model_copy(update={"id": progress.id}))
-    place = progress.place
+    logged = progress.place
     if tracker.rewinds and about.done < about.steps:
-        place = min(place, about.done)
-    write_json(path, {"id": progress.id, "place": place})
+        logged = min(logged, about.done)
+    write_json(path, {"id": progress.id, "place": logged})
 
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a library may have changed it
-    for entry in _entries(about, lines):
-        if entry.place > place:
-            tracker.log(entry.step, entry.values)
-            place = entry.place
-            write_json(path, {"id": progress.id, "place": place})
+    recorded, read = _recorded(about), -1
+    for latest in places:
+        while read < latest:
+            read, values = next(recorded)
+            if read > logged and values:
+                tracker.log(min(read, about.steps), values)
+                logged = read
+                write_json(path, {"id": progress.id, "place": logged})
     tracker.close()
 
 
-def _entries(about: About, lines: Iterator[str]) -> Iterator[Entry]:
-    """The entries to log, in order: before training, steps from before a resume, the run's own."""
-    earlier = _earlier(about)
-    for text in lines:
-        entry = Entry.model_validate_json(text)
-        if entry.place > 0:
-            yield from earlier
-        yield entry
+def _recorded(about: About) -> Iterator[tuple[int, dict[str, float]]]:
+    """What the run's files hold of each place, in order; read when it is asked for, for it may not
+    be there before."""
+    folder = about.folder
 
+    def evaluated(label: str) -> dict[str, float]:
+        evaluation = read_record(folder / "eval" / f"{label}.json", Evaluation, strict=False)
+        return evaluation_figures(evaluation) if evaluation else {}
 
-def _earlier(about: About) -> Iterator[Entry]:
-    timings = {line.step: line for line in read_lines(about.folder / "timings.jsonl", StepTimings)}
-    for line in read_lines(about.folder / "metrics.jsonl", StepMetrics):
-        if (step := line.step) <= about.done:
-            values = figures(line, timings.get(step, StepTimings(step=step)))
-            yield Entry(place=step, step=step, values=values)
+    yield 0, evaluated("before")
+    timing = StepTimings(step=0)
+    with (folder / "metrics.jsonl").open() as metrics, (folder / "timings.jsonl").open() as timings:
+        for step in range(1, about.steps + 1):
+            line = StepMetrics.model_validate_json(metrics.readline())
+            while timing.step < step and (text := timings.readline()):
+                timing = StepTimings.model_validate_json(text)
+            values = figures(line, timing if timing.step == step else StepTimings(step=step))
+            yield step, values | evaluated(f"step-{step:06d}")
+    yield about.steps + 1, evaluated("after")
 
 
 if __name__ == "__main__":

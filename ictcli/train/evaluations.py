@@ -53,14 +53,14 @@ def evaluate_heldout(
             )
 
     manifest.leave(run.folder, f"eval/{label}.jsonl")  # it is written as it comes
-    name, domain = task.examined or (task.name, task.domain)
+    name, domain = task.exam
     evaluation = evaluate(
         engine,
         name,
         heldout(recipe, task),
         domain,
         sampling_of(recipe, engine, recipe.eval.temperature),
-        recipe.prompt,
+        task.prompt,
         n=recipe.eval.n,
         ks=recipe.eval.k,
         seed=seed_of(recipe.seed, "eval"),

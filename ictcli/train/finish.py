@@ -10,21 +10,11 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.results import pass_differences
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
+from ictcli.recipe.metrics import shown_in
 from ictcli.runs import FORMAT, Run, checkpoints, manifest
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import Best, Summary
 from ictcli.runs.trust import remember
-
-KEPT_FIGURES = (
-    "share_kept",
-    "kept_prob",
-    "regime_high",
-    "regime_low",
-    "high_low_ratio",
-    "fork_share",
-    "fork_recall",
-    "fork_precision",
-)
 
 
 def kept_tokens(run: Run, recipe: Recipe) -> dict[str, float]:
@@ -33,7 +23,7 @@ def kept_tokens(run: Run, recipe: Recipe) -> dict[str, float]:
     dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
     steps = [metrics for metrics in run.metrics() if metrics.step > dense]
     means: dict[str, float] = {}
-    for name in KEPT_FIGURES:
+    for name in shown_in("summary"):
         values = [value for metrics in steps if (value := metrics.value(name)) is not None]
         if values:
             means[name] = float(np.mean(values))

@@ -17,9 +17,9 @@ from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe import Recipe
-from ictcli.runs import FORMAT, Run, manifest
+from ictcli.runs import FORMAT, Run, fingerprint, manifest
+from ictcli.runs.fingerprint import check_engine
 from ictcli.runs.observer import Observer
-from ictcli.runs.provenance import check_engine, check_model, check_recipe, identity_of, recipe_hash
 from ictcli.runs.records import (
     DataRecord,
     EngineRecord,
@@ -29,7 +29,7 @@ from ictcli.runs.records import (
     Summary,
 )
 from ictcli.tasks import Domain, Task
-from ictcli.tasks.prepare import check_unchanged, described, heldout, prepare
+from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.prompts import encode, fitted, unread_notes
 from ictcli.text import shell_word
 from ictcli.tracking.observer import tracked
@@ -54,11 +54,12 @@ def launch(
             observer.warned(note)
 
     with finish_step_on_interrupt(observer.warned) as interrupted, record_failure(run):
-        recipe, task = prepare(recipe)  # before a model is loaded
+        task = task_of(recipe)  # before a model is loaded
         warn([*recipe_notes(recipe), *task.notes])
         recorded = run.read("environment.json", Environment)
-        began, hashed = recorded or Environment(), recipe_hash(run.recipe)
-        check_recipe(run.folder, run.recipe, began.recipe_sha256 or hashed, "the run began")
+        began = recorded or Environment()
+        hashed = fingerprint.of_recipe(run.recipe, began)
+        fingerprint.check_same(run.folder, began, {"recipe": hashed})
         manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
 
         if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):
@@ -70,38 +71,35 @@ def launch(
             observer.warned(note)
         attach(engine)
         noted = len(task.notes)
-        task = fitted(engine, task, recipe.prompt, recipe.eval.skip + recipe.eval.problems)
+        task = fitted(engine, task, recipe.eval.skip + recipe.eval.problems)
         warn(task.notes[noted:])
         warn(unread(engine, task, recipe))
-        longest = longest_prompt(recipe, engine, task.finite, task.domain) or PROMPT_TOKENS
+        longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
         chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.warned)
-        problems, examined = heldout(recipe, task), (task.examined or ("", task.domain))[1]
-        held = longest_prompt(recipe, engine, problems, examined)
+        problems = heldout(recipe, task)
+        held = longest_prompt(recipe, engine, task, problems, task.exam[1])
         check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
 
-        model = identity_of(recipe.model, recipe.engine)
-        data = described(recipe, task, problems)
+        data = described(task, problems)
+        model = fingerprint.of_model(recipe.model, recipe.engine)
+        fingerprint.check_same(run.folder, began, {**model, **fingerprint.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's
             now = {
                 **chosen,
                 "data": DataRecord.model_validate(data, strict=False),
-                "model": ModelRecord(name=recipe.model, sha256=model),
+                "model": ModelRecord(name=recipe.model, sha256=model.get("model", "")),
                 "recipe_sha256": hashed,
             }
             run.write("environment.json", environment(engine, recipe).model_copy(update=now))
-        else:
-            check_unchanged(began.data.to_json(), data, str(run.folder))
-        check_model(run.folder, began, model)
         with tracked(run, recipe, observer) as tracking:
             return train(run, recipe, task, engine, tracking, interrupted)
 
 
 def unread(engine: Engine, task: Task, recipe: Recipe) -> list[str]:
     """Notes on prompts that the model's tokenizer cannot hold."""
-    notes = unread_notes(engine, task.finite, task.domain, recipe.prompt)
+    notes = unread_notes(engine, task.finite, task.domain, task.prompt)
     if task.examined or not task.finite:
-        domain = task.examined[1] if task.examined else task.domain
-        notes += unread_notes(engine, heldout(recipe, task), domain, recipe.prompt)
+        notes += unread_notes(engine, heldout(recipe, task), task.exam[1], task.prompt)
     return notes
 
 
@@ -120,10 +118,10 @@ def environment(engine: Engine, recipe: Recipe) -> Environment:
 
 
 def longest_prompt(
-    recipe: Recipe, engine: Engine, problems: Sequence[Problem], domain: Domain
+    recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain
 ) -> int:
     """In tokens; 0 without problems. UserError where one is too long for the model."""
-    ids = encode(engine, problems, domain, recipe.prompt, recipe.max_tokens)
+    ids = encode(engine, problems, domain, task.prompt, recipe.max_tokens)
     return max(map(len, ids), default=0)
 
 

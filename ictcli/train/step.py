@@ -6,25 +6,17 @@ import numpy as np
 
 from ictcli.algorithm.dynamics import validate
 from ictcli.algorithm.methods import Choice, Scored
-from ictcli.algorithm.objective import Proxy
+from ictcli.algorithm.quantities import kinds, statistic
 from ictcli.algorithm.weights import group_advantage, normalise
 from ictcli.engine import Engine
+from ictcli.engine.update import Update
 from ictcli.recipe import Recipe
 from ictcli.rewards.shaping import shaped
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
 from ictcli.tasks import Task, prompts
-from ictcli.train.contexts import context_uniqueness
-from ictcli.train.solutions import other_correct, require_room, solution_kl
-from ictcli.types import (
-    CONTEXT,
-    SOLUTION_KL,
-    BoolArray,
-    FloatArray,
-    Rollouts,
-    Sampling,
-    UpdateReport,
-)
+from ictcli.train.solutions import other_correct, require_room
+from ictcli.types import BoolArray, FloatArray, Sampling, UpdateReport
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
@@ -44,44 +36,22 @@ def sample_batch(
     """Sample a group of rollouts for each problem of the step, and judge them. `wanted` replaces
     the statistics that the recipe's method wants."""
     problems = task.batch(recipe.seed, step, recipe.prompts)
-    ids = prompts.encode(engine, problems, task.domain, recipe.prompt, recipe.max_tokens)
+    ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", step)
     wanted = wanted or recipe.wanted_stats
-    contexts = [name for name in wanted if name.startswith(CONTEXT)]
-    if SOLUTION_KL in wanted:
+    if "solution" in kinds(wanted):
         require_room(engine, ids, recipe.max_tokens)
-    recorded = [name for name in wanted if name not in (*contexts, SOLUTION_KL)]
-    rollouts = engine.generate(ids, recipe.group, sampling_of(recipe, engine), seed, recorded)
-    for name in contexts:
-        u = context_uniqueness(engine, rollouts, int(name.removeprefix(CONTEXT)))
-        rollouts = replace(rollouts, stats={**rollouts.stats, name: u})
+    decoding = [name for name in wanted if statistic(name).while_decoding]
+    rollouts = engine.generate(ids, recipe.group, sampling_of(recipe, engine), seed, decoding)
     texts = prompts.decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)
     rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward)
     advantage = group_advantage(rewards, recipe.group, scale=recipe.rule.scaled_advantage)
     batch = Batch(problems, rollouts, texts, verdicts, rewards, advantage)
-    if SOLUTION_KL not in wanted:
-        return batch
+    late = [name for name in wanted if name not in decoding]
     solution = other_correct(batch.correct, recipe.group, generator(recipe.seed, "solution", step))
-    stats = {**rollouts.stats, SOLUTION_KL: solution_kl(engine, rollouts, solution)}
-    return replace(batch, rollouts=replace(rollouts, stats=stats))
-
-
-@dataclass(frozen=True)
-class MiniBatch:
-    """The b rollouts of one optimiser update, and what it trains of them."""
-
-    rollouts: Rollouts
-    advantage: FloatArray
-    """(b,)"""
-    kept: BoolArray
-    """(b, T)"""
-    weights: FloatArray
-    """(b, T), normalised over the mini-batch; 0 where not kept."""
-    kl_old: FloatArray | None
-    """(b, T): coefficients of the KL to the old policy, where the method sets any."""
-    proxy: Proxy | None
-    """What probabilities are pulled up to, where the method says so."""
+    stats = {**rollouts.stats, **engine.score(rollouts, late, solution=solution)} if late else {}
+    return replace(batch, rollouts=replace(rollouts, stats=stats)) if late else batch
 
 
 @dataclass(frozen=True)
@@ -90,7 +60,7 @@ class StepSelection:
 
     kept: BoolArray
     weights: FloatArray
-    mini_batches: tuple[MiniBatch, ...]
+    mini_batches: tuple[Update, ...]
 
 
 def mini_batches(prompts: int, size: int) -> list[tuple[int, int]]:
@@ -102,18 +72,17 @@ def mini_batches(prompts: int, size: int) -> list[tuple[int, int]]:
 
 def select(recipe: Recipe, batch: Batch, step: int) -> StepSelection:
     """Let the method choose tokens, one mini-batch at a time, and normalise its choice."""
-    kept = np.zeros(batch.rollouts.tokens.shape, dtype=bool)
     weights = np.zeros(batch.rollouts.tokens.shape, dtype=np.float32)
-    parts: list[MiniBatch] = []
+    parts: list[Update] = []
     for first, last in mini_batches(recipe.prompts, recipe.update.minibatch):
         part = _select(recipe, batch, step, first, last)
-        rows, T = slice(first * recipe.group, last * recipe.group), part.kept.shape[1]
-        kept[rows, :T], weights[rows, :T] = part.kept, part.weights
+        rows, T = slice(first * recipe.group, last * recipe.group), part.weights.shape[1]
+        weights[rows, :T] = part.weights
         parts.append(part)
-    return StepSelection(kept, weights, tuple(parts))
+    return StepSelection(weights != 0, weights, tuple(parts))
 
 
-def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> MiniBatch:
+def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> Update:
     """The mini-batch of these prompts."""
     method, rollouts = recipe.rule, batch.rollouts.groups(first, last)
     rows = slice(first * recipe.group, last * recipe.group)
@@ -137,12 +106,8 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> M
     weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)
     if choice.weight is not None:
         weights = (weights * np.where(kept, choice.weight, 0)).astype(np.float32)
-        kept = weights != 0
-    kl_old = choice.kl_old.astype(np.float32) if choice.kl_old is not None else None
-    if kl_old is not None and not kl_old.any():
-        kl_old = None
-    proxy = choice.proxy if choice.proxy and choice.proxy.coefficient.any() else None
-    return MiniBatch(rollouts, advantage, kept, weights, kl_old, proxy)
+    terms = {name: term for name, term in choice.terms.items() if term.coefficient.any()}
+    return Update(rollouts, weights, advantage, recipe.objective, terms=terms)
 
 
 @dataclass(frozen=True)
@@ -177,17 +142,8 @@ def optimise(
     reports: list[UpdateReport] = []
     for number in range(len(parts) * recipe.update.epochs):
         which = number % len(parts)
-        part = parts[which]
-        report = engine.update(
-            part.rollouts,
-            part.weights,
-            part.advantage,
-            recipe.objective,
-            recipe.lr_at(step),
-            old_logp=old[which],
-            kl_old=part.kl_old,
-            proxy=part.proxy,
-        )
+        update = replace(parts[which], old_logp=old[which])
+        report = engine.update(update, recipe.lr_at(step))
         reports.append(report)
         if old[which] is None:
             old[which] = report.logp

@@ -35,15 +35,12 @@ def test_every_method_keeps_only_real_tokens_and_the_same_ones_from_the_same_see
     if first.weight is not None and again.weight is not None:
         np.testing.assert_array_equal(first.weight[batch.valid], again.weight[batch.valid])
         assert np.isfinite(first.weight[batch.valid]).all()
-    assert (first.kl_old is None) == (name != "kl_cov")
-    if first.kl_old is not None and again.kl_old is not None:
-        assert not first.kl_old[~batch.valid].any()
-        np.testing.assert_array_equal(first.kl_old, again.kl_old)
-    assert (first.proxy is None) == (name != "lp_reg")
-    if first.proxy is not None and again.proxy is not None:
-        assert np.isfinite(first.proxy.logp).all()
-        assert not first.proxy.coefficient[~batch.valid].any()
-        np.testing.assert_array_equal(first.proxy.coefficient, again.proxy.coefficient)
+    assert set(first.terms) == {"kl_cov": {"kl_old"}, "lp_reg": {"proxy"}}.get(name, set())
+    for term in first.terms:
+        one, other = first.terms[term], again.terms[term]
+        assert one.target is None or np.isfinite(one.target).all()
+        assert not one.coefficient[~batch.valid].any()
+        np.testing.assert_array_equal(one.coefficient, other.coefficient)
 
 
 @pytest.mark.parametrize("name", sorted({*BUILT_IN} - {"random"}))
@@ -69,10 +66,8 @@ def test_padded_columns_change_no_choice(name: str, batch: Scored, more: int) ->
     if found.weight is not None and plain.weight is not None:
         T, valid = batch.valid.shape[1], batch.valid
         np.testing.assert_array_equal(found.weight[:, :T][valid], plain.weight[valid])
-    if found.kl_old is not None and plain.kl_old is not None:
-        np.testing.assert_array_equal(found.kl_old, wide(plain.kl_old))
-    if found.proxy is not None and plain.proxy is not None:
-        np.testing.assert_array_equal(found.proxy.coefficient, wide(plain.proxy.coefficient))
+    for name, term in plain.terms.items():
+        np.testing.assert_array_equal(found.terms[name].coefficient, wide(term.coefficient))
 
 
 @pytest.mark.parametrize("name", DENSE)
@@ -271,11 +266,11 @@ def test_kl_cov_marks_the_highest_covariances_and_keeps_every_token(
 ) -> None:
     choice = choose("kl_cov", batch, ratio=percent / 100, coefficient=0.7)
     np.testing.assert_array_equal(choice.kept, batch.valid)
-    assert choice.kl_old is not None
-    np.testing.assert_allclose(np.unique(choice.kl_old[choice.kl_old > 0]), [0.7], rtol=1e-6)
+    marks = choice.terms["kl_old"].coefficient
+    np.testing.assert_allclose(np.unique(marks[marks > 0]), [0.7], rtol=1e-6)
     cov = covariances(batch)
     best = sorted(cov.values(), reverse=True)[: ceil_percent(percent, len(cov))]
-    marked = sorted((cov[int(i), int(t)] for i, t in np.argwhere(choice.kl_old)), reverse=True)
+    marked = sorted((cov[int(i), int(t)] for i, t in np.argwhere(marks)), reverse=True)
     assert marked == pytest.approx(best, abs=1e-9)
 
 
@@ -285,7 +280,8 @@ def test_lp_reg_pulls_the_least_probable_blamed_tokens_up_to_p_without_its_noise
 ) -> None:
     choice = choose("lp_reg", batch, share=percent / 100, coefficient=0.7)
     np.testing.assert_array_equal(choice.kept, batch.valid)
-    assert choice.proxy is not None
+    proxy = choice.terms["proxy"]
+    assert proxy.target is not None
     blamed = [
         (int(i), int(t)) for i, t in np.argwhere(batch.valid) if float(batch.advantage[i]) < 0
     ]
@@ -296,9 +292,9 @@ def test_lp_reg_pulls_the_least_probable_blamed_tokens_up_to_p_without_its_noise
     for place in pulled:
         expected[place] = 0.7
         ratio = float(batch.stats["min_p:0.02"][place]) / float(batch.stats["prob"][place])
-        lift = float(choice.proxy.logp[place]) - float(batch.logp[place])
+        lift = float(proxy.target[place]) - float(batch.logp[place])
         assert lift == pytest.approx(np.log(ratio), abs=1e-5)
-    np.testing.assert_array_equal(choice.proxy.coefficient, expected)
+    np.testing.assert_array_equal(proxy.coefficient, expected)
 
 
 @given(scored())

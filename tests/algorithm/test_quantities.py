@@ -14,17 +14,18 @@ from scipy.stats import entropy as scipy_entropy
 from scipy.stats import wasserstein_distance
 
 from ictcli.algorithm.quantities import (
-    GROUP_QUANTITY,
+    STATISTICS,
     entropy,
     js,
     kl,
     purity,
     wasserstein,
 )
-from ictcli.types import GROUP_STATS, FloatArray
+from ictcli.types import FloatArray
 
 pairs = distributions(2)
-kl_to_mean = GROUP_QUANTITY["kl_to_mean"]
+DIVERGENCES = [each for each in STATISTICS.values() if each.kind not in ("alone", "token")]
+kl_to_mean = STATISTICS["kl_to_mean"]
 
 
 def same(found: Any, expected: Any, tolerance: float = 1e-12) -> None:
@@ -109,7 +110,7 @@ def test_js_of_disjoint_distributions_is_log_2() -> None:
 
 @given(distributions())
 def test_every_divergence_is_exactly_zero_on_equal_distributions(p: FloatArray) -> None:
-    for divergence in GROUP_QUANTITY.values():
+    for divergence in DIVERGENCES:
         assert divergence(np, p, p.copy())[0] == 0
 
 
@@ -117,7 +118,7 @@ def test_every_divergence_is_exactly_zero_on_equal_distributions(p: FloatArray) 
 def test_zeros_are_safe_everywhere(pair: FloatArray) -> None:
     with np.errstate(all="raise", under="ignore"):
         p, q = pair
-        found = [divergence(np, p, q) for divergence in GROUP_QUANTITY.values()]
+        found = [divergence(np, p, q) for divergence in DIVERGENCES]
         assert np.isfinite([*found, entropy(np, p), purity(np, p)]).all()
 
 
@@ -127,10 +128,6 @@ def test_kl_to_a_token_that_underflowed_is_large_not_negative() -> None:
     assert p[1] == 0
     assert 40 < float(kl_to_mean(torch, p, q)) < 55
     assert float(kl_to_mean(torch, torch.tensor([1.0, 1e-43]), q)) == float(kl_to_mean(torch, p, q))
-
-
-def test_every_group_statistic_has_its_quantity() -> None:
-    assert tuple(GROUP_QUANTITY) == GROUP_STATS
 
 
 def namespace(name: str) -> tuple[Any, Callable[[FloatArray], Any]]:

@@ -12,7 +12,7 @@ import pytest
 from drawn import choose
 
 from ictcli.algorithm.methods import METHODS, Choice, Scored
-from ictcli.algorithm.objective import Objective, policy_loss, was_clipped
+from ictcli.algorithm.objective import TARGET, Objective, policy_loss, was_clipped
 from ictcli.algorithm.weights import group_advantage, normalise
 from ictcli.types import FloatArray
 
@@ -54,10 +54,9 @@ def loss_of(
         "weights": weights,
         "old_logp": GIVEN["logp_old"],
     }
-    if choice.kl_old is not None:
-        terms["kl_old"] = choice.kl_old
-    if choice.proxy is not None:
-        terms |= {"proxy": choice.proxy.logp, "kl_proxy": choice.proxy.coefficient}
+    for term, given in choice.terms.items():
+        terms |= {term: given.coefficient}
+        terms |= {} if given.target is None else {term + TARGET: given.target}
     logits = torch.from_numpy(np.stack([logp, np.log1p(-np.exp(logp))], axis=-1)[VALID])
     logits.requires_grad_()
     targets = torch.zeros(len(logits), dtype=torch.long)

@@ -14,7 +14,7 @@ from processes import Ended, Processes
 
 from ictcli.algorithm.selection import share_count
 from ictcli.recipe import load_recipe
-from ictcli.recipe.metrics import EVERY_STEP, KNOWN
+from ictcli.recipe.metrics import METRICS, known
 from ictcli.runs import Run, read_rollouts
 from ictcli.tasks.chain.tokenizer import VOCABULARY
 
@@ -25,8 +25,8 @@ JSONS = ("json", "jsonl")
 def test_every_number_of_the_metrics_is_known_by_its_name(trained: tuple[Path, Ended]) -> None:
     names = {name for line in Run(trained[0]).metrics() for name in line.to_json()}
     evaluations = {name for name in names if name.startswith("eval/pass@")}
-    assert evaluations and names - evaluations - {"step", "finite"} <= set(KNOWN)
-    assert set(EVERY_STEP) <= names
+    assert evaluations and names - evaluations - {"step", "finite"} <= set(known())
+    assert {name for name, each in METRICS.items() if each.when == "every step"} <= names
 
 
 def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.runs.read import read_environment
 from ictcli.runs.rollouts import Batch
-from ictcli.tasks.prepare import described, heldout, prepare, task_of
+from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.types import Rollouts
 
 NONE = Counts(n=1, problems=1, correct=[0])
@@ -75,8 +75,8 @@ def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
     runs = run_specs(small_design(tmp_path / "runs", f"task={data}", "prompt.shots=2"))
     for spec in runs:
         finish(spec)
-        recipe, task = prepare(spec.recipe)
-        began = {"data": described(recipe, task, heldout(recipe, task))}
+        task = task_of(spec.recipe)
+        began = {"data": described(task, heldout(spec.recipe, task))}
         (spec.folder / "environment.json").write_text(json.dumps(began))
     first, last = (read_environment(runs[at].folder).data.train for at in (0, -1))
     assert first and last and first.sha256 != last.sha256

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ictcli.algorithm.quantities import STATISTICS
 from ictcli.engine import Engine, build_engine, installed_engines
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import GROUP_STATS, ROW_STATS, Rollouts, Sampling
+from ictcli.types import Rollouts, Sampling
 
 from .lowrank import LORA
 from .models import make_deep, make_hybrid, make_narrow, make_sliding
@@ -55,6 +56,9 @@ def has_cuda(engine: str) -> bool:
     except ImportError:
         return False
     return library.cuda.is_available()
+
+
+collect_ignore = [] if any(map(has_cuda, ENGINES)) else ["test_gpu.py", "test_bitsandbytes.py"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -176,7 +180,12 @@ def tiny_oracle(tiny_model: Path) -> Oracle:
 
 
 SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))
-WANTED = (*ROW_STATS, *GROUP_STATS, "min_p:0.1")
+GROUP_STATS = tuple(name for name, each in STATISTICS.items() if each.kind == "group")
+WANTED = tuple(
+    f"{name}0.1" if name.endswith(":") else name
+    for name, each in STATISTICS.items()
+    if each.while_decoding
+)
 GROUP = 5
 
 

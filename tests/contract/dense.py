@@ -5,6 +5,7 @@ with the weight's sign, and weighted by its size. It shares no line with ictcli'
 """
 
 import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from ictcli.algorithm.objective import Objective, Proxy
+from ictcli.engine.update import Update
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import Rollouts
 
@@ -28,8 +29,15 @@ class DenseReport:
     """(B, T) the estimate of KL(pi || reference); 0 without one."""
 
 
+Formula = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Of log pi, log pi_old and the target of a term, (length,) each."""
+
+
 class DenseTrainer:
-    def __init__(self, folder: Path, settings: OptimizerSettings) -> None:
+    def __init__(
+        self, folder: Path, settings: OptimizerSettings, terms: Mapping[str, Formula] | None = None
+    ) -> None:
+        self.terms = terms or {}
         self.model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float64, attn_implementation="eager"
         ).eval()
@@ -42,17 +50,8 @@ class DenseTrainer:
             weight_decay=settings.weight_decay,
         )
 
-    def update(
-        self,
-        rollouts: Rollouts,
-        weights: np.ndarray,
-        advantage: np.ndarray,
-        objective: Objective,
-        lr: float,
-        old_logp: np.ndarray | None = None,
-        kl_old: np.ndarray | None = None,
-        proxy: Proxy | None = None,
-    ) -> DenseReport:
+    def update(self, update: Update, lr: float) -> DenseReport:
+        rollouts, weights, objective = update.rollouts, update.weights, update.objective
         self.optimizer.zero_grad()
         loss = torch.zeros((), dtype=torch.float64)
         seen, k3 = np.zeros(weights.shape), np.zeros(weights.shape)
@@ -60,8 +59,9 @@ class DenseTrainer:
             logits = response_logits(self.model, rollouts, row)
             tokens = torch.from_numpy(rollouts.tokens[row, :length].astype(np.int64))
             logp = chosen(logits / objective.temperature, tokens)
-            old = logp.detach() if old_logp is None else vector(old_logp[row, :length])
-            A = float(advantage[row]) * vector(np.sign(weights[row, :length]))
+            given = update.old_logp
+            old = logp.detach() if given is None else vector(given[row, :length])
+            A = float(update.advantage[row]) * vector(np.sign(weights[row, :length]))
             ratio = (logp - old).exp()
             low, high = 1 - objective.eps_low, 1 + objective.eps_high
             psi = torch.minimum(ratio * A, ratio.clamp(low, high) * A)
@@ -80,12 +80,10 @@ class DenseTrainer:
             if objective.entropy:
                 log_p = torch.log_softmax(logits, dim=-1)
                 psi = psi - objective.entropy * (log_p.exp() * log_p).sum(-1)
-            if kl_old is not None:
-                psi = psi - vector(kl_old[row, :length]) * (logp - old).abs()
-            if proxy is not None:
-                d = vector(proxy.logp[row, :length]) - logp
-                pull = vector(proxy.coefficient[row, :length]) * (d.exp() - d - 1)
-                psi = psi - pull * (d > 0)
+            for name, term in update.terms.items():
+                assert term.target is not None
+                value = self.terms[name](logp, old, vector(term.target[row, :length]))
+                psi = psi - vector(term.coefficient[row, :length]) * value
             loss = loss - (vector(weights[row, :length]).abs() * psi).sum()
             seen[row, :length] = logp.detach().numpy()
         loss.backward()

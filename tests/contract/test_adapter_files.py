@@ -16,7 +16,7 @@ from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, rea
 from .lowrank import CONFIG, LORA, adapters_of, files_of, scale_of
 from .test_adapters import BOTH
 from .test_generate import same
-from .training import SMOOTH, state, train
+from .training import SMOOTH, logp_of, state, train
 
 LAYERS = {
     *(f"self_attn.{x}_proj" for x in "qkvo"),
@@ -127,7 +127,7 @@ def test_adapters_are_a_model_to_sample_from(
     adapters_of(engine, tmp_path / "adapter")
     (tmp_path / "recipe.toml").write_text("", encoding="utf-8")
     again = reader(engine_name, tmp_path / "adapter" if where == "adapter folder" else tmp_path)
-    np.testing.assert_array_equal(again.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0))
+    np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
     found, wanted = (e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (again, engine))
     same(found, wanted)
     assert again.stop_ids == engine.stop_ids
@@ -135,7 +135,7 @@ def test_adapters_are_a_model_to_sample_from(
     whole.mkdir()
     again.export(whole)
     np.testing.assert_allclose(
-        make_engine(whole).logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0), atol=2e-5
+        logp_of(make_engine(whole), rollouts), logp_of(engine, rollouts), atol=2e-5
     )
 
 

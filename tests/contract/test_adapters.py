@@ -9,6 +9,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.update import Update
 from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
@@ -16,7 +17,7 @@ from .lowrank import DORA, LORA, LowRankTrainer, adapters_of, frozen_weights, na
 from .oracle import Oracle
 from .test_generate import same
 from .test_update_dense import DECAYING
-from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, state, train
+from .training import LR, PLAIN, SMOOTH, advantages, apart, logp_of, sparse_weights, state, train
 
 BOTH = pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
 
@@ -47,13 +48,13 @@ def test_training_moves_the_adapters_alone(
 ) -> None:
     engine, rollouts = make_adapted(model, adapter=adapter), made_up()
     before, fresh = frozen_weights(engine), adapters_of(engine, tmp_path / "fresh")
-    now = engine.logprobs(rollouts, 1.0)
+    now = logp_of(engine, rollouts)
     assert all((fresh[name] == 0).all() for name in fresh if name.endswith("lora_b"))
     train(engine, rollouts, 2)
     assert frozen_weights(engine) == before
     for name, values in adapters_of(engine, tmp_path / "trained").items():
         assert np.abs(values - fresh[name]).max() > 0, name
-    assert np.abs(engine.logprobs(rollouts, 1.0) - now).max() > 1e-3
+    assert np.abs(logp_of(engine, rollouts) - now).max() > 1e-3
     assert {name.rsplit(".", 1)[-1] for name in fresh} == {
         "lora_a",
         "lora_b",
@@ -82,8 +83,8 @@ def test_an_update_is_the_plain_step_on_a_and_b(
     weights, kl = sparse_weights(rollouts), 0.0
     for step in range(3):
         A = advantages(rollouts, step)
-        report = engine.update(rollouts, weights, A, objective, LR)
-        plain = dense.update(rollouts, weights, A, objective, LR)
+        report = engine.update(Update(rollouts, weights, A, objective), LR)
+        plain = dense.update(Update(rollouts, weights, A, objective), LR)
         trained = weights != 0 if objective.kl else (weights != 0) & (A != 0)[:, None]
         assert report.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
         assert report.loss == pytest.approx(plain.loss, rel=1e-4, abs=1e-6)
@@ -110,9 +111,9 @@ def test_gradients_of_a_and_b(make_adapted: MakeEngine, model: Path, tmp_path: P
     before = adapters_of(engine, tmp_path / "before")
     assert apart(before, named_alike(values)) == 0
     dense = LowRankTrainer(model, raw, tmp_path / "before")
-    given = rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN
-    engine.update(*given, lr)
-    whole = dense.update(*given, 0.0).grad_norm
+    update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
+    engine.update(update, lr)
+    whole = dense.update(update, 0.0).grad_norm
     after, gradients = adapters_of(engine, tmp_path / "after"), dense.gradients()
     for name, gradient in gradients.items():
         moved = (before[name].astype(np.float64) - after[name]) / (lr / raw.eps)
@@ -132,12 +133,12 @@ def test_the_reference_is_the_model_without_adapters(
     engine.keep_reference()
     train(engine, rollouts, 2)
     before = state(engine, tmp_path / "before")
-    found = engine.logprobs(rollouts, 0.6, reference=True)
-    np.testing.assert_array_equal(found, make_engine(model).logprobs(rollouts, 0.6))
-    assert np.abs(engine.logprobs(rollouts, 0.6) - found).max() > 1e-3
+    found = logp_of(engine, rollouts, 0.6, reference=True)
+    np.testing.assert_array_equal(found, logp_of(make_engine(model), rollouts, 0.6))
+    assert np.abs(logp_of(engine, rollouts, 0.6) - found).max() > 1e-3
     assert state(engine, tmp_path / "after") == before
     A, weights = advantages(rollouts, 2), sparse_weights(rollouts)
-    assert engine.update(rollouts, weights, A, Objective(kl=0.1), LR).kl > 0
+    assert engine.update(Update(rollouts, weights, A, Objective(kl=0.1)), LR).kl > 0
 
 
 @BOTH
@@ -214,9 +215,7 @@ def test_an_export_of_16_bits_has_16_bits(
     with safe_open(tmp_path / "model.safetensors", "pt") as written:
         assert {written.get_slice(name).get_dtype() for name in written.keys()} == {"BF16"}  # noqa: SIM118
     again = make_engine(tmp_path, dtype="bfloat16")
-    np.testing.assert_allclose(
-        again.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0), atol=0.3
-    )
+    np.testing.assert_allclose(logp_of(again, rollouts), logp_of(engine, rollouts), atol=0.3)
 
 
 @BOTH
@@ -226,8 +225,8 @@ def test_sampling_is_of_the_adapted_model(
     engine, rollouts = make_adapted(model, adapter=adapter), made_up()
     train(engine, rollouts, 3)
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
-    np.testing.assert_allclose(engine.logprobs(found, 1.0), found.logp, atol=2e-5)
-    plain = make_engine(model).logprobs(found, 1.0)
+    np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=2e-5)
+    plain = logp_of(make_engine(model), found)
     assert np.abs(plain - found.logp).max() > 1e-3
 
 

@@ -8,13 +8,12 @@ import pytest
 
 from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, has_cuda, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up, require
 from .lowrank import DORA, LORA, adapters_of
-from .training import apart, state, train
+from .training import apart, logp_of, state, train
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not has_cuda("torch"), reason="there is no CUDA GPU"),
     pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"),
 ]
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
@@ -46,13 +45,13 @@ def test_adapters_train_on_4_bits(
         train(one, rollouts, 1, 2)
     after = [adapters_of(one, tmp_path / str(n)) for n, one in enumerate((engine, again))]
     assert apart(*after) < 1e-4
-    before, wanted = state(engine, tmp_path / "before"), engine.logprobs(rollouts, 1.0)
+    before, wanted = state(engine, tmp_path / "before"), logp_of(engine, rollouts)
     (tmp_path / "whole").mkdir()
     engine.export(tmp_path / "whole")
     assert state(engine, tmp_path / "after") == before
     whole = make(tmp_path / "whole", dtype="bfloat16")
     assert whole.describe()["bits"] == []
-    np.testing.assert_allclose(whole.logprobs(rollouts, 1.0), wanted, atol=0.3)
+    np.testing.assert_allclose(logp_of(whole, rollouts), wanted, atol=0.3)
     assert {str(w.dtype) for w in after[0].values()} == {"float32"}
 
 
@@ -60,7 +59,7 @@ def test_graphs_of_4_bits_sample_what_is_evaluated(make: MakeEngine, tiny_model:
     engine = make(tiny_model, adapter=LORA, load_in_4bit=True, dtype="bfloat16")
     assert engine.describe()["compiled"]
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
-    evaluated = engine.logprobs(found, 1.0)
+    evaluated = logp_of(engine, found)
     np.testing.assert_allclose(found.logp, evaluated, atol=0.3)
 
 
@@ -76,5 +75,5 @@ def test_8_bit_moments_are_saved_and_restored(
     assert state(again, tmp_path / "restored") == saved
     for one in (engine, again):
         assert train(one, rollouts, 2, 2)[0].stepped
-    logp = [one.logprobs(rollouts, 1.0) for one in (engine, again)]
+    logp = [logp_of(one, rollouts) for one in (engine, again)]
     np.testing.assert_allclose(logp[0], logp[1], atol=1e-3)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ictcli.engine import Engine
-from ictcli.train import distributions
-from ictcli.train.contexts import context_uniqueness, js_of_contexts, like_contexts
+from ictcli.engine import Engine, score
+from ictcli.engine.score import context_means, like_contexts
 from ictcli.types import Rollouts, Sampling
 
 from .conftest import PROMPTS
@@ -45,11 +44,12 @@ def test_it_is_its_definition(
 ) -> None:
     """Also where it holds the logits of `room` tokens at once, and some contexts have more."""
     for name in ("HELD", "COMPARED"):
-        monkeypatch.setattr(distributions, name, room * len(tiny_engine.tokenizer))
+        monkeypatch.setattr(score, name, room * len(tiny_engine.tokenizer))
     rollouts = tiny_engine.generate(PROMPTS[:2], 5, Sampling(30, 0.5, stop_ids=(17, 4)), 3)
     p = np.zeros((*rollouts.tokens.shape, len(tiny_oracle.row_logits(rollouts, 0)[0])))
     p[rollouts.valid] = np.exp(log_softmax(tiny_oracle.logits(rollouts, rollouts.valid)))
-    u, wanted = context_uniqueness(tiny_engine, rollouts, k), defined(rollouts, p, k)
+    name = f"context:{k}"
+    u, wanted = tiny_engine.score(rollouts, (name,))[name], defined(rollouts, p, k)
     assert (wanted > 1e-3).any() and (wanted == 0).any()
     np.testing.assert_allclose(u, wanted, atol=1e-5)
     assert (u[wanted == 0] == 0).all() and u.max() <= np.log(2)
@@ -60,7 +60,7 @@ def test_contexts_recur_where_the_same_tokens_stand_before(seed: int, k: int) ->
     rng = np.random.default_rng(seed)
     tokens, lengths = rng.integers(0, 2, (4, 7)), rng.integers(0, 8, 4)
     valid = np.arange(7) < lengths[:, None]
-    found = like_contexts(tokens, valid, k)
+    found = like_contexts(tokens, valid, 4, k)
     places = np.argwhere(valid)
     for row, t in places:
         like = [(r, s) for r, s in places if before(tokens[r], s, k) == before(tokens[row], t, k)]
@@ -71,11 +71,10 @@ def test_contexts_recur_where_the_same_tokens_stand_before(seed: int, k: int) ->
 
 
 @given(seeds)
-def test_js_is_that_of_float64_pairs_and_does_not_depend_on_order(seed: int) -> None:
+def test_means_are_those_of_each_context_whatever_the_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p, contexts = np.exp(log_softmax(rng.normal(0, 4, (12, 6)))), rng.integers(3, 7, 12)
-    wanted = [js(p[n], p[contexts == contexts[n]].mean(axis=0)) for n in range(12)]
-    np.testing.assert_allclose(js_of_contexts(p, contexts), wanted, atol=1e-12)
-    order = rng.permutation(12)
-    again = js_of_contexts(p[order], contexts[order])
-    np.testing.assert_allclose(again, np.array(wanted)[order], atol=1e-12)
+    wanted = np.array([p[contexts == contexts[n]].mean(axis=0) for n in range(12)])
+    for order in (np.arange(12), rng.permutation(12)):
+        means, number = context_means(p[order], contexts[order])
+        np.testing.assert_allclose(means[number], wanted[order], atol=1e-15)

@@ -1,8 +1,6 @@
-"""A handful of the laws on a GPU: `pytest -m gpu`. Skipped where there is none."""
+"""A handful of the laws on a GPU: `pytest -m gpu`. Collected where there is one."""
 
 import pytest
-
-from .conftest import ENGINES, has_cuda
 
 # Collected here again, now with `device` = cuda.
 from .test_adapters import (  # noqa: F401
@@ -45,7 +43,4 @@ from .test_update_dense import (  # noqa: F401
     test_ratio_and_clip_against_old_logp,
 )
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not any(map(has_cuda, ENGINES)), reason="there is no CUDA GPU"),
-]
+pytestmark = pytest.mark.gpu

@@ -14,6 +14,7 @@ from ictcli.types import Rollouts, Sampling
 from .conftest import reader, require
 from .models import make_kind
 from .oracle import Oracle
+from .training import logp_of
 
 AT = 16
 """Where it changes, of each of these models."""
@@ -76,7 +77,7 @@ def test_what_is_sampled_is_what_is_evaluated_whatever_the_batch(
     check_lengths(engine, str(family), min(engine.context, 40))
     for tokens in (2048, 1):
         engine.budget.tokens = tokens
-        np.testing.assert_allclose(engine.logprobs(found, 1.0), found.logp, atol=3e-5)
+        np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=3e-5)
     follows = "longrope" in (family / "config.json").read_text()
     assert context or not follows or engine.context == AT
     rows = slice(3) if follows and context else slice(None)

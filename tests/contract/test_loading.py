@@ -9,11 +9,10 @@ import pytest
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe.tables import EngineSettings
-from ictcli.types import GROUP_STATS, ROW_STATS
 
-from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
 from .oracle import Oracle
-from .training import state, train
+from .training import logp_of, state, train
 
 WEIGHTS = "model.safetensors"
 
@@ -105,14 +104,14 @@ def test_sampling_needs_no_optimizer(engine_name: str, device: str, tiny_model: 
     settings = EngineSettings(backend=engine_name, device=device, dtype="float32", threads=1)
     engine, rollouts = build_engine(str(tiny_model), settings), made_up()
     assert len(engine.generate(PROMPTS, 2, SAMPLING, 0)) == 2 * len(PROMPTS)
-    assert engine.logprobs(rollouts, 1.0).shape == rollouts.tokens.shape
+    assert logp_of(engine, rollouts).shape == rollouts.tokens.shape
 
 
 def test_bfloat16_has_float32_statistics(make_engine: MakeEngine, model: Path) -> None:
     """Of the logits the model gave: in bfloat16 a probability would keep three digits."""
     engine = make_engine(model, dtype="bfloat16")
     assert engine.describe()["dtype"] == "bfloat16"
-    found = engine.generate(PROMPTS, GROUP, SAMPLING, 3, (*ROW_STATS, *GROUP_STATS))
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
     for values in (found.logp, *found.stats.values()):
         assert values.dtype == np.float32
         assert np.isfinite(values).all()
@@ -121,7 +120,7 @@ def test_bfloat16_has_float32_statistics(make_engine: MakeEngine, model: Path) -
     assert (found.stats["uniqueness"][:, 0] == 0).all()
     again = engine.generate(PROMPTS, GROUP, SAMPLING, 3)
     np.testing.assert_array_equal(again.tokens, found.tokens)
-    np.testing.assert_allclose(engine.logprobs(found, 1.0), found.logp, atol=0.3)
+    np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=0.3)
 
 
 def test_bfloat16_is_saved_and_restored_to_the_bit(

@@ -1,4 +1,4 @@
-"""Laws of `logprobs` and `logits`: the model's own, whatever is packed with what."""
+"""Laws of `logits` and of log-probabilities by a pass: the model's own, however they are packed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +11,19 @@ from ictcli.types import Rollouts
 
 from .conftest import MakeEngine, made_up
 from .oracle import Oracle
+from .training import logp_of
 
 
 @pytest.mark.parametrize("at", [1.0, 0.6, 1.7])
 def test_logprobs_are_the_models(engine: Engine, oracle: Oracle, at: float) -> None:
     rollouts = made_up()
-    found = engine.logprobs(rollouts, at)
+    found = logp_of(engine, rollouts, at)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, oracle.logp(rollouts, at), atol=1e-5, rtol=1e-6)
 
 
 def test_logprobs_are_the_samplers(engine: Engine, rollouts: Rollouts, temperature: float) -> None:
-    np.testing.assert_allclose(engine.logprobs(rollouts, temperature), rollouts.logp, atol=2e-5)
+    np.testing.assert_allclose(logp_of(engine, rollouts, temperature), rollouts.logp, atol=2e-5)
 
 
 @pytest.mark.parametrize("micro_tokens", [1, 40])
@@ -30,9 +31,7 @@ def test_micro_batches_change_nothing(
     make_engine: MakeEngine, model: Path, engine: Engine, micro_tokens: int
 ) -> None:
     rollouts, other = made_up(), make_engine(model, micro_tokens=micro_tokens)
-    np.testing.assert_allclose(
-        other.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0), atol=1e-5
-    )
+    np.testing.assert_allclose(logp_of(other, rollouts), logp_of(engine, rollouts), atol=1e-5)
     where = rollouts.valid
     np.testing.assert_allclose(
         other.logits(rollouts, where), engine.logits(rollouts, where), atol=1e-4
@@ -47,7 +46,7 @@ def test_right_padding_changes_nothing(engine: Engine) -> None:
         logp=np.pad(rollouts.logp, ((0, 0), (0, 4))),
     )
     np.testing.assert_array_equal(
-        engine.logprobs(padded, 1.0), np.pad(engine.logprobs(rollouts, 1.0), ((0, 0), (0, 4)))
+        logp_of(engine, padded), np.pad(logp_of(engine, rollouts), ((0, 0), (0, 4)))
     )
 
 

@@ -13,13 +13,24 @@ import numpy as np
 import pytest
 
 from ictcli.engine import build_engine
+from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
 from .test_generate import same
-from .training import PLAIN, SMOOTH, advantages, apart, sparse_weights, state, train, weights_of
+from .training import (
+    PLAIN,
+    SMOOTH,
+    advantages,
+    apart,
+    logp_of,
+    sparse_weights,
+    state,
+    train,
+    weights_of,
+)
 
 LONGEST = max(map(len, PROMPTS))
 
@@ -115,7 +126,7 @@ def test_the_head_meets_weighted_places_only(mlx_engine: Any, passes: Passes) ->
     rollouts = made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     weights[:, 6:] = 0
-    report = mlx_engine.update(rollouts, weights, A, PLAIN, 0.0)
+    report = mlx_engine.update(Update(rollouts, weights, A, PLAIN), 0.0)
     assert sum(passes.places) == ((weights != 0) & (A != 0)[:, None]).sum()
     assert all(length <= LONGEST + 6 for _, length in passes.ids)
     assert report.tokens == sum(rows * length for rows, length in passes.ids)
@@ -125,10 +136,10 @@ def test_logits_of_a_pass_are_bounded(
     mlx_engine: Any, passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rollouts = made_up()
-    wanted = mlx_engine.logprobs(rollouts, 1.0)
+    wanted = logp_of(mlx_engine, rollouts)
     passes.places.clear()
     monkeypatch.setattr(mlx_engine.passes, "chunk", 30)
-    np.testing.assert_allclose(mlx_engine.logprobs(rollouts, 1.0), wanted, atol=1e-5)
+    np.testing.assert_allclose(logp_of(mlx_engine, rollouts), wanted, atol=1e-5)
     assert len(passes.places) > 4
     assert max(passes.places) <= 30
 
@@ -192,7 +203,7 @@ def test_more_memory_than_the_limit_ends_with_a_sentence(cramped: Any, tmp_path:
     ends = [
         lambda: cramped.generate(PROMPTS, GROUP, SAMPLING, 3),
         lambda: train(cramped, rollouts, 1),
-        lambda: cramped.logprobs(rollouts, 1.0),
+        lambda: logp_of(cramped, rollouts),
         lambda: cramped.logits(rollouts, rollouts.valid),
     ]
     for call in ends:

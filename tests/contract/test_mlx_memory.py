@@ -15,7 +15,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from ictcli.types import Rollouts, Sampling
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
-from .training import LR, PLAIN, advantages, sparse_weights, state, train
+from .training import LR, PLAIN, advantages, logp_of, sparse_weights, state, train
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def peak_of_an_update(engine: Any, rollouts: Rollouts) -> int:
     engine.memory.free()
     engine.memory.forget_peak()
     held = mx.get_active_memory()
-    assert engine.update(rollouts, weights, A, PLAIN, LR).stepped
+    assert engine.update(Update(rollouts, weights, A, PLAIN), LR).stepped
     return engine.peak_memory() - held
 
 
@@ -57,7 +57,7 @@ def test_a_step_leaves_nothing_that_python_must_look_for(tiny_model: Path) -> No
     try:
         for seed in range(3):
             engine.generate(PROMPTS, GROUP, SAMPLING, seed, WANTED)
-            engine.update(rollouts, weights, A, PLAIN, LR)
+            engine.update(Update(rollouts, weights, A, PLAIN), LR)
             held.append(mx.get_active_memory())
     finally:
         gc.enable()
@@ -87,12 +87,12 @@ def test_a_pass_over_the_limit_is_done_again_with_less(deep_model: Path, tmp_pat
     engine.memory.free()
     engine.memory.limit = mx_active() + (large + least) // 2
     weights, A = sparse_weights(rollouts), np.array([1.0, -1.0, 0.5, -0.5])
-    report = engine.update(rollouts, weights, A, PLAIN, LR)
+    report = engine.update(Update(rollouts, weights, A, PLAIN), LR)
     assert len(told) == 1
     assert "over the limit" in told[0]
     other = make(deep_model)
     other.budget.restore(engine.budget.state())
-    assert other.update(rollouts, weights, A, PLAIN, LR).grad_norm == report.grad_norm
+    assert other.update(Update(rollouts, weights, A, PLAIN), LR).grad_norm == report.grad_norm
     assert state(engine, tmp_path / "a") == state(other, tmp_path / "b")
 
 
@@ -144,7 +144,7 @@ def test_a_model_knows_when_it_is_trained(tiny_model: Path) -> None:
     assert all(seen)
     seen.clear()
     engine.generate(PROMPTS, 2, Sampling(4), 0)
-    engine.logprobs(made_up(), 1.0)
+    logp_of(engine, made_up())
     assert seen
     assert not any(seen)
 

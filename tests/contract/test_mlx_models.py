@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.types import Sampling
 
@@ -17,7 +18,7 @@ from .oracle import Oracle
 from .test_generate import same
 from .test_mlx import make_mlx
 from .test_update_dense import against_dense
-from .training import LR, PLAIN, SMOOTH, advantages, sparse_weights, train
+from .training import LR, PLAIN, SMOOTH, advantages, logp_of, sparse_weights, train
 
 
 @pytest.fixture
@@ -103,8 +104,8 @@ def test_recurrent_layers_sample_and_learn(hybrid_model: Path) -> None:
     weights = sparse_weights(rollouts)
     for step in range(3):
         A = advantages(rollouts, step)
-        report = engine.update(rollouts, weights, A, PLAIN, LR)
-        plain = dense.update(rollouts, weights, A, PLAIN, LR)
+        report = engine.update(Update(rollouts, weights, A, PLAIN), LR)
+        plain = dense.update(Update(rollouts, weights, A, PLAIN), LR)
         assert report.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
         trained = (weights != 0) & (A != 0)[:, None]
         np.testing.assert_allclose(report.logp[trained], plain.logp[trained], atol=2e-5)
@@ -116,7 +117,7 @@ def test_a_model_without_attention_samples_what_it_evaluates(tmp_path: Path) -> 
     engine = make_mlx(folder)
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
     np.testing.assert_allclose(found.logp, Oracle(folder).logp(found, 1.0), atol=2e-5)
-    np.testing.assert_allclose(found.logp, engine.logprobs(found, 1.0), atol=2e-5)
+    np.testing.assert_allclose(found.logp, logp_of(engine, found), atol=2e-5)
 
 
 def test_recurrent_layers_are_exported_as_transformers_reads_them(
@@ -126,8 +127,8 @@ def test_recurrent_layers_are_exported_as_transformers_reads_them(
     engine, rollouts = make_mlx(hybrid_model, SMOOTH), made_up()
     train(engine, rollouts, 1)
     engine.export(tmp_path)
-    now = engine.logprobs(rollouts, 1.0)
-    np.testing.assert_array_equal(make_mlx(tmp_path).logprobs(rollouts, 1.0), now)
+    now = logp_of(engine, rollouts)
+    np.testing.assert_array_equal(logp_of(make_mlx(tmp_path), rollouts), now)
     np.testing.assert_allclose(Oracle(tmp_path).logp(rollouts, 1.0), now, atol=1e-4)
 
 
@@ -187,7 +188,7 @@ def test_what_transformers_5_saves_is_read_as_it_reads_it(
     """Whatever it calls its settings and weights. mlx-lm's GELU of NeoX is approximate, and its
     Gemma rounds the embedding's scale."""
     folder, rollouts = make_kind(tmp_path, kind, **more), made_up()
-    found = make_mlx(folder).logprobs(rollouts, 1.0)
+    found = logp_of(make_mlx(folder), rollouts)
     np.testing.assert_allclose(found, Oracle(folder).logp(rollouts, 1.0), atol=close)
 
 
@@ -215,9 +216,7 @@ def test_the_language_model_of_a_multimodal_one(tmp_path: Path, rope: str) -> No
     engine, oracle, rollouts = make_mlx(folder), Oracle(folder), made_up()
     assert engine.context == 128
     assert engine.describe()["vocabulary"] == 18
-    np.testing.assert_allclose(
-        engine.logprobs(rollouts, 1.0), oracle.logp(rollouts, 1.0), atol=5e-3
-    )
+    np.testing.assert_allclose(logp_of(engine, rollouts), oracle.logp(rollouts, 1.0), atol=5e-3)
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
     np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=5e-3)
     assert train(engine, rollouts, 1)[0].stepped

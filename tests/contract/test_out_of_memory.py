@@ -11,12 +11,13 @@ import pytest
 
 from ictcli import cli
 from ictcli.engine.budget import Budget
+from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import EngineSettings
 from ictcli.types import Rollouts
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, require
-from .training import PLAIN, advantages, state, train
+from .training import PLAIN, advantages, logp_of, state, train
 
 
 def real_error(name: str) -> Exception:
@@ -163,7 +164,7 @@ def test_one_row_too_much_ends_the_run_and_changes_nothing(
         patched.setattr(where, failing(module.head_logits, error, set(range(99))))
         for call in (
             lambda: train(engine, rollouts, 1),
-            lambda: engine.logprobs(rollouts, 1.0),
+            lambda: logp_of(engine, rollouts),
             lambda: engine.logits(rollouts, rollouts.valid),
         ):
             with pytest.raises(RunFailedError) as caught:
@@ -180,7 +181,7 @@ def test_other_errors_are_not_taken_for_it(
     where = f"ictcli_{engine_name}.update.head_logits"
     monkeypatch.setattr(where, failing(lambda: None, RuntimeError("shapes differ"), {1}))
     with pytest.raises(RuntimeError, match="shapes differ"):
-        engine.logprobs(made_up(), 1.0)
+        logp_of(engine, made_up())
     assert engine.budget.state() == {}
 
 
@@ -197,9 +198,13 @@ def test_rows_of_a_pass_are_bounded(make_engine: MakeEngine, tiny_model: Path) -
     rollouts = made_up()
     passes = list(engine.budget.micro_batches(rollouts, rollouts.valid, share=True))
     assert max(len(batch.ids) for batch in passes) == 3
-    report = engine.update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN, 1e-3)
+    report = engine.update(
+        Update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN), 1e-3
+    )
     other: Any = make_engine(tiny_model)
-    expected = other.update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN, 1e-3)
+    expected = other.update(
+        Update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN), 1e-3
+    )
     assert report.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)
 
 

@@ -14,6 +14,7 @@ from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import build_engine
 from ictcli.engine.models import BUILTIN
+from ictcli.engine.update import Update
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.seeds import generator
 from ictcli.tasks import find_task
@@ -23,7 +24,7 @@ from .conftest import ENGINES, PROMPTS, WANTED, made_up, require
 from .oracle import Oracle, log_softmax
 from .test_stats import LOOSE
 from .test_update_dense import DECAYING
-from .training import LR, PLAIN, SMOOTH, advantages, train, weights_of
+from .training import LR, PLAIN, SMOOTH, advantages, logp_of, train, weights_of
 
 SEED, GROUP = 3, 6
 RAW = OptimizerSettings(eps=1e6, clip_norm=1e6)
@@ -122,7 +123,7 @@ def test_statistics_agree(sampled: list[Rollouts], name: str) -> None:
 def test_log_probabilities_agree(case: Case, sampled: list[Rollouts], temperature: float) -> None:
     np.testing.assert_allclose(sampled[1].logp, sampled[0].logp, atol=1e-5)
     for rollouts in (sampled[0], made_up()):
-        one, other = (e.logprobs(rollouts, temperature) for e in case.engines.values())
+        one, other = (logp_of(e, rollouts, temperature) for e in case.engines.values())
         np.testing.assert_allclose(other, one, atol=1e-5 / temperature, rtol=1e-5)  # of the logits
 
 
@@ -180,13 +181,13 @@ def test_gradients_agree(
     A = advantages(rollouts)
     if objective.eps_high == 0.5:
         steps = np.random.default_rng(4).choice([-0.6, -0.3, 0.05, 0.3], weights.shape)
-        now = case.engines["torch"].logprobs(rollouts, objective.temperature)
+        now = logp_of(case.engines["torch"], rollouts, objective.temperature)
         old = (now + steps).astype(np.float32)
     found: list[tuple[UpdateReport, Any]] = []
     for name in ENGINES:
         engine = make(name, case.folder, RAW)
         before = weights_of(engine, tmp_path / name / "before")
-        report = engine.update(rollouts, weights, A, objective, RAW_LR, old_logp=old)
+        report = engine.update(Update(rollouts, weights, A, objective, old_logp=old), RAW_LR)
         after = weights_of(engine, tmp_path / name / "after")
         moved = {key: (before[key] - after[key]) / (RAW_LR / RAW.eps) for key in before}
         assert report.grad_norm == pytest.approx(norm(*moved.values()), rel=1e-4)
@@ -225,7 +226,9 @@ def test_weights_agree_after_three_steps(
         engine = make(name, case.folder, settings)
         before = weights_of(engine, tmp_path / name / "before")
         for step in range(3):
-            assert engine.update(rollouts, weights, advantages(rollouts, step), PLAIN, lr).stepped
+            assert engine.update(
+                Update(rollouts, weights, advantages(rollouts, step), PLAIN), lr
+            ).stepped
         found.append(weights_of(engine, tmp_path / name / "after"))
         assert max(np.abs(found[-1][key] - before[key]).max() for key in before) > max(
             lr / 2, 5 * atol
@@ -252,7 +255,7 @@ def alike(one: Any, other: Any, rollouts: Rollouts) -> None:
     assert other.stop_ids == one.stop_ids
     assert other.context == one.context
     np.testing.assert_allclose(
-        other.logprobs(rollouts, 1.0), one.logprobs(rollouts, 1.0), atol=1e-5, rtol=1e-6
+        logp_of(other, rollouts), logp_of(one, rollouts), atol=1e-5, rtol=1e-6
     )
 
 
@@ -294,7 +297,7 @@ def test_rotary_settings_are_kept(
     wanted = Oracle(rotary_model).logp(rollouts, 1.0)
     assert np.abs(wanted - Oracle(tiny_model).logp(rollouts, 1.0)).max() > 0.1
     engine = make(writer, rotary_model)
-    np.testing.assert_allclose(engine.logprobs(rollouts, 1.0), wanted, atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(logp_of(engine, rollouts), wanted, atol=1e-5, rtol=1e-5)
     engine.export(tmp_path)
     for name in ENGINES:
         alike(engine, make(name, tmp_path), rollouts)

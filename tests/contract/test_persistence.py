@@ -9,7 +9,7 @@ import pytest
 from ictcli.errors import UserError
 
 from .conftest import SAMPLING, MakeEngine, made_up
-from .training import apart, state, train, weights_of
+from .training import apart, logp_of, state, train, weights_of
 
 
 @pytest.mark.parametrize("before", [0, 2])
@@ -106,7 +106,7 @@ def test_export_loads_as_an_engine(make_engine: MakeEngine, model: Path, tmp_pat
     assert again.context == engine.context
     text = "1+2*3=7#"
     assert again.tokenizer(text)["input_ids"] == engine.tokenizer(text)["input_ids"]
-    np.testing.assert_array_equal(again.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0))
+    np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
 
 
 def test_an_untrained_export_is_the_model_itself(

@@ -18,7 +18,7 @@ from .oracle import Oracle
 from .test_adapters import BOTH
 from .test_generate import same
 from .test_mlx import make_mlx
-from .training import SMOOTH, state, train
+from .training import SMOOTH, logp_of, state, train
 
 WEIGHTS = "model.safetensors"
 make = partial(make_mlx, optimizer=SMOOTH, adapter=LORA)
@@ -88,7 +88,7 @@ def test_adapters_train_on_packed_weights(
     moved = np.abs(engine.logits(rollouts, rollouts.valid) - first).max()
     assert moved > 1e-2
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
-    np.testing.assert_allclose(engine.logprobs(found, 1.0), found.logp, atol=2e-5)
+    np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=2e-5)
 
 
 def state_names(engine: Any) -> list[str]:
@@ -117,8 +117,8 @@ def test_the_reference_is_the_packed_model(packed_model: Path) -> None:
     engine, rollouts = make(packed_model), made_up()
     engine.keep_reference()
     train(engine, rollouts, 2)
-    found = engine.logprobs(rollouts, 1.0, reference=True)
-    np.testing.assert_array_equal(found, reader("mlx", packed_model).logprobs(rollouts, 1.0))
+    found = logp_of(engine, rollouts, reference=True)
+    np.testing.assert_array_equal(found, logp_of(reader("mlx", packed_model), rollouts))
 
 
 @BOTH
@@ -183,16 +183,16 @@ def test_adapters_on_a_packed_model_are_a_model(packed_model: Path, tmp_path: Pa
     train(engine, rollouts, 2)
     adapters_of(engine, tmp_path)
     again = reader("mlx", tmp_path)
-    np.testing.assert_array_equal(again.logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0))
+    np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
 
 
 def test_packed_weights_compute_in_bfloat16_too(packed_model: Path) -> None:
     engine, rollouts = make(packed_model, dtype="bfloat16"), made_up()
     assert engine.describe()["dtype"] == "bfloat16"
-    before = engine.logprobs(rollouts, 1.0)
-    np.testing.assert_allclose(before, make(packed_model).logprobs(rollouts, 1.0), atol=0.5)
+    before = logp_of(engine, rollouts)
+    np.testing.assert_allclose(before, logp_of(make(packed_model), rollouts), atol=0.5)
     assert all(report.stepped for report in train(engine, rollouts, 2))
-    assert np.abs(engine.logprobs(rollouts, 1.0) - before).max() > 1e-2
+    assert np.abs(logp_of(engine, rollouts) - before).max() > 1e-2
 
 
 @BOTH

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.checks import check_sampling
 from ictcli.engine.packing import SPARED, micro_batches
+from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.tasks.chain.tokenizer import make_tokenizer
@@ -20,7 +21,7 @@ from ictcli.types import Rollouts, Sampling
 from .conftest import LORA, PROMPTS, MakeEngine, made_up, reader
 from .models import make_hybrid
 from .oracle import Oracle
-from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, weights_of
+from .training import LR, PLAIN, SMOOTH, advantages, apart, logp_of, sparse_weights, weights_of
 
 
 def long_prompts(lengths: tuple[int, ...] = (20, 26, 20, 31)) -> Rollouts:
@@ -59,8 +60,10 @@ def test_an_update_is_the_same(
     reports = list[Any]()
     for engine in both:
         engine.keep_reference()
-        old = engine.logprobs(rollouts, 0.7)
-        reports.append([engine.update(rollouts, weights, A, objective, LR, old) for _ in range(2)])
+        old = logp_of(engine, rollouts, 0.7)
+        reports.append(
+            [engine.update(Update(rollouts, weights, A, objective, old), LR) for _ in range(2)]
+        )
     for sharing, plain, rel in zip(*reports, (3e-6, 1e-4), strict=True):
         assert sharing.loss == pytest.approx(plain.loss, rel=rel, abs=1e-6)
         assert sharing.grad_norm == pytest.approx(plain.grad_norm, rel=rel)
@@ -80,9 +83,7 @@ def test_probes_and_log_probabilities_are_the_same(
     np.testing.assert_allclose(
         sharing.logits(rollouts, valid), plain.logits(rollouts, valid), atol=1e-5
     )
-    np.testing.assert_allclose(
-        sharing.logprobs(rollouts, 1.0), plain.logprobs(rollouts, 1.0), atol=1e-5
-    )
+    np.testing.assert_allclose(logp_of(sharing, rollouts), logp_of(plain, rollouts), atol=1e-5)
 
 
 @pytest.mark.parametrize("make", ["sliding", "hybrid"])
@@ -189,8 +190,6 @@ def test_in_float64_the_gradient_is_the_same_to_ten_digits(tmp_path: Path) -> No
     torch = pytest.importorskip("torch")
     from ictcli_torch.update import Passes
     from transformers import GPT2Config, GPT2LMHeadModel
-
-    from ictcli.engine.update import Update
 
     torch.manual_seed(0)
     sizes: Any = {"vocab_size": 18, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ictcli.engine import Engine
+from ictcli.engine import Engine, score
 from ictcli.errors import UserError
-from ictcli.train import distributions, solutions
+from ictcli.train import solutions
 from ictcli.types import Sampling
 
 from .conftest import PROMPTS
@@ -23,9 +23,9 @@ def test_it_is_its_definition(
     tiny_engine: Engine, tiny_oracle: Oracle, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HELD", "COMPARED"):
-        monkeypatch.setattr(distributions, name, room * len(tiny_engine.tokenizer))
+        monkeypatch.setattr(score, name, room * len(tiny_engine.tokenizer))
     rollouts = tiny_engine.generate(PROMPTS[:2], GROUP, Sampling(9, 0.7, stop_ids=(17, 4)), 3)
-    found = solutions.solution_kl(tiny_engine, rollouts, SOLUTION)
+    found = tiny_engine.score(rollouts, ("solution_kl",), solution=SOLUTION)["solution_kl"]
     wanted = np.zeros(rollouts.tokens.shape)
     for row in np.flatnonzero(SOLUTION >= 0).tolist():
         prompt, solution = rollouts.prompt_of(row), SOLUTION[row]

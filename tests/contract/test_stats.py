@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from ictcli.engine import Engine
-from ictcli.types import GROUP_STATS, Rollouts, Sampling
+from ictcli.engine import Engine, score
+from ictcli.errors import UserError
+from ictcli.types import Rollouts, Sampling
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED
+from .conftest import GROUP, GROUP_STATS, PROMPTS, SAMPLING, WANTED
 from .oracle import Oracle, agreeing
 
 LOOSE = {"wasserstein": 2e-4, "kl_from_mean": 3e-5, "kl_to_mean": 3e-5}
@@ -20,6 +21,26 @@ def test_statistic_is_its_definition_at_temperature_one(
     wanted = oracle.stats(rollouts)[name]
     assert np.ptp(wanted[rollouts.valid]) > 0.05
     np.testing.assert_allclose(rollouts.stats[name], wanted, atol=LOOSE.get(name, 1e-5), rtol=1e-4)
+
+
+@pytest.mark.parametrize("room", [3, 10**6], ids=["piece by piece", "together"])
+def test_a_pass_gives_the_same_as_decoding(
+    tiny_engine: Engine, tiny_oracle: Oracle, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HELD", "COMPARED"):
+        monkeypatch.setattr(score, name, room * len(tiny_engine.tokenizer))
+    rollouts = tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+    found, wanted = tiny_engine.score(rollouts, WANTED), tiny_oracle.stats(rollouts)
+    for name in WANTED:
+        np.testing.assert_allclose(found[name], wanted[name], atol=LOOSE.get(name, 1e-5), rtol=1e-4)
+    agree = agreeing(rollouts)
+    assert all((found[name][agree] == 0).all() for name in GROUP_STATS)
+
+
+def test_a_statistic_that_is_not_declared_is_refused(tiny_engine: Engine) -> None:
+    for name in ("entropi", "min_p", "context:four", "entropy:2"):
+        with pytest.raises(UserError, match=f"no token statistic '{name}'"):
+            tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7, (name,))
 
 
 def test_ended_rollouts_drop_out_of_the_mean(rollouts: Rollouts) -> None:

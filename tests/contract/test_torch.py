@@ -12,6 +12,7 @@ import pytest
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine
 from ictcli.engine.shape import read_shape
+from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
@@ -20,7 +21,7 @@ from .models import make_capped, make_multimodal, make_recurrent
 from .oracle import Oracle
 from .test_generate import same
 from .test_update_dense import against_dense
-from .training import PLAIN, advantages, sparse_weights, train
+from .training import PLAIN, advantages, logp_of, sparse_weights, train
 
 
 def make_torch(
@@ -93,7 +94,7 @@ def test_the_head_meets_weighted_places_only(
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     weights[:, 6:] = 0
     torch_engine.passes.share = False
-    report = torch_engine.update(rollouts, weights, A, PLAIN, 0.0)
+    report = torch_engine.update(Update(rollouts, weights, A, PLAIN), 0.0)
     assert sum(places for _, places in passes) == ((weights != 0) & (A != 0)[:, None]).sum()
     assert all(length <= max(map(len, PROMPTS)) + 6 for (_, length), _ in passes)
     assert report.tokens == sum(rows * length for (rows, length), _ in passes)
@@ -105,10 +106,10 @@ def test_logits_of_a_pass_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rollouts = made_up()
-    wanted = torch_engine.logprobs(rollouts, 1.0)
+    wanted = logp_of(torch_engine, rollouts)
     passes.clear()
     monkeypatch.setattr(torch_engine.passes, "chunk", 30)
-    np.testing.assert_allclose(torch_engine.logprobs(rollouts, 1.0), wanted, atol=1e-5)
+    np.testing.assert_allclose(logp_of(torch_engine, rollouts), wanted, atol=1e-5)
     assert len(passes) > 4
     assert max(places for _, places in passes) <= 30
 

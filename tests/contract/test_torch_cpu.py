@@ -21,7 +21,17 @@ from .test_mlx import make_mlx
 from .test_shared_prompts import long_prompts
 from .test_torch import make_torch
 from .test_update_dense import against_dense
-from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, train, weights_of
+from .training import (
+    LR,
+    PLAIN,
+    SMOOTH,
+    advantages,
+    apart,
+    logp_of,
+    sparse_weights,
+    train,
+    weights_of,
+)
 
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 
@@ -54,7 +64,9 @@ def test_first_tokens_alone_are_trained_behind_shared_prompts(tiny_model: Path) 
     weights[:, 0] = 1
     sharing, plain = make_torch(tiny_model, SMOOTH), make_torch(tiny_model, SMOOTH)
     plain.passes.share = False
-    one, other = (engine.update(rollouts, weights, A, PLAIN, LR) for engine in (sharing, plain))
+    one, other = (
+        engine.update(Update(rollouts, weights, A, PLAIN), LR) for engine in (sharing, plain)
+    )
     assert one.tokens < other.tokens
     assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-5)
 
@@ -101,7 +113,7 @@ def test_large_layers_train_the_same_adapters(
     whole.mkdir()
     engine.export(whole)
     np.testing.assert_allclose(
-        make_torch(whole).logprobs(rollouts, 1.0), engine.logprobs(rollouts, 1.0), atol=2e-5
+        logp_of(make_torch(whole), rollouts), logp_of(engine, rollouts), atol=2e-5
     )
 
 
@@ -119,11 +131,11 @@ def test_16_bits_below_adapters_compute_the_model(
         engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
         assert ("OneDnnLinear" in {type(m).__name__ for m in engine.model.modules()}) == native
         assert engine.model.config._attn_implementation == "ictcli_float32"
-        before = engine.logprobs(rollouts, 1.0)
+        before = logp_of(engine, rollouts)
         expected = Oracle(tiny_model).logp(rollouts, 1.0)
         np.testing.assert_allclose(before, expected, atol=0.2)  # of weights with 8 bits
         train(engine, rollouts, 2)
-        assert np.abs(engine.logprobs(rollouts, 1.0) - before).max() > 0.2
+        assert np.abs(logp_of(engine, rollouts) - before).max() > 0.2
         trained = engine.trained_weights().values()
         assert {tensor.dtype for tensor in trained} == {torch.float32}
 
@@ -139,7 +151,7 @@ def test_gradient_checkpointing_computes_blocks_again(
         count: list[int] = []
         block = engine.model.model.layers[0]
         block.self_attn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
-        engine.update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN, 1e-3)
+        engine.update(Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN), 1e-3)
         calls.append(len(count))
         folder = tmp_path / str(checkpointing)
         found.append((adapters_of if adapter else weights_of)(engine, folder))
@@ -194,8 +206,8 @@ def test_mlx_packs_to_4_bits_itself_and_has_no_8_bit_moments(tiny_model: Path) -
     assert "adapter.kind=lora" in caught.value.hint
     engine, rollouts = make_mlx(tiny_model, SMOOTH, LORA, load_in_4bit=True), made_up()
     assert engine.describe()["bits"] == [4]
-    plain = make_mlx(tiny_model).logprobs(rollouts, 1.0)
-    gap = np.abs(engine.logprobs(rollouts, 1.0) - plain)
+    plain = logp_of(make_mlx(tiny_model), rollouts)
+    gap = np.abs(logp_of(engine, rollouts) - plain)
     assert 1e-3 < gap.mean() < 0.5
     assert train(engine, rollouts, 1)[0].stepped
 

@@ -168,7 +168,7 @@ def test_adapters_and_smaller_passes_too(
         objective = replace(PLAIN, kl=0.2)
         for seed in (1, 2):
             A = advantages(sampled, seed)
-            engine.update(sampled, sparse_weights(sampled), A, objective, LR)
+            engine.update(Update(sampled, sparse_weights(sampled), A, objective), LR)
         (tmp_path / str(n)).mkdir()
         engine.save(tmp_path / str(n))
     assert apart(*(tmp_path / str(n) / "weights.safetensors" for n in (0, 1))) < CLOSE

@@ -21,7 +21,7 @@ from ictcli.types import Rollouts, Sampling
 from .conftest import PROMPTS, WANTED, made_up
 from .lowrank import LORA
 from .test_trl import CLOSE, GROUP, assert_same_step, gradient
-from .training import SMOOTH, advantages, sparse_weights, train
+from .training import SMOOTH, advantages, logp_of, sparse_weights, train
 
 pytest.importorskip("trl")
 
@@ -88,7 +88,7 @@ def test_a_step_has_the_same_loss_and_gradient(
     update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), objective)
     assert_same_step(pair, update)
     before = [p.detach().clone() for p in pair[1].trained.parameters()]
-    pair[1].logprobs(rollouts, 0.7, reference=True)
+    logp_of(pair[1], rollouts, 0.7, reference=True)
     for old, p in zip(before, pair[1].trained.parameters(), strict=True):
         assert bool((old == p).all())
 
@@ -166,7 +166,9 @@ def test_vllm_samples_by_the_weights_that_are_trained(tiny_model: Path, tmp_path
     engine.generate(PROMPTS, 2, HOW, 7)
     rollouts = engine.generate(PROMPTS, 2, HOW, 7, WANTED)
     assert vllm.syncs == 1
-    engine.update(rollouts, sparse_weights(rollouts), advantages(rollouts), Objective(), 1e-2)
+    engine.update(
+        Update(rollouts, sparse_weights(rollouts), advantages(rollouts), Objective()), 1e-2
+    )
     engine.generate(PROMPTS, 2, HOW, 7)
     assert vllm.syncs == 2
     engine.restore(tmp_path)

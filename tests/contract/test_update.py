@@ -8,6 +8,7 @@ import pytest
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import Engine
+from ictcli.engine.update import Update
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts
 
@@ -18,6 +19,7 @@ from .training import (
     SMOOTH,
     advantages,
     apart,
+    logp_of,
     sparse_weights,
     state,
     train,
@@ -48,8 +50,8 @@ def test_right_padding_changes_nothing(
     )
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     one, other = make_engine(tiny_model, SMOOTH), make_engine(tiny_model, SMOOTH)
-    first = one.update(rollouts, weights, A, PLAIN, LR)
-    second = other.update(padded, np.pad(weights, columns), A, PLAIN, LR)
+    first = one.update(Update(rollouts, weights, A, PLAIN), LR)
+    second = other.update(Update(padded, np.pad(weights, columns), A, PLAIN), LR)
     np.testing.assert_array_equal(second.logp, np.pad(first.logp, columns))
     assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-6
 
@@ -68,14 +70,16 @@ def test_only_weighted_places_matter(make_engine: MakeEngine, model: Path, tmp_p
     assert (changed.tokens != rollouts.tokens)[4].any()
     old = np.full(weights.shape, -2.0, dtype=np.float32)
     one, other = make_engine(model, SMOOTH), make_engine(model, SMOOTH)
-    one.update(rollouts, weights, A, PLAIN, LR, old_logp=old)
+    one.update(Update(rollouts, weights, A, PLAIN, old_logp=old), LR)
     other.update(
-        changed,
-        weights,
-        np.where(weights.any(1), A, 7.0),
-        PLAIN,
+        Update(
+            changed,
+            weights,
+            np.where(weights.any(1), A, 7.0),
+            PLAIN,
+            old_logp=np.where(weights != 0, old, 55.0).astype(np.float32),
+        ),
         LR,
-        old_logp=np.where(weights != 0, old, 55.0).astype(np.float32),
     )
     assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-6
 
@@ -83,13 +87,13 @@ def test_only_weighted_places_matter(make_engine: MakeEngine, model: Path, tmp_p
 def test_report_logp_is_logprobs_before_the_step(make_engine: MakeEngine, model: Path) -> None:
     engine, rollouts = make_engine(model, SMOOTH, micro_tokens=50), made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
-    before = engine.logprobs(rollouts, 0.6)
-    report = engine.update(rollouts, weights, A, Objective(temperature=0.6), LR)
+    before = logp_of(engine, rollouts, 0.6)
+    report = engine.update(Update(rollouts, weights, A, Objective(temperature=0.6)), LR)
     trained = (weights != 0) & (A != 0)[:, None]
     assert report.logp.dtype == np.float32
     np.testing.assert_allclose(report.logp[trained], before[trained], atol=2e-5)
     assert (report.logp[~trained] == 0).all()
-    assert np.abs(engine.logprobs(rollouts, 0.6) - before).max() > 1e-2
+    assert np.abs(logp_of(engine, rollouts, 0.6) - before).max() > 1e-2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -98,10 +102,10 @@ def test_the_reference_stays_what_it_was(
 ) -> None:
     engine, rollouts = make_engine(tiny_model, SMOOTH, dtype=dtype), made_up()
     engine.keep_reference()
-    before = engine.logprobs(rollouts, 1.0)
+    before = logp_of(engine, rollouts)
     train(engine, rollouts, 2)
-    np.testing.assert_array_equal(engine.logprobs(rollouts, 1.0, reference=True), before)
-    assert np.abs(engine.logprobs(rollouts, 1.0) - before).max() > 1e-2
+    np.testing.assert_array_equal(logp_of(engine, rollouts, reference=True), before)
+    assert np.abs(logp_of(engine, rollouts) - before).max() > 1e-2
 
 
 def test_without_any_signal_nothing_moves(
@@ -114,7 +118,7 @@ def test_without_any_signal_nothing_moves(
     before = state(engine, tmp_path / "before")
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     for given, advantage in [(weights, np.zeros_like(A)), (np.zeros_like(weights), A)]:
-        report = engine.update(rollouts, given, advantage, PLAIN, LR)
+        report = engine.update(Update(rollouts, given, advantage, PLAIN), LR)
         assert (report.stepped, report.finite, report.tokens) == (False, True, 0)
         assert (report.logp == 0).all()
     assert state(engine, tmp_path / "after") == before
@@ -127,7 +131,7 @@ def test_groups_without_advantage_are_not_run(make_engine: MakeEngine, tiny_mode
     assert weights[rows].any()
     tokens = {
         name: make_engine(tiny_model, micro_tokens=1)
-        .update(rollouts, weights, advantage, PLAIN, LR)
+        .update(Update(rollouts, weights, advantage, PLAIN), LR)
         .tokens
         for name, advantage in [("some", A), ("all", np.where(A == 0, 1.0, A))]
     }
@@ -145,7 +149,7 @@ def test_other_terms_run_groups_without_advantage(
     train(engine, rollouts, 1)
     before = weights_of(engine, tmp_path / "before")
     weights = sparse_weights(rollouts)
-    report = engine.update(rollouts, weights, np.zeros(len(rollouts)), objective, LR)
+    report = engine.update(Update(rollouts, weights, np.zeros(len(rollouts)), objective), LR)
     assert report.stepped
     assert ((report.logp != 0) == (weights != 0)).all()
     assert apart(weights_of(engine, tmp_path / "after"), before) > 1e-5
@@ -157,8 +161,8 @@ def test_clip_fraction_counts_trained_tokens_clipped_away(
     engine, rollouts = make_engine(tiny_model), made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     shift = np.random.default_rng(2).choice([-0.5, -0.25, 0.0, 0.15, 0.3], weights.shape)
-    old = (engine.logprobs(rollouts, 1.0) - shift).astype(np.float32)
-    report = engine.update(rollouts, weights, A, Objective(0.25, 0.2), LR, old_logp=old)
+    old = (logp_of(engine, rollouts) - shift).astype(np.float32)
+    report = engine.update(Update(rollouts, weights, A, Objective(0.25, 0.2), old_logp=old), LR)
     trained = (weights != 0) & (A != 0)[:, None]
     up, down = np.exp(shift) > 1.2, np.exp(shift) < 0.75
     clipped = np.where(A[:, None] > 0, up, down)[trained]
@@ -188,7 +192,7 @@ def test_what_is_not_finite_leaves_everything_as_it_was(
     train(engine, rollouts, 1)
     before = state(engine, tmp_path / "before")
     weights, A = spoil(what, sparse_weights(rollouts), advantages(rollouts))
-    report = engine.update(rollouts, weights, A, PLAIN, LR)
+    report = engine.update(Update(rollouts, weights, A, PLAIN), LR)
     assert not report.finite
     assert not report.stepped
     assert state(engine, tmp_path / "after") == before
@@ -207,7 +211,7 @@ def test_losses_of_both_infinities_step_nothing(
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     rows = np.flatnonzero(weights.any(axis=1) & (A != 0))
     A[rows[0]], A[rows[-1]] = np.inf, -np.inf
-    report = engine.update(rollouts, weights, A, PLAIN, LR)
+    report = engine.update(Update(rollouts, weights, A, PLAIN), LR)
     assert not report.finite
     assert not report.stepped
 
@@ -219,7 +223,7 @@ def test_the_learning_rate_is_that_of_the_call(
         engine: Engine = make_engine(tiny_model, SMOOTH)
         before = weights_of(engine, tmp_path / f"{lr} before")
         rollouts: Rollouts = made_up()
-        engine.update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN, lr)
+        engine.update(Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN), lr)
         return apart(weights_of(engine, tmp_path / f"{lr} after"), before)
 
     assert moved(0.0) == 0
@@ -246,10 +250,10 @@ def test_small_steps_add_up_in_bfloat16(make_engine: MakeEngine, tiny_model: Pat
     gained: dict[str, float] = {}
     for dtype in ("float32", "bfloat16"):
         engine = make_engine(tiny_model, dtype=dtype)
-        before = engine.logprobs(rollouts, 1.0)
+        before = logp_of(engine, rollouts)
         for _ in range(60):
-            assert engine.update(rollouts, weights, A, PLAIN, 3e-5).stepped
-        gain = (engine.logprobs(rollouts, 1.0) - before) * A[:, None]
+            assert engine.update(Update(rollouts, weights, A, PLAIN), 3e-5).stepped
+        gain = (logp_of(engine, rollouts) - before) * A[:, None]
         gained[dtype] = float(gain[trained].mean())
     assert gained["float32"] > 0.1
     assert gained["bfloat16"] == pytest.approx(gained["float32"], rel=0.2)

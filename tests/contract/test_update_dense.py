@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ictcli.algorithm.objective import Objective, Proxy
+from ictcli.algorithm.objective import TERMS, Objective, Term
 from ictcli.algorithm.weights import Normalisation
+from ictcli.engine.update import Update
+from ictcli.errors import UserError
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts
 
 from .conftest import MakeEngine, made_up
-from .dense import DenseTrainer
+from .dense import DenseTrainer, Formula
 from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, weights_of
 
 DECAYING = OptimizerSettings(eps=1e-3, clip_norm=0.05, weight_decay=0.1, beta1=0.8, beta2=0.95)
@@ -33,17 +35,19 @@ def against_dense(
     with a plain step: a policy that is its reference would hide the KL term, whatever it is."""
     rollouts = made_up()
     given = sparse_weights(rollouts) if weights is None else weights
-    engine, dense = make_engine(model, settings, micro_tokens=48), DenseTrainer(model, settings)
+    engine = make_engine(model, settings, micro_tokens=48)
+    dense = DenseTrainer(model, settings, FORMULAS)
     engine.keep_reference()
     for trainer in (engine, dense):
-        trainer.update(rollouts, sparse_weights(rollouts), advantages(rollouts, 9), PLAIN, LR)
+        trainer.update(
+            Update(rollouts, sparse_weights(rollouts), advantages(rollouts, 9), PLAIN), LR
+        )
     before = dense.weights()
     for step in range(steps):
         A, lr = advantages(rollouts, step), LR / (1 + step)
-        report = engine.update(rollouts, given, A, objective, lr, **more)
-        plain = dense.update(rollouts, given, A, objective, lr, **more)
-        penalty = more["proxy"].coefficient if "proxy" in more else more.get("kl_old")
-        trained = evaluated(given, A, objective, penalty)
+        report = engine.update(Update(rollouts, given, A, objective, **more), lr)
+        plain = dense.update(Update(rollouts, given, A, objective, **more), lr)
+        trained = evaluated(given, A, objective, *more.get("terms", {}).values())
         assert report.stepped
         assert report.finite
         assert report.loss == pytest.approx(plain.loss, rel=1e-4, abs=1e-6)
@@ -57,13 +61,13 @@ def against_dense(
 
 
 def evaluated(
-    weights: FloatArray, advantage: FloatArray, objective: Objective, penalty: FloatArray | None
+    weights: FloatArray, advantage: FloatArray, objective: Objective, *terms: Term
 ) -> np.ndarray:
     """(B, T): weighted places that add something to the loss."""
     signal = np.broadcast_to((advantage != 0)[:, None], weights.shape)
     if objective.kl or objective.entropy:
         return weights != 0
-    return (weights != 0) & (signal if penalty is None else signal | (penalty != 0))
+    return (weights != 0) & np.logical_or.reduce([signal, *(t.coefficient != 0 for t in terms)])
 
 
 @pytest.mark.parametrize("normalisation", ["sequence", "kept", "tokens", "constant"])
@@ -112,7 +116,7 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
     )
     plain = DenseTrainer(model, SMOOTH)
     zero = np.zeros(rollouts.tokens.shape)
-    logp = plain.update(rollouts, zero, zero[:, 0], PLAIN, 0.0).logp
+    logp = plain.update(Update(rollouts, zero, zero[:, 0], PLAIN), 0.0).logp
     return np.where(rollouts.valid, logp + steps, 0).astype(np.float32)
 
 
@@ -139,30 +143,30 @@ def test_negative_weights_turn_the_advantage_and_the_side_that_is_clipped(
     against_dense(make_engine, model, tmp_path, objective, weights=weights, old_logp=old)
 
 
-def test_the_kl_to_old_of_kl_cov(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
-    """Coefficients on rows without advantage count too."""
-    rollouts = made_up()
-    chosen = np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3
-    against_dense(
-        make_engine,
-        model,
-        tmp_path,
-        old_logp=off_policy(rollouts, model),
-        kl_old=np.where(chosen, 0.8, 0.0).astype(np.float32),
-    )
+FORMULAS: dict[str, Formula] = {
+    "kl_old": lambda logp, old, target: (logp - old).abs(),
+    "proxy": lambda logp, old, target: (
+        ((target - logp).exp() - (target - logp) - 1) * (target > logp)
+    ),
+}
 
 
-def test_the_pull_to_a_proxy_of_lp_reg(
-    make_engine: MakeEngine, model: Path, tmp_path: Path
+@pytest.mark.parametrize("name", TERMS)
+def test_every_term_that_a_method_asks_for(
+    make_engine: MakeEngine, model: Path, tmp_path: Path, name: str
 ) -> None:
-    """Upwards alone; on rows without advantage too."""
+    """At some tokens, on rows without advantage too."""
+    rollouts, old = made_up(), off_policy(made_up(), model)
+    chosen = rollouts.valid & (np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3)
+    terms = {name: Term(np.where(chosen, 0.8, 0.0), target=old + 0.15)}
+    against_dense(make_engine, model, tmp_path, old_logp=old, terms=terms)
+
+
+def test_a_term_that_the_loss_has_not_is_refused() -> None:
     rollouts = made_up()
-    chosen = np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3
-    proxy = Proxy(
-        logp=off_policy(rollouts, model),
-        coefficient=np.where(chosen & rollouts.valid, 0.8, 0.0).astype(np.float32),
-    )
-    against_dense(make_engine, model, tmp_path, proxy=proxy, steps=2)
+    weights, A = sparse_weights(rollouts), advantages(rollouts)
+    with pytest.raises(UserError, match=r"no term 'proxi' \(did you mean proxy\?\)"):
+        Update(rollouts, weights, A, PLAIN, terms={"proxi": Term(weights)})
 
 
 def test_two_epochs_take_the_ratio_from_the_first_pass(
@@ -171,13 +175,13 @@ def test_two_epochs_take_the_ratio_from_the_first_pass(
     rollouts = made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     engine, dense = make_engine(model, SMOOTH), DenseTrainer(model, SMOOTH)
-    first = engine.update(rollouts, weights, A, PLAIN, LR)
-    second = engine.update(rollouts, weights, A, PLAIN, LR, old_logp=first.logp)
-    plain = dense.update(rollouts, weights, A, PLAIN, LR)
-    again = dense.update(rollouts, weights, A, PLAIN, LR, old_logp=plain.logp)
+    first = engine.update(Update(rollouts, weights, A, PLAIN), LR)
+    second = engine.update(Update(rollouts, weights, A, PLAIN, old_logp=first.logp), LR)
+    plain = dense.update(Update(rollouts, weights, A, PLAIN), LR)
+    again = dense.update(Update(rollouts, weights, A, PLAIN, old_logp=plain.logp), LR)
     assert first.ratio_gap == 0
     assert first.clip_fraction == 0
-    trained = evaluated(weights, A, PLAIN, None)
+    trained = evaluated(weights, A, PLAIN)
     moved = np.abs(again.logp - plain.logp)[trained]
     assert moved.max() > np.log(1.2)
     assert second.ratio_gap == pytest.approx(moved.max(), rel=1e-3)

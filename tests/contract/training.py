@@ -8,8 +8,9 @@ from safetensors.numpy import load_file
 from ictcli.algorithm.objective import Objective
 from ictcli.algorithm.weights import Normalisation, normalise
 from ictcli.engine import Engine
+from ictcli.engine.update import Update
 from ictcli.recipe.tables import OptimizerSettings
-from ictcli.types import FloatArray, Rollouts, UpdateReport
+from ictcli.types import LOGP, FloatArray, Rollouts, UpdateReport
 
 SMOOTH = OptimizerSettings(eps=5e-2, clip_norm=1e3)
 """AdamW whose step is a smooth function of the gradient: with the default eps a first step is
@@ -35,11 +36,18 @@ def sparse_weights(
     return normalise(kept, rollouts.valid, normalisation, rollouts.tokens.shape[1] + 3)
 
 
+def logp_of(
+    engine: Engine, rollouts: Rollouts, temperature: float = 1.0, *, reference: bool = False
+) -> FloatArray:
+    """(B, T) log-probabilities of the tokens."""
+    return engine.score(rollouts, (LOGP,), temperature, reference=reference)[LOGP]
+
+
 def train(engine: Engine, rollouts: Rollouts, steps: int, first: int = 0) -> list[UpdateReport]:
     """Plain updates, each with advantages of its own."""
     weights = sparse_weights(rollouts)
     return [
-        engine.update(rollouts, weights, advantages(rollouts, first + n), PLAIN, LR)
+        engine.update(Update(rollouts, weights, advantages(rollouts, first + n), PLAIN), LR)
         for n in range(steps)
     ]
 

@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from ictcli.engine.models import stop_ids
-from ictcli.evaluation.provenance import difference_of, prompt_settings
+from ictcli.evaluation.provenance import prompt_settings
+from ictcli.files.fingerprint import difference
 from ictcli.recipe.tables import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.chain.tokenizer import EOS_ID, make_tokenizer
@@ -80,8 +81,8 @@ def test_each_example_decides_what_an_evaluation_is() -> None:
     assert plain == {"template": "auto", "system": "", "suffix": None}
     shown = prompt_settings(PromptSettings(examples=EXAMPLES))
     other = prompt_settings(PromptSettings(examples=EXAMPLES[::-1]))
-    assert difference_of({"prompt": plain}, {"prompt": shown}) is not None
-    assert difference_of({"prompt": shown}, {"prompt": other}) is not None
+    assert difference({"prompt": plain}, {"prompt": shown}) is not None
+    assert difference({"prompt": shown}, {"prompt": other}) is not None
     assert prompt_settings(PromptSettings(shots=2, max_tokens=9)) == plain  # matters of training
 
 

@@ -4,17 +4,16 @@ import json
 from html.parser import HTMLParser
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import dump, needs_chromium
 from synthetic import HOSTILE, record
 
 from ictcli.errors import UserError
+from ictcli.inspect.group import GroupView
 from ictcli.inspect.page import check_target, page
-from ictcli.inspect.page_data import page_data
+from ictcli.inspect.page_data import Held, page_data, page_token
 from ictcli.inspect.session import Session
-from ictcli.text import sign, visible
 
 VOID = {"meta", "br", "p", "td", "th", "tr"}  # may stay open
 
@@ -42,7 +41,7 @@ class Reader(HTMLParser):
             self.open.append(tag)
         if tag == "script":
             self.scripts.append("")
-        if "data-t" in names:
+        if tag == "i" and "style" in names:
             self.tokens.append((names, ""))
             self.inside = True
 
@@ -65,89 +64,86 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.fixture(scope="module")
-def data(session: Session) -> dict[str, Any]:
-    view, number = session.open(20, 2)
-    return session.data(view, number, [])
+def group(session: Session) -> GroupView:
+    return session.group(session.open(20), 2)
 
 
 @pytest.fixture(scope="module")
-def held(session: Session, data: dict[str, Any]) -> dict[str, Any]:
-    return page_data(session, session.open(20, 2)[0], data)
+def held(session: Session, group: GroupView) -> Held:
+    return page_data(session, session.open(20), group)
 
 
-def test_hostile_text_stays_text_and_nothing_is_fetched(
-    data: dict[str, Any], held: dict[str, Any]
-) -> None:
-    text = page(data, held)
-    found = Reader(text)
+@pytest.fixture(scope="module")
+def made(group: GroupView, held: Held) -> str:
+    return page(group, held)
+
+
+def test_hostile_text_stays_text_and_nothing_is_fetched(made: str, held: Held) -> None:
+    found = Reader(made)
     assert found.open == [] and found.fetching == []
     assert found.tags.count("script") == 2
     assert not {"img", "link", "iframe", "object", "base"} & set(found.tags)
-    assert HOSTILE not in text and "\u2028" not in text and "\u202e" not in text
-    assert "url(" not in text and "@import" not in text and "http:" not in text
-    assert "default-src 'none'" in text
-    assert {**json.loads(found.scripts[0]), "titles": 0} == {**held, "titles": 0}
+    assert HOSTILE not in made and "\u2028" not in made and "\u202e" not in made
+    assert "url(" not in made and "@import" not in made and "http:" not in made
+    assert "default-src 'none'" in made
+    read = json.loads(found.scripts[0])
+    assert {**read, "titles": 0} == {**json.loads(json.dumps(held.data)), "titles": 0}
     assert not set("<>&\u2028\u2029") & set(found.scripts[0])
 
 
 def test_tokens_are_shaded_in_the_order_of_uniqueness_and_kept_ones_marked(
-    data: dict[str, Any], held: dict[str, Any]
+    made: str, group: GroupView
 ) -> None:
-    found = iter(Reader(page(data, held)).tokens)
-    for rollout in data["rollouts"]:
-        shades: list[tuple[float, float]] = []
-        for t, piece in enumerate(rollout["pieces"]):
+    found = iter(Reader(made).tokens)
+    for rollout in group.rollouts:
+        shades: list[tuple[float | None, float]] = []
+        for t, piece in enumerate(rollout.pieces):
             names, text = next(found)
-            assert text == (piece if piece and not piece.strip(" ") else sign(piece))
-            assert ("k" in str(names["class"]).split()) == rollout["kept"]["ict"][t]
+            assert text == page_token(piece)
+            assert ("class" in names) == rollout.kept["ict"][t]
             shade = float(str(names["style"]).removeprefix("--a:").partition(";")[0])
-            shades.append((rollout["stats"]["uniqueness"][t], shade))
+            shades.append((rollout.stats["uniqueness"][t], shade))
         ordered = [shade for _, shade in sorted(shades)]
         assert ordered == sorted(ordered)
 
 
-def test_the_page_holds_every_group_to_four_digits(session: Session, held: dict[str, Any]) -> None:
-    assert [one["step"] for one in held["steps"]] == [10, 20]
-    for one in held["steps"]:
-        view, _ = session.open(one["step"], None)
-        assert [group["prompt"] for group in one["groups"]] == [1, 2, 3]
-        for group in one["groups"]:
-            whole = session.data(view, group["prompt"] - 1, [])
-            for mine, rollout in zip(group["rollouts"], whole["rollouts"], strict=True):
-                for name, values in rollout["stats"].items():
-                    assert mine["stats"][name] == pytest.approx(values, rel=5e-4)
-                for name, kept in rollout["kept"].items():
-                    assert mine["kept"][name] == "".join("01"[keep] for keep in kept)
-                    weights = mine["weights"][name]
-                    if not isinstance(weights, list):
-                        weights = [weights * keep for keep in kept]
-                    assert weights == pytest.approx(rollout["weights"][name], rel=5e-4)
-                assert mine["extracted"] == visible(rollout["extracted"])
-                assert mine["tokens"] == rollout["tokens"]
+def test_the_page_holds_every_group_to_four_digits(session: Session, held: Held) -> None:
+    steps = {step["step"]: iter(step["groups"]) for step in held.data["steps"]}
+    assert [(group.step, group.prompt) for group in held.groups] == [
+        (step, prompt) for step in (10, 20) for prompt in (1, 2, 3)
+    ]
+    for group in held.groups:
+        for short, rollout in zip(next(steps[group.step])["rollouts"], group.rollouts, strict=True):
+            assert short["tokens"] == rollout.tokens
+            for name, values in rollout.stats.items():
+                assert short["stats"][name] == pytest.approx(values, rel=5e-4)
+            for name, kept in rollout.kept.items():
+                assert short["kept"][name] == "".join("01"[keep] for keep in kept)
+                weights = short["weights"][name]
+                if not isinstance(weights, list):
+                    weights = [weights * keep for keep in kept]
+                assert weights == pytest.approx(rollout.weights[name], rel=5e-4)
 
 
 def test_a_page_stays_small_and_says_what_is_not_in_it(
-    session: Session, data: dict[str, Any], held: dict[str, Any]
+    session: Session, group: GroupView, held: Held, made: str
 ) -> None:
-    view, _ = session.open(20, 2)
-    step = held["steps"][1]["bytes"]
-    one = page_data(session, view, data, limit=step + 10)
-    assert [found["step"] for found in one["steps"]] == [20]
-    assert "Step 10 would make it too large" in " ".join(one["summary"])
-    few = page_data(session, view, data, limit=10)
-    assert [group["prompt"] for group in few["steps"][0]["groups"]] == [2]
-    assert few["summary"][0] == "This page holds prompt 2 of 3 of step 20."
-    assert held["summary"] == ["This page holds all 3 prompts of steps 10 and 20."]
+    view = session.open(20)
+    one = page_data(session, view, group, limit=len(made) // 2)
+    assert {found.step for found in one.groups} == {20}
+    assert "Step 10 would make it too large" in " ".join(one.summary)
+    few = page_data(session, view, group, limit=10)
+    assert [found.prompt for found in few.groups] == [2]
+    assert few.summary[0] == "This page holds prompt 2 of 3 of step 20."
+    assert held.summary == ["This page holds all 3 prompts of steps 10 and 20."]
 
 
-def test_only_a_page_of_its_own_is_overwritten(
-    session: Session, data: dict[str, Any], held: dict[str, Any], tmp_path: Path
-) -> None:
+def test_only_a_page_of_its_own_is_overwritten(session: Session, made: str, tmp_path: Path) -> None:
     run = session.source
     check_target(tmp_path / "deep" / "new.html")
     check_target(run / "group.html")
     written = tmp_path / "old.html"
-    written.write_text(page(data, held), "utf-8")
+    written.write_text(made, "utf-8")
     check_target(written)
     (tmp_path / "other.html").write_text("<html><body>ictcli inspect</body></html>")
     for target, words in (
@@ -168,18 +164,19 @@ def test_only_a_page_of_its_own_is_overwritten(
 
 DRIVER = """<script>addEventListener("load", () => {
   const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key }));
-  const told = [];
-  const tell = () => told.push([document.getElementById("method").value,
+  const states = [];
+  const tell = () => states.push([document.getElementById("method").value,
     document.getElementById("by").value, document.querySelectorAll(".text .k").length,
     document.querySelectorAll(".on").length, document.getElementById("token").textContent]);
   tell(); press("ArrowRight"); press("ArrowRight"); press("ArrowDown"); tell();
   press("m"); press("s"); tell();
-  document.querySelectorAll(".text .t")[5].click(); tell();
+  document.querySelectorAll(".text i")[5].click(); tell();
   const look = () => [document.getElementById("title").textContent,
     document.getElementById("gold").textContent,
-    [...document.querySelectorAll(".text")].map((p) => [...p.querySelectorAll(".t")].map(
+    [...document.querySelectorAll(".text")].map((p) => [...p.querySelectorAll("i")].map(
       (t) => [t.textContent, t.classList.contains("k"), t.style.getPropertyValue("--a")])),
-    [...document.querySelectorAll("article")].map((a) => a.className),
+    [...document.querySelectorAll("article")].map((a) =>
+      [a.className, a.querySelector("h2 span:last-child").textContent]),
     document.querySelector("#methods td:nth-child(3)").textContent];
   const looks = [look()];
   press("M"); press("S"); press("n"); looks.push(look());
@@ -188,7 +185,7 @@ DRIVER = """<script>addEventListener("load", () => {
   const pick = document.getElementById("prompt");
   pick.value = "1"; pick.dispatchEvent(new Event("change")); looks.push(look());
   press("["); looks.push(look());
-  document.title = JSON.stringify([told, looks, document.images.length,
+  document.title = JSON.stringify([states, looks, document.images.length,
     performance.getEntriesByType("resource").length,
     document.documentElement.scrollWidth <= innerWidth]);
 });</script>"""
@@ -196,7 +193,7 @@ DRIVER = """<script>addEventListener("load", () => {
 
 WIDE = """<script>addEventListener("load", () => {
   const lefts = () => [...document.querySelectorAll(".text")].map((p) =>
-    [...p.querySelectorAll(".t")].map((t) => t.getBoundingClientRect().left));
+    [...p.querySelectorAll("i")].map((t) => t.getBoundingClientRect().left));
   const opened = lefts();
   document.dispatchEvent(new KeyboardEvent("keydown", { key: "n" }));
   document.title = JSON.stringify([opened, lefts()]);
@@ -205,9 +202,9 @@ WIDE = """<script>addEventListener("load", () => {
 
 @needs_chromium
 def test_on_a_wide_screen_tokens_of_a_position_stand_below_one_another(
-    data: dict[str, Any], held: dict[str, Any], tmp_path: Path
+    made: str, tmp_path: Path
 ) -> None:
-    made = page(data, held).replace("</body>", WIDE + "</body>")
+    made = made.replace("</body>", WIDE + "</body>")
     for group in dump(made, tmp_path)[0]:
         places = [set(at) - {None} for at in zip_longest(*group)]
         assert len(group) > 2 and len(places) > 5
@@ -216,32 +213,28 @@ def test_on_a_wide_screen_tokens_of_a_position_stand_below_one_another(
 
 @needs_chromium
 def test_in_a_browser_keys_and_taps_work_and_the_console_is_clean(
-    session: Session, data: dict[str, Any], held: dict[str, Any], tmp_path: Path
+    group: GroupView, held: Held, made: str, tmp_path: Path
 ) -> None:
-    made = page(data, held).replace("</body>", DRIVER + "</body>")
-    (told, looks, images, fetched, fits), said = dump(made, tmp_path, window="500,800")
+    made = made.replace("</body>", DRIVER + "</body>")
+    (states, looks, images, fetched, fits), said = dump(made, tmp_path, window="500,800")
     assert "CONSOLE" not in said
     assert (images, fetched, fits) == (0, 0, True)
-    first, moved, turned, tapped = told
-    kept = {m["name"]: m["kept"] for m in data["methods"]}
+    first, moved, turned, tapped = states
+    kept = {method.name: method.kept for method in group.methods}
     assert first[:4] == ["ict", "uniqueness", kept["ict"], 0]
     assert moved[3] == 1 and "rollout 2, token 2 of" in moved[4]
     assert turned[:3] == ["entropy20", "entropy", kept["entropy20"]]
     assert "rollout 1, token 6 of" in tapped[4] and "group at position 6" in tapped[4]
+    groups = {(one.step, one.prompt): one for one in held.groups}
     places = [(20, 2), (20, 3), (20, 2), (10, 2), (10, 1), (10, 1)]
-    for place, (step, prompt), (title, gold, texts, verdicts, kept_here) in zip(
-        range(6), places, looks, strict=True
-    ):
-        view, number = session.open(step, prompt)
-        whole = session.data(view, number, [])
-        assert (title, gold) == (f"Step {step}, prompt {prompt} of 3", "4")
-        assert verdicts == [rollout["verdict"] for rollout in whole["rollouts"]]
-        assert int(kept_here) == whole["methods"][0]["kept"]
-        by, method = ("entropy", "entropy20") if place == 0 else ("uniqueness", "ict")
-        top = whole["tops"][by]
-        for tokens, rollout in zip(texts, whole["rollouts"], strict=True):
-            expected = [p if p and not p.strip(" ") else sign(p) for p in rollout["pieces"]]
-            assert [text for text, _, _ in tokens] == expected
-            assert [keep for _, keep, _ in tokens] == rollout["kept"][method]
-            shades = [float(shade) for _, _, shade in tokens]
-            assert shades == pytest.approx([v / top for v in rollout["stats"][by]], abs=2e-3)
+    for place, (title, gold, texts, heads, kept_here) in zip(places, looks, strict=True):
+        one = groups[place]
+        assert (title, gold) == (f"Step {one.step}, prompt {one.prompt} of 3", "4")
+        assert int(kept_here) == one.methods[0].kept
+        by, method = ("entropy", "entropy20") if looks[0][2] is texts else ("uniqueness", "ict")
+        for tokens, head, rollout in zip(texts, heads, one.rollouts, strict=True):
+            assert head == [rollout.verdict, rollout.summary(method).split("  ")[-1]]
+            assert [text for text, _, _ in tokens] == list(map(page_token, rollout.pieces))
+            assert [keep for _, keep, _ in tokens] == rollout.kept[method]
+            expected = [value / one.top(by, method) for value in rollout.values(by, method)]
+            assert [float(shade) for _, _, shade in tokens] == pytest.approx(expected, abs=2e-3)

@@ -12,6 +12,7 @@ import pytest
 from ictcli_torch.plan import LIBRARIES
 
 from ictcli.engine.shape import read_shape
+from ictcli.engine.update import Update
 from ictcli.planning.estimate import estimate_memory
 from ictcli.recipe import check
 from ictcli.types import Sampling
@@ -77,7 +78,7 @@ def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
     advantage = np.where(np.arange(len(rollouts)) % 2, 1.0, -1.0)
 
     def update() -> None:
-        engine.update(rollouts, weights, advantage, recipe.objective, 1e-6)
+        engine.update(Update(rollouts, weights, advantage, recipe.objective), 1e-6)
 
     def sample() -> None:
         engine.generate(prompts, recipe.group, sampling, 1, recipe.wanted_stats)

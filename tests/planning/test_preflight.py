@@ -11,7 +11,7 @@ from ictcli.planning.machine import memory_limit
 from ictcli.planning.preflight import preflight
 from ictcli.recipe import load_recipe
 from ictcli.recipe.tables import EngineSettings
-from ictcli.tasks.prepare import prepare
+from ictcli.tasks.prepare import task_of
 
 
 def rows(folder: Path, n: int) -> str:
@@ -52,7 +52,7 @@ def test_data_of_the_hub_is_not_opened() -> None:
 @pytest.mark.parametrize(("asked", "skip"), [(2, 0), (2, 1), (8, 0), (500, 0), (500, 2)])
 def test_a_small_held_out_part_is_noted(tmp_path: Path, asked: int, skip: int) -> None:
     over = [f"task={rows(tmp_path, 100)}", f"eval.problems={asked}", f"eval.skip={skip}"]
-    task = prepare(load_recipe("chain", over))[1]
+    task = task_of(load_recipe("chain", over))
     found = len(task.finite) - len(task.train) - skip
     told = [note for note in task.notes if f"has {found} held-out problem" in note]
     assert len(told) == (found < max(asked, 8))

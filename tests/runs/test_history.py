@@ -11,7 +11,8 @@ from filelock import FileLock
 
 from ictcli.cli import cli
 from ictcli.evaluation.passk import bounds_of_mean
-from ictcli.runs.diff import difference, differing
+from ictcli.files.fingerprint import differing
+from ictcli.runs.diff import difference
 from ictcli.runs.list import FLAGS, entry, find_runs, list_runs
 from ictcli.runs.show import detail
 

@@ -13,7 +13,7 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import load_recipe, read_recipe
 from ictcli.rewards import VERIFIERS, Verdict, register_verifier
 from ictcli.runs import Run
-from ictcli.runs.provenance import check_engine, recipe_hash
+from ictcli.runs.fingerprint import check_engine, check_same, of_recipe
 from ictcli.runs.records import EngineRecord, Environment, Summary
 from ictcli.train.finish import finished as finished_run
 from ictcli.train.launch import launch
@@ -159,6 +159,35 @@ def test_adapters_go_on_with_the_engine_they_began_with(tmp_path: Path) -> None:
     assert check_engine(tmp_path, Environment(), engine, adapters=True, option="") == ""
 
 
+KNOWN = {
+    "recipe_sha256": "a",
+    "model": {"name": "m", "sha256": "b"},
+    "data": {"train": None, "heldout": {"problems": 2, "sha256": "c"}},
+}
+NOW: dict[str, Any] = {
+    "recipe": "a",
+    "model": "b",
+    "train": None,
+    "heldout": {"problems": 2, "sha256": "c"},
+}
+
+
+def test_a_part_that_both_know_and_that_differs_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    began = Environment.model_validate(KNOWN)
+    (tmp_path / "environment.json").write_text(json.dumps({"format": 1, **KNOWN}))
+    check_same(tmp_path, began, NOW)
+    check_same(tmp_path, Environment(), NOW)  # an older version recorded nothing
+    check_same(tmp_path, began, {})
+    for part, other, words in (
+        ("recipe", "x", "recipe.toml was changed since the run began"),
+        ("model", "x", "is not the one that the run began with, m:"),
+        ("train", NOW["heldout"], "problems to train on changed .* not listed, and now 2 of"),
+        ("heldout", {"problems": 3, "sha256": "c"}, "problems to evaluate on changed .* now 3"),
+    ):
+        with pytest.raises(UserError, match=words):
+            check_same(tmp_path, began, {**NOW, part: other})
+
+
 RECIPE = """model = "m"
 task = "{a}/d.{kind}"
 data = "{a}/x.jsonl"
@@ -179,7 +208,7 @@ def test_a_recipes_files_may_be_moved_and_what_counts_may_not(tmp_path: Path, ki
         (folder / "v.py").write_text(verifier)
         values = {"a": folder, "kind": kind, "lr": lr, "rows": rows, "context": context}
         (folder / "recipe.toml").write_text(RECIPE.format(**values))
-        return recipe_hash(read_recipe(folder / "recipe.toml").data)
+        return of_recipe(read_recipe(folder / "recipe.toml").data)
 
     own = hashed("a", "one")
     assert hashed("b", "one") == own

@@ -9,6 +9,7 @@ import pytest
 from filled import fill, names
 
 from ictcli.engine import Engine, build_engine
+from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
@@ -82,14 +83,14 @@ def test_restore_brings_back_the_weights_of_the_checkpoint(
     batch = sample_batch(recipe, kept, find_task("chain"), 1)
     weights = np.ones(batch.rollouts.tokens.shape, np.float32) * batch.rollouts.valid
     for _ in range(2):
-        kept.update(batch.rollouts, weights, np.ones(4), recipe.objective, 1e-3)
+        kept.update(Update(batch.rollouts, weights, np.ones(4), recipe.objective), 1e-3)
     with Run.create(tmp_path / "run", recipe) as run:
         fill(run, 1)
         run.checkpoint(kept, State(step=1), 1)
         run.restore(other, print)
     for each in (kept, other):
-        each.update(batch.rollouts, weights, np.ones(4), recipe.objective, 1e-3)
-    one, two = (each.logprobs(batch.rollouts, 1.0) for each in (kept, other))
+        each.update(Update(batch.rollouts, weights, np.ones(4), recipe.objective), 1e-3)
+    one, two = (each.score(batch.rollouts, ("logp",))["logp"] for each in (kept, other))
     np.testing.assert_array_equal(one, two)
 
 

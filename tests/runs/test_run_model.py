@@ -12,7 +12,7 @@ from ictcli.runs import Run
 from ictcli.runs.model import trained_on
 from ictcli.runs.trust import read_run
 from ictcli.tasks import find_benchmark
-from ictcli.tasks.prepare import described, heldout, prepare
+from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.split import is_heldout
 
 
@@ -26,9 +26,10 @@ def write(path: Path, numbers: range) -> list[str]:
 
 
 def begun(tmp_path: Path, task: str) -> Path:
-    recipe, made = prepare(load_recipe("chain", [f"task={task}", "eval.problems=4"]))
+    recipe = load_recipe("chain", [f"task={task}", "eval.problems=4"])
+    made = task_of(recipe)
     with Run.create(tmp_path / "run", recipe) as run:
-        data = described(recipe, made, heldout(recipe, made))
+        data = described(made, heldout(recipe, made))
         write_json(run.folder / "environment.json", {"format": 1, "data": data})
     return tmp_path / "run"
 

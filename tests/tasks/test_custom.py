@@ -58,7 +58,7 @@ def test_every_kind_of_file_gives_the_same_problems(
         assert [(p.id, p.prompt, p.gold) for p in own.problems] == [
             (row["nr"], row["frage"], row["antwort"]) for row in rows
         ]
-        assert own.difficulty == {f"x{i}": float(i) for i in range(len(prompts))}
+        assert [p.difficulty for p in own.problems] == [float(i) for i in range(len(prompts))]
         assert own.verifier == "integer"
 
 
@@ -96,7 +96,7 @@ def test_a_named_gold_is_read_behind_the_hashes_or_in_the_last_boxes(tmp_path: P
     rows = [{"q": str(i), "s": gold} for i, gold in enumerate(golds)]
     own = read_custom(write(tmp_path, "jsonl", rows), ColumnSettings(prompt="q", gold="s"))
     assert [p.gold for p in own.problems] == ["7", "1,000", r"3, \frac12", "x^2"]
-    assert list(own.solutions.values()) == [
+    assert [p.solution for p in own.problems] == [
         r"The answer is \boxed{7}.",
         "so\nThe answer is \\boxed{1,000}.",
         golds[2],

@@ -1,15 +1,13 @@
 """Trackers, as processes: what they hold of a stopped run, and what they cannot do to it."""
 
-import contextlib
 import json
 import os
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,7 +24,7 @@ from ictcli.runs import Run
 from ictcli.runs.observer import Step
 from ictcli.runs.read import cut_lines
 from ictcli.runs.records import StepMetrics, StepTimings
-from ictcli.tracking import About, Entry, figures, sender
+from ictcli.tracking import About, figures, sender
 from ictcli.tracking.observer import TrackingObserver
 
 
@@ -67,15 +65,19 @@ def sitting(folder: Path, log: str, steps: range, *, after: bool = False) -> lis
         for name in ("metrics.jsonl", "timings.jsonl"):
             cut_lines(folder / name, steps.start - 1)
         tracked = TrackingObserver(run, recipe, cast(Any, observer))
+        run.write("eval/before.json", EVALUATION)
         tracked.evaluated("before", EVALUATION)
         for step in steps:
             metrics = StepMetrics(step=step, reward=step / 8, loss=None)
             metrics = metrics.model_copy(update={"text": "a model's"})
             timings = StepTimings(step=step, sample_s=step * 2.0)
+            if step == 5:
+                run.write("eval/step-000005.json", EVALUATION)
             run.append(metrics)
             run.append(timings)
             tracked.stepped(Step(cast(Any, None), cast(Any, None), metrics, timings))
         if after:
+            run.write("eval/after.json", EVALUATION)
             tracked.evaluated("after", EVALUATION)
         tracked.close()
     return observer.warnings
@@ -111,7 +113,7 @@ def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> No
     names = {"eval/pass_at_1": 0.5, "eval/pass_at_1_low": 0.25, "eval/pass_at_1_high": 0.75}
     names |= {f"eval/{name}": 0.0 for name in ("truncated", "unparsed", "timed_out")}
     names["eval/seconds"] = 3.0
-    expected += [(name, step, value) for name, value in names.items() for step in (0, 6)]
+    expected += [(name, step, value) for name, value in names.items() for step in (0, 5, 6)]
     assert Counter(shown(run / "tensorboard")) == Counter(expected)
 
 
@@ -127,11 +129,11 @@ def test_a_tracker_that_cannot_rewind_is_told_each_step_once(
     opened = [line for line in lines if "id" in line]
     assert len(opened) == 2 and opened[0] == opened[1]
     assert (opened[0]["mode"], opened[0]["resume"]) == ("offline", "allow")  # there is no key
-    told = [line for line in lines if "step" in line]
-    assert [line["step"] for line in told] == [0, 1, 2, 3, 4, 5, 6, 6]
-    rewards = [line["train/reward"] for line in told[1:-1]]
+    logged = [line for line in lines if "step" in line]
+    assert [line["step"] for line in logged] == [0, 1, 2, 3, 4, 5, 6, 6]
+    rewards = [line["train/reward"] for line in logged[1:-1]]
     assert rewards == [step / 8 for step in range(1, 7)]
-    assert all(isinstance(value, int | float) for line in told for value in line.values())
+    assert all(isinstance(value, int | float) for line in logged for value in line.values())
 
 
 @pytest.mark.parametrize(
@@ -156,28 +158,17 @@ def test_a_tracker_that_fails_or_hangs_costs_a_warning(
 
 
 def test_a_tracker_that_hangs_never_blocks_a_step(tmp_path: Path, fake: pytest.MonkeyPatch) -> None:
-    """Not when pipe and queue are full either; what it misses is counted."""
+    """Nor a pipe that is full."""
     fake.setenv("FAKE_WANDB", "hang")
-    (tmp_path / "run").mkdir()
-    about = About(folder=tmp_path / "run", done=0, steps=9, recipe={}, environment={})
-    one = sender.Sender("wandb", tmp_path / "run", about)
-    entries = sender.QUEUE + 500
-    values = {f"train/figure-{number}": 0.0 for number in range(100)}
-    slowest = 0.0
-    for place in range(entries):
-        began = time.perf_counter()
-        one.put(Entry(place=place, step=place, values=values))
-        slowest = max(slowest, time.perf_counter() - began)
-    assert slowest < 0.5
-    one.finish()
+    about = About(folder=tmp_path, done=0, steps=9, recipe={}, environment={})
+    one = sender.Sender("wandb", about)
     began = time.perf_counter()
+    for place in range(100_000):
+        one.send(place)
+    one.finish()
     one.close(time.monotonic() + 0.2)
     assert time.perf_counter() - began < 8
-    assert [trouble.split(" (")[0] for trouble in one.troubles] == [
-        "wandb does not log this run",
-        one.troubles[1],
-    ]
-    assert "was too slow for " in one.troubles[1]
+    assert [trouble.split(" (")[0] for trouble in one.troubles] == ["wandb does not log this run"]
 
 
 PARENT = """
@@ -191,44 +182,34 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="asks for a process by its id")
-@pytest.mark.parametrize("entries", [1, 400])
 def test_a_tracker_that_hangs_ends_after_a_run_that_was_killed(
-    tmp_path: Path, fake: pytest.MonkeyPatch, entries: int
+    tmp_path: Path, fake: pytest.MonkeyPatch
 ) -> None:
-    """Also behind a full queue and a full pipe; so the lock that a resumed run wants is free."""
+    """So the lock that a resumed run wants is free."""
     fake.setenv("FAKE_WANDB", "hang")
     (tmp_path / "tracking").mkdir()
-    about = {"folder": str(tmp_path), "done": 0, "steps": 9, "recipe": {}, "environment": {}}
-    values = {f"train/figure-{number}": 0.0 for number in range(40)}
-    told = [about, *({"place": n, "step": n, "values": values} for n in range(entries))]
+    write_json(tmp_path / "eval" / "before.json", EVALUATION.model_dump(mode="json"))
+    about = About(folder=tmp_path, done=0, steps=9, recipe={}, environment={})
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", PARENT], stdin=pipe, stdout=pipe) as parent:
         assert parent.stdin is not None and parent.stdout is not None
-        client = int(parent.stdout.readline())
-        text = "".join(json.dumps(one) + "\n" for one in told).encode()
-        # what neither pipe takes stays with a thread: the run has hung before it is killed
-        stdin = parent.stdin
-        threading.Thread(target=lambda: written(stdin.fileno(), text), daemon=True).start()
-        until = time.monotonic() + 20
-        while not (tmp_path / "tracking" / "wandb.json").exists():
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        worker = int(parent.stdout.readline())
+        parent.stdin.write(about.model_dump_json().encode() + b"\n0\n")
+        parent.stdin.flush()
+        wait_for((tmp_path / "tracking" / "wandb.json").exists)
         time.sleep(0.3)
-        assert alive(client)
+        assert alive(worker)
         parent.kill()
-    until = time.monotonic() + 10
-    while alive(client):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_for(lambda: not alive(worker))
     with FileLock(tmp_path / "tracking" / ".wandb.lock", timeout=5):
         pass
 
 
-def written(descriptor: int, text: bytes) -> None:
-    with contextlib.suppress(OSError):
-        while text:
-            text = text[os.write(descriptor, text) :]
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def alive(process: int) -> bool:
@@ -246,7 +227,7 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
     sent: list[About] = []
     monkeypatch.setattr(
         "ictcli.tracking.observer.Sender",
-        lambda name, folder, about: sent.append(about) or SimpleNamespace(troubles=[], put=print),
+        lambda name, about: sent.append(about) or SimpleNamespace(troubles=[], send=print),
     )
     recipe = load_recipe("chain", ['log=["wandb"]', f"model={tmp_path}/SECRET/base"])
     example = Example(prompt="SECRET", response="SECRET")

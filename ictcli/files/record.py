@@ -1,0 +1,46 @@
+"""Records: what a JSON file holds, as a frozen model that is checked when it is read."""
+
+import json
+from typing import Any, Self, cast
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+LARGEST = 1e100
+"""Of a number in a record: squares and sums of these are finite."""
+
+
+class Record(BaseModel):
+    """A frozen model that ignores unknown keys. No number in it is larger than `LARGEST`."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        _check_numbers([*self.__dict__.values(), *(self.model_extra or {}).values()])
+        return self
+
+
+def _check_numbers(data: object) -> None:
+    """ValueError where data holds a number that is not one of a record. What is a record itself
+    was checked before."""
+    if isinstance(data, dict):
+        data = [*cast(dict[str, object], data).values()]
+    if isinstance(data, list | tuple):
+        for value in cast(list[object], data):
+            _check_numbers(value)
+    elif isinstance(data, int | float) and not abs(data) <= LARGEST:
+        raise ValueError("a number is larger than any of a record")
+
+
+class RunRecord(Record):
+    """A record of a run, checked without conversion ("3" is no number). Keeps unknown keys."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are set, in the order they are written in, then other keys."""
+        return self.model_dump(exclude_unset=True)
+
+    def to_line(self) -> str:
+        """The same as a line of a JSONL file."""
+        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,156 @@
+"""A group of rollouts as data, which the screen, the text, the page and --json paint.
+
+Rows, positions and prompts count from 1; lists of tokens have one entry a token. --json prints the
+fields as they stand here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ictcli.inspect.selections import MissingStatistics
+from ictcli.text import figure
+
+FORMAT = 1
+SYMBOLS = {"uniqueness": "u", "entropy": "H1", "purity": "β", "prob": "p"}
+"""Of the statistics that are shown beside a token."""
+MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
+"""Of verdicts."""
+LEVELS = 6
+"""Shades on a terminal, no shade among them."""
+
+Numbers = list[float | None]
+"""None for a number that is not finite."""
+Gradient = dict[str, tuple[float, float]]
+"""Shares of the step's gradient on tokens made likelier and less likely, by kind."""
+
+
+@dataclass(frozen=True)
+class RolloutView:
+    """One rollout, with what each method keeps of it."""
+
+    row: int
+    text: str
+    verdict: str
+    extracted: str
+    reason: str
+    reward: float | None
+    advantage: float | None
+    finished: bool
+    tokens: list[int]
+    pieces: list[str]
+    """The text of each token."""
+    logp: Numbers
+    stats: dict[str, Numbers]
+    regime: list[str | None]
+    """R_H where raising the token lowers H2, R_L where it raises H2; see
+    `ictcli.algorithm.dynamics`. Empty without the statistics."""
+    kept: dict[str, list[bool]]
+    weights: dict[str, Numbers]
+
+    @property
+    def mark(self) -> str:
+        return MARKS.get(self.verdict, "?")
+
+    def summary(self, method: str) -> str:
+        """Its reward, advantage and length."""
+        return (
+            f"reward {figure(self.reward, 'g')}  advantage {figure(self.advantage, '+.2f')}  "
+            f"{len(self.tokens)} tokens, {sum(self.kept[method])} kept"
+            f"{'' if self.finished else ', cut off'}"
+        )
+
+    def values(self, by: str, method: str) -> list[float]:
+        """What shades each token; `weight` is the size of that by `method`."""
+        values = self.weights[method] if by == "weight" else self.stats[by]
+        return [abs(value or 0.0) for value in values]
+
+    def figures(self, t: int) -> dict[str, str]:
+        """The recorded statistics of the token at `t`, from 0, by their symbols."""
+        names = [name for name in SYMBOLS if name in self.stats]
+        return {SYMBOLS[name]: figure(self.stats[name][t]) for name in names}
+
+
+@dataclass(frozen=True)
+class MethodView:
+    """What a method keeps of the group and of its step."""
+
+    name: str
+    about: str
+    trained: bool
+    kept: int
+    """Tokens of the group."""
+    share: float
+    """Of the step's tokens."""
+    overlap_with_trained: float | None
+    gradient: Gradient | None
+    weight_top: float
+
+    def gradient_text(self) -> str:
+        """The shares in a line, in percent."""
+        shares = (self.gradient or {}).items()
+        line = ", ".join(f"{kind} +{100 * up:.1f} -{100 * down:.1f}" for kind, (up, down) in shares)
+        return line or "-"
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """The rollouts of one prompt of a recorded step."""
+
+    format: int
+    run: str | None
+    file: str
+    step: int
+    steps: list[int]
+    prompt: int
+    prompts: int
+    problem: dict[str, str]
+    by: str
+    """The shading at first."""
+    shown: str
+    """The method whose tokens are marked at first."""
+    tops: dict[str, float]
+    """Values of the deepest shade, but for weights."""
+    methods: list[MethodView]
+    missing: list[MissingStatistics]
+    notes: list[str]
+    rollouts: list[RolloutView]
+    tokenizer: bool
+    at: list[tuple[int, int]]
+    """(row, position) of the tokens asked for."""
+    candidates: dict[str, Any] | None
+    """Of the model at those positions; see `ictcli.inspect.candidates`."""
+
+    def method(self, name: str) -> MethodView:
+        return next(method for method in self.methods if method.name == name)
+
+    def top(self, by: str, method: str) -> float:
+        """The value of the deepest shade."""
+        return self.method(method).weight_top if by == "weight" else self.tops[by]
+
+    def deepest(self, by: str, method: str) -> list[tuple[RolloutView, int]]:
+        """The tokens with a shade, the deepest first, and their positions from 0."""
+        shaded = [
+            (-value, rollout.row, t)
+            for rollout in self.rollouts
+            for t, value in enumerate(rollout.values(by, method))
+            if value
+        ]
+        return [(self.rollouts[row - 1], t) for _, row, t in sorted(shaded)]
+
+
+def level(value: float, top: float) -> int:
+    """The shade of a value, 0 to LEVELS - 1, in equal steps up to `top`."""
+    return min(LEVELS - 1, int(LEVELS * value / top)) if value > 0 else 0
+
+
+def regimes(stats: dict[str, Numbers]) -> list[str | None]:
+    """`RolloutView.regime` of these statistics."""
+
+    def regime(prob: float | None, beta: float | None) -> str | None:
+        if prob is None or beta is None or prob == beta:
+            return None
+        return "R_H" if prob > beta else "R_L"
+
+    pairs: Sequence[Numbers] = [stats.get("prob", []), stats.get("purity", [])]
+    return [regime(*pair) for pair in zip(*pairs, strict=False)]

@@ -1,0 +1,161 @@
+"""Whether a run goes on with what it began with: its recipe, model and problems.
+
+environment.json records them by checksum; where they lie may change. Parts that only one of two
+fingerprints has are not compared: older versions recorded fewer, and a problem is looked at only
+where it can be had.
+"""
+
+import copy
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ictcli.engine import LIBRARIES, Engine, choose_backend
+from ictcli.engine.checksums import identity
+from ictcli.engine.models import locate
+from ictcli.errors import UserError
+from ictcli.files.fingerprint import Fingerprint, digest
+from ictcli.files.reading import read_bytes
+from ictcli.recipe import plugins
+from ictcli.recipe.tables import EngineSettings
+from ictcli.rows import is_file_name
+from ictcli.runs.read import read_environment, read_record
+from ictcli.runs.records import Environment, RecipeRecord
+
+MAY_CHANGE = ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data")
+"""Keys that may differ between two processes of a run; the model and the data have checksums."""
+
+
+def began_with(began: Environment) -> dict[str, Any]:
+    """The fingerprint of a run, as far as its version recorded it."""
+    checksums = {"recipe": began.recipe_sha256, "model": began.model.sha256}
+    known = {part: sha256 for part, sha256 in checksums.items() if sha256}
+    return known | of_problems(began.data.to_json())
+
+
+def check_same(
+    run: Path, began: Environment, now: Fingerprint, since: str = "the run began"
+) -> None:
+    """UserError, with a sentence on what differs, where a part that both have does."""
+    before = began_with(began)
+    for part, words in SENTENCES.items():
+        if part in before and part in now and before[part] != now[part]:
+            raise UserError(*words(run, before[part], now[part], since))
+
+
+def of_recipe(recipe: Mapping[str, Any], began: Environment | None = None) -> str:
+    """SHA-256 of those keys of a run's recipe, as its file has them, that decide its numbers: the
+    one that the run began with, if they are the same with the steps that it had before it was
+    extended. A verifier's file counts by its content."""
+    data, began = _deciding(recipe), began or Environment()
+    now = digest(data)
+    earlier = (digest({**data, "steps": steps}) for steps in began.extended_from)
+    recorded = began.recipe_sha256
+    return recorded if recorded and recorded != now and recorded in earlier else now
+
+
+def of_problems(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The problems to train and to evaluate on, of data as environment.json has it."""
+    return {part: data[part] for part in ("train", "heldout") if part in data}
+
+
+def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    data = copy.deepcopy(dict(recipe))
+    context = data.get("engine", {}).get("context")
+    for key in MAY_CHANGE:
+        data.pop(key, None)
+    if context:  # it decides LongRoPE's frequencies
+        data["engine"] = {"context": context}
+    if is_file_name(str(data["task"])):
+        del data["task"]
+    evaluation: dict[str, Any] = data.get("eval", {})
+    evaluation.pop("data", None)
+    if is_file_name(str(evaluation.get("bench"))):
+        del evaluation["bench"]
+    place, function = plugins.verifier_of(data)
+    if place.endswith(".py") and isinstance(data["reward"], dict):
+        file = Path(place)
+        content = hashlib.sha256(read_bytes(file)).hexdigest() if file.is_file() else ""
+        data["reward"] = {**data["reward"], "verifier": f"{content}:{function}"}
+    return data
+
+
+def of_model(model: str, settings: EngineSettings) -> dict[str, str]:
+    """The part of a model (see `checksums.identity`); none for engines of others, which load models
+    in their own ways, and for models without a folder."""
+    ours = choose_backend(settings.backend) in LIBRARIES
+    sha256 = identity(locate(model)) if ours else ""
+    return {"model": sha256} if sha256 else {}
+
+
+def check_engine(
+    run: Path, began: Environment, engine: Engine, *, adapters: bool, option: str
+) -> str:
+    """A sentence on the precision or engine that differs from the run's first one; empty where
+    none does. UserError where a run of adapters changes its engine, since each engine has its own
+    layout of adapters; `option` is how the hint asks for an engine."""
+    now = engine.describe()
+    before = {**now, **began.engine.to_json()}
+    if adapters and before["engine"] != now["engine"]:
+        raise UserError(
+            f"{run} began with {before['engine']}, and cannot go on with {now['engine']}: each "
+            "engine has a layout of its own for adapters.",
+            f"{option}{before['engine']}",
+        )
+    if all(now.get(key) == before.get(key) for key in ("engine", "dtype", "bits")):
+        return ""
+    return (
+        f"{run} began with {_words(before)}, and goes on with {_words(now)}: its numbers will "
+        "differ from those of a run that was not stopped."
+    )
+
+
+def _words(engine: Mapping[str, Any]) -> str:
+    bits = "".join(f", a model of {number} bits" for number in engine.get("bits") or ())
+    return f"{engine.get('engine')} in {engine.get('dtype')}{bits}"
+
+
+# What differs, in a sentence, and what to do
+
+
+def _recipe(run: Path, before: str, now: str, since: str) -> tuple[str, str]:
+    file = run / "recipe.toml"
+    recipe = read_record(file, RecipeRecord, strict=False) or RecipeRecord()
+    place, _ = plugins.verifier_of(recipe.to_json())
+    changed = f"{file} or {place}" if place.endswith(".py") else f"{file}"
+    return (
+        f"{changed} was changed since {since}.",
+        "put it back, or train the changed recipe as a run of its own",
+    )
+
+
+def _model(run: Path, before: str, now: str, since: str) -> tuple[str, str]:
+    name = read_environment(run).model.name
+    return (
+        f"The model of {run / 'recipe.toml'} is not the one that the run began with, {name}: its "
+        "weights or its config.json differ.",
+        "set model to that one, wherever it lies now, or train this one as a run of its own",
+    )
+
+
+def _problems(do: str, run: Path, before: Any, now: Any, since: str) -> tuple[str, str]:
+    old, new = map(_size, (before, now))
+    return (
+        f"The problems to {do} changed since {run} began: {old}, and now {new}.",
+        "put the data back as it was, or train in another folder: --run OTHER",
+    )
+
+
+def _size(part: Mapping[str, Any] | None) -> str:
+    return f"{part['problems']:,} of checksum {part['sha256'][:12]}" if part else "not listed"
+
+
+SENTENCES: dict[str, Callable[[Path, Any, Any, str], tuple[str, str]]] = {
+    "recipe": _recipe,
+    "model": _model,
+    "train": partial(_problems, "train on"),
+    "heldout": partial(_problems, "evaluate on"),
+}
+"""By part of a fingerprint."""
