@@ -32,13 +32,13 @@ from ictcli.algorithm.attribution import KINDS
 from ictcli.compare.crossed import near_bound
 from ictcli.compare.design import slug
 from ictcli.compare.gradients import RecordedStep, recorded_steps
-from ictcli.compare.numbers import bounds, percent, points
 from ictcli.compare.shared_rollouts import SharedRollouts, fork_figures, kept_by, sample_shared
 from ictcli.engine import Engine, build_engine
 from ictcli.recipe import Recipe
 from ictcli.runs.rollouts import Batch
 from ictcli.runs.trust import recipe_of
 from ictcli.seeds import generator
+from ictcli.tables.numbers import interval, percent, points
 from ictcli.tasks import Domain
 from ictcli.train.step import select
 
@@ -99,7 +99,7 @@ def print_gradients(runs: Mapping[str, Sequence[Path]], domain: Domain, tokenize
         ratios = [f"{trained[at] / mean[at]:.2f}" if mean[at] > 0 else "" for at in places]
         net = "" if len(kinds) < len(KINDS) else points(trained[-1])
         if net:
-            ends = bounds(max(mean[-1] - half[-1], -1.0), min(mean[-1] + half[-1], 1.0), points)
+            ends = interval(max(mean[-1] - half[-1], -1.0), min(mean[-1] + half[-1], 1.0), points)
             net += f" ({points(mean[-1])}, {ends})"
         print_row(label, *ratios, net)
 
@@ -169,7 +169,7 @@ def print_forks(shared: SharedRollouts) -> None:
 
 
 def spanned(value: float, ends: Ends | None, form: Any) -> str:
-    return form(value) + (f" ({bounds(*ends, form)})" if ends else "")
+    return form(value) + (f" {interval(*ends, form)}" if ends else "")
 
 
 def print_elbow(curve: Mapping[str, Sequence[float]]) -> None:

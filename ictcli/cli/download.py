@@ -28,8 +28,8 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     ictcli download Qwen/Qwen2.5-0.5B math500 aime24
     """
     from ictcli.console import narrate, print_records
-    from ictcli.console.runs import size_text
     from ictcli.runs.trust import read_typed
+    from ictcli.tables.numbers import size_text
     from ictcli.tasks.download import download, is_recipe
 
     rows: list[dict[str, str]] = []

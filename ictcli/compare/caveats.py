@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ictcli.compare.numbers import counted, percent
 from ictcli.compare.statistics import BEFORE, Scores
+from ictcli.tables.numbers import counted, percent
 from ictcli.types import FloatArray
 
 CEILING = 0.95

@@ -24,7 +24,6 @@ from typing import Literal
 import numpy as np
 
 from ictcli.compare.caveats import Crashed, caveats
-from ictcli.compare.numbers import bounds, counted, p_value, percent, points
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import (
     BEFORE,
@@ -35,6 +34,7 @@ from ictcli.compare.statistics import (
     paired,
 )
 from ictcli.compare.variants import Variant
+from ictcli.tables.numbers import counted, interval, p_value, percent, points
 
 Verdict = Literal["supported", "contradicted", "undecided"]
 SUBJECT = "ict"
@@ -301,7 +301,7 @@ def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> 
     tested = ""
     if result.p is not None and result.p_holm is not None:
         tested = (
-            f" (95 % interval {bounds(result.low, result.high, points)}; p {p_value(result.p)}, "
+            f" (95 % interval {interval(result.low, result.high, points)}; p {p_value(result.p)}, "
             f"{p_value(result.p_holm)} after Holm's correction over {counted(size, 'test')} of the "
             f"{family} family)"
         )

@@ -17,9 +17,9 @@ from ictcli.compare.claims import (
     PredictionQuality,
     Verdict,
 )
-from ictcli.compare.numbers import counted
 from ictcli.compare.statistics import SeedMean, over_seeds
 from ictcli.compare.variants import Variant
+from ictcli.tables.numbers import counted
 from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
 

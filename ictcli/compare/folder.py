@@ -16,12 +16,12 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from ictcli.compare.numbers import counted, listed
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.files import is_leftover, lock_of
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord
+from ictcli.tables.numbers import counted, listed
 from ictcli.text import shell_word
 
 OTHER = "--out OTHER takes another folder"

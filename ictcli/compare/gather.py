@@ -12,7 +12,6 @@ from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.gradients import attribution
 from ictcli.compare.notes import notes_of, of_controls, of_crashes
-from ictcli.compare.numbers import counted
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import (
@@ -30,6 +29,7 @@ from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import Recipe, to_toml
 from ictcli.runs.read import read_environment
+from ictcli.tables.numbers import counted
 from ictcli.types import IntArray
 
 

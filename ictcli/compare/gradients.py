@@ -15,11 +15,11 @@ from safetensors import SafetensorError
 
 from ictcli.algorithm.attribution import KINDS, Attributed, attribute
 from ictcli.compare.finished import VariantRuns
-from ictcli.compare.numbers import listed
 from ictcli.compare.statistics import SeedMean, over_seeds
 from ictcli.errors import UserError
 from ictcli.files import numbered
 from ictcli.runs.rollouts import Batch, batch_of, read_rollouts
+from ictcli.tables.numbers import listed
 from ictcli.tasks import Domain
 from ictcli.tasks.forks import Decided, decided, plain
 from ictcli.types import FloatArray

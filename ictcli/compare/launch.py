@@ -12,7 +12,6 @@ from filelock import Timeout
 
 from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
-from ictcli.compare.numbers import counted
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.files import appended, lock_of
 from ictcli.files.reading import lines, parse_json, read_bytes
@@ -21,6 +20,7 @@ from ictcli.runs import Run, is_run, manifest, trust
 from ictcli.runs.observer import RunObserver
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
+from ictcli.tables.numbers import counted
 from ictcli.text import duration, shell_word
 from ictcli.train.launch import NO_SPACE, failure_message, finish_step_on_interrupt, launch
 

@@ -8,11 +8,11 @@ from ictcli.compare.caveats import Crashed
 from ictcli.compare.claims import subjects
 from ictcli.compare.design import Design
 from ictcli.compare.finished import VariantRuns
-from ictcli.compare.numbers import listed
 from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.tuning import Tuned
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
+from ictcli.tables.numbers import listed
 
 MADE_WITH = {
     "version of ictcli": ("ictcli",),

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries, read_summary
-from ictcli.compare.numbers import counted
 from ictcli.compare.variants import Variant
 from ictcli.errors import NothingFinishedError, UserError
+from ictcli.tables.numbers import counted
 from ictcli.tasks.prepare import task_of
 
 METRIC = "pass@1"

@@ -1,15 +1,16 @@
 """A run and those of other methods that were trained after it, in one table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ictcli.console.plain import narrate, narrate_paragraph
-from ictcli.console.table import print_fitting, print_json
-from ictcli.evaluation.passk import Difference
-from ictcli.evaluation.report import Folded, TextTable, interval
+from ictcli.console.table import print_json, print_table
+from ictcli.evaluation.passk import Difference, Interval
 from ictcli.runs.diff import Paired, difference
 from ictcli.runs.records import Summary
-from ictcli.text import duration, figure, shell_word
+from ictcli.tables import Column, Table
+from ictcli.tables.numbers import Format, signed, thousandths
+from ictcli.text import duration, shell_word
 
 
 def print_beside(
@@ -23,12 +24,8 @@ def print_beside(
     first, *others = methods
     folders, summaries = list(runs), list(runs.values())
     paired = dict(zip(others, difference(folders).paired, strict=True))
-    print_fitting(
-        [
-            _table(dict(zip(methods, summaries, strict=True)), paired, folded=folded)
-            for folded in (False, True)
-        ]
-    )
+    columns = _columns(dict(zip(methods, summaries, strict=True)), paired)
+    print_table(Table(columns, ["(before)", *methods]))
     narrate_paragraph(
         f"{summaries[0].problems} held-out problems, {summaries[0].samples_per_problem} samples "
         "each, 95 % intervals over problems; * where the difference is not 0. One seed says "
@@ -53,36 +50,31 @@ def narrate_unfinished(methods: Sequence[str], trained: Sequence[Path]) -> None:
         narrate(f"not begun: {', '.join(rest)}")
 
 
-def _table(runs: Mapping[str, Summary], paired: Mapping[str, Paired], *, folded: bool) -> TextTable:
-    """A row for the model before training and for each method."""
+def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[Column[str]]:
+    """Of a table with a row for the model before training and for each method."""
     first = next(iter(runs))
-    before = runs[first].before
-    least = next(iter(before))
-    forks = any("fork_recall" in summary.kept_tokens for summary in runs.values())
-    scores = [interval(score, folded=folded) for score in before.values()]
-    rows = [["(before)", *scores, "", "", *[""] * forks, ""]]
-    for method, summary in runs.items():
-        gain = paired[method].scores.get(least) if method in paired else None
-        rows.append(
-            [
-                method,
-                *(interval(summary.after.get(name), folded=folded) for name in before),
-                _gain(gain, folded=folded) if gain else "",
-                f"{summary.tokens_kept_share:.1%}",
-                *[figure(summary.kept_tokens.get("fork_recall"), ".1%")] * forks,
-                duration(summary.wall_s),
-            ]
-        )
-    columns = [f"{least} minus {first}", "tokens kept", *["forks kept"] * forks]
-    if folded:
-        columns = [Folded(name.replace(" ", "\n", 1)) for name in columns]
-    return TextTable(["method", *before, *columns, "time"], rows)
+    least, *_ = metrics = list(runs[first].before)
 
+    def reached(metric: str) -> Column[str]:
+        def value(method: str) -> Interval | None:
+            return (runs[method].after if method in runs else runs[first].before).get(metric)
 
-def _gain(gain: Difference, *, folded: bool) -> str:
-    """`+0.036 [-0.020, +0.091]`, or on two lines; a star behind the value or all where 0 is not in
-    the interval."""
-    star = " *" * gain.differs
-    if folded:
-        return Folded(f"{gain.value:+.3f}{star}\n{gain.low:+.3f} to {gain.high:+.3f}")
-    return interval(gain, sign="+") + star
+        return Column(metric, value, thousandths, bounded=True)
+
+    def gain(method: str) -> Difference | None:
+        return paired[method].scores.get(least) if method in paired else None
+
+    def of_run(head: str, value: Callable[[Summary], float | None], form: Format) -> Column[str]:
+        return Column(head, lambda method: value(runs[method]) if method in runs else None, form)
+
+    share = "{:.1%}".format
+    forks = of_run("forks kept", lambda run: run.kept_tokens.get("fork_recall"), share)
+    has_forks = any("fork_recall" in run.kept_tokens for run in runs.values())
+    return [
+        Column("method", lambda method: method, str),
+        *map(reached, metrics),
+        Column(f"{least} minus {first}", gain, signed, bounded=True),
+        of_run("tokens kept", lambda run: run.tokens_kept_share, share),
+        *[forks] * has_forks,
+        of_run("time", lambda run: run.wall_s, duration),
+    ]

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ictcli.console.plain import narrate, output
-from ictcli.console.runs import ago, size_text
+from ictcli.console.runs import ago
 from ictcli.console.table import print_json
 from ictcli.runs.find import shown
 from ictcli.runs.list import Entry
 from ictcli.runs.read import size
 from ictcli.runs.remove import OldCheckpoint
+from ictcli.tables.numbers import size_text
 
 
 def runs_to_remove(runs: Sequence[Entry]) -> None:

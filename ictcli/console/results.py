@@ -11,9 +11,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.screen import Screen
-from ictcli.console.table import print_json, stdout_width, table
-from ictcli.evaluation.passk import Difference
-from ictcli.evaluation.report import caption, differences, fitting, interval, markdown
+from ictcli.console.table import print_json, print_table
+from ictcli.evaluation.passk import Difference, Interval
+from ictcli.evaluation.report import caption, differences, reached, results_page
 from ictcli.evaluation.results import Result
 from ictcli.recipe import Recipe
 from ictcli.rewards.explanations import SOURCES, Explanation, Reading
@@ -22,6 +22,9 @@ from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs import checkpoints
 from ictcli.runs.records import Summary
 from ictcli.runs.show import evaluation_command
+from ictcli.tables import Column, Table
+from ictcli.tables.numbers import signed, thousandths, whole
+from ictcli.tables.table import Span
 from ictcli.text import duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
 
@@ -82,15 +85,13 @@ def evaluations(
         print_json([result.model_dump(mode="json") for result in results])
         return
     if as_markdown:
-        output(*markdown(results).rstrip("\n").split("\n"))
+        output(*results_page(results).rstrip("\n").split("\n"))
         return
-    parts = fitting(results, stdout_width())
-    if (paired := differences(results)) is not None:
-        parts.append(paired)
-    for number, part in enumerate(parts):
+    tables = [reached(results), differences(results)]
+    for number, shown in enumerate(filter(None, tables)):
         if number:
             output("")
-        table(part.columns, part.rows, least=part.width)
+        print_table(shown, shown.turned())
     narrate_paragraph(caption(results))
     narrate(f"samples: {folder}")
 
@@ -100,13 +101,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     if as_json:
         print_json(summary.to_json())
         return
-    body: list[list[str]] = []
-    for metric, after in summary.after.items():
-        before = summary.before[metric]
-        gain = summary.change.get(metric)
-        change = interval(gain, sign="+") if gain else f"{after.value - before.value:+.3f}"
-        body.append([metric, interval(before), interval(after), change])
-    table(["", "before", "after", "change"], body)
+    print_table(Table(_reached(summary), list(summary.after)))
     narrate_paragraph(
         f"{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
         f"95 % intervals over problems. {summary.steps} steps in {summary.wall_s:.0f} s; "
@@ -132,11 +127,27 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     narrate(f'next:  ictcli generate {shell_word(folder)} "PROMPT"')
 
 
+def _reached(summary: Summary) -> list[Column[str]]:
+    """Figures before and after training by metric, and the change."""
+
+    def change(metric: str) -> Interval | Span:
+        gain = summary.after[metric].value - summary.before[metric].value
+        known = summary.change.get(metric)
+        return Interval(known.value, known.low, known.high) if known else Span(gain, None, None)
+
+    return [
+        Column("", lambda metric: metric, str),
+        Column("before", summary.before.get, thousandths, bounded=True),
+        Column("after", summary.after.get, thousandths, bounded=True),
+        Column("change", change, signed, bounded=True),
+    ]
+
+
 def verdict_line(change: Mapping[str, Difference]) -> str:
     """Whether the first score changed, in words; empty where that is not known."""
     for name, gain in change.items():
         if not gain.differs:
-            return f"{name}: no change can be told from 0 with so many problems and samples."
+            return f"{name}: no significant change with so many problems and samples."
         if gain.value < 0:
             return f"{name} fell: the interval of its change excludes 0. A smaller lr may help."
         return f"{name} rose: the interval of its change excludes 0."
@@ -205,10 +216,8 @@ def graded(
     if beside:
         _differing(responses, verdicts, beside, names)
     counts = Counter(verdict.status for verdict in verdicts)
-    table(
-        ["", "responses", "share"],
-        [[s, f"{counts[s]:,}", f"{counts[s] / len(verdicts):.1%}"] for s in STATUSES],
-    )
+    share = Column[str]("share", lambda s: counts[s] / len(verdicts), "{:.1%}".format)
+    print_table(Table([*_counts(counts), share], STATUSES))
     reasons = Counter(verdict.reason for verdict in verdicts if verdict.reason)
     for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]:
         narrate(f"{n:,} x {reason}")
@@ -241,7 +250,14 @@ def _differing(
         f"correct by {names[1]} alone": both[False, True],
         "correct by neither": both[False, False],
     }
-    table(["", "responses"], [[name, f"{count:,}"] for name, count in rows.items()])
+    print_table(Table(_counts(rows), list(rows)))
+
+
+def _counts(counts: Mapping[str, int]) -> list[Column[str]]:
+    return [
+        Column("", lambda name: name, str),
+        Column("responses", lambda name: counts.get(name, 0), whole),
+    ]
 
 
 def explain(subject: str, explanation: Explanation) -> None:

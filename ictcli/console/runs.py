@@ -8,9 +8,8 @@ from typing import Any, cast
 
 from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.plain import narrate, narrate_paragraph, output
-from ictcli.console.table import cell_text, print_fitting, print_json, stdout_width, table
-from ictcli.evaluation.passk import Interval
-from ictcli.evaluation.report import TextTable, interval
+from ictcli.console.table import print_json, print_table, stdout_width, table
+from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.fingerprint import flat
 from ictcli.runs.check import RunCheck
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
@@ -18,6 +17,8 @@ from ictcli.runs.find import shown
 from ictcli.runs.list import Entry
 from ictcli.runs.records import Environment
 from ictcli.runs.show import Curve, Detail, EvaluationFile
+from ictcli.tables import Cell, Column, Table, text_table
+from ictcli.tables.numbers import signed, size_text, thousandths
 from ictcli.text import duration, figure, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
@@ -30,9 +31,10 @@ LISTS = (
 )
 """Columns of the list, from those of a wide terminal to those of a narrow one."""
 MAIN = ("lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup", "kl", "entropy")
+FORMATS = {"peak_bytes": size_text, "tokens_kept_share": "{:.1%}".format}
+"""Of figures that were reached; others have six digits."""
 UNLESS_OFF = ("update.epochs", "update.minibatch", "adapter.kind")
 """Settings that are shown unless they are 0 or "none"."""
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def ago(when: str) -> str:
@@ -42,12 +44,6 @@ def ago(when: str) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f}{unit} ago"
     return "now"
-
-
-def size_text(size: int) -> str:
-    """`3.2 MiB`."""
-    power = min((max(size, 1).bit_length() - 1) // 10, len(UNITS) - 1)
-    return f"{size / 1024**power:.{min(power, 1)}f} {UNITS[power]}"
 
 
 def short(text: str, width: int) -> str:
@@ -72,9 +68,8 @@ def print_list(runs: Sequence[Entry], folder: Path) -> None:
     if not runs:
         narrate(f"No runs in {folder}; ictcli train quickstart makes one.")
         return
-    rows = [_cells(run) for run in runs]
-    lists = [TextTable(list(way), [[row[name] for name in way] for row in rows]) for way in LISTS]
-    print_fitting(lists, lambda cell: cell_text(cell, STYLES.get(cell, "")))
+    every = text_table([_cells(run) for run in runs])
+    print_table(*(every.only(*way) for way in LISTS), style=lambda cell: STYLES.get(cell, ""))
     for run in runs:
         if run.note:
             narrate(f"{run.run}: {run.note}")
@@ -211,16 +206,18 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
     known = [file.evaluation for file in files if file.evaluation]
     names = list(dict.fromkeys(name for evaluation in known for name in evaluation.scores))
 
-    def row(file: EvaluationFile, *, folded: bool) -> list[str]:
-        scores = file.evaluation.scores if file.evaluation else {}
-        size = f"{e.problems} x {e.n}" if (e := file.evaluation) else "damaged"
-        cells = (interval(scores.get(name), folded=folded) for name in names)
-        return [visible(file.label), size, *cells]
+    def problems(file: EvaluationFile) -> str:
+        return f"{e.problems} x {e.n}" if (e := file.evaluation) else "damaged"
 
-    columns = ["evaluation", "problems", *names]
-    ways = (False, True)
+    def score(name: str) -> Column[EvaluationFile]:
+        def value(file: EvaluationFile) -> Interval | None:
+            return file.evaluation.scores.get(name) if file.evaluation else None
+
+        return Column(name, value, thousandths, bounded=True)
+
+    label = Column[EvaluationFile]("evaluation", lambda file: file.label, str)
     output("")
-    print_fitting([TextTable(columns, [row(file, folded=way) for file in files]) for way in ways])
+    print_table(Table([label, Column("problems", problems, str), *map(score, names)], files))
 
 
 # Several side by side
@@ -247,37 +244,33 @@ def print_diff(diff: RunDiff) -> None:
     names = ["problems", *dict.fromkeys(n for r in diff.results for n in r.scores), *TOTALS]
     names = [name for name in names if any(r.value(name) is not None for r in diff.results)]
     if names:
+        reached = [
+            Column[str](head, lambda name, result=result: _reached(result, name))
+            for head, result in zip(heads, diff.results, strict=True)
+        ]
         output("")
-        print_fitting(
-            [
-                TextTable(
-                    ["after training", *heads],
-                    [[name, *(_reached(r, name, folded) for r in diff.results)] for name in names],
-                )
-                for folded in (False, True)
-            ]
-        )
+        print_table(Table([Column("after training", lambda name: name, str), *reached], names))
     _differences_from_first(dict(zip(heads[1:], diff.paired, strict=True)), heads[0])
 
 
-def _reached(result: Result, name: str, folded: bool) -> str:
+def _reached(result: Result, name: str) -> Cell:
     value = result.value(name)
-    if value is None or isinstance(value, Interval):
-        return interval(value, folded=folded)
-    if name == "peak_bytes":
-        return size_text(int(value))
-    return f"{value:.1%}" if name == "tokens_kept_share" else f"{value:,.6g}"
+    bounded = isinstance(value, Interval)
+    form = thousandths if bounded else FORMATS.get(name, "{:,.6g}".format)
+    return Column[None](name, lambda _: value, form, bounded=bounded).cell(None)
 
 
 def _differences_from_first(paired: Mapping[str, Paired], first: str) -> None:
-    rows = [
-        [head, name, interval(score, sign="+") + (" *" if score.differs else "")]
-        for head, pair in paired.items()
-        for name, score in pair.scores.items()
-    ]
+    rows = [(head, *score) for head, pair in paired.items() for score in pair.scores.items()]
     if rows:
+        Row = tuple[str, str, Difference]
         output("")
-        table(["run", "metric", f"minus {first}"], rows)
+        columns = [
+            Column[Row]("run", lambda row: row[0], str),
+            Column[Row]("metric", lambda row: row[1], str),
+            Column[Row](f"minus {first}", lambda row: row[2], signed, bounded=True),
+        ]
+        print_table(Table(columns, rows))
         narrate_paragraph(
             "paired by problem, 95 % intervals over problems; * where 0 is outside. "
             "They say nothing of other seeds: ictcli compare does."

@@ -14,7 +14,7 @@ from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_dis
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance
 from ictcli.evaluation.evaluate import Examination, SampleFile, chunk_of, evaluate
-from ictcli.evaluation.report import markdown
+from ictcli.evaluation.report import results_page
 from ictcli.evaluation.results import Result, result_of, with_differences
 from ictcli.evaluation.samples import Timings
 from ictcli.evaluation.settings import EvaluationSettings
@@ -101,7 +101,7 @@ def evaluate_suite(
             results = with_differences([*results, result])
             records = [result.model_dump(mode="json") for result in results]
             write_json(folder / "results.json", records)
-        write_text(folder / "results.md", markdown(results))
+        write_text(folder / "results.md", results_page(results))
     return results, folder
 
 

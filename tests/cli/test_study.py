@@ -30,7 +30,7 @@ def study(ictcli: Processes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert ended.code == 0, ended.err
     table = ended.out.splitlines()
     assert table[0].split() == ["method", "chain-compare", "mine"]
-    assert [line.split("  ")[0] for line in table[1:4]] == ["(before)", *METHODS]
+    assert [line.split("  ")[0] for line in table[1:4]] == ["before training", *METHODS]
     return folder
 
 

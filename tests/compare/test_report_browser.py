@@ -13,7 +13,7 @@ from ictcli.compare.report import write_report
 DRIVER = """<script>addEventListener("load", async () => {
   const table = document.querySelector('table[data-name="differences-pass@1"]');
   const order = () => [...table.tBodies[0].rows].map((row) =>
-    JSON.parse(row.cells[1].dataset.v)[0]);
+    JSON.parse(row.cells[1].dataset.v));
   const head = () => table.tHead.rows[0].cells[1];
   const orders = [order()];
   for (let turn = 0; turn < 3; turn++) {

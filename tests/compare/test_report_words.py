@@ -12,8 +12,7 @@ from made_results import HOSTILE, result, summary
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.finished import Counts, FinishedRun
-from ictcli.compare.report.contents import document
-from ictcli.compare.report.markdown import markdown
+from ictcli.compare.report import comparison_page
 from ictcli.compare.run_means import probe_of
 from ictcli.compare.variants import variants_of
 from ictcli.runs.records import StepMetrics
@@ -49,7 +48,7 @@ def test_the_band_of_the_probe_holds_every_run(seeds: int, seed: int) -> None:
 
 def told(found: dict[str, Any]) -> str:
     """The report's words, without its figures."""
-    return markdown(document(Comparison.model_validate(found)))
+    return comparison_page(Comparison.model_validate(found), "md")
 
 
 def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -> None:
@@ -113,13 +112,13 @@ def test_what_did_not_vary_is_told_as_that(found: dict[str, Any]) -> None:
     assert "every sample was wrong" not in told(found)
     mine = {**found["estimates"]["pass@1"], "grpo": one, "ict": {**one, **floor}}
     text = told({**found, "estimates": {"pass@1": mine}})
-    assert "Clopper and Pearson over problems" in text and "| 1.2 | not told from 0 |" in text
-    assert "| 0.0 | 0.0 to 3.0 | 1.2 | \u2013 |" in text
+    assert "Clopper and Pearson over problems" in text and "| 1.2 | not significant |" in text
+    assert "| 0.0 [0.0, 3.0] | 1.2 | \u2013 |" in text
     assert "Where there is one seed" not in text
     still = dict.fromkeys(("low", "high", "p", "p_holm", "detectable"))
     row = {**found["differences"]["pass@1"]["ict"], **still}
     text = told({**found, "differences": {"pass@1": {"ict": row}}})
-    assert "| \u2013 | \u2013 | \u2013 |" in text and "has no p" in text
+    assert "| \u2013 | \u2013 |" in text and "has no p" in text
     assert "likely to be missed" not in text
     row = {**found["differences"]["pass@1"]["ict"], "detectable": None}
     text = told({**found, "differences": {"pass@1": {"ict": row}}})

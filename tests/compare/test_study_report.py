@@ -7,8 +7,10 @@ import pytest
 from made_results import result
 
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.report import contents, document, study
-from ictcli.compare.report.html import page
+from ictcli.compare.report import comparison_page
+from ictcli.compare.report.palette import looks_of
+from ictcli.compare.report.study import forests, study_page
+from ictcli.text import markdown_text
 
 
 @pytest.fixture(scope="module")
@@ -20,39 +22,29 @@ def comparison() -> Comparison:
     return found.model_copy(update={"claims": claims, "differences_without_crashed": held})
 
 
-def rows_of(section: document.Section) -> list[document.ClaimRow]:
-    return [
-        row
-        for block in section.blocks
-        if isinstance(block, document.Claims)
-        for row in block.claims
-    ]
-
-
 def test_a_verdict_reads_as_in_the_report_of_its_comparison(comparison: Comparison) -> None:
     """Caveats and marks with it, and the note that says what the marks are."""
-    sections = {each.name: each for each in study.document({"a": comparison}, ["a", "b"]).sections}
-    shown, alone = rows_of(sections["verdicts"]), rows_of(contents.verdicts(comparison))
-    assert shown and shown == alone[: len(shown)]
-    assert all("ceiling: pass@4" in row.name for row in shown)
-    main = [each for each in comparison.claims if each.test and each.test.family == "main"]
-    assert sections["verdicts"].blocks[2:] == contents.resting(main)
+    shown = study_page({"a": comparison}, ["a", "b"], "md").splitlines()
+    alone = comparison_page(comparison, "md").splitlines()
+    main = [each.name for each in comparison.claims if each.test and each.test.family == "main"]
+    for name in main:
+        lines = [line for line in alone if markdown_text(name) in line]
+        assert lines and all("ceiling: pass@4" in line and line in shown for line in lines)
+    marks = [line for line in alone if "marks a verdict" in line]
+    assert [line for line in shown if "marks a verdict" in line] == marks
+    assert "Without a finished run: b." in shown[2]
 
 
 def test_runs_that_crashed_are_left_out_beside_the_others(comparison: Comparison) -> None:
-    sections = study.document({"a": comparison}, ["a"]).sections
-    panels = [
-        [panel.title for panel in block.panels]
-        for section in sections
-        for block in section.blocks
-        if isinstance(block, document.Figure)
-    ]
-    assert panels == [["a", "a, none crashed"]] * 2
+    looks, _ = looks_of(comparison.variants)
+    for metric in comparison.estimates:
+        charts = forests({"a": comparison}, metric, looks)
+        assert [chart.title for chart in charts] == ["a", "a, none crashed"]
 
 
 def test_a_recipe_of_any_name_has_its_place_on_the_page(comparison: Comparison) -> None:
     name = 'a <img src=x onerror=alert(1)>" |b'
-    text = page(study.document({name: comparison}, [name]))
+    text = study_page({name: comparison}, [name], "html")
     assert "<img src=x" not in text
     ids = re.findall(r'id="(table-[^"]*)"', text)
     assert ids and all(re.fullmatch(r"[\w.+-]+", each) for each in ids)

@@ -3,7 +3,8 @@
 import pytest
 
 from ictcli.console import EvalProgress
-from ictcli.evaluation.report import fitting
+from ictcli.console.table import fitting, width_of
+from ictcli.evaluation.report import reached
 from ictcli.evaluation.results import Result, with_differences
 
 
@@ -59,13 +60,13 @@ def entry(name: str, benchmark: str) -> Result:
     )
 
 
-def test_where_costs_do_not_fit_they_are_listed() -> None:
-    entries = [entry("Qwen2.5-0.5B", "gpqa_diamond")]
-    for width in (60, 80, 120, 200):
-        assert all(grid.width <= width for grid in fitting(entries, width))
-    costs = fitting(entries, 60)[1]
-    assert costs.rows[0] == ["Qwen2.5-0.5B", "gpqa_diamond", "truncated", "50.0%"]
-    assert costs.rows[3] == ["", "", "tokens", "1,234,567"]
+def test_where_it_does_not_fit_it_is_turned() -> None:
+    table = reached([entry("Qwen2.5-0.5B", "gpqa_diamond")])
+    for width in (35, 60, 80, 120, 200):
+        assert width_of(fitting([table, table.turned()], width)) <= width
+    rows = fitting([table, table.turned()], 60)
+    assert rows[:2] == [["model", "Qwen2.5-0.5B"], ["benchmark", "gpqa_diamond"]]
+    assert rows[2] == ["pass@1", "0.250 [0.125, 0.500]"] and ["tokens", "1,234,567"] in rows
 
 
 def test_a_model_is_not_compared_with_itself() -> None:

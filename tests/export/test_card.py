@@ -122,7 +122,7 @@ def test_of_the_data_counts_and_checksums_are_told_and_no_text(tmp_path: Path) -
     (run / "environment.json").write_text(json.dumps({"data": data}))
     text = card(run, "me/it", adapter=False, layout="hf")
     assert "SECRET" not in text and "S2" not in text
-    for told in ("| path | `rows` |", "| train.problems | `7` |", "| left_out.held_out | `2` |"):
+    for told in ("| path | `rows` |", "| train.problems | `7` |", r"| left\_out.held\_out | `2` |"):
         assert told in text
     (run / "environment.json").write_text(json.dumps({"data": {"train": None, "left_out": {}}}))
     text = card(run, "me/it", adapter=False, layout="hf")

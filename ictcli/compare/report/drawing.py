@@ -1,115 +1,174 @@
-"""matplotlib's SVG, made part of the page: it takes the page's font, ink and colours.
+"""A chart as paths and labels, which report.html.jinja writes as SVG.
 
 Drawings are 360 units wide, so that on a phone a unit is a pixel and text stays readable; a figure
-of several drawings flows beside or below one another.
+of several drawings flows beside or below one another. The style of paths is in report.css.
 """
 
-import io
-import logging
-import re
-import warnings
-from collections.abc import Callable
-from typing import Any, cast
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from unicodedata import east_asian_width
 
-import matplotlib
-from matplotlib.figure import Figure
-
-from ictcli.text import BREAKS, html_text, visible
+from ictcli.compare.report.palette import Look
+from ictcli.tables.numbers import MINUS
+from ictcli.tables.table import Bounded
 
 WIDTH, HEIGHT = 360, 232
-INK, SOFT, LINE, HEAT = "#fd0001", "#fd0101", "#fd0201", "#fd0301"
-"""Colours that stand for those of the page."""
-PAGE = {INK: "currentColor", SOFT: "var(--soft)", LINE: "var(--line)", HEAT: "var(--heat)"}
+TOP, RIGHT, BOTTOM, GAP = 8, 14, 40, 6
+LETTER = 6.2
+"""Width of a character."""
+MOST = 6
+"""Ticks of an axis."""
 LONGEST = 24
 """Characters of a label in a drawing; tables and legends have it whole."""
-
-Axes = Any
-_settings: Any = cast(Any, matplotlib).rc_context
-SETTINGS: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "text.usetex": False,
-    "font.family": "DejaVu Sans",
-    "font.size": 10.5,
-    "axes.unicode_minus": True,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": SOFT,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.labelsize": 10.5,
-    "grid.color": LINE,
-    "grid.linewidth": 0.7,
-    "text.color": INK,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelsize": 10.5,
-    "ytick.labelsize": 10.5,
-    "xtick.major.size": 3,
-    "ytick.major.size": 0,
-    "xtick.minor.size": 0,
-    "lines.linewidth": 1.7,
-    "lines.markersize": 4.5,
-    "lines.solid_capstyle": "round",
-    "path.simplify": True,
-    "path.simplify_threshold": 0.2,
-}
-
-
-def draw(name: str, title: str, paint: Callable[[Axes], None], height: float = HEIGHT) -> str:
-    """An inline <svg> of what `paint` puts on the axes; `name` is unique in the page."""
-    with _settings({**SETTINGS, "svg.hashsalt": name}), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # glyphs that matplotlib's font lacks, the page's may have
-        log = logging.getLogger("matplotlib")
-        level = log.level
-        log.setLevel(logging.ERROR)
-        try:
-            drawn = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
-            paint(drawn.subplots())  # pyright: ignore[reportUnknownMemberType]
-            file = io.StringIO()
-            drawn.savefig(file, format="svg", transparent=True, metadata={"Date": None})  # pyright: ignore[reportUnknownMemberType]
-        finally:
-            log.setLevel(level)
-    return _inline(visible(file.getvalue(), BREAKS), name, title)
+MARKED = 5
+"""Marks of a line."""
+Points = Sequence[tuple[float, float]]
 
 
 def short(label: str) -> str:
     return label if len(label) <= LONGEST else label[: LONGEST - 1] + "…"
 
 
-def _inline(svg: str, name: str, title: str) -> str:
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", "", svg, flags=re.S)
-    svg = svg[svg.index("<svg") :]
-    box = re.search(r'viewBox="[^"]*"', svg)
-    assert box is not None
-    body = svg[svg.index(">") + 1 :]
-    used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', body))
-    body = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], name, used), body)
-    body = re.sub(r">\s+<", "><", body)
-    body = body.replace("<defs></defs>", "")
-    while re.search(r"<g></g>", body):
-        body = body.replace("<g></g>", "")
-    return f'<svg {box[0]} role="img" aria-label="{html_text(title)}">{body.strip()}\n'
+def letters(text: str) -> float:
+    """Width of a text in units."""
+    return LETTER * sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _tag(tag: str, name: str, used: set[str]) -> str:
-    """A tag with short numbers, the page's colours and font, and ids of this drawing alone."""
+@dataclass(frozen=True)
+class Axis:
+    """Its name, the values at its ends, and where its ticks stand."""
 
-    def identified(match: re.Match[str]) -> str:
-        return f' id="{name}-{match[1]}"' if match[1] in used else ""
-
-    tag = re.sub(r' id="([^"]*)"', identified, tag)
-    tag = tag.replace('xlink:href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
-    tag = re.sub(r"(?<=\d)\s+(?=[A-Za-z])|\s+", " ", tag)
-    tag = re.sub(r" ?font-family: [^;\"]*;?", "", tag)
-    tag = re.sub(r'style="[^"]*"|-?\d+\.\d{2,}', _shortened, tag)
-    for stand_in, colour in PAGE.items():
-        tag = tag.replace(stand_in, colour)
-    return re.sub(r"#fe(\w\w)01", lambda match: f"var(--v{int(match[1], 16)})", tag)
+    name: str
+    low: float
+    high: float
+    ticks: Sequence[tuple[float, str]]
 
 
-def _shortened(match: re.Match[str]) -> str:
-    """A tenth of a unit is enough for a place; what a style says stays."""
-    return match[0] if match[0].startswith("style") else f"{float(match[0]):.1f}".removesuffix(".0")
+def axis(
+    name: str, values: Iterable[float], low: float | None = None, high: float | None = None
+) -> Axis:
+    """An axis that holds all values, from `low` to `high` where they are given."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    least, most = min(known), max(known)
+    room = 0.06 * (most - least) or 0.06 * abs(most) or 1.0
+    start = least - room if low is None else low
+    end = most + room if high is None else high
+    return Axis(name, start, end, round_ticks(start, end))
+
+
+def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """At most MOST round values between two others, and their text."""
+    power = math.floor(math.log10((high - low) / MOST))
+    steps = (times * 10.0**power for times in (1, 2, 5, 10))
+    step = next(step for step in steps if (high - low) / step <= MOST)
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    places = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    return [(n * step, f"{n * step:,.{decimals}f}".replace("-", MINUS)) for n in places]
+
+
+@dataclass(frozen=True)
+class Path:
+    """An SVG path: its class in report.css, its colour, and where its origin lies."""
+
+    kind: str
+    d: str
+    colour: str = ""
+    opacity: float = 1.0
+    dashes: str = ""
+    at: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Label:
+    x: float
+    y: float
+    text: str
+    kind: str = ""
+    anchor: str = "middle"
+    turned: bool = False
+
+
+@dataclass
+class Chart:
+    """Drawn on an axis of values and one of rows or values; what is drawn first lies below."""
+
+    title: str
+    x: Axis
+    y: Axis | Sequence[str]
+    height: float = 0.0
+    paths: list[Path] = field(default_factory=list[Path])
+    labels: list[Label] = field(default_factory=list[Label])
+
+    def __post_init__(self) -> None:
+        rows = [] if isinstance(self.y, Axis) else [short(label) for label in self.y]
+        self.height = self.height or (16 + BOTTOM + 25 * len(rows) if rows else HEIGHT)
+        texts = rows if not isinstance(self.y, Axis) else [text for _, text in self.y.ticks]
+        named = 16 if isinstance(self.y, Axis) and self.y.name else 0
+        self.left = 6 + named + GAP + max(map(letters, texts), default=0)
+        self.end, self.floor = WIDTH - RIGHT, self.height - BOTTOM
+        for value, text in self.x.ticks:
+            self.rule(x=value, kind="grid")
+            self.labels.append(Label(self.across(value), self.floor + 14, text, "soft"))
+        self.labels.append(Label((self.left + self.end) / 2, self.height - 8, self.x.name, "soft"))
+        if isinstance(self.y, Axis):
+            for value, text in self.y.ticks:
+                self.rule(y=value, kind="grid")
+                place = self.down(value) + 4
+                self.labels.append(Label(self.left - GAP, place, text, "soft", "end"))
+            middle = (TOP + self.floor) / 2
+            self.labels.append(Label(14, middle, self.y.name, "soft", turned=True))
+        for row, text in enumerate(rows):
+            self.labels.append(Label(self.left - GAP, self.down(row) + 4, text, anchor="end"))
+
+    def across(self, value: float) -> float:
+        share = (value - self.x.low) / (self.x.high - self.x.low)
+        return self.left + share * (self.end - self.left)
+
+    def down(self, value: float) -> float:
+        """Of a value, or of the middle of a row."""
+        if isinstance(self.y, Axis):
+            share = (value - self.y.low) / (self.y.high - self.y.low)
+            return self.floor - share * (self.floor - TOP)
+        return TOP + (value + 0.5) * (self.floor - TOP) / len(self.y)
+
+    def place(self, points: Points) -> str:
+        return " ".join(f"{self.across(x):.1f} {self.down(y):.1f}" for x, y in points)
+
+    def line(self, points: Points, look: Look, marks: int = MARKED) -> None:
+        """A variant's line, with `marks` marks that do not fall on those of the next variant."""
+        dashes = " ".join(f"{1.7 * part:g}" for part in look.dashes)
+        self.curve(points, look.colour, dashes)
+        every = max(1, len(points) // marks)
+        for x, y in points[look.slot * max(1, every // 5) % every :: every]:
+            self.mark(x, y, look.mark, look.colour)
+
+    def curve(self, points: Points, colour: str, dashes: str = "") -> None:
+        self.paths.append(Path("line", f"M{self.place(points)}", colour, dashes=dashes))
+
+    def band(self, low: Points, high: Points, look: Look) -> None:
+        edge = self.place([*low, *reversed(high)])
+        self.paths.append(Path("fill", f"M{edge}z", look.colour, 0.15))
+
+    def bar(self, row: int, start: float, end: float, colour: str, opacity: float = 1.0) -> None:
+        left, right = sorted((self.across(start), self.across(end)))
+        d = f"M{left:.1f} {self.down(row) - 7:.1f}H{right:.1f}v14H{left:.1f}z"
+        self.paths.append(Path("fill", d, colour, opacity))
+
+    def mark(self, x: float, y: float, mark: str, colour: str, *, hollow: bool = False) -> None:
+        place = round(self.across(x), 1), round(self.down(y), 1)
+        self.paths.append(Path("hollow" if hollow else "mark", mark, colour, at=place))
+
+    def interval(
+        self, row: int, figure: Bounded, look: Look, scale: float = 100, *, hollow: bool = False
+    ) -> None:
+        """A mark, and a line from one end of its interval to the other."""
+        if figure.low is not None and figure.high is not None:
+            self.curve([(scale * figure.low, row), (scale * figure.high, row)], look.colour)
+        self.mark(scale * figure.value, row, look.mark, look.colour, hollow=hollow)
+
+    def rule(self, x: float | None = None, y: float | None = None, kind: str = "rule") -> None:
+        """A line across the whole drawing."""
+        d = f"M{self.left:.1f} {self.down(y):.1f}H{self.end}" if y is not None else ""
+        d = f"M{self.across(x):.1f} {TOP}V{self.floor:.1f}" if x is not None else d
+        self.paths.append(Path(kind, d))

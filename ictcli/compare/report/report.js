@@ -1,6 +1,5 @@
 "use strict";
 (() => {
-  const values = (cell) => JSON.parse(cell.dataset.v);
   const cells = (row) => [...row.cells];
 
   function compare(a, b) {
@@ -10,7 +9,7 @@
 
   function sort(table, column, direction) {
     const body = table.tBodies[0];
-    const keyed = [...body.rows].map((row) => [values(row.cells[column])[0], row]);
+    const keyed = [...body.rows].map((row) => [JSON.parse(row.cells[column].dataset.v), row]);
     keyed.sort(([a, one], [b, other]) => {
       if (direction === 0) return one.dataset.at - other.dataset.at;
       if (a === null || b === null) return (a === null) - (b === null); // absent ones last
@@ -39,22 +38,9 @@
     });
   }
 
-  // Text that a spreadsheet would run is quoted with an apostrophe.
-  function field(value) {
-    if (value === null) return "";
-    const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  }
-
-  function csv(table) {
-    const names = cells(table.tHead.rows[0]).flatMap((head) => JSON.parse(head.dataset.n));
-    const rows = [...table.tBodies[0].rows].map((row) => cells(row).flatMap(values));
-    return [names, ...rows].map((row) => row.map(field).join(",") + "\r\n").join("");
-  }
-
   function download(table) {
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([csv(table)], { type: "text/csv" }));
+    link.href = URL.createObjectURL(new Blob([table.dataset.csv], { type: "text/csv" }));
     link.download = `${table.dataset.name}.csv`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);

@@ -1,17 +1,24 @@
-"""How a comparison writes numbers, lists and text."""
+"""Numbers as text: figures, shares, intervals, sizes, counts."""
 
-import re
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from ictcli.text import visible
 
 ABSENT = "\u2013"
 MINUS = "\u2212"
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+Format = Callable[[float], str]
 
 whole = "{:,}".format
 setting = "{:g}".format
 hundredths = "{:.2f}".format
+
+
+def thousandths(value: float) -> str:
+    return f"{value:.3f}".replace("-", MINUS)
+
+
+def signed(value: float) -> str:
+    """Thousandths with their sign."""
+    return f"{value:+.3f}".replace("-", MINUS)
 
 
 def percent(share: float) -> str:
@@ -24,16 +31,11 @@ def points(difference: float) -> str:
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
 
 
-def sentence(text: Any) -> str:
-    """A claim's words: nothing hides in them, and the sign of a number is no hyphen."""
-    return re.sub(r"(?<![^\s(])-(?=\.?\d)", MINUS, visible(str(text)))
-
-
 def p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
-def figure(value: float) -> str:
+def rounded(value: float) -> str:
     """Three significant digits, with an exponent only below 0.0001."""
     if value == 0:
         return "0"
@@ -47,17 +49,17 @@ def figure(value: float) -> str:
     return text.replace("-", MINUS)
 
 
-def thousandths(value: float) -> str:
-    return f"{value:.3f}".replace("-", MINUS)
+def size_text(count: float) -> str:
+    """Bytes in binary units: `3.20 MiB`, `48.1 GiB`."""
+    power = min((max(int(count), 1).bit_length() - 1) // 10, len(UNITS) - 1)
+    value = count / 1024**power
+    decimals = 0 if power == 0 else 2 if value < 10 else 1
+    return f"{value:.{decimals}f} {UNITS[power]}"
 
 
-def size(count: float) -> str:
-    """Bytes in binary units."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.3g} {unit}"
-        count /= 1024
-    return f"{count:.3g} GiB"
+def interval(low: float | None, high: float | None, form: Format) -> str:
+    """`[0.280, 0.344]`; empty where an end is not known."""
+    return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
 
 
 def counted(number: int, noun: str) -> str:
@@ -73,8 +75,3 @@ def count_range(counts: Sequence[int]) -> str:
 def listed(words: Sequence[str]) -> str:
     """`a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
-def bounds(low: float | None, high: float | None, form: Callable[[float], str]) -> str:
-    """Both ends of an interval, with a word between: a dash could be read as a sign."""
-    return ABSENT if low is None or high is None else f"{form(low)} to {form(high)}"

@@ -1,0 +1,317 @@
+"""What was reached, as tables with a row for each variant: for pages and the terminal alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ictcli.compare.comparison import CURVES, Comparison, Cost, TrainedTokens, VariantRecord
+from ictcli.compare.report.palette import Looks
+from ictcli.compare.statistics import Estimate, PairedDifference
+from ictcli.compare.variants import STOPPED
+from ictcli.tables import Cell, Column, Table
+from ictcli.tables.numbers import (
+    ABSENT,
+    count_range,
+    listed,
+    p_value,
+    percent,
+    points,
+    rounded,
+    setting,
+    size_text,
+    whole,
+)
+from ictcli.tables.table import Span
+from ictcli.text import visible
+
+R = TypeVar("R")
+NOT_SIGNIFICANT = "not significant"
+
+
+def method_column(looks: Looks, head: str = "method") -> Column[str]:
+    """The first column of a table whose rows are labels of variants."""
+
+    def cell(label: str) -> Cell:
+        return Cell(looks[label].label, (looks[label].label,), colour=looks[label].colour)
+
+    return Column(head, cell, str)
+
+
+def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
+    """Columns of records as columns of their labels, absent where a label has no record."""
+
+    def labelled(column: Column[R]) -> Column[str]:
+        def value(label: str) -> Any:
+            return column.value(rows[label]) if label in rows else None
+
+        return replace(column, value=value)  # pyright: ignore[reportReturnType]
+
+    return [labelled(column) for column in columns]
+
+
+def method_table(
+    looks: Looks, rows: Mapping[str, R], columns: Sequence[Column[R]], **about: str
+) -> Table:
+    """A table with a row for each variant."""
+    return Table([method_column(looks), *of(rows, *columns)], list(rows), **about)
+
+
+def estimate_column(head: str, name: str) -> Column[Estimate]:
+    return Column(head, lambda row: row, percent, name=name, bounded=True)
+
+
+def accuracy(comparison: Comparison, looks: Looks) -> Table:
+    estimates = comparison.estimates
+    first, rows = next(iter(estimates.items()))
+
+    def over_seeds(sd: float) -> str:
+        return percent(sd) if sd > 0 else NOT_SIGNIFICANT
+
+    note = (
+        f"The two standard deviations are of {first}, in points: of the seeds' own means, and of "
+        "the seeds without the chance of problems and samples. The second is cut at 0; "
+        f"{NOT_SIGNIFICANT} says that the seeds vary no more than their samples would anyway, not "
+        f"that they are equal. {ABSENT} stands for what is not known."
+    )
+    columns = [
+        method_column(looks),
+        *of(rows, Column("seeds", lambda row: row.seeds, whole)),
+        *(
+            column
+            for metric, by_label in estimates.items()
+            for column in of(by_label, estimate_column(f"{metric}, %", metric))
+        ),
+        *of(
+            rows,
+            Column("sd of the seeds' means", lambda row: row.means_sd, percent),
+            Column("sd over seeds", lambda row: row.seed_sd, over_seeds, note),
+        ),
+    ]
+    caption = (
+        "Share of problems solved: pass@k is the chance that at least one of k samples is correct."
+    )
+    return Table(columns, list(rows), "accuracy", caption)
+
+
+KEPT = [
+    Column[TrainedTokens]("tokens kept, %", lambda row: row.tokens_kept_share, percent),
+    Column[TrainedTokens]("forks kept, %", lambda row: row.fork_recall, percent),
+    Column[TrainedTokens]("of the kept, forks, %", lambda row: row.fork_precision, percent),
+]
+KEPT_PROBABILITY = Column[TrainedTokens]("mean probability kept", lambda row: row.kept_prob)
+COST = [
+    Column[Cost]("seconds a step", lambda cost: cost.seconds_per_step, name="seconds_per_step"),
+    Column[Cost]("sampling, s", lambda cost: cost.sample_s, name="sample_s"),
+    Column[Cost]("update, s", lambda cost: cost.update_s, name="update_s"),
+    Column[Cost]("peak memory", lambda cost: cost.peak_bytes, size_text, name="peak_bytes"),
+]
+
+
+def summary(comparison: Comparison, looks: Looks) -> Table:
+    """Accuracy, what was trained and the time of a step, of every variant."""
+    table = accuracy(comparison, looks)
+    reached = [column for column in table.columns if not column.head.startswith("sd")]
+    has_forks = any(each.fork_recall is not None for each in comparison.training.values())
+    kept = of(comparison.training, *(KEPT if has_forks else KEPT[:1]))
+    seconds = of(comparison.cost, COST[0])
+    over = "seeds and problems" if len(comparison.seeds) > 1 else "problems: one seed says nothing"
+    caption = (
+        f"means with 95 % intervals over {over}; forks: recall and precision while training, after "
+        "the dense warm-up."
+    )
+    return Table([*reached, *kept, *seconds], table.rows, "summary", caption)
+
+
+def difference_column(metric: str, head: str = "") -> Column[PairedDifference]:
+    name = f"{metric} difference"
+    return Column(head or metric, lambda row: row, points, name=name, bounded=True)
+
+
+def differences(
+    name: str, caption: str, looks: Looks, families: Mapping[str, Mapping[str, PairedDifference]]
+) -> list[Table]:
+    """A table for each metric of a family of tests."""
+    every = [each for rows in families.values() for each in rows.values()]
+    family = sum(each.p_holm is not None for each in every)
+
+    def columns(metric: str) -> list[Column[PairedDifference]]:
+        return [
+            difference_column(metric, "difference"),
+            Column("p", lambda row: row.p, p_value),
+            Column(f"p, Holm over {family}", lambda row: row.p_holm, p_value, name="p_holm"),
+            Column("p by swaps", lambda row: row.p_swap, p_value, name="p_swap"),
+            Column("its floor", lambda row: row.p_swap_least, p_value, name="p_swap_least"),
+            Column("detectable", lambda row: row.detectable, percent),
+            Column("seeds", lambda row: row.seeds, whole),
+        ]
+
+    return [
+        method_table(
+            looks, rows, columns(metric), name=f"{name}-{metric}", caption=f"{metric}{caption}"
+        )
+        for metric, rows in families.items()
+        if rows
+    ]
+
+
+def short_differences(comparison: Comparison, looks: Looks) -> Table:
+    """The differences from the baseline by metric, without the tests."""
+    base = comparison.baseline
+    caption = (
+        f"differences from {base} in points, with 95 % intervals; * is significant at 5 % after "
+        "Holm's correction"
+    )
+    held = comparison.differences_without_crashed
+    families = {"": comparison.differences, ", none crashed": held}
+    return _by_metric(looks, f"minus {base}", families, caption)
+
+
+def differences_from_stopped(comparison: Comparison, looks: Looks) -> Table:
+    families = {"": comparison.differences_from_stopped}
+    caption = "what the steps after the dense warm-up added, in points"
+    return _by_metric(looks, f"minus {STOPPED}", families, caption)
+
+
+def _by_metric(
+    looks: Looks,
+    head: str,
+    families: Mapping[str, Mapping[str, Mapping[str, PairedDifference]]],
+    caption: str,
+) -> Table:
+    """Differences by metric and family, whose name stands after the metric's."""
+    labels: dict[str, None] = {}
+    columns: list[Column[str]] = []
+    for name, family in families.items():
+        for metric, rows in family.items():
+            labels |= dict.fromkeys(rows)
+            columns += of(rows, difference_column(metric, metric + name))
+    return Table([method_column(looks, head), *columns], list(labels), "differences", caption)
+
+
+def passk(comparison: Comparison, looks: Looks) -> Table:
+    def column(k: int) -> Column[Mapping[int, float]]:
+        return Column(f"k = {k}", lambda row: row.get(k), percent, name=f"pass@{k}")
+
+    curves = comparison.passk
+    columns = [column(k) for k in sorted({k for curve in curves.values() for k in curve})]
+    caption = "pass@k in %, the means drawn above."
+    return method_table(looks, curves, columns, name="passk", caption=caption)
+
+
+def last_step(comparison: Comparison, looks: Looks) -> Table:
+    """Curves at the last step, with the smallest and the largest over seeds, if there are some."""
+    columns: list[Column[str]] = []
+    labels: dict[str, None] = {}
+    several = len(comparison.seeds) > 1
+    for name, curves in comparison.curves.items():
+        last = {
+            label: Span(each.mean[-1], each.low[-1], each.high[-1])
+            for label, each in curves.items()
+            if each.step
+        }
+
+        def value(row: Span) -> Span | float:
+            return row if several else row.value
+
+        form = percent if name == "share_kept" else rounded
+        column = Column(CURVES[name][1], value, form, name=name, bounded=several)
+        columns += of(last, column) if last else []
+        labels |= dict.fromkeys(last)
+    runs = count_range([variant.runs for variant in comparison.variants])
+    caption = (
+        "The last step of training: the mean over seeds, and the smallest to the largest seed "
+        f"({runs} a method)."
+    )
+    return Table([method_column(looks), *columns], list(labels), "last-step", caption)
+
+
+def tuning(comparison: Comparison, looks: Looks) -> Table:
+    tuned = {each.label: each for each in comparison.variants if each.tuned}
+    tried = [scores for each in tuned.values() for scores in (each.tuned or {}).items()]
+    settings = list(dict.fromkeys(override for override, _ in tried))
+    metrics = list(dict.fromkeys(metric for _, scores in tried for metric in scores))
+
+    def column(override: str, metric: str) -> Column[VariantRecord]:
+        def value(row: VariantRecord) -> float | None:
+            return (row.tuned or {}).get(override, {}).get(metric)
+
+        name = visible(f"{override} {metric}")
+        return Column(visible(f"{override}: {metric}, %"), value, percent, name=name)
+
+    columns = [column(override, metric) for override in settings for metric in metrics]
+    chosen = Column[VariantRecord]("chosen", lambda row: row.chosen, str)
+    caption = (
+        f"What each method reached at each setting of the same grid ({listed(settings)}): one run "
+        "each, on other problems and another seed than the final runs."
+    )
+    first = "pass@1" if "pass@1" in metrics else next(iter(metrics), "accuracy")
+    about = (
+        f"The setting of the highest {first}, the first of equals, is that of the final runs. One "
+        f"run each is a coarse guide. {ABSENT} stands for a tuning run that failed."
+    )
+    return method_table(
+        looks, tuned, [*columns, chosen], name="tuning", caption=caption, about=about
+    )
+
+
+def cost(comparison: Comparison, looks: Looks) -> Table:
+    about = (
+        "A step is whole, with its bookkeeping; sampling and update are its parts without the "
+        "first step. Runs side by side on one machine slow each other down."
+    )
+    caption = "Time of a step and the most memory held."
+    return method_table(looks, comparison.cost, COST, name="cost", caption=caption, about=about)
+
+
+def paper(comparison: Comparison) -> Table:
+    """The paper's numbers for this model beside ours."""
+    assert comparison.paper
+    rows = comparison.paper.rows
+    benchmarks = list(dict.fromkeys(key for row in rows for key in row if key != "method"))
+
+    def theirs(name: str) -> Column[Mapping[str, str]]:
+        return Column(name, lambda row: row.get(name), str, name=f"paper {name}")
+
+    def ours(metric: str) -> Column[Mapping[str, str]]:
+        def value(row: Mapping[str, str]) -> float | None:
+            estimate = comparison.estimates[metric].get(row["method"])
+            return estimate.value if estimate else None
+
+        return Column(f"ours: {metric}, %", value, percent, name=f"ours {metric}")
+
+    method = Column[Mapping[str, str]]("method", lambda row: row["method"], str)
+    columns = [method, *map(theirs, benchmarks), *map(ours, comparison.estimates)]
+    caption = (
+        "What the paper (arXiv 2606.19771) reports, beside what was measured here. It gives no "
+        "variance."
+    )
+    return Table(columns, rows, "paper", caption, comparison.paper.note)
+
+
+def methods(comparison: Comparison) -> Table:
+    columns = [
+        Column[VariantRecord]("label", lambda row: row.label, str),
+        Column[VariantRecord]("method", lambda row: row.method, str),
+        Column[VariantRecord]("tokens trained", lambda row: row.summary, str, name="summary"),
+        Column[VariantRecord]("source", lambda row: row.source, str),
+        Column[VariantRecord](
+            "settings", lambda row: " ".join(row.overrides) or None, str, name="overrides"
+        ),
+        Column[VariantRecord]("lr", lambda row: row.lr, setting),
+        Column[VariantRecord]("runs", lambda row: row.runs, whole),
+        Column[VariantRecord]("failed", lambda row: row.failed, whole),
+    ]
+    return Table(columns, comparison.variants, "methods", "The methods.")
+
+
+def versions(comparison: Comparison) -> Table:
+    device = {f"device: {key}": value for key, value in comparison.device.items() if value}
+    rows = [
+        (name, f"{value:,}" if type(value) is int else value)
+        for name, value in {**comparison.versions, **device}.items()
+    ]
+    columns = [
+        Column[tuple[str, Any]]("name", lambda row: row[0], str),
+        Column[tuple[str, Any]]("value", lambda row: row[1], str),
+    ]
+    return Table(columns, rows, "versions", "Versions and device.")

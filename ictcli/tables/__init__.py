@@ -1,0 +1,12 @@
+"""Tables, declared once; numbers as text; and pages of templates.
+
+| module | holds |
+|---|---|
+| `table` | `Table` and `Column`; as Markdown and CSV. On a terminal: `console.table` |
+| `numbers` | figures, shares, intervals, sizes and counts as text |
+| `pages` | templates for HTML and Markdown, in which text of others stays text |
+"""
+
+from ictcli.tables.table import Cell, Column, Table, markdown, text_table
+
+__all__ = ["Cell", "Column", "Table", "markdown", "text_table"]

@@ -1,0 +1,74 @@
+"""Pages of templates, for HTML and Markdown: whatever a template is given stays text in both."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from ictcli.tables import numbers
+from ictcli.tables.table import markdown
+from ictcli.text import (
+    BREAKS,
+    html_text,
+    markdown_block,
+    markdown_code,
+    markdown_text,
+    quoted,
+)
+
+
+def render(template: Path, form: Literal["html", "md"], **values: Any) -> str:
+    """A template with these values, as HTML or Markdown. Templates beside it are found by name,
+    `kind` ends the names of those of this form, and functions of `numbers` are filters."""
+    environment = _environment(template.parent, form)
+    return environment.get_template(template.name).render(kind=f".{form}.jinja", **values)
+
+
+@cache
+def _environment(folder: Path, form: str) -> Environment:
+    escape = markdown_text if form == "md" else _html
+
+    def shown(value: Any) -> Any:
+        return value if hasattr(value, "__html__") else Markup(escape(value))
+
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        finalize=shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made = {"code": markdown_code, "block": markdown_block, "table": markdown, "quoted": quoted}
+    filters = cast(dict[str, Any], environment.filters)  # pyright: ignore[reportUnknownMemberType]
+    filters |= {name: form for name, form in vars(numbers).items() if callable(form)}
+    filters |= {name: _markup(form) for name, form in made.items()}
+    filters |= {"json": _json, "line": _line}
+    return environment
+
+
+def _html(value: Any) -> str:
+    return html_text(value, BREAKS)
+
+
+def _markup(form: Callable[..., str]) -> Callable[..., Markup]:
+    """A form whose text is markup already."""
+
+    def marked(*values: Any) -> Markup:
+        return Markup(form(*values))
+
+    return marked
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
+
+def _line(text: str) -> str:
+    """A paragraph of a template on one line, as it is."""
+    return type(text)(" ".join(text.split()))
