@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 
 from ictcli.recipe.patterns import compiled
 
-Source = Literal["", "box", "boxes", "hashes", "pattern", "words", "last line", "response"]
+Source = Literal["", "box", "boxes", "hashes", "pattern", "words", "response"]
 """Where an answer stands: in the last box, in several boxes of one sentence, after `####`, in the
-match of the pattern, after "answer is" or the like, alone on the last line; or it is the whole
-response. Empty without an answer."""
+match of the pattern, in a sentence that decides on a letter; or it is the whole response. Empty
+without an answer."""
 
 NO_ANSWER = "no answer in a box"
 NO_MATCH = "the answer pattern matches nothing"

@@ -11,14 +11,8 @@ from ictcli.rewards.maths.compare import LONGEST, UndecidedError, compare
 from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import Verdict
 
-_PREFIX = re.compile(
-    r"^(?:the )?(?:correct |final |right |best )*(?:option|choice|answer)(?: is)? ?:? ?", re.I
-)
-_HEADED = re.compile(
-    r"[(\[]? ?([A-J]) ?(?:[)\]]?(?:[.:),-]+(?= |$)| (?=\())|[)\]](?= |$)|$) ?(.*)", re.S
-)
-_OF_THE_OTHERS = re.compile(r"(?:none|all|both|neither) of (?:the above|these|them)\W*", re.I)
-_LONGEST_LINE = 300
+_BOXES = re.compile(r"\\(?:boxed|fbox)\s*+\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*+\}){0,300}+)\}")
+_WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
 class Decision(NamedTuple):
@@ -35,20 +29,36 @@ class Decision(NamedTuple):
 
 def judge(response: str, gold: str, choices: Sequence[str] = ()) -> Verdict:
     """The verdict on a response, given the gold letter. With `choices`, the texts of A, B, ..., the
-    answer may be such a text. Without a box, the answer is the letter on the last line, or the last
-    decision in words (`decisions`). Two letters are unparsed."""
+    answer may be such a text. Without a box, it is the letter that the words decide on
+    (`decisions`). Two letters are unparsed."""
     return verdict(decision(response, located(response), choices), gold, choices)
 
 
 def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
     """What a response decides on, given the marked answer in it, if there is one."""
     answer, source, missing = found
-    if answer is not None:
-        return Decision(letter_of(answer, choices), answer, source, "no letter")
-    if line := _on_last_line(response, choices):
-        return Decision(line, None, "last line", missing)
-    letters = decisions.decided(response)
-    return Decision(letters, None, "words" if letters else "", missing)
+    response = response.replace(decisions.MARK, " ")
+    if answer is None:
+        letters = decisions.decided(response, naming(choices))
+        return Decision(letters, None, "words" if letters else "", missing)
+    letters = letter_of(answer, choices)
+    if len(letters) != 1 or source == "pattern":
+        return Decision(letters, answer, source, "no letter")
+    if source == "hashes":
+        before, _, after = response.rpartition("####")
+        _, _, after = after.partition("\n")
+        marked = f"{before}\n{decisions.MARK}{letters}\n{after}"
+    else:
+        marked = _BOXES.sub(lambda box: _mark(box[1], answer, letters), response)
+    if decisions.MARK in marked:
+        letters = decisions.decided(marked, naming(choices))
+    return Decision(letters, answer, source, "the letter is not upheld")
+
+
+def _mark(content: str, answer: str, letters: str) -> str:
+    """A box as `decisions` reads it: `letters` if its content is the answer."""
+    letters = letters if content.strip() == answer else decisions.said(content)
+    return f" {decisions.MARK}{letters} " if len(letters) == 1 else " "
 
 
 def verdict(decision: Decision, gold: str, choices: Sequence[str]) -> Verdict:
@@ -66,59 +76,42 @@ def gold_letter(gold: str) -> str:
     return gold.strip().strip("().").upper()
 
 
-def _on_last_line(response: str, choices: Sequence[str]) -> str:
-    """The letter that stands on the last line alone or before its text, as in `**(B)** 12 m` or
-    `Option B`; empty if the line before it has one too, as in a list of choices."""
-    lines = response.rstrip().rsplit("\n", 1)
-    before, line = (_headed(line) for line in (lines[0].rstrip().rpartition("\n")[2], lines[-1]))
-    return _letter(*line, choices) if line and (len(lines) == 1 or not before) else ""
-
-
-def _headed(line: str) -> tuple[str, str] | None:
-    """The letter at the start of a line, and the text behind it."""
-    if len(line) > _LONGEST_LINE:
-        return None
-    match = _HEADED.fullmatch(
-        re.sub(r"(?i)^(?:answer )?(?:option |choice )?", "", decisions.spelled(line).strip())
-    )
-    return (match[1], match[2]) if match else None
-
-
-def _letter(letter: str, text: str, choices: Sequence[str]) -> str:
-    """A letter with the text behind it: two if it is the text of another, none if it says more."""
-    of_text = _with_text(text.strip("() "), choices)
-    if not (of_text or decisions.silent(text) or _OF_THE_OTHERS.fullmatch(text)):
-        return ""
-    return letter if letter in of_text else letter + of_text
-
-
 def letter_of(answer: str, choices: Sequence[str]) -> str:
     """The letter of an answer: empty if there is none, several if it names several."""
-    if len(answer) > LONGEST or not balanced(answer):
+    signed = answer.lstrip().startswith(("-", "+"))
+    if signed or len(answer) > LONGEST or not balanced(answer):
         return ""
-    text = _PREFIX.sub("", plain(answer))
     of_text = _with_text(answer, choices)
-    if len(of_text) == 1 and len(text) > 1:
-        return of_text
-    if re.fullmatch(r"\(?[a-j]\)?\.?", text):
-        return of_text or text.strip("().").upper()
-    if (match := _HEADED.fullmatch(text)) and (letter := _letter(match[1], match[2], choices)):
-        return letter
-    if text.startswith("\\"):  # \neg A
-        return ""
-    named = decisions.named(text)
-    return named if len(named) > 1 else decisions.decided(f"The answer is {text}")
+    if re.fullmatch(r"\(?[a-j]\)?\.?", answer):
+        answer = answer.upper()
+    letters = decisions.said(answer, naming(choices))
+    return "".join(dict.fromkeys(letters + of_text))
+
+
+def naming(choices: Sequence[str]) -> decisions.Naming | None:
+    """How `decisions` finds the choices in a text; None if they are unknown."""
+    if not choices:
+        return None
+    known = [_words(decisions.plain(choice)) for choice in choices]
+
+    def named(text: str, inside: bool) -> str:
+        words = _words(text)
+        whole = [one == words for one in known]
+        parts = [one in words if inside else one.startswith(words) for one in known]
+        found = whole if any(whole) else parts if words.strip() else []
+        return "".join(chr(65 + place) for place, is_it in enumerate(found) if is_it)
+
+    return named
+
+
+def _words(text: str) -> str:
+    """A plain text for comparison: its words and signs in small letters, each between spaces."""
+    return f" {' '.join(_WORD.findall(text.lower().strip(' .,:;')))} "
 
 
 def _with_text(answer: str, choices: Sequence[str]) -> str:
     """The letters of the choices that have this text."""
     return "".join(chr(65 + place) for place, choice in enumerate(choices) if same(answer, choice))
-
-
-def plain(answer: str) -> str:
-    """The answer without text marks, styles and emphasis, words separated by one space."""
-    text = re.sub(r"\\(?:math(?:bf|cal|bb|rm)|vec|bold|textbf)\{([^{}]*)\}", r"\1", tidy(answer))
-    return " ".join(re.sub(r"[\ue000\ue001*$]", " ", text).split())
 
 
 def same(answer: str, choice: str) -> bool:

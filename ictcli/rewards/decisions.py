@@ -1,245 +1,306 @@
-"""The letter that a response decides on in words: a small grammar, read sentence by sentence.
+"""The letter that a response decides on in words.
 
-Every word and mark becomes one character, its kind (`_KINDS`): "So the answer is (B)." becomes
-`kdnbO,`. The rules are regular expressions over these characters. A clause decides on letters,
-refuses some, withdraws what was decided, or says nothing: a question, a condition, a supposition,
-what others say. The last decision counts, unless its letter is refused after it.
-docs/verifier.md has the rules in words.
+A response is read sentence by sentence. A sentence decides only if it is read from end to end: a
+clause of one letter and words of one list; before it openers, or a reason and its joint; behind it
+the text of the choice, a reason, or a refusal of others. After a decision every sentence must be
+silent. What is not read decides nothing. docs/verifier.md has the rules in words.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import islice
+from typing import NamedTuple
+
+from ictcli.rewards.wording import LAYOUT, LISTS, PATTERNS
 
 LONGEST = 20_000
 """Characters at the end of a response in which a decision in words may stand."""
+MARK = "█"
+"""Stands before a letter that was in a box. If there is one, no other letter decides."""
 
-_KINDS: dict[str, str] = {
-    word: kind
-    for kind, words in {
-        "d": "the my our",
-        "n": "answer ans response statement verdict option choice letter "
-        "alternative selection solution",
-        "N": "answers options choices letters both",
-        "g": "correct right best final only most closest nearest accurate appropriate suitable "
-        "likely logical reasonable actual proper remaining accepted expected chosen overall "
-        "ideal intended revised updated corrected",
-        "w": "wrong incorrect avoid rejected dismissed discarded trap mistaken mistake error "
-        "eliminated excluded impossible out",
-        "b": "is are am equals",
-        "m": "must should would will shall",
-        "B": "be",
-        "p": "can",
-        "x": "no nothing not never neither nobody none cannot without hardly unlikely instead "
-        "rather unlike",
-        "e": "eliminate exclude reject discard eliminating excluding rejecting",
-        "h": "maybe perhaps possibly may might could seem seems appear appears look looks looked "
-        "was were been had thought guessed guess initially originally earlier previously tempted "
-        "tempting says said claims claimed claim told argue argues thinks believes suggested "
-        "false untrue doubt doubtful deny denies wonder used another different opposite almost "
-        "partly partially half careless chose picked glance instinct",
-        "q": "think believe say guess feel mean meant",
-        "i": "if unless whether suppose supposing assume assuming imagine except pretend provided "
-        "otherwise depends depending",
-        "s": "i we us me you",
-        "t": "it that this which",
-        "v": "choose choosing pick picking select selecting",
-        "l": "means makes making agrees consistent leaves leaving corresponds "
-        "corresponding matches matching",
-        "R": "remains fits works work satisfies",
-        "f": "to for of among from with in left",
-        "y": "because since",
-        "k": "so thus therefore hence but however yet finally consequently accordingly yes "
-        "actually now conclusion correction conclude",
-        "j": "while although though whereas",
-        "a": "and plus",
-        "o": "or nor alternatively",
-        "+": "also too equally",
-        "!": "wait hmm oops sorry",
-        "W": "scratch ignore disregard forget strike",
-        "1": "one fit match",
-        "": "then clearly definitely indeed certainly obviously surely probably simply just really "
-        "still do does did there here let again well ok okay oh above below",
-    }.items()
-    for word in words.split()
-}
-_MARKS = {",": ",", ")": ",", "(": "(", ":": ":", "=": ":", "-": ":", ";": ";", "/": "a", "&": "a"}
+Naming = Callable[[str, bool], str]
+"""The letters of the choices that are a text or begin with it; or, if true, that stand in it."""
 
-_SPELLING = [
-    (re.compile(pattern), text)
-    for pattern, text in (
-        (r"\u2019", "'"),
-        (r"(?s)<!--.*?(?:-->|$)|<del>.*?</del>|~~[^~\n]*~~|(?m:^[ \t]*>[^\n]*$)", " "),
-        (
-            r"(?i)\b(says|said|reads|claims|asks|states|wrote):? *"
-            r"['\"\u201c][^'\"\u201d\n]*['\"\u201d]",
-            r"\1",
-        ),
-        (r"\\(?:text(?:bf|rm|it)?|math(?:rm|bf|sf)|bf)(?![a-z]) ?|\\[(){}\[\],;! ]", ""),
-        (r"(?<=[_^])\{|[\u201c\u201d#]", ""),
-        (r"[{}]", " "),
-        (r"(?<![*_`\"$])([*_`\"$]++)[(\[]?([A-J])([.):]?)\)?\1(?!\w)", r"(\2) "),
-        (r"(?m)^[ \t]*\*(?= )", "-"),
-        (r"\*+|(?<![A-Za-z\d])_+|_+(?![A-Za-z\d])|[`\"$]", ""),
-        (r"\\(?:[lL]ong)?[rR]ightarrow|[→⇒➔∴]|(?<![=-])[=-]++>|\\therefore", " therefore "),
-        (r"[\u2013\u2014]|--+", " - "),
-        (r"(?<=[:,=])\s*\n\s*|(?i:(?<=\bis))\s*\n\s*|\n(?=[a-z])", " "),
-        (r"(?i)\bans\.", "answer:"),
-        (r"(?i)\b(wo|ca|can|n)(?:n't|'t|not)\b", "can not"),
-        (r"(?i)n't\b", " not"),
-        (r"(?i)\b(it|that|this|which)'s\b", r"\1 is"),
-        (r"(?i)\b(i|we)'(?:ll|d)\b", r"\1 will"),
-        (r"(?i)\bi'm\b|\blet's\b", "we are"),
-        (r"\.\.\.|…", ", "),
-        (
-            r"(?i)\b(?:on second thoughts?|never mind|hold on|i disagree|leave it open|just kidding"
-            r"|none of (?:them|these)|i (?:was|am) (?:wrong|not sure|unsure)"
-            r"|(?:take|retract) (?:that|it|this)(?: back)?"
-            r"|(?:that|this|it) (?:is|was) (?:an?|my) (?:error|mistake|joke)"
-            r"|(?:ignore|disregard|forget|scratch|strike) (?:the|my) (?:previous|last|above)"
-            r"|the (?:book|key|text|source) is wrong)\b|(?<=[.!] )(?:no|not|false|wrong)(?=[.!])",
-            "; oops",
-        ),
-        (r"(?i)\b(?:(?:any|every|no)thing but|all but|far from)\b", "not"),
-        (r"(?i)\bas well as\b", "and"),
-        (r"(?i)\bbut rather\b", "but"),
-        (r"(?i)\(assuming\b", "since "),  # behind a decision it is a remark
-        (r"(?i)(?<=[a-z] )as (?=(?:it|we|they|this|there|all|the)\b)", "since "),
-        (r"(?i)\bas (?:the|my|our)(?: \w+)? (?:answer|choice|option)\b", ""),
-        (r"(?im)\bin case\b|(?:^|(?<=[.;!] ))(?:were|had) ", "if "),
-        (r"(?i)\b(?:ha[sd]|have|ought|needs?)(?: got)? to be\b", "must be"),
-        (r"(?i)\b(?:turns|comes) out (?:to be|as)\b", "is"),
-        (r"(?i)\b(?:going|go|opt|settle|settling|vote) (?:with|for|on)\b", "choose"),
-        (r"(?i)\b(?:ruled?|ruling) out\b", "eliminated"),
-        (r"(?i)\b(?:no|without(?: an?y?)?) doubt,?", "clearly"),
-        (r"(?i)\bby elimination\b", "therefore"),
-        (r"(?i)\b(maybe|perhaps|possibly|at first),", r"\1"),
-        (r"(?i)\be\.g\.", "maybe"),
-        (r"(?i)\bi\.e\.,?", "which is"),
-    )
-]
-_TOKEN = re.compile(
-    r"(?<![\w\\^])(?:[(\[] ?([A-J]) ?[)\]](?![\w'^_=])|(?:(?<=\n)|(?<=\n\())([A-J])[.:)] (?=\S)"
-    r"|([A-J])\)(?![\w'^_=]))"  # 1 to 3: an option in brackets, or before its text
-    r"|(?<![\w\\^'+*<>.-])([A-J])(?![\w\\'^]| ?[=+*^<>]|[-.]\w)"  # 4: a letter alone
-    r"|([A-Za-z]+|\d)|((?<![.!?])[.!?]++(?=[\s)]|$)|\n)|([,;:()=/&-])|[^\s]"
-)
-_OPTION = re.compile(  # behind A and I, which else are the article and the pronoun
-    r"(?! ?[a-z]| [A-Z]{2})| (?:is|has|or|and|because|since|as|fits|remains)\b"
-    r"| (?:can|could|must|should|would|may|might)(?: not)? be (?:the|right|correct)"
-)
-_SHORTER: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
-    (re.compile(r"([u,;:(kdghN])\1+"), r"\1"),
-    (re.compile(r"(?<=O);(?=[aod(]*[dn]*O(?!x?b))"), ","),  # A; B
-    (re.compile(r"(?<![^,;k])x(?=,)"), "k"),  # no, ...
-    (re.compile(r"[pm]xB"), "bx"),  # cannot be, must not be
-    (re.compile(r"pgB|mk*B"), "b"),  # can only be, must be
-    (re.compile(r"s[mp]?q"), "s"),  # I think, we can say
-    (re.compile(r"(?<=[bm])(?:,?k,?)+(?=[^,])|(?<=[nO]),?k,?(?=b)"), ""),  # is, therefore,
-    (
-        re.compile(r"(?:^[k,]*|(?<=[kj]))y[^,;k]*(?=,)"),
-        lambda reason: f"u{'0' * _options(reason[0])}",
-    ),
-    (re.compile(r"y[^;k]*"), lambda reason: f"y{'0' * _options(reason[0])}"),
-]
-"""What is read as less. An option in a reason becomes 0."""
-
-_NAMED = r"[(:]?d*[gnN]*:?"
-_MORE = f"(?:[,;ao+h(]*{_NAMED}O,?)"
-_ALL = f"[N+]?{_NAMED}(?P<letters>O,?{_MORE}{{0,9}}+)"
-_GROUP = f"[N+]?{_NAMED}(?P<letters>O,?(?:{_MORE}{{1,9}}+(?!x?[blRm]))?)"  # of "B, C is wrong": B
-_ANSWER = r"(?:d[dg]*[v1q]|d[dg]*n+|(?<![uwhgdnOo1])g*n+)"
-_ASIDE = r"[^,:;Obxhwi]{0,12}"
-_JUDGED = r"(?P<no>x|(?=w))?\+?(?:w|d*(?:g+(?![fugn1])|g*n(?!u))|[dg]+1)(?:tR)?"
-_END = r"(?=[,:;+yakjo(]|$)(?![,ao;(]*[dn]*O)"
-_RULES = [
-    re.compile(pattern)
-    for pattern in (
-        # the answer is B; B is correct; it is B; so B; I choose B; that leaves B; only B remains
-        rf"{_ANSWER}(?:tbg+|g?[ft]{_ASIDE})?,?(?::|b(?:,{_ASIDE})?,?):?(?P<no>x)?{_GROUP}",
-        rf"(?<=b)(?P<letters>O),?x?b{_JUDGED}{_END}",
-        rf"(?<![^,:(ktajnols])(?<!O[ao]){_ALL}(?:[(,:][uk]+[,:]|,?u)?x?b{_JUDGED}{_END}",
-        rf"(?<![^,kos])tb,?(?P<no>x)?{_GROUP}{_END}",
-        rf"^k[k,:]*{_GROUP}{_END}",
-        rf"(?<![^,ko])(?:[s1]?[bm]?(?P<no>x)?v|s[bm]?n|s(?=O)){_GROUP}{_END}",
-        rf"l[fs]*(?P<no>x)?{_GROUP}(?:(?=dg*n)|{_END})",
-        r"(?<![uh])gd*n*(?P<letters>O),?(?:R|bf)",
-        # ... (option B); final answer B; or B; not B; wait, ignore that, that is wrong, I was wrong
-        r"\(n(?P<letters>O),$",
-        rf"^d*g+[n:](?P<letters>O){_END}",
-        rf"^o[h,t]*b?{_GROUP}{_END}",
-        rf"(?P<no>[xe])f?{_ALL}",
-        r"(?P<letters>^[kx,]*(?:!|Wt|s[bhu]{0,3}w(?:,|$))|(?:^|,)[k,]{0,9}t(?:b(?:w|u?xg|uw)|xR)(?!O))",
-    )
-]
-"""What decides, refuses (with a group "no") or, the last, withdraws ("wait", "that is wrong")."""
+_LONGEST_SENTENCE = 1_000
+_MOST_JOINTS = 9
+_LAYOUT = [(re.compile(pattern), text) for pattern, text in LAYOUT]
+_OPTION = re.compile("[A-J]")
 
 
-def decided(text: str) -> str:
-    """The letters that a text decides on in words: empty if none, several if it names several."""
-    letters = ""
-    for kinds, options in _sentences(text[-LONGEST:]):
-        for clause in re.finditer(r"(?:[kj][^kj;]*|[^kj;]+)", kinds):
-            if "i" not in clause[0]:
-                place = _options(kinds[: clause.start()])
-                letters = _after(letters, clause[0], options[place:])
+class Sentence(NamedTuple):
+    """A sentence of a response."""
+
+    text: str
+    heads: bool
+    """It begins a line."""
+    listed: bool
+    """Its line is one of a list of choices."""
+
+
+class Decision(NamedTuple):
+    """What a sentence decides on."""
+
+    letter: str
+    turn: bool
+    """It takes back what was decided before it, as in "no, ..." or "the final answer"."""
+    bare: bool
+    """The letter stands at the start of a line, without words."""
+
+
+def decided(text: str, naming: Naming | None = None) -> str:
+    """The letters that a text decides on in words: empty if none, several if it names several.
+    `naming` finds the choices in a text; None if they are unknown."""
+    letters, turned, before = "", False, ""
+    earlier: dict[str, bool] = {}
+    marked = MARK in text
+    for sentence in _sentences(plain(text[-LONGEST:]), naming):
+        decision = None
+        if marked == (MARK in sentence.text) and not _begins("fiction", before):
+            decision = _marked(sentence, naming) if marked else _read(sentence, naming)
+        if decision:
+            if turned or decision.turn:
+                earlier.clear()
+            others = [one for one, bare in earlier.items() if decision.bare or not bare]
+            letters = "".join(dict.fromkeys([*others, decision.letter]))
+            earlier[decision.letter], turned = decision.bare, False
+        else:
+            turned |= _begins("turned", sentence.text)
+            if letters and not _silent(sentence.text, letters, naming):
+                letters = ""
+        before = sentence.text
     return letters
 
 
-def _after(letters: str, clause: str, options: str) -> str:
-    """The letters decided on after a clause, given its options and the letters before it."""
-    matches = [match for rule in _RULES for match in rule.finditer(clause)]
-    for match in sorted(matches, key=lambda match: match.start("letters")):
-        start, end = match.span("letters")
-        place = _options(clause[:start])
-        named = options[place : place + _options(clause[start:end])]
-        before = re.split("[,:a]", clause[: match.start()])[-1]
-        after = re.split("[,O]", clause[match.end() :], maxsplit=1)[0]
-        if not named or match.groupdict().get("no") is not None:
-            letters = "" if not named or set(letters) & set(named) else letters
-        elif re.search("o[^Oo]*$", clause[:start]) or "+" in match[0] + after[:1]:
-            letters += named
-        elif not re.search("[hxwq]", before) and not re.search("[hw]", after):
-            letters = named
-    return "".join(dict.fromkeys(letters))
+def said(text: str, naming: Naming | None = None) -> str:
+    """The letters of a text that holds an answer and nothing else: empty if there is none, several
+    if it names several."""
+    text, *_ = _opened(_normal(plain(text)))
+    letters = "".join(dict.fromkeys(_OPTION.findall(text)))
+    return _said(text, naming, alone=True) or (letters if len(letters) > 1 else "")
 
 
-def named(text: str) -> str:
-    """The letters in a text, each once."""
-    return "".join(dict.fromkeys("".join(options for _, options in _sentences(text))))
+def plain(text: str) -> str:
+    """A text without emphasis and styles, nor what Markdown hides, strikes out or quotes."""
+    for pattern, replacement in _LAYOUT:
+        text = pattern.sub(replacement, text)
+    return text.strip()
 
 
-def silent(text: str) -> bool:
-    """Whether a text names no letter and says nothing of one: it has no verb, hedge or "not"."""
-    return not any(re.search("[Obxhwiq]", kinds) for kinds, _ in _sentences(text))
+def _normal(text: str) -> str:
+    """A plain text in small letters except where a capital can be that of an option."""
+
+    def small(word: re.Match[str]) -> str:
+        option = not word["kind"] and word["word"] in "ABCDEFGHIJ"
+        if not option or _rule("no option").match(text, word.end()):
+            return word[0].lower()
+        is_word = word["word"] in "AI" and _rule("article").match(text, word.end())
+        return word[0].lower() if is_word else word[0]
+
+    return _rule("capitals").sub(small, text)
 
 
-def spelled(text: str) -> str:
-    """A text with contractions and arrows as words, without LaTeX's styles and emphasis; an
-    emphasised letter is in brackets."""
-    for pattern, spelling in _SPELLING:
-        text = pattern.sub(spelling, text)
-    return text
+def _sentences(text: str, naming: Naming | None) -> Iterator[Sentence]:
+    """The sentences of a plain text. A line that begins with a letter is one if it is read so."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    heads = [
+        ord(head[2]) if (head := _rule("head of a line").search(line)) else 0 for line in lines
+    ]
+    for line, above, head, below in zip(lines, [0, *heads], heads, [*heads[1:], 0], strict=False):
+        listed = head > 0 and (above == head - 1 or below == head + 1)
+        whole = Sentence(_normal(line), True, listed)
+        if head and (listed or _refused(whole.text, "") or _read(whole, naming)):
+            yield whole
+            continue
+        start = 0
+        for stop in [*_rule("stop").finditer(line), None]:
+            if piece := line[start : stop.start() if stop else None].strip():
+                yield Sentence(_normal(piece), start == 0, listed)
+            start = stop.end() if stop else start
 
 
-def _options(kinds: str) -> int:
-    return kinds.count("O") + kinds.count("0")
+@cache
+def _rule(name: str) -> re.Pattern[str]:
+    """A pattern or a list of `wording` as a regular expression."""
+
+    def expanded(name: str) -> str:
+        if name in LISTS:
+            words = "|".join(LISTS[name]).replace("_", " ").replace("*", "[a-z]*")
+            return f"(?<![a-z])({words})(?![a-z])"
+        return re.sub(r"(?<!P)<([a-z ]+)>", lambda one: f"({expanded(one[1])})", PATTERNS[name])
+
+    return re.compile(expanded(name), re.S)
 
 
-def _sentences(text: str) -> Iterator[tuple[str, str]]:
-    """The kinds of each sentence, and the letters of its options. Questions are left out."""
-    kinds, options = "", ""
-    for token in _TOKEN.finditer(f"\n{spelled(text)}\n"):
-        bracketed, letter, word, stop, mark = token[1] or token[2] or token[3], *token.groups()[3:]
-        if letter in ("A", "I") and not _OPTION.match(token.string, token.end()):
-            letter, word = None, letter  # the article, the pronoun
-        if stop:
-            if kinds and "?" not in stop:
-                for pattern, shorter in _SHORTER:
-                    kinds = pattern.sub(shorter, kinds)
-                yield kinds, options
-            kinds, options = "", ""
-        elif option := bracketed or letter:
-            kinds += "O," if bracketed else "O"
-            options += option
-        else:
-            kinds += _KINDS.get(word.lower(), "u") if word else _MARKS.get(mark, ",")
+def _begins(rule: str, text: str) -> bool:
+    return bool(_rule(rule).match(text))
+
+
+def _has(text: str, *rules: str) -> bool:
+    return any(_rule(rule).search(text) for rule in rules)
+
+
+def _marked(sentence: Sentence, naming: Naming | None) -> Decision | None:
+    """What a sentence with a box decides on: its letter, if the words before it suppose nothing,
+    those of its own clause deny nothing, and what stands behind may do so."""
+    before, letter, tail = re.split(f"{MARK}([A-J])", sentence.text, maxsplit=1)
+    if _has(before, "supposed") or _has(_rule("clauses").split(before)[-1], "denied"):
+        return None
+    verdict = _rule("verdict").match(tail := f" {tail.strip()}")
+    if not _ends(letter, tail[verdict.end() if verdict else 0 :], naming, marked=True):
+        return None
+    return Decision(letter, _opened(before)[2], bare=False)
+
+
+def _read(sentence: Sentence, naming: Naming | None) -> Decision | None:
+    """What a sentence decides on."""
+    too_long = len(sentence.text) > _LONGEST_SENTENCE
+    if sentence.listed or too_long or not _OPTION.search(sentence.text):
+        return None
+    text, opened, turn = _opened(sentence.text)
+    turn |= _has(text, "final")
+    if letter := _said(text, naming, alone=opened or sentence.heads):
+        return Decision(letter, turn, bare=not opened and not _said(text, naming, alone=False))
+    joints = [*_rule("leading joint" if _begins("leading", text) else "joint").finditer(text)]
+    for joint in reversed(joints[-_MOST_JOINTS:]):
+        before, (rest, opened, turns) = text[: joint.start()], _opened(text[joint.end() :])
+        denied = (
+            before if joint["subject"] else before.partition(",")[0] if joint[0] == ", " else ""
+        )
+        if (
+            _has(before, "supposed")
+            or _has(denied, "doubtful")
+            or (joint["subject"] and _has(denied, "no"))
+        ):
+            continue
+        if letter := _said(rest, naming, alone=opened or bool(joint["so"] or joint["bracket"])):
+            others = set(_OPTION.findall(before)) - {letter}
+            if others and joint["so"] and _has(before, "approval") and not _refused(before, letter):
+                return None
+            return Decision(letter, turn or turns, bare=False)
+    return None
+
+
+def _opened(text: str) -> tuple[str, bool, bool]:
+    """A text without its openers; whether a letter alone may follow them; and whether they take
+    back what was decided."""
+    opened = turn = False
+    while opener := _rule("opener").match(text):
+        turn |= bool(opener["turn"])
+        opened |= bool(opener["so"] or (opener["turn"] and re.search("[,.:]|rather", opener[0])))
+        text = text[opener.end() :]
+    return text, opened, turn
+
+
+def _said(text: str, naming: Naming | None, *, alone: bool) -> str:
+    """The letter that a clause says is the answer, if the clause and what may stand behind it are
+    all of the text. `alone`: a letter without words will do."""
+    clause = _rule("clause").match(text)
+    if not clause or _has(words := _rule("called").sub("", clause["head"]), "astray"):
+        return ""
+    letter, tail = _OPTION.findall(clause["letter"])[0], text[clause.end() :]
+    marked = clause["letter"][-1] in ')]}"'
+    inserted = _rule("inserted").match(tail)
+    if inserted and not _fits(letter, inserted["text"], naming, marked=marked):
+        inserted = None
+    for verdict in (_rule("verdict").match(tail), inserted, None):
+        more, rest = (verdict["verdict"], tail[verdict.end() :]) if verdict else ("", tail)
+        decides = (alone and words == more == "") or _has(words, "deciding", "this is")
+        if not (decides or _has(more, "deciding")):
+            continue
+        if _ends(letter, rest, naming, marked=marked, right=bool(more)):
+            return letter
+    return ""
+
+
+def _ends(
+    letter: str, tail: str, naming: Naming | None, *, marked: bool, right: bool = False
+) -> bool:
+    """Whether a text may stand behind a decision. `marked`: the letter is in brackets; `right`: it
+    is said to be right, and its text stood before."""
+    if re.fullmatch(r'(?!.*\.\.)[] .!:;,)}"]*', tail):
+        return True
+    if not right and _fits(letter, tail, naming, marked=marked):
+        return True
+    for cut in islice(_rule("cut").finditer(tail), _MOST_JOINTS):
+        text, rest = tail[: cut.start()], tail[cut.end() :]
+        if text.strip(" )") and not _fits(letter, text, naming, marked=marked):
+            continue
+        reason = _rule("reason").match(rest)
+        if reason and reason["which"]:
+            others = naming(rest, True) if naming else ""
+            if _has(rest, "no") or others not in ("", letter):
+                continue
+        if reason or (right and ":" in cut[0]):
+            given = rest[reason.end() if reason else 0 :]
+            named = set(_OPTION.findall(given)) - {letter}
+            if not _has(given, "doubtful") and (not named or _refused(given, letter)):
+                return True
+        others = _rule("not others").fullmatch(rest)
+        if _refused(rest, letter) or (others and letter not in others[0]):
+            return True
+    return False
+
+
+def _fits(letter: str, text: str, naming: Naming | None, *, marked: bool) -> bool:
+    """Whether a text behind a letter can be that of its choice."""
+    mark = re.match(r"[.,:;)\]]* ?(?:- |\()?(?:(?:i\.e\.|that is|namely),? )?", text)
+    assert mark is not None
+    text = text[mark.end() :].strip(' "').rstrip(' .,:;!)]"-')
+    if naming is not None:
+        if named := naming(text, False):
+            return named == letter
+        if named := naming(text, True):
+            return named == letter and not _has(text, "no", "doubtful", "supposed")
+    if re.fullmatch("(?:none|all|both|neither) of (?:the above|these|them)", text):
+        return True
+    if not (marked or mark[0].strip()) or (mark[0].startswith(".") and text[:1].isalpha()):
+        return False
+    if naming is not None and not re.search(r"\d", text):
+        return False
+    return bool(text) and not _has(text, "no", "doubtful", "supposed", "approval", "more")
+
+
+def _refused(text: str, letter: str) -> bool:
+    """Whether a text says that other options are wrong: one negation, and no approval."""
+    if len(text) > _LONGEST_SENTENCE or not (refused := _rule("refused").fullmatch(text)):
+        return False
+    for joint in (", (?:and|while|whereas) ", ", ", " (?:and|while|whereas) "):
+        parts = re.split(joint + r"(?=(?:option |choice )?[(\[]?[A-J]\b)", text)
+        if len(parts) > 1 and all(part and _refused(part, letter) for part in parts):
+            return True
+    rest = _rule("not right").sub("not", refused["rest"])
+    named = set(_OPTION.findall(text[: refused.start("rest")]))
+    if letter in named or not (letter or named) or set(_OPTION.findall(rest)) - {letter}:
+        return False
+    claim = _rule("claims").split(rest)[0] or rest
+    negations = {negation[0] for negation in _rule("no").finditer(claim)}
+    if refused["none"]:
+        return not negations
+    if _OPTION.search(claim) or _has(rest, "approval"):
+        return False
+    return len(negations) == 1 and negations != {"no"}
+
+
+def _silent(text: str, letters: str, naming: Naming | None) -> bool:
+    """Whether a sentence after a decision takes nothing of it back and adds nothing to it."""
+    heading, colon, rest = text.partition(": ")
+    if colon and _rule("closing").fullmatch(heading):
+        return _silent(rest, letters, naming)
+    short = len(text.split()) < 3 and not re.search(r"\d|:$", text)
+    text = text.strip(' .!:"()-')
+    if not text or _rule("closing").fullmatch(text.rstrip(" ?")) or _refused(text, letters):
+        return True
+    named, negated = set(_OPTION.findall(text)), _has(text, "no")
+    if short or "?" in text or _has(text, "doubtful") or _begins("starts", text):
+        return False
+    if named - set(letters) or (named and negated):
+        return False
+    explains = None
+    if pointing := _rule("pointing").match(text):
+        explains = _rule("explains").match(text, pointing.end())
+        if not explains or (negated and " not" not in explains[0]) or _has(text, "limits"):
+            return False
+    if _has(text, "about") and not (explains and explains["same"]):
+        return naming is not None and naming(text.rpartition(" is ")[2], False) == letters
+    return naming is None or naming(text, False) in ("", letters)

@@ -46,8 +46,7 @@ SOURCES: dict[Source, str] = {
     "boxes": "the boxes of the last sentence",
     "hashes": "after ####",
     "pattern": "the match of the pattern",
-    "words": 'the letter after words like "answer is"',
-    "last line": "the letter on the last line",
+    "words": "the sentence that decides on a letter",
     "response": "read by the verifier",
 }
 

@@ -1,67 +1,158 @@
 """The letter that a response decides on."""
 
+import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ictcli.rewards import grade
+from ictcli.rewards.wording import LISTS
 
 EXAM = Path(__file__).with_name("choices.tsv")
 """A label (a letter, or - for none) and a response a line."""
+TEXTS = ["10 m", "12 m", "15 m", "20 m", "25 m", "30 m", "35 m", "40 m", "45 m", "50 m"]
 
+OPENERS = ["", "So ", "Therefore, ", "In conclusion, ", "The rope is light, so ", "Step 3: "]
 DECISIONS = [
-    "The answer is {}.", "So the correct option is ({}).", "Option {} is correct.",
-    "{} is the right answer.", "It must be **{}**.", "Therefore, {}.", "I choose {}.",
-    "That leaves {}.", "Answer: {}",
+    "the answer is {}", "the correct option is {}", "{} is the right answer", "it must be {}",
+    "option {} is correct", "I would choose {}", "the best answer is therefore {}",
+    "this corresponds to choice {}",
 ]  # fmt: skip
+LAYOUTS = ["{}", "({})", "**{}**", "**({})**", '"{}"', "`{}`", "$\\text{{{}}}$", "\\textbf{{({})}}"]
+ENDINGS = [".", "!", "", " because the rope is light.", ".\n\nExplanation: the rope is light."]
+HEADED = ["{}", "**{}**", "({})", "Option {}", "Answer: {}", "Final answer: **{}**", "#### {}"]
 SILENT = [
-    "Could it be {}?", "If the answer is {}, then it is heavy.", "Maybe the answer is {}.",
+    "Is it {}?", "If the answer is {}, then it is heavy.", "Maybe the answer is {}.",
     "My first thought was {}.", "Some say the answer is {}.", "One option is {}.",
-    "The answer might be {}.", "This rules nothing out because {} is correct.",
+    "The answer might be {}.", "The wrong answer is {}.", "He wrote:\nThe answer is {}.",
+    "> The answer is {}.", "~~The answer is {}.~~", '"The answer is {}."', "Vitamin {} is right.",
 ]  # fmt: skip
-REFUSALS = ["But {} is wrong.", "It is not {}.", "{} cannot be the answer.", "Wait, that is wrong."]
-LETTERS = st.lists(st.sampled_from("ABCDEFGHIJ"), min_size=2, max_size=2, unique=True)
+WITHDRAWALS = [
+    "No.", "Wait, that is wrong.", "That cannot be right.", "I take it back.", "Just kidding.",
+    "I am not sure.", "It is not {}.", "{} is wrong.", "Or {other}.", "{other} works too.",
+    "{other} is also right.", "The others are right as well.", "Or is it?",
+]  # fmt: skip
+REFUSALS = ["{} is wrong.", "{} does not fit.", "Option {} is incorrect, since it is too long."]
+TURNS = ["No. {}", "Wait. {}", "I made a mistake. {}", "That is wrong. {}", "Actually, {}"]
+JOINTS = [" or ", " and ", "/", ", or maybe ", ", ", " vs "]
+PAIR = st.lists(st.sampled_from("ABCDEFGHIJ"), min_size=2, max_size=2, unique=True)
 
 
-def letter(response: str) -> str:
+def letter(response: str, known: bool = True) -> str:
     """The letter read from a response; - for none."""
-    verdict = grade(response, "A", "choice")
+    verdict = grade(response, "A", "choice", choices=TEXTS if known else [])
     return "-" if verdict.status == "unparsed" else verdict.extracted
 
 
-@given(LETTERS, st.sampled_from(DECISIONS), st.sampled_from(DECISIONS))
-def test_the_last_decision_counts(letters: list[str], first: str, last: str) -> None:
-    response = f"{first.format(letters[0])}\n{last.format(letters[1])}"
-    assert letter(response) == letters[1]
+@given(
+    PAIR,
+    st.sampled_from(OPENERS),
+    st.sampled_from(DECISIONS),
+    st.sampled_from(LAYOUTS),
+    st.sampled_from(ENDINGS),
+    st.booleans(),
+)
+def test_words_of_the_list_around_one_letter_decide(
+    letters: list[str], opener: str, decision: str, layout: str, ending: str, known: bool
+) -> None:
+    response = opener + decision.format(layout.format(letters[0])) + ending
+    assert letter(response, known) == letters[0]
 
 
-@given(LETTERS, st.sampled_from(DECISIONS), st.sampled_from(SILENT))
+@given(
+    st.from_regex("[bdfgklmprst][aeiou]([bdfgklmprst][aeiou]){1,3}", fullmatch=True),
+    st.sampled_from(["The answer {} is B.", "The {} answer is B.", "The answer is {} B."]),
+)
+def test_another_word_decides_nothing(word: str, decision: str) -> None:
+    assume(word not in LISTS["word"])
+    assert letter(decision.format(word)) == "-"
+
+
+@given(PAIR, st.sampled_from(HEADED), st.booleans())
+def test_a_letter_on_a_line_decides_first_and_last(
+    letters: list[str], headed: str, known: bool
+) -> None:
+    line = headed.format(letters[0])
+    assert letter(f"The rope is light.\n{line}", known) == letters[0]
+    assert letter(f"{line}\n\nThe rope is light. It does not need a clamp.", known) == letters[0]
+
+
+@given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(SILENT))
 def test_a_question_or_a_supposition_decides_nothing(
     letters: list[str], decision: str, silent: str
 ) -> None:
-    said, supposed = decision.format(letters[0]), silent.format(letters[1])
+    said, supposed = f"So {decision.format(letters[0])}.", silent.format(letters[1])
     assert letter(supposed) == "-"
-    assert letter(f"{supposed} {said}") == letter(f"{said}\n{supposed}") == letters[0]
+    assert letter(f"{supposed}\n{said}") == letters[0]
 
 
-@given(LETTERS, st.sampled_from(DECISIONS), st.sampled_from(REFUSALS))
-def test_a_refused_decision_is_none(letters: list[str], decision: str, refusal: str) -> None:
-    said = decision.format(letters[0])
+@given(PAIR, st.sampled_from([*DECISIONS, *HEADED, "\\boxed{{{}}}"]), st.sampled_from(WITHDRAWALS))
+def test_a_decision_is_withdrawn_by_what_follows(
+    letters: list[str], decision: str, withdrawal: str
+) -> None:
+    said, other = decision.format(letters[0]), letters[1]
+    assert letter(f"{said}.\n{withdrawal.format(letters[0], other=other)}") == "-"
+
+
+@given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(REFUSALS))
+def test_others_may_be_refused_after_a_decision(
+    letters: list[str], decision: str, refusal: str
+) -> None:
+    said = f"{decision.format(letters[0])}."
+    assert letter(f"{said}\n{refusal.format(letters[1])}") == letters[0]
     assert letter(f"{said}\n{refusal.format(letters[0])}") == "-"
-    if "{}" in refusal:
-        assert letter(f"{said}\n{refusal.format(letters[1])}") == letters[0]
 
 
-@given(LETTERS, st.sampled_from(DECISIONS), st.sampled_from([" or ", " and ", "/", ", or maybe "]))
-def test_a_doubled_letter_is_no_decision(letters: list[str], decision: str, joint: str) -> None:
+@given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(DECISIONS), st.sampled_from(TURNS))
+def test_of_two_decisions_the_last_counts_if_it_turns(
+    letters: list[str], first: str, last: str, turn: str
+) -> None:
+    one, two = first.format(letters[0]), f"So {last.format(letters[1])}"
+    assert letter(f"{one}.\n{two}.") == "-"
+    assert letter(f"{one}.\n{turn.format(two)}.") == letters[1]
+
+
+@given(PAIR, st.sampled_from([*DECISIONS, "\\boxed{{{}}}"]), st.sampled_from(JOINTS))
+def test_several_letters_are_no_decision(letters: list[str], decision: str, joint: str) -> None:
     assert letter(decision.format(joint.join(letters))) == "-"
+
+
+@given(PAIR, st.sampled_from(["{} {}", "The answer is {} {}.", "\\boxed{{\\text{{{} {}}}}}"]))
+def test_a_letter_goes_with_the_text_of_its_own_choice(letters: list[str], form: str) -> None:
+    own, other = (TEXTS[ord(one) - 65] for one in letters)
+    for layout in ("({})", "{}.", "{}:"):
+        assert letter(form.format(layout.format(letters[0]), own)) == letters[0]
+        assert letter(form.format(layout.format(letters[0]), other)) == "-"
+
+
+@given(st.integers(0, 8), st.integers(2, 9), st.sampled_from(["{}. {}", "({}) {}", "**{})** {}"]))
+def test_a_list_of_choices_decides_nothing(first: int, count: int, form: str) -> None:
+    numbered = list(enumerate(TEXTS))[first : first + count]
+    assume(len(numbered) > 1)
+    listed = "\n".join(form.format(chr(65 + place), text) for place, text in numbered)
+    assert letter(listed) == "-"
+    assert letter(f"{listed}\n\nThe rope is light.\n\n**B**") == "B"
+
+
+@pytest.mark.parametrize("command", ["\\ne", "\\cancel", "\\bar", "\\not", "\\neg", "-", "x ="])
+def test_a_box_holds_a_letter_its_text_and_nothing_else(command: str) -> None:
+    assert letter(f"\\boxed{{{command}{{B}}}}") == letter(f"\\boxed{{{command} B}}") == "-"
+
+
+@pytest.mark.parametrize(
+    "part", ["B\n", "(B) ", "the answer is ", "B, ", "not A ", "so B ", '"', "A. x\n"]
+)
+def test_the_time_is_bounded(part: str) -> None:
+    response = f"The answer is B. {part * 20_000}"[-30_000:]
+    started = time.process_time()
+    letter(response)
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("line", EXAM.read_text(encoding="utf-8").splitlines())
 def test_a_response_is_read_as_labelled(line: str) -> None:
     label, response = line.split("\t")
-    texts = [] if label == "I" else ["10 m", "12 m", "15 m", "20 m"]
-    verdict = grade(response.replace("\\n", "\n"), "A", "choice", choices=texts)
+    verdict = grade(response.replace("\\n", "\n"), "A", "choice", choices=TEXTS[:4])
     assert ("-" if verdict.status == "unparsed" else verdict.extracted) == label

@@ -26,10 +26,10 @@ CASES: list[tuple[str, str, str, Source, Rule]] = [
     (r"\boxed{}", "5", "integer", "", "no answer"),
     (r"\boxed{C}", "C", "choice", "box", "letters"),
     ("The answer is (B).", "C", "choice", "words", "letters"),
-    ("I add.\n**C**", "C", "choice", "last line", "letters"),
+    ("I add.\n**C**", "C", "choice", "words", "letters"),
     (r"\boxed{15+8^2-3}", "76", "math", "box", "form"),
     (r"\boxed{15+8^2-3}", "76", "integer", "box", "form"),
-    ("The answer is B or C", "C", "choice", "words", "unreadable"),
+    ("The answer is B. The answer is C.", "C", "choice", "words", "unreadable"),
     ("none", "C", "choice", "", "no answer"),
     ("1-5;6#", "6", "chain", "response", "verifier"),
 ]

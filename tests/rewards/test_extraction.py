@@ -213,8 +213,9 @@ def test_a_letter_alone_on_the_last_line_is_the_choice(line: str) -> None:
             assert grade(before + line + after, "B", "choice").status == "wrong"
     assert grade(f"{line}\nI am not sure.", "C", "choice").status == "unparsed"
     assert grade(f"The answer is C.\n{line}", "C", "choice").status == "correct"
-    assert grade(f"The answer is B.\n{line}", "C", "choice").status == "correct"
-    assert grade(f"\\boxed{{B}}\n{line}", "C", "choice").status == "wrong"  # a box comes first
+    assert grade(f"The answer is B.\n{line}", "C", "choice").status == "unparsed"
+    assert grade(f"\\boxed{{B}}\n{line}", "C", "choice").status == "unparsed"
+    assert grade(f"{line}\nThe sum is \\boxed{{B}}", "C", "choice").status == "wrong"
 
 
 @pytest.mark.parametrize(
