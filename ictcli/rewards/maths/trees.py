@@ -6,11 +6,13 @@ copied answers. It refuses nothing but unmatched brackets: unknown commands are 
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import NoReturn
 
 from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPAQUE, OPEN, ROW
 from ictcli.rewards.maths.nodes import DEEPEST, MalformedError
+from ictcli.rewards.maths.numbers import number
 
 _TOKEN = re.compile(
     rf"\\begin\{{[a-z]*\*?\}}|\\end\{{[a-z]*\*?\}}|{OPEN}[^{CLOSE}]*{CLOSE}"
@@ -66,6 +68,34 @@ def factors_of(tree: Tree, inverse: bool = False) -> list[str]:
     if tree.head == "/":
         return factors_of(tree.parts[0], inverse) + factors_of(tree.parts[1], not inverse)
     return [] if tree.head == "1" else [f"1/{tree.form}" if inverse else tree.form]
+
+
+def rational(tree: Tree) -> Fraction | None:
+    """The value of a number, of a negative number or of a quotient of two."""
+    values = [rational(part) for part in tree.parts]
+    match tree.head, *values:
+        case "-", Fraction() as value:
+            return -value
+        case "/", Fraction() as above, Fraction() as below if below:
+            return above / below
+        case _:
+            return None if tree.parts else number(tree.head)
+
+
+def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fraction]]:
+    """The factors of an expression without its sign, each with its exponent: of roots and
+    quotients too."""
+    head, parts = tree.head, tree.parts
+    if head in ("*", "-"):
+        return [each for part in parts for each in powers(part, power)]
+    if head == "/":
+        return powers(parts[0], power) + powers(parts[1], -power)
+    if head == "\\sqrt":
+        index = rational(parts[1]) if len(parts) > 1 else Fraction(2)
+        return powers(parts[0], power / index) if index else [(tree, power)]
+    if head == "^" and (exponent := rational(parts[1])) is not None:
+        return powers(parts[0], power * exponent)
+    return [(tree, power)]
 
 
 def tree_of(text: str) -> Tree:
@@ -132,9 +162,9 @@ class _Reader:
         while not terms or self.peek() in _SIGNS:
             sign = self.accept(_SIGNS)
             term = self.sum() if self.peek() in _SIGNS else self.term()
-            terms.append(Tree("-", (term,)) if sign == "-" else term)
-        flat = [part for term in terms for part in (term.parts if term.head == "+" else (term,))]
-        return terms[0] if len(terms) == 1 else Tree("+", tuple(flat))
+            within = term.parts if term.head == "+" else (term,)
+            terms.extend(map(_negative, within) if sign == "-" else within)
+        return terms[0] if len(terms) == 1 else Tree("+", tuple(terms))
 
     def term(self) -> Tree:
         factors = [self.power()]
@@ -149,7 +179,7 @@ class _Reader:
                 return _product(factors)
 
     def signed(self) -> Tree:
-        return Tree("-", (self.signed(),)) if self.accept({"-"}) else self.power()
+        return _negative(self.signed()) if self.accept({"-"}) else self.power()
 
     def starts_factor(self) -> bool:
         token = self.peek()
@@ -169,7 +199,7 @@ class _Reader:
         return base
 
     def raised(self) -> Tree:
-        return Tree("-", (self.atom(),)) if self.accept({"-"}) else self.atom()
+        return _negative(self.atom()) if self.accept({"-"}) else self.atom()
 
     def atom(self) -> Tree:
         token = self.take()
@@ -221,15 +251,21 @@ class _Reader:
         return self.term() if self.starts_factor() else Tree("")
 
     def argument(self) -> Tree:
-        """A bracket, or the factors up to the next sign, bracket or function."""
+        """A bracket, or the factors up to the next sign, function, or bracket after a symbol."""
         if self.peek() in _CLOSING:
             return self.atom()
         factors = [self.signed()] if self.starts_factor() or self.peek() == "-" else []
-        while self.starts_factor() and self.peek() not in _CLOSING:
+        while self.starts_factor():
+            if self.peek() in _CLOSING and any(rational(factor) is None for factor in factors):
+                break
             if self.peek()[1:] in FUNCTIONS or self.peek() in OPERATORS:
                 break
             factors.append(self.power())
         return _product(factors) if factors else Tree("")
+
+
+def _negative(tree: Tree) -> Tree:
+    return tree.parts[0] if tree.head == "-" else Tree("-", (tree,))
 
 
 def _product(factors: list[Tree]) -> Tree:
