@@ -14,7 +14,7 @@ from ictcli.rewards.maths.units import changes_value, unit_name
 from ictcli.rewards.verifiers import UNFINISHED
 
 PAGE = Path(__file__).parents[2] / "docs" / "verifier.md"
-ONE_SIDED = ("time", "whole text", "choice", "form", "copy")
+ONE_SIDED = ("time", "whole text", "choice", "form", "copy", "asked")
 """Rules that look at the gold alone."""
 EQUALITY = ("expression",)
 """Rules whose rows say what is equal, finished or not."""

@@ -10,7 +10,7 @@ from math import gcd
 from typing import NamedTuple
 
 from ictcli.rewards.maths.compare import LONGEST, content, reading
-from ictcli.rewards.maths.finished import COLLECTIONS, is_name, is_number, leaves_work, written
+from ictcli.rewards.maths.finished import COLLECTIONS, is_name, leaves_work, written
 from ictcli.rewards.maths.latex import FUNCTIONS, balanced, flat, tidy
 from ictcli.rewards.maths.nodes import MalformedError, UndecidedError, split
 from ictcli.rewards.maths.numbers import number
@@ -93,13 +93,11 @@ def without_asked(answer: str, gold: str, question: str) -> str:
     text = tidy(answer)
     if not balanced(answer) or not (sides := _sides(text)):
         return answer
-    asked = frozenset().union(*(each.alone for each in _formulas(question[:LONGEST_QUESTION])))
-    for side, others in ((sides[0], sides[1:]), (sides[-1], sides[:-1])):
-        trees = [tree for tree in _trees(side) if not is_name(tree) and not is_number(tree)]
-        values = any(not is_name(tree) for other in others for tree in _trees(other))
-        if values and any(not _signs(tree).isdisjoint(asked) for tree in trees):
-            return " = ".join(others)
-    return answer
+    asked = frozenset[str]().union(*(each.alone for each in _formulas(question[:LONGEST_QUESTION])))
+    left = [side for side in sides if not any(tree.form in asked for tree in _trees(side))]
+    if len(left) == len(sides) or all(is_name(tree) for side in left for tree in _trees(side)):
+        return answer
+    return " = ".join(left)
 
 
 def _sides(text: str) -> list[str]:
@@ -116,8 +114,8 @@ class _Formula(NamedTuple):
     parts: tuple[Tree, ...]
     signs: frozenset[Signs]
     """Of each of its parts."""
-    alone: frozenset[Signs]
-    """Of the whole, if it is no relation; of the value that a symbol has."""
+    alone: frozenset[str]
+    """The form of the whole, if it is no relation; of the value that a symbol has."""
 
 
 @lru_cache(maxsize=1024)
@@ -135,11 +133,12 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
             with contextlib.suppress(MalformedError, RecursionError):
                 trees.append(tree_of(formula))
             parts = tuple(part for tree in trees for part in tree.subtrees())
-            whole = [tree for tree in trees[-1:] if tree.head not in _RELATIONS]
-            if trees and trees[-1].head == "=" and not trees[-1].parts[0].parts:
-                whole.extend(trees[-1].parts[1:])
-            signs, alone = (frozenset().union(*map(_signs, each)) for each in (parts, whole))
-            found.append(_Formula(parts, signs, alone))
+            whole = [tree for tree in trees[-1:] if tree.head not in _RELATIONS and tree.parts]
+            for tree in trees[-1:]:
+                if tree.head == "=" and tree.parts and not tree.parts[0].parts:
+                    whole.extend(tree.parts[1:])
+            signs = frozenset[Signs]().union(*map(_signs, parts))
+            found.append(_Formula(parts, signs, frozenset(tree.form for tree in whole)))
     return tuple(found)
 
 
@@ -151,14 +150,18 @@ def _signs(tree: Tree) -> frozenset[Signs]:
 
 
 def _leaves(tree: Tree, lowest: bool) -> Counter[str]:
-    """The symbols, numbers and functions of a tree, without signs, 0 and factors 1; divisors are
-    marked. Powers are products and roots powers; a sum over a divisor is the sum of its quotients,
-    and a ratio a quotient."""
-    if tree.head in ("+", "=", ","):
+    """The symbols, numbers and functions of a tree, without signs, 0, factors 1 and what stands
+    above and below; divisors are marked. Powers are products and roots powers; a sum over a divisor
+    is the sum of its quotients, and a ratio a quotient."""
+    if tree.head in ("+", "=", ",") or (tree.head == ":" and len(tree.parts) != 2):
         return _sum(_leaves(part, lowest) or _one(part) for part in tree.parts)
     if tree.head == ":":
         return _leaves(Tree("/", tree.parts), lowest)
     factors = [each for each in powers(tree) if rational(each[0]) != 1]
+    for base, power in factors[:]:
+        if power > 0 and (base, -power) in factors:
+            factors.remove((base, power))
+            factors.remove((base, -power))
     above = [each for each in factors if each[1] > 0]
     if any(rational(base) == 0 for base, _ in above):
         return Counter()

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ictcli.rewards.maths.bases import LOGARITHMS, PRIMES, bases, irrational, is_power, meet
-from ictcli.rewards.maths.forms import length, longest_form
+from ictcli.rewards.maths.forms import is_shortest, length
 from ictcli.rewards.maths.latex import FUNCTIONS, GREEK
 from ictcli.rewards.maths.nodes import (
     Chain,
@@ -79,13 +79,11 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
         return any(leaves_work(part, gold, algebra=algebra) for part in parts)
     if not _work(answer) - {"power"} <= allowed or bases(answer) - bases(gold, split=True):
         return True
-    long = length(answer)
-    if long <= max(map(length, _values(gold))):
+    if length(answer) <= max(map(length, _values(gold))):
         return False
     if not algebra:
         raise UndecidedError
-    longest = longest_form(answer)
-    return longest is not None and long > longest
+    return not is_shortest(answer)
 
 
 def _is_collection(tree: Tree) -> bool:

@@ -12,6 +12,9 @@ _QUOTIENTS = {"\\tan": ("\\sin", "\\cos"), "\\cot": ("\\cos", "\\sin"),
               "\\sec": ("", "\\cos"), "\\csc": ("", "\\sin")}  # fmt: skip
 _MOST_TERMS = 2000
 """Terms of the largest polynomial that is expanded."""
+_HIGHEST = 40
+_Pair = tuple[Any, Any]
+"""Numerator and denominator."""
 
 
 def length(tree: Tree) -> int:
@@ -32,14 +35,16 @@ def length(tree: Tree) -> int:
     return (head != "-") + sum(map(length, parts))
 
 
-def longest_form(tree: Tree) -> int | None:
-    """The length of the longest normal form of an expression: expanded, factored, a sum of
-    fractions, a completed square. None if it is too large. Imports sympy."""
+def is_shortest(tree: Tree) -> bool:
+    """Whether an expression is no longer than its longest normal form (expanded, factored, a sum of
+    fractions, a completed square), and has no factor above and below. True for what is too large.
+    Imports sympy."""
     forms = _Forms()
     try:
-        return forms.longest(tree)
+        longest = forms.longest(tree)
     except (ZeroDivisionError, OverflowError, forms.sympy.PolynomialError):
-        return None
+        return True
+    return longest is None or length(tree) <= longest
 
 
 class _Forms:
@@ -54,17 +59,20 @@ class _Forms:
         """The generators, with the length of each."""
 
     def longest(self, tree: Tree) -> int | None:
-        value = self.value(tree)
-        degree = sum(abs(int(power.exp)) if power.exp.is_Integer else 1
-                     for power in value.atoms(self.sympy.Pow)) + len(self.lengths)  # fmt: skip
-        if comb(degree + len(self.lengths), len(self.lengths)) > _MOST_TERMS:
+        """The length of the longest normal form, 0 if a fraction is not reduced; None if the
+        expression is a number, or too large."""
+        above, below = self.value(tree)
+        count = len(self.lengths)
+        degree = sum(int(abs(power.exp)) for each in (above, below)
+                     for power in each.atoms(self.sympy.Pow)) + count  # fmt: skip
+        if not count or comb(degree + count, count) > _MOST_TERMS:
             return None
-        above, below = self.sympy.fraction(self.sympy.cancel(value))
-        if not self.lengths:
-            return None
-        if below.is_number:
-            above = self._by_pythagoras(above)
+        divisor = self.sympy.Poly(below, *self.lengths)
+        above, below = self.sympy.fraction(self.sympy.cancel(above / below))
+        above = self._by_pythagoras(above) if below.is_number else above
         polynomials = [self.sympy.Poly(each, *self.lengths) for each in (above, below)]
+        if divisor.total_degree() > polynomials[1].total_degree():
+            return 0
         return max(
             sum(map(self._expanded, polynomials)),
             sum(map(self._factored, polynomials)),
@@ -72,91 +80,99 @@ class _Forms:
             self._shifted(*polynomials),
         )
 
-    def generator(self, form: str, long: int) -> Any:
-        symbol = self.sympy.Symbol(form)
-        self.lengths.setdefault(symbol, long)
-        return symbol
-
-    def value(self, tree: Tree) -> Any:
-        """A quotient of polynomials in the generators."""
+    def value(self, tree: Tree) -> _Pair:
+        """A fraction of polynomials in the generators, not reduced."""
         head, parts = tree.head, tree.parts
         if (exact := rational(tree)) is not None:
-            return self.sympy.Rational(exact.numerator, exact.denominator)
+            return self.sympy.Rational(exact.numerator, exact.denominator), self.sympy.Integer(1)
         match head:
             case "+":
-                return self.sympy.Add(*map(self.value, parts))
+                return self._sum([self.value(part) for part in parts])
             case "-":
-                return -self.value(parts[0])
+                above, below = self.value(parts[0])
+                return -above, below
             case "*":
-                return self.sympy.Mul(*map(self.value, parts))
+                return self._product([self.value(part) for part in parts])
             case "/":
-                return self.value(parts[0]) / self._divisor(parts[1])
+                return self._product([self.value(parts[0]), self._inverse(self.value(parts[1]))])
             case "^":
                 return self._power(*parts)
             case "\\sqrt":
                 index = parts[1] if len(parts) > 1 else Tree("2")
                 return self._power(parts[0], Tree("/", (Tree("1"), index)))
             case _ if head in _QUOTIENTS and len(parts) == 1:
-                above, below = (self.value(Tree(name, parts)) if name else 1
+                above, below = (Tree(name, parts) if name else Tree("1")
                                 for name in _QUOTIENTS[head])  # fmt: skip
-                return above / below
+                return self.value(Tree("/", (above, below)))
             case "\\sin" | "\\cos" if (half := _half(parts[0])) is not None:
-                sine, cosine = (self.value(Tree(name, (half,))) for name in ("\\sin", "\\cos"))
-                return 2 * sine * cosine if head == "\\sin" else cosine**2 - sine**2
+                sine, cosine = (self.value(Tree(name, (half,)))[0] for name in ("\\sin", "\\cos"))
+                double = 2 * sine * cosine if head == "\\sin" else cosine**2 - sine**2
+                return double, self.sympy.Integer(1)
             case _:
-                inner = sum(self._inner(part) for part in parts)
-                return self.generator(tree.form, 1 + inner)
+                return self._generator(tree.form, 1 + sum(map(self._inner, parts)))
 
-    def _divisor(self, tree: Tree) -> Any:
-        value = self.value(tree)
-        if value == 0:
+    def _generator(self, form: str, long: int) -> _Pair:
+        symbol = self.sympy.Symbol(form)
+        self.lengths.setdefault(symbol, long)
+        return symbol, self.sympy.Integer(1)
+
+    def _sum(self, pairs: list[_Pair]) -> _Pair:
+        divisor = self.sympy.Integer(1)
+        for _, below in pairs:
+            divisor = self.sympy.lcm(divisor, below)
+        terms = (above * self.sympy.cancel(divisor / below) for above, below in pairs)
+        return self.sympy.Add(*terms), divisor
+
+    def _product(self, pairs: list[_Pair]) -> _Pair:
+        above, below = zip(*pairs, strict=True)
+        return self.sympy.Mul(*above), self.sympy.Mul(*below)
+
+    def _inverse(self, pair: _Pair) -> _Pair:
+        if self.sympy.expand(pair[0]) == 0:
             raise ZeroDivisionError
-        return value
+        return pair[1], pair[0]
 
-    def _power(self, base: Tree, exponent: Tree) -> Any:
+    def _power(self, base: Tree, exponent: Tree) -> _Pair:
         """Whole powers, and the generators that others are whole powers of: `e^{2x}` of `e^x`."""
         if exponent.head == "+":
-            return self.sympy.Mul(*(self._power(base, part) for part in exponent.parts))
+            return self._product([self._power(base, part) for part in exponent.parts])
         if exponent.head == "-":
-            return 1 / self._power(base, exponent.parts[0])
-        exact = rational(exponent)
-        if exact is not None and exact.denominator == 1:
-            return (self._divisor if exact < 0 else self.value)(base) ** int(exact)
+            return self._inverse(self._power(base, exponent.parts[0]))
+        exact, part = rational(exponent), exponent
+        times, long = 1, 1
         if exact is not None:
-            part, times = Tree("/", (Tree("1"), Tree(str(exact.denominator)))), exact.numerator
+            times, part = exact.numerator, Tree("/", (Tree("1"), Tree(str(exact.denominator))))
         else:
-            numbers = [rational(each) for each in exponent.parts] if exponent.head == "*" else []
-            times = next((int(n) for n in numbers if n is not None and n.denominator == 1), 1)
-            rest = [each for each in exponent.parts if rational(each) is None]
-            part = exponent if times == 1 else rest[0] if len(rest) == 1 else Tree("*", tuple(rest))
-        raised = 1 if exact is not None else self._inner(part)
-        return self.generator(f"^({base.form} {part.form})", self._inner(base) + raised) ** times
+            first = rational(exponent.parts[0]) if exponent.head == "*" else None
+            if first is not None and first.denominator == 1:
+                times, part = int(first), _product(exponent.parts[1:])
+            long = self._inner(part)
+        if abs(times) > _HIGHEST:
+            raise OverflowError
+        if exact is not None and exact.denominator == 1:
+            above, below = self.value(base)
+        else:
+            form = f"^({base.form} {part.form})"
+            above, below = self._generator(form, self._inner(base) + long)
+        raised = above ** abs(times), below ** abs(times)
+        return raised if times >= 0 else self._inverse(raised)
 
     def _inner(self, tree: Tree) -> int:
-        """The length of an argument: its longest form, or as it stands."""
-        return longest_form(tree) or length(tree)
+        """The length of an argument in its longest form, or as it stands."""
+        forms = _Forms()
+        return forms.longest(tree) or (0 if forms.lengths else length(tree))
 
     def _by_pythagoras(self, value: Any) -> Any:
         """With 1 for the squares of a sine and its cosine, if that makes a sum shorter."""
+        expand, terms = self.sympy.expand, self.sympy.Add.make_args
         for sine in self.lengths:
             cosine = self.sympy.Symbol(sine.name.replace("\\sin", "\\cos", 1))
             if sine.name.startswith("\\sin(") and cosine in self.lengths:
-                expanded = self.sympy.expand(value)
-                reduced = self.sympy.expand(
-                    expanded.replace(
-                        lambda part, sine=sine: (
-                            part.is_Pow
-                            and part.base == sine
-                            and part.exp.is_Integer
-                            and part.exp > 1
-                        ),
-                        lambda part, s=sine, c=cosine: (
-                            (1 - c**2) ** (part.exp // 2) * s ** (part.exp % 2)
-                        ),
-                    )
+                reduced = self.sympy.Poly(value, sine).rem(
+                    self.sympy.Poly(sine**2 + cosine**2 - 1, sine)
                 )
-                if len(self.sympy.Add.make_args(reduced)) < len(self.sympy.Add.make_args(expanded)):
-                    value = reduced
+                reduced = expand(reduced.as_expr())
+                value = reduced if len(terms(reduced)) < len(terms(expand(value))) else value
         return value
 
     def _expanded(self, polynomial: Any) -> int:
@@ -177,8 +193,8 @@ class _Forms:
 
     def _split(self, above: Any, below: Any) -> int:
         """The length as a sum of fractions: each term by the divisor, or partial fractions."""
-        terms = [self.sympy.Add.make_args(self.sympy.expand(above))]
-        found = [[self.sympy.cancel(term / below) for term in terms[0]]]
+        terms = self.sympy.Add.make_args(self.sympy.expand(above))
+        found = [[self.sympy.cancel(term / below) for term in terms]]
         if len(self.lengths) == 1 and not below.is_number:
             found.append(self.sympy.Add.make_args(self.sympy.apart(above / below)))
         return max(sum(map(self._fraction, each)) for each in found)
@@ -195,8 +211,12 @@ class _Forms:
         return self.lengths[unknown[0]] + degree + 1 if len(above.monoms()) > 1 else 0
 
 
+def _product(parts: tuple[Tree, ...]) -> Tree:
+    return parts[0] if len(parts) == 1 else Tree("*", parts)
+
+
 def _half(tree: Tree) -> Tree | None:
     """x of `2x`; else None."""
     if tree.head != "*" or tree.parts[0].head != "2":
         return None
-    return tree.parts[1] if len(tree.parts) == 2 else Tree("*", tree.parts[1:])
+    return _product(tree.parts[1:])
