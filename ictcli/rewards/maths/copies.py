@@ -10,8 +10,8 @@ from math import gcd
 from typing import NamedTuple
 
 from ictcli.rewards.maths.compare import LONGEST, content, reading
-from ictcli.rewards.maths.finished import COLLECTIONS, is_name, leaves_work, written
-from ictcli.rewards.maths.latex import FUNCTIONS, balanced, flat, tidy
+from ictcli.rewards.maths.finished import COLLECTIONS, is_name, is_number, leaves_work, written
+from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, flat, tidy
 from ictcli.rewards.maths.nodes import MalformedError, UndecidedError, split
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.trees import Tree, powers, rational, tree_of
@@ -19,7 +19,6 @@ from ictcli.rewards.maths.trees import Tree, powers, rational, tree_of
 LONGEST_QUESTION = 20_000
 """Characters of a question that are searched."""
 
-_RELATIONS = {"=", "<", "<=", "!=", ",", "\\le", "\\ne", "\\in", "\\approx", "\\equiv"}
 _RELATION = re.compile(r"[=<>]|\\(?:le|ge|ne|in|approx|equiv)(?![a-z])")
 _HIGHEST = 12
 """The highest power that is a product."""
@@ -97,7 +96,7 @@ def without_asked(answer: str, gold: str, question: str) -> str:
     left = [side for side in sides if not any(tree.form in asked for tree in _trees(side))]
     if len(left) == len(sides) or all(is_name(tree) for side in left for tree in _trees(side)):
         return answer
-    return " = ".join(left)
+    return " = ".join(left).replace(OPEN, "\\text{").replace(CLOSE, "}").replace(ROW, "\\\\")
 
 
 def _sides(text: str) -> list[str]:
@@ -133,12 +132,13 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
             with contextlib.suppress(MalformedError, RecursionError):
                 trees.append(tree_of(formula))
             parts = tuple(part for tree in trees for part in tree.subtrees())
-            whole = [tree for tree in trees[-1:] if tree.head not in _RELATIONS and tree.parts]
-            for tree in trees[-1:]:
-                if tree.head == "=" and tree.parts and not tree.parts[0].parts:
-                    whole.extend(tree.parts[1:])
+            whole = trees[-1:]
+            if whole and whole[0].head == "=":
+                sides = whole[0].parts
+                whole = list(sides[1:]) if sides and is_name(sides[0]) else []
+            forms = [tree.form for tree in whole if not is_number(tree) and not is_name(tree)]
             signs = frozenset[Signs]().union(*map(_signs, parts))
-            found.append(_Formula(parts, signs, frozenset(tree.form for tree in whole)))
+            found.append(_Formula(parts, signs, frozenset(forms)))
     return tuple(found)
 
 

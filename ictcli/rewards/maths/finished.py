@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ictcli.rewards.maths.bases import LOGARITHMS, PRIMES, bases, irrational, is_power, meet
 from ictcli.rewards.maths.forms import is_shortest, length
-from ictcli.rewards.maths.latex import FUNCTIONS, GREEK
+from ictcli.rewards.maths.latex import FUNCTIONS, GREEK, OPAQUE
 from ictcli.rewards.maths.nodes import (
     Chain,
     Inequality,
@@ -24,7 +24,7 @@ from ictcli.rewards.maths.nodes import (
 )
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.relations import ranges
-from ictcli.rewards.maths.trees import OPERATORS, Tree, powers, rational, tree_of
+from ictcli.rewards.maths.trees import OPERATORS, Tree, is_rational, powers, rational, tree_of
 from ictcli.rewards.maths.views import with_letter
 
 _KINDS = {
@@ -46,7 +46,7 @@ UNKNOWN = "?"
 """Before an unknown, as a kind of work: it cancels if the gold does not have it."""
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 _NUMBERS = {"\\pi", "e", "i", "\\infty", ""}
-_LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join(GREEK)})")
+_LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join((*GREEK, *OPAQUE))})")
 
 
 def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
@@ -79,11 +79,22 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
         return any(leaves_work(part, gold, algebra=algebra) for part in parts)
     if not _work(answer) - {"power"} <= allowed or bases(answer) - bases(gold, split=True):
         return True
-    if length(answer) <= max(map(length, _values(gold))):
+    allowed_length = max(map(length, _values(gold)))
+    if length(answer) <= allowed_length and not (_divides(answer) and not _divides(gold)):
         return False
     if not algebra:
         raise UndecidedError
-    return not is_shortest(answer)
+    return not is_shortest(answer, allowed_length)
+
+
+def _divides(tree: Tree) -> bool:
+    """Whether an unknown stands in a divisor."""
+    return any(
+        power < 0 and not is_number(base)
+        for part in tree.subtrees()
+        if part.head in ("*", "/", "^")
+        for base, power in powers(part)
+    )
 
 
 def _is_collection(tree: Tree) -> bool:
@@ -172,9 +183,8 @@ def _own(tree: Tree) -> str:
     match head:
         case "+":
             likes = [" ".join(irrational(part)) for part in parts]
-            powers_of_numbers = len(parts) > 1 and any(
-                "power" in map(_own, (part, *part.parts[: part.head == "-"])) for part in parts
-            )
+            factors = [each for part in parts for each in (part, *_factors(part))]
+            powers_of_numbers = len(parts) > 1 and any(_own(each) == "power" for each in factors)
             left = len(set(likes)) < len(likes) or powers_of_numbers
         case "*":
             left = _multiplied(parts) or meet(tree)
@@ -186,8 +196,10 @@ def _own(tree: Tree) -> str:
             return _raised(*parts)
         case "\\sqrt":
             index = rational(parts[1]) if len(parts) > 1 else Fraction(2)
-            return _raised(parts[0], Tree(f"1/{index}")) if index else "root"
+            return _raised(tree.parts[0], Tree(f"1/{index}")) if index else "root"
         case "\\binom" if not is_number(tree):
+            if rational(parts[1]) is None:
+                return "factorial"
             left = rational(parts[1]) in (0, 1)
         case _ if head in LOGARITHMS and {base.head for base, _ in powers(parts[0])} == {"e"}:
             left = True
@@ -200,6 +212,12 @@ def _own(tree: Tree) -> str:
             kind = _KINDS.get(head, head if head[1:] in FUNCTIONS else "")
             return f"shifted {kind}" if kind == "sine" and shifted else kind
     return "arithmetic" if left else ""
+
+
+def _factors(tree: Tree) -> list[Tree]:
+    """The factors of a product, whatever its sign."""
+    tree = tree.parts[0] if tree.head == "-" else tree
+    return list(tree.parts) if tree.head == "*" else [tree]
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
@@ -260,12 +278,4 @@ def _coefficient(tree: Tree) -> Tree | None:
     if tree.head == "/" and rational(tree) is None:
         above, below = map(_coefficient, tree.parts)
         return Tree("/", (above or Tree("1"), below)) if below else above
-    return tree if _is_rational(tree) else None
-
-
-def _is_rational(tree: Tree) -> bool:
-    """A number as it is written, or a whole power of one."""
-    if tree.head == "^":
-        base, exponent = map(rational, tree.parts)
-        return base is not None and exponent is not None and exponent.denominator == 1
-    return rational(tree) is not None
+    return tree if is_rational(tree) else None

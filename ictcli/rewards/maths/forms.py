@@ -6,7 +6,7 @@ What is longer than all of these hides something that cancels or can be added, h
 from math import comb
 from typing import Any, cast
 
-from ictcli.rewards.maths.trees import Tree, rational
+from ictcli.rewards.maths.trees import Tree, is_rational, rational
 
 _QUOTIENTS = {"\\tan": ("\\sin", "\\cos"), "\\cot": ("\\cos", "\\sin"),
               "\\sec": ("", "\\cos"), "\\csc": ("", "\\sin")}  # fmt: skip
@@ -20,10 +20,10 @@ _Pair = tuple[Any, Any]
 def length(tree: Tree) -> int:
     """The number of symbols, operations and numbers, but of factors that are numbers."""
     head, parts = tree.head, tree.parts
-    if not parts or rational(tree) is not None:
+    if not parts or is_rational(tree):
         return 1
     if head in ("*", "/"):
-        return sum(length(part) for part in parts if rational(part) is None) or 1
+        return sum(length(part) for part in parts if not is_rational(part)) or 1
     if head == "^":
         exponent = rational(parts[1])
         raised = length(parts[1]) if exponent is None else int(abs(exponent) != 1)
@@ -35,16 +35,16 @@ def length(tree: Tree) -> int:
     return (head != "-") + sum(map(length, parts))
 
 
-def is_shortest(tree: Tree) -> bool:
-    """Whether an expression is no longer than its longest normal form (expanded, factored, a sum of
-    fractions, a completed square), and has no factor above and below. True for what is too large.
-    Imports sympy."""
+def is_shortest(tree: Tree, allowed: int) -> bool:
+    """Whether an expression is no longer than allowed, or than its longest normal form (expanded,
+    factored, a sum of fractions, a completed square), and has no factor above and below. True for
+    what is too large. Imports sympy."""
     forms = _Forms()
     try:
         longest = forms.longest(tree)
     except (ZeroDivisionError, OverflowError, forms.sympy.PolynomialError):
         return True
-    return longest is None or length(tree) <= longest
+    return longest is None or (longest > 0 and length(tree) <= max(longest, allowed))
 
 
 class _Forms:
@@ -99,7 +99,7 @@ class _Forms:
                 return self._power(*parts)
             case "\\sqrt":
                 index = parts[1] if len(parts) > 1 else Tree("2")
-                return self._power(parts[0], Tree("/", (Tree("1"), index)))
+                return self._power(tree.parts[0], Tree("/", (Tree("1"), index)))
             case _ if head in _QUOTIENTS and len(parts) == 1:
                 above, below = (Tree(name, parts) if name else Tree("1")
                                 for name in _QUOTIENTS[head])  # fmt: skip
@@ -188,7 +188,8 @@ class _Forms:
 
     def _factored(self, polynomial: Any) -> int:
         return sum(
-            self._expanded(factor) + (times > 1) for factor, times in polynomial.factor_list()[1]
+            self._expanded(factor) * (1 if factor.is_monomial else times) + (times > 1)
+            for factor, times in polynomial.factor_list()[1]
         )
 
     def _split(self, above: Any, below: Any) -> int:

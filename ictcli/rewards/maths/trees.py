@@ -82,6 +82,14 @@ def rational(tree: Tree) -> Fraction | None:
             return None if tree.parts else number(tree.head)
 
 
+def is_rational(tree: Tree) -> bool:
+    """Whether a tree is a number as it is written, or a whole power of one."""
+    if tree.head == "^":
+        base, exponent = map(rational, tree.parts)
+        return base is not None and exponent is not None and exponent.denominator == 1
+    return rational(tree) is not None
+
+
 def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fraction]]:
     """The factors of an expression without its sign, each with its exponent: of roots and
     quotients too."""
@@ -92,7 +100,7 @@ def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fracti
         return powers(parts[0], power) + powers(parts[1], -power)
     if head == "\\sqrt":
         index = rational(parts[1]) if len(parts) > 1 else Fraction(2)
-        return powers(parts[0], power / index) if index else [(tree, power)]
+        return powers(tree.parts[0], power / index) if index else [(tree, power)]
     if head == "^" and (exponent := rational(parts[1])) is not None:
         return powers(parts[0], power * exponent)
     return [(tree, power)]
