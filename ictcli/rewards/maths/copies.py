@@ -149,6 +149,7 @@ def _signs(tree: Tree) -> frozenset[Signs]:
     return frozenset(frozenset(kind.items()) for kind in kinds if kind)
 
 
+@lru_cache(maxsize=8192)
 def _leaves(tree: Tree, lowest: bool) -> Counter[str]:
     """The symbols, numbers and functions of a tree, without signs, 0, factors 1 and what stands
     above and below; divisors are marked. Powers are products and roots powers; a sum over a divisor
@@ -157,11 +158,11 @@ def _leaves(tree: Tree, lowest: bool) -> Counter[str]:
         return _sum(_leaves(part, lowest) or _one(part) for part in tree.parts)
     if tree.head == ":":
         return _leaves(Tree("/", tree.parts), lowest)
-    factors = [each for each in powers(tree) if rational(each[0]) != 1]
-    for base, power in factors[:]:
-        if power > 0 and (base, -power) in factors:
-            factors.remove((base, power))
-            factors.remove((base, -power))
+    counts = Counter(each for each in powers(tree) if rational(each[0]) != 1)
+    for (base, power), count in counts.items():
+        both = min(count, counts.get((base, -power), 0))
+        counts.update({(base, power): -both, (base, -power): -both} if both > 0 else {})
+    factors = list(counts.elements())
     above = [each for each in factors if each[1] > 0]
     if any(rational(base) == 0 for base, _ in above):
         return Counter()
@@ -188,7 +189,10 @@ def _one(term: Tree) -> Counter[str]:
 
 
 def _sum(counters: Iterator[Counter[str]]) -> Counter[str]:
-    return sum(counters, Counter[str]())
+    total = Counter[str]()
+    for each in counters:
+        total.update(each)
+    return total
 
 
 def _number(text: str, lowest: bool) -> Counter[str]:

@@ -30,6 +30,8 @@ _RELATIONS = {"=", "<", ":", *_FLIPPED, "\\le", "\\ne", "\\approx", "\\equiv", "
               "\\Leftrightarrow"}  # fmt: skip
 _ENDS = {*_CLOSING.values(), *_SEPARATORS, *_SIGNS, *_RELATIONS, "\\cdot", *"*/^_!'%"} - {"|"}
 """Tokens that start no factor."""
+_HIGHEST = 100
+"""Levels of the highest tree; `a/b/c/...` has one more for each slash."""
 OPERATORS = {"\\sum", "\\prod", "\\int", "\\iint", "\\oint", "\\lim"}
 
 
@@ -40,6 +42,9 @@ class Tree:
 
     head: str
     parts: tuple["Tree", ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(self.form)
 
     @cached_property
     def form(self) -> str:
@@ -72,14 +77,14 @@ def factors_of(tree: Tree, inverse: bool = False) -> list[str]:
 
 def rational(tree: Tree) -> Fraction | None:
     """The value of a number, of a negative number or of a quotient of two."""
-    values = [rational(part) for part in tree.parts]
-    match tree.head, *values:
-        case "-", Fraction() as value:
-            return -value
-        case "/", Fraction() as above, Fraction() as below if below:
-            return above / below
-        case _:
-            return None if tree.parts else number(tree.head)
+    if not tree.parts:
+        return number(tree.head)
+    if tree.head not in ("-", "/") or None in (values := list(map(rational, tree.parts))):
+        return None
+    first, *divisor = [value for value in values if value is not None]
+    if not divisor:
+        return -first
+    return first / divisor[0] if divisor[0] else None
 
 
 def is_rational(tree: Tree) -> bool:
@@ -110,7 +115,10 @@ def tree_of(text: str) -> Tree:
     """The tree of tidy LaTeX. Raises MalformedError."""
     reader = _Reader(_TOKEN.findall(text))
     tree = reader.listed()
-    return reader.fail() if reader.peek() else tree
+    level = [tree]
+    for _ in range(_HIGHEST):
+        level = [part for each in level for part in each.parts]
+    return reader.fail() if level or reader.peek() else tree
 
 
 class _Reader:
