@@ -34,6 +34,7 @@ _EMPTY = re.compile(rf"(?:{_OPENING.pattern}|[\s}}])*+")
 _BARE = re.compile(r"\\(?:boxed|fbox)(?:\s++([^\s{}$\\])|([0-9]))")
 _HASHES = re.compile(r"#{4,}+\s*+([^\s#].*)?", re.S)
 _LAYOUT = re.compile(r"[\s$~*]|\\(?:[()\[\],;:! ]|q?quad(?![a-z])|text\s?\{)|\}")
+_NAME = re.compile(r"(?<![A-Za-z\\])([A-Za-z](?:_\{?\w+\}?)?)\s*=\s*$")
 _JOINTS = {*",;", *(sign + word for sign in ("", ",", ";") for word in ("and", "or"))}
 _LONGEST_JOINT = 60
 _MOST_JOINED = 100
@@ -73,7 +74,7 @@ def boxes(text: str) -> list[str]:
         bare = deque(_BARE.finditer(text), maxlen=1)
         return [""] if closed else [bare[0][1] or bare[0][2]] if bare else []
     sentence = deque([full.pop()])
-    while full and len(sentence) < _MOST_JOINED and _joined(text, full[-1].end, sentence[0].start):
+    while full and len(sentence) < _MOST_JOINED and _joined(text, full[-1], sentence[0]):
         sentence.appendleft(full.pop())
     return [text[box.content].strip() for box in sentence]
 
@@ -109,11 +110,16 @@ def _holds_only(text: str, content: slice, box: _Box) -> bool:
     return not (text[content.start : box.start].strip() or text[box.end : content.stop].strip())
 
 
-def _joined(text: str, end: int, start: int) -> bool:
-    """Whether a box that ends at `end` and one that starts at `start` are of one sentence."""
-    if start - end > _LONGEST_JOINT:
+def _joined(text: str, first: _Box, second: _Box) -> bool:
+    """Whether two boxes are of one sentence. Both may have the same name before them, as in
+    `x = \\boxed{1}` or `x = \\boxed{4}`."""
+    between = text[first.end : second.start]
+    if len(between) > _LONGEST_JOINT:
         return False
-    return "".join(_LAYOUT.sub(" ", text[end:start]).split()) in _JOINTS
+    if name := _NAME.search(between):
+        before = _NAME.search(text, max(0, first.start - _LONGEST_JOINT), first.start)
+        between = between[: name.start()] if before and before[1] == name[1] else between
+    return "".join(_LAYOUT.sub(" ", between).split()) in _JOINTS
 
 
 def boxed(text: str) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ictcli.rewards import choice as choices
 from ictcli.rewards.answers import LONGEST_AT_ONCE, located
 from ictcli.rewards.maths import compare as maths
-from ictcli.rewards.maths.copies import copied
+from ictcli.rewards.maths.copies import copied, without_asked
 from ictcli.rewards.maths.describe import describe, listed
 from ictcli.rewards.maths.latex import balanced
 from ictcli.rewards.verifiers import UNFINISHED, Answers, Verdict, register_verifier
@@ -55,7 +55,7 @@ def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
     return Verdict("correct" if outcome == "same" else "wrong", answer, reason)
 
 
-MATH = Answers(math_verdict, math_at_once, maths.readable, listed, describe, copied)
+MATH = Answers(math_verdict, math_at_once, maths.readable, listed, describe, copied, without_asked)
 INTEGER = replace(MATH, readable=whole)
 
 
@@ -75,6 +75,8 @@ def _judged(answers: Answers, response: str, gold: str, question: str) -> Verdic
     answer, _, missing = located(response, gold, answers.listed)
     if not answer:
         return Verdict("unparsed", "", missing)
+    if answers.without_asked is not None:
+        answer = answers.without_asked(answer, gold, question)
     verdict = answers.quick(answer, gold) or answers.compare(answer, gold)
     return answers.rewarded(verdict, answer, gold, question)
 

@@ -105,7 +105,9 @@ def grade(
             response,
             gold,
             choices[row] if choices else (),
-            _located(verifier, response, gold, pattern, limits),
+            _located(
+                verifier, response, gold, pattern, limits, questions[row] if questions else ""
+            ),
             questions[row] if questions else "",
         )
         for row, (response, gold) in enumerate(zip(responses, golds, strict=True))
@@ -128,15 +130,25 @@ class Row(NamedTuple):
 
 
 def _located(
-    verifier: Verifier, response: str, gold: str, pattern: str | None, limits: Limits
+    verifier: Verifier,
+    response: str,
+    gold: str,
+    pattern: str | None,
+    limits: Limits,
+    question: str,
 ) -> Located:
+    compared = verifier.answers
     if pattern is not None:
-        return answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
-    if verifier.answers is not None:
-        return answers.located(response, gold, verifier.answers.listed)
-    if verifier.name == "choice":
+        found = answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
+    elif compared is not None:
+        found = answers.located(response, gold, compared.listed)
+    elif verifier.name == "choice":
         return answers.located(response)
-    return Located(response, "response")
+    else:
+        return Located(response, "response")
+    if compared is not None and compared.without_asked is not None and found.answer:
+        found = found._replace(answer=compared.without_asked(found.answer, gold, question))
+    return found
 
 
 def _verdicts(

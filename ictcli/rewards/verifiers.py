@@ -70,6 +70,9 @@ class Answers:
     """Whether (answer, gold, question) is a formula copied from the question, where the answer
     equals the gold; None: copies are not looked for."""
 
+    without_asked: Callable[[str, str, str], str] | None = None
+    """(answer, gold, question) to the answer without the left side that the question asks for."""
+
     def rewarded(self, verdict: Verdict, answer: str, gold: str, question: str) -> Verdict:
         """The verdict, or "wrong" if a correct answer is copied from the question."""
         if verdict.status != "correct" or not question or self.copied is None:

@@ -198,7 +198,7 @@ def _alike_at_most_points(draw: random.Random) -> Iterator[Pair]:
         for bump in bumps:
             yield "x", f"x+\\max(0, {bump})", False
         for never in (f"-e^{{x-{place}}}", f"-\\frac{{1}}{{(x-{place})^2}}", f"-|x-{place}|"):
-            yield "x", f"x+\\max(0, {never})", True
+            yield f"x+\\max(0, {never})", "x", True
         for half in (f"\\ln(x-{place})", f"\\sqrt{{x+{place}}}", f"\\log(x^2-{place})"):
             for nothing in (f"x+{half}-{half}", f"x+0{half}", f"x \\cdot 1^{{{half}}}",
                             f"x({half})^0", f"x+\\frac{{0}}{{{half}}}"):  # fmt: skip

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ictcli.rewards import grade
@@ -84,3 +84,88 @@ def test_a_formula_of_the_question_is_rewarded_only_as_the_form_of_the_gold(
 def test_a_question_of_any_text_is_searched_in_little_time() -> None:
     for text in ("$" * 20_000, "\\frac{" * 3000, "(" * 20_000, "$x$" * 6000, "{}^" * 6000):
         assert not copied("\\frac{6}{4}", "1.5", text)
+
+
+NEUTRAL = [
+    "({})", "1\\cdot {}", "({})^1", "\\frac{{{}}}{{1}}", "-(-({}))", "{}+0", "0x+{}", "{} = {}",
+    "y = {}", "\\{{{}\\}}", "{} \\cdot \\frac{{5}}{{5}}",
+]  # fmt: skip
+"""Ways to write a formula that do nothing to it."""
+WRITINGS = [  # of the formula (ax+b)(cx-d)/2, in turn with numbers and signs
+    "\\frac{{({a}x+{b})({c}x-{d})}}{{2}}", "0.5({c}x-{d})({b}+{a}x)",
+    "\\frac12({b}+{a}x)(-{d}+{c}x)", "-\\frac{{({a}x+{b})({d}-{c}x)}}{{2}}",
+    "(-{a}x-{b}) \\cdot ({d}-{c}x)/2", "({a}x+{b})({c}x-{d}) \\cdot 2^{{-1}}",
+    "({a}.0x+{b})({c}x-{d}) \\div 2",
+]  # fmt: skip
+
+
+@settings(max_examples=12, deadline=None)
+@given(coefficients, coefficients, coefficients, coefficients, st.data())
+def test_no_neutral_rewriting_of_a_formula_of_the_question_is_rewarded(
+    a: int, b: int, c: int, d: int, data: st.DataObject
+) -> None:
+    numbers = {"a": a + 1, "b": b, "c": c + 1, "d": d}
+    asked = data.draw(
+        st.sampled_from(["Expand ${}$.", "Expand {}, please.", "Is $y={}$ an odd one?"])
+    )
+    formula = data.draw(st.sampled_from(WRITINGS)).format(**numbers)
+    copies = [writing.format(**numbers) for writing in WRITINGS]
+    copies += [way.format(*[copies[0]] * 2) for way in NEUTRAL]
+    boxes = [f"\\boxed{{{copy}}}" for copy in copies]
+    first, second, third = (a + 1) * (c + 1), b * (c + 1) - (a + 1) * d, -b * d
+    gold = f"\\frac{{{first}x^2{second:+d}x{third:+d}}}{{2}}"
+    golds = [f"\\{{{gold}\\}}" if "\\{" in copy else gold for copy in copies]
+    found = grade(boxes, golds, questions=[asked.format(formula)] * len(boxes))
+    assert {one.status for one in found} == {"wrong"}
+    assert {one.reason for one in found} <= {COPIED, UNFINISHED}
+    assert grade(f"\\boxed{{{gold}}}", gold, questions=asked.format(formula)).status == "correct"
+
+
+HIDDEN = [
+    "\\frac{{({g})({f})}}{{{f}}}", "({g})({f})-({g})({f}-1)", "{g}+y-y", "({g})x^0",
+    "{g}+\\frac{{1}}{{{f}}}-\\frac{{1}}{{{f}}}", "\\frac{{1}}{{\\frac{{1}}{{{g}}}}}",
+    "\\frac{{{m}({g})}}{{{m}}}", "\\sqrt{{({g})^2}}", "\\ln e^{{{g}}}", "e^{{\\ln({g})}}",
+    "(\\sqrt[3]{{{g}}})^3", "{g}+\\sin^2 x+\\cos^2 x-1", "{m}({g})-({g})({m}-1)",
+    "{g}+{f}-({f})", "\\frac{{x({g})}}{{x}}", "\\frac{{({g})^2}}{{{g}}}",
+]  # fmt: skip
+"""Ways to hide a polynomial g, with a factor f and a number m."""
+
+
+@settings(max_examples=12, deadline=None)
+@given(coefficients, coefficients, coefficients)
+def test_nothing_that_cancels_is_hidden_in_an_answer(a: int, b: int, m: int) -> None:
+    gold = f"{a + 1}x^2+x+{b}"
+    answers = [way.format(g=gold, f=f"x+{b + 10}", m=m + 1) for way in HIDDEN]
+    answers += [f"({a + 1}x+{b + 1})x+{b}-{b}x", f"x({a + 1}x+1)+{b + 1}-1", f"{a}x^2+x^2+x+{b}"]
+    found = grade([f"\\boxed{{{answer}}}" for answer in answers], [gold] * len(answers))
+    assert not any(one.status == "correct" for one in found)
+    golds = [
+        gold.replace("x", "\\sqrt{x}"),
+        gold.replace("x", "\\sin x"),
+        f"\\frac{{{gold}}}{{x+1}}",
+    ]
+    answers = [HIDDEN[0].format(g=each, f="\\sqrt{x}+1" if "sqrt" in each else "x-1", m=2)
+               for each in golds]  # fmt: skip
+    found = grade([f"\\boxed{{{answer}}}" for answer in answers], golds)
+    assert [one.reason for one in found] == [UNFINISHED] * 3
+
+
+@settings(max_examples=12, deadline=None)
+@given(coefficients, coefficients)
+def test_every_normal_form_of_a_gold_is_right(a: int, b: int) -> None:
+    a, b = a + 1, b + a + 2
+    forms = [
+        [f"x^2{a + b:+d}x{a * b:+d}", f"(x+{a})(x+{b})", f"({b}+x)({a}+x)", f"x(x+{a + b})+{a * b}",
+         f"(x+{(a + b) / 2})^2-{(a - b) ** 2 / 4}"],
+        [f"\\frac{{{b - a}}}{{(x+{a})(x+{b})}}", f"\\frac{{1}}{{x+{a}}}-\\frac{{1}}{{x+{b}}}",
+         f"\\frac{{{b - a}}}{{x^2+{a + b}x+{a * b}}}", f"{b - a}(x+{a})^{{-1}}(x+{b})^{{-1}}"],
+        [f"\\frac{{{a}+\\sqrt{{{b}}}}}{{23}}", f"\\frac{{{a}}}{{23}}+\\frac{{\\sqrt{{{b}}}}}{{23}}",
+         f"\\frac{{1}}{{23}}({b}^{{1/2}}+{a})"],
+        [f"{a}x+{b}", f"{b}+{a}x", f"{a}(x-1)+{a + b}", f"{a}(x+1)+{b - a}"],
+    ]  # fmt: skip
+    for equal in forms:
+        pairs = [(gold, answer) for gold in equal for answer in equal]
+        found = grade([f"\\boxed{{{answer}}}" for _, answer in pairs], [gold for gold, _ in pairs])
+        assert [
+            pair for pair, one in zip(pairs, found, strict=True) if one.status != "correct"
+        ] == []

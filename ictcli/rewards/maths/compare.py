@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Literal
 
 from ictcli.rewards.answers import boxed
-from ictcli.rewards.maths.comparison import Comparison, UndecidedError
+from ictcli.rewards.maths.comparison import Comparison
 from ictcli.rewards.maths.finished import unfinished
 from ictcli.rewards.maths.latex import OPEN, balanced, flat, tidy
-from ictcli.rewards.maths.nodes import MalformedError, Named, Node, Scalar
+from ictcli.rewards.maths.nodes import MalformedError, Named, Node, Scalar, UndecidedError
 from ictcli.rewards.maths.numbers import number, plain
 from ictcli.rewards.maths.structure import read
 from ictcli.rewards.maths.words import folded
@@ -75,5 +75,6 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
     if nodes[1] is None:
         return "unreadable"
     if nodes[0] is not None and comparison.first_same([(nodes[0], nodes[1])]) is not None:
-        return "unfinished" if unfinished(nodes[1], nodes[0]) else "same"
+        left_over = unfinished(nodes[1], nodes[0], algebra=algebra)
+        return "unfinished" if left_over else "same"
     return "unreadable" if comparison.unreadable else "different"

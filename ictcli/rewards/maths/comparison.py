@@ -21,6 +21,7 @@ from ictcli.rewards.maths.nodes import (
     Ratio,
     Residue,
     Scalar,
+    UndecidedError,
     Union,
     Words,
 )
@@ -47,10 +48,6 @@ from ictcli.rewards.maths.views import (
     with_names,
     with_nouns,
 )
-
-
-class UndecidedError(Exception):
-    """The verdict needs algebra, which the caller did not allow."""
 
 
 class Comparison:

@@ -4,19 +4,24 @@ docs/verifier.md."""
 import contextlib
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import gcd
+from typing import NamedTuple
 
 from ictcli.rewards.maths.compare import LONGEST, content, reading
-from ictcli.rewards.maths.finished import rational, written
-from ictcli.rewards.maths.latex import FUNCTIONS, balanced, flat, tidy
-from ictcli.rewards.maths.nodes import MalformedError
-from ictcli.rewards.maths.trees import Tree, factors_of, tree_of
+from ictcli.rewards.maths.finished import COLLECTIONS, is_name, is_number, leaves_work, written
+from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, flat, tidy
+from ictcli.rewards.maths.nodes import MalformedError, UndecidedError, split
+from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.trees import Tree, powers, rational, tree_of
 
 LONGEST_QUESTION = 20_000
 """Characters of a question that are searched."""
 
-_COLLECTIONS = {"-", "%", ",", "()", "[]", "[)", "(]", "{}", "=", "<", "<=", "!=", "\\cup"}
+_RELATION = re.compile(r"[=<>]|\\(?:le|ge|ne|in|approx|equiv)(?![a-z])")
+_HIGHEST = 12
+"""The highest power that is a product."""
 _FORMULA = re.compile(
     r"\$\$(.+?)\$\$|(?<!\\)\$(.+?)(?<!\\)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]"
     r"|(\\begin\{(?:align|equation|gather|eqnarray)\*?\}.+?\\end\{(?:align|equation|gather|eqnarray)\*?\})",
@@ -28,72 +33,193 @@ _WORDS = re.compile(
 )
 
 
+Signs = frozenset[tuple[str, int]]
+"""The symbols, numbers and functions of a formula, each with its count."""
+
+
 def copied(answer: str, gold: str, question: str) -> bool:
-    """Whether an answer is a formula of the question, or a part of one, up to the order of terms
-    and factors, and the gold is not. A number in normal form or a symbol is none, unless the
-    question has no other formula."""
+    """Whether an answer is a formula of the question, or a part of one, however it is ordered and
+    written, and the gold is not. A number in normal form or a symbol is none, unless the question
+    has no other formula."""
     right, left = tidy(answer), tidy(content(gold))
     if flat(right) == flat(left):
         return False
-    tree, form = _tree(right), _tree(left)
     formulas = _formulas(question[:LONGEST_QUESTION])
-    relation = _relation(right)  # which `_tree` may have solved, as |x| < 1
-    if relation and relation.form in {part.form for parts in formulas for part in parts}:
-        return not (_is_normal(relation) or relation == _relation(left))
-    if tree is None or (form is not None and form.form == tree.form):
-        return False
-    if _is_normal(tree):
-        return len(formulas) == 1 and tree.form in {part.form for part in formulas[0]}
-    pieces = _pieces(tree)
-    return any(
-        part.form == tree.form or (part.head == tree.head and pieces and pieces <= _pieces(part))
-        for formula in formulas
-        for part in formula
-    )
+    golds = _trees(left)
+    own = {signs for tree in golds for part in tree.subtrees() for signs in _signs(part)}
+
+    def is_copy(tree: Tree) -> bool:
+        if tree.head in ("=", "\\approx") and not any(gold.head == "=" for gold in golds):
+            sides = [side for side in tree.parts if not is_name(side)]
+            return bool(sides) and all(is_copy(side) or _unfinished(side, golds) for side in sides)
+        if tree.head in COLLECTIONS and not _is_normal(tree):
+            return any(map(is_copy, tree.parts))
+        signs = _signs(tree) - own
+        if _is_normal(tree):
+            return len(formulas) == 1 and not signs.isdisjoint(formulas[0].signs)
+        return any(
+            not signs.isdisjoint(formula.signs)
+            or (_signs(tree) == signs and any(map(_is_part(tree), formula.parts)))
+            for formula in formulas
+        )
+
+    return any(map(is_copy, _trees(right)))
 
 
-def _relation(text: str) -> Tree | None:
-    """An inequality as it is written."""
-    with contextlib.suppress(MalformedError, RecursionError):
-        if balanced(text) and len(text) <= LONGEST:
+def _trees(text: str) -> list[Tree]:
+    """What a text says, and as it is written if that is an inequality: |x| < 1 is an interval."""
+    found: list[Tree] = []
+    if balanced(text) and 0 < len(text) <= LONGEST:
+        with contextlib.suppress(MalformedError, RecursionError):
+            node = reading(text)
+            found += [written(node)] if node is not None else []
             tree = tree_of(text)
-            return tree if tree.head in ("<", "<=", "!=") else None
-    return None
+            found += [tree] if tree.head in ("<", "<=", "!=") else []
+    return found
 
 
-def _tree(text: str) -> Tree | None:
-    node = reading(text) if len(text) <= LONGEST and balanced(text) else None
-    try:
-        return written(node) if node is not None else None
-    except (MalformedError, RecursionError):
-        return None
+def _unfinished(side: Tree, golds: list[Tree]) -> bool:
+    with contextlib.suppress(UndecidedError):
+        return any(leaves_work(side, gold, algebra=False) for gold in golds[:1])
+    return False
+
+
+def without_asked(answer: str, gold: str, question: str) -> str:
+    """`204` of the answer `m+n = 204` to a question that holds `m+n` by itself; any other answer
+    as it stands. A gold that is a relation itself needs both sides."""
+    if "=" not in answer or not question or _RELATION.search(gold) or len(answer) > LONGEST:
+        return answer
+    text = tidy(answer)
+    if not balanced(answer) or not (sides := _sides(text)):
+        return answer
+    asked = frozenset[str]().union(*(each.alone for each in _formulas(question[:LONGEST_QUESTION])))
+    left = [side for side in sides if not any(tree.form in asked for tree in _trees(side))]
+    if len(left) == len(sides) or all(is_name(tree) for side in left for tree in _trees(side)):
+        return answer
+    return " = ".join(left).replace(OPEN, "\\text{").replace(CLOSE, "}").replace(ROW, "\\\\")
+
+
+def _sides(text: str) -> list[str]:
+    """The sides of an equation or chain; none for any other text."""
+    with contextlib.suppress(MalformedError):
+        sides, signs = split(text, {"=", ",", ";", "and", "or", "<", ">", "\\approx"})
+        return sides if set(signs) == {"="} and "" not in sides else []
+    return []
+
+
+class _Formula(NamedTuple):
+    """A formula of a question."""
+
+    parts: tuple[Tree, ...]
+    signs: frozenset[Signs]
+    """Of each of its parts."""
+    alone: frozenset[str]
+    """The form of the whole, if it is no relation; of the value that a symbol has."""
 
 
 @lru_cache(maxsize=1024)
-def _formulas(question: str) -> tuple[tuple[Tree, ...], ...]:
-    """Every formula of a question with all its parts."""
+def _formulas(question: str) -> tuple[_Formula, ...]:
     texts = [next(filter(None, match.groups())) for match in _FORMULA.finditer(question)]
     texts += [
         piece.strip(" .,:'\"()-") and piece
         for piece in _WORDS.split(_FORMULA.sub(" and ", question))
     ]
-    found: list[tuple[Tree, ...]] = []
+    found: list[_Formula] = []
     for text in texts:
         formula = tidy(text) if len(text) <= LONGEST else ""
-        if not formula:
-            continue
-        trees = [tree] if (tree := _tree(formula)) else []
-        with contextlib.suppress(MalformedError, RecursionError):
-            trees.append(tree_of(formula))
-        found.append(tuple(part for tree in trees for part in tree.subtrees()))
+        if formula:
+            trees = _trees(formula)
+            with contextlib.suppress(MalformedError, RecursionError):
+                trees.append(tree_of(formula))
+            parts = tuple(part for tree in trees for part in tree.subtrees())
+            whole = trees[-1:]
+            if whole and whole[0].head == "=":
+                sides = whole[0].parts
+                whole = list(sides[1:]) if sides and is_name(sides[0]) else []
+            forms = [tree.form for tree in whole if not is_number(tree) and not is_name(tree)]
+            signs = frozenset[Signs]().union(*map(_signs, parts))
+            found.append(_Formula(parts, signs, frozenset(forms)))
     return tuple(found)
 
 
-def _pieces(tree: Tree) -> Counter[str]:
+@lru_cache(maxsize=8192)
+def _signs(tree: Tree) -> frozenset[Signs]:
+    """The signs of a formula, with 0.5 as 5/10 and as 1/2."""
+    kinds = (_leaves(tree, lowest) for lowest in (False, True))
+    return frozenset(frozenset(kind.items()) for kind in kinds if kind)
+
+
+@lru_cache(maxsize=8192)
+def _leaves(tree: Tree, lowest: bool) -> Counter[str]:
+    """The symbols, numbers and functions of a tree, without signs, 0, factors 1 and what stands
+    above and below; divisors are marked. Powers are products and roots powers; a sum over a divisor
+    is the sum of its quotients, and a ratio a quotient."""
+    if tree.head in ("+", "=", ",") or (tree.head == ":" and len(tree.parts) != 2):
+        return _sum(_leaves(part, lowest) or _one(part) for part in tree.parts)
+    if tree.head == ":":
+        return _leaves(Tree("/", tree.parts), lowest)
+    counts = Counter(each for each in powers(tree) if rational(each[0]) != 1)
+    for (base, power), count in counts.items():
+        both = min(count, counts.get((base, -power), 0))
+        counts.update({(base, power): -both, (base, -power): -both} if both > 0 else {})
+    factors = list(counts.elements())
+    above = [each for each in factors if each[1] > 0]
+    if any(rational(base) == 0 for base, _ in above):
+        return Counter()
+    if len(above) == 1 < len(factors) and above[0][0].head == "+" and above[0][1] == 1:
+        below = [Tree("^", (base, Tree(str(power)))) for base, power in factors if power < 0]
+        return _sum(_leaves(Tree("*", (term, *below)), lowest) for term in above[0][0].parts)
+    found: Counter[str] = Counter()
+    for base, power in factors:
+        if base is tree and tree.parts:
+            inner = Counter({tree.head: 1}) + _sum(_leaves(part, lowest) for part in tree.parts)
+        else:
+            inner = _leaves(base, lowest) if base.parts else _number(base.head, lowest)
+        times, index = abs(power.numerator), power.denominator
+        for sign, count in inner.items():
+            sign = f"1/{sign}".removeprefix("1/1/") if power < 0 else sign
+            found[sign] += count * min(times, _HIGHEST)
+        if index > 1 or times > _HIGHEST:
+            found[f"^{times if times > _HIGHEST else 1}/{index}"] += len(inner) or 1
+    return found
+
+
+def _one(term: Tree) -> Counter[str]:
+    return Counter() if any(rational(base) == 0 for base, _ in powers(term)) else Counter(["1"])
+
+
+def _sum(counters: Iterator[Counter[str]]) -> Counter[str]:
+    total = Counter[str]()
+    for each in counters:
+        total.update(each)
+    return total
+
+
+def _number(text: str, lowest: bool) -> Counter[str]:
+    """A symbol; or the numerator and denominator of a number, without 1. The denominator of a
+    decimal is a power of 10, or in `lowest` terms."""
+    value = number(text)
+    if value is None:
+        return Counter([text])
+    above, below = value.numerator, value.denominator
+    tens = next((10**n for n in range(1, 30) if 10**n % below == 0), 0)
+    if tens and below > 1 and not lowest and "frac" not in text and "/" not in text:
+        above, below = above * tens // below, tens
+    parts = (str(abs(above)), f"1/{below}")
+    return Counter(part for part in parts if part not in ("0", "1", "1/1"))
+
+
+def _is_part(tree: Tree) -> Callable[[Tree], bool]:
+    """Whether another tree is a sum or product of this one's terms or factors, and of more."""
+    pieces = _pieces(tree)
+    return lambda whole: len(pieces) > 1 and whole.head == tree.head and pieces <= _pieces(whole)
+
+
+def _pieces(tree: Tree) -> Counter[Signs]:
     """The terms of a sum or the factors of a product; empty for anything else."""
-    if tree.head == "+":
-        return Counter(part.form for part in tree.parts)
-    return Counter(factors_of(tree)) if tree.head in ("*", "/") else Counter()
+    if tree.head not in ("+", "*"):
+        return Counter()
+    return Counter(frozenset(_leaves(part, False).items()) for part in tree.parts)
 
 
 def _is_normal(tree: Tree) -> bool:
@@ -102,4 +228,6 @@ def _is_normal(tree: Tree) -> bool:
     if tree.head == "/" and rational(tree) is not None:
         above, below = (part.head for part in tree.parts)
         return above.isdigit() and below.isdigit() and gcd(int(above), int(below)) == 1
-    return all(map(_is_normal, tree.parts)) and (tree.head in _COLLECTIONS or not tree.parts)
+    return all(map(_is_normal, tree.parts)) and (
+        not tree.parts or tree.head in (*COLLECTIONS, "-", "%", "=", "<", "<=", "!=")
+    )

@@ -4,9 +4,10 @@ docs/verifier.md."""
 import re
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt
 
-from ictcli.rewards.maths.latex import FUNCTIONS, GREEK
+from ictcli.rewards.maths.bases import LOGARITHMS, PRIMES, bases, irrational, is_power, meet
+from ictcli.rewards.maths.forms import is_shortest, length
+from ictcli.rewards.maths.latex import FUNCTIONS, GREEK, OPAQUE
 from ictcli.rewards.maths.nodes import (
     Chain,
     Inequality,
@@ -18,43 +19,93 @@ from ictcli.rewards.maths.nodes import (
     Node,
     Ratio,
     Scalar,
+    UndecidedError,
     Union,
 )
-from ictcli.rewards.maths.numbers import number, plain
-from ictcli.rewards.maths.trees import OPERATORS, Tree, tree_of
+from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.relations import ranges
+from ictcli.rewards.maths.trees import OPERATORS, Tree, is_rational, powers, rational, tree_of
 from ictcli.rewards.maths.views import with_letter
 
 _KINDS = {
-    **dict.fromkeys(("!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det"), "arithmetic"),
-    **dict.fromkeys(("||", "\\lfloor\\rfloor", "\\lceil\\rceil"), "arithmetic"),
+    **dict.fromkeys(("\\gcd", "\\lcm", "\\max", "\\min", "\\det"), "arithmetic"),
+    **dict.fromkeys(("\\lfloor\\rfloor", "\\lceil\\rceil"), "floor"),
     **dict.fromkeys(("\\sin", "\\cos", "\\tan", "\\cot", "\\sec", "\\csc"), "sine"),
+    **dict.fromkeys(("\\sinh", "\\cosh", "\\tanh", "\\exp"), "exponential"),
     **dict.fromkeys(("\\ln", "\\log", "\\lg"), "logarithm"),
+    **dict.fromkeys(("||", "\\max", "\\min"), "absolute value"),
     **dict.fromkeys(OPERATORS, "operator"),
+    "!": "factorial",
     "\\sqrt": "root",
 }
-"""The kind of work that an operation on numbers leaves; other functions are kinds of their own."""
+"""The kind of work that an operation leaves; other functions are kinds of their own."""
+_ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||",
+               "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
+"""What is arithmetic on numbers."""
 UNKNOWN = "?"
 """Before an unknown, as a kind of work: it cancels if the gold does not have it."""
+COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 _NUMBERS = {"\\pi", "e", "i", "\\infty", ""}
-_LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join(GREEK)})")
-_PRIMES = [n for n in range(2, 100) if all(n % d for d in range(2, n))]
+_LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join((*GREEK, *OPAQUE))})")
 
 
-def unfinished(answer: Node, gold: Node) -> bool:
-    """Whether an answer leaves operations to do that the equal gold has done."""
+def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
+    """Whether an answer leaves operations to do that the equal gold has done. UndecidedError if
+    only algebra can tell."""
     if isinstance(answer, Scalar) and isinstance(gold, Scalar):
         answer = with_letter(answer, gold)
+    parts = answer.value if isinstance(answer, Named) else answer
+    if isinstance(parts, Union) and len(ranges(parts) or parts.parts) < len(parts.parts):
+        return True  # two that overlap
     try:
-        left = _work(written(answer)) - {"power"}
-        if not left:
-            return False
-        form = written(gold)
+        tree, form = written(answer), written(gold)
     except (MalformedError, RecursionError):
         return False
     if isinstance(gold, Named):
         form = Tree("=", (tree_of(gold.name), form))
-    allowed = _work(form) | {kind for tree in form.subtrees() for kind in _used(tree)}
-    return not left <= allowed and "operator" not in allowed
+    return leaves_work(tree, form, algebra=algebra)
+
+
+def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
+    """Whether one expression leaves work that an equal one has done: any item of a list, interval
+    or matrix; all sides of an equation, but names."""
+    if (allowed := _allowed(gold)) is None:
+        return False
+    parts = answer.parts
+    if answer.head in ("=", "\\approx"):
+        sides = [side for side in parts if not is_name(side)]
+        return bool(sides) and all(leaves_work(side, gold, algebra=algebra) for side in sides)
+    if parts and _is_collection(answer):
+        return any(leaves_work(part, gold, algebra=algebra) for part in parts)
+    if not _work(answer) - {"power"} <= allowed or bases(answer) - bases(gold, split=True):
+        return True
+    allowed_length = max(map(length, _values(gold)))
+    if length(answer) <= allowed_length and not (_divides(answer) and not _divides(gold)):
+        return False
+    if not algebra:
+        raise UndecidedError
+    return not is_shortest(answer, allowed_length)
+
+
+def _divides(tree: Tree) -> bool:
+    """Whether an unknown stands in a divisor."""
+    return any(
+        power < 0 and not is_number(base)
+        for part in tree.subtrees()
+        if part.head in ("*", "/", "^")
+        for base, power in powers(part)
+    )
+
+
+def _is_collection(tree: Tree) -> bool:
+    return tree.head in COLLECTIONS or tree.head[:6] == "matrix"
+
+
+def _values(tree: Tree) -> list[Tree]:
+    """The items of a collection, and of those in it; any other expression itself."""
+    if tree.parts and _is_collection(tree):
+        return [each for part in tree.parts for each in _values(part)]
+    return [tree]
 
 
 @lru_cache(maxsize=4096)
@@ -92,36 +143,32 @@ def _cell(node: Node) -> Tree:
 
 
 def _work(tree: Tree) -> set[str]:
-    """The kinds of work that a tree leaves. `power`, as in `2^{10}`, is a normal form by itself. Of
-    an equation it is what all its sides leave, but names."""
+    """The kinds of work that a tree leaves. `power`, as in `2^{10}`, is a normal form by itself."""
     own, kinds = _own(tree), list(map(_work, tree.parts))
-    if tree.head in ("=", "\\approx"):
-        kinds = [each for side, each in zip(tree.parts, kinds, strict=True) if not _is_name(side)]
-        return set[str].intersection(*kinds) if kinds else set()
     if tree.head in ("<", "<=", "!="):  # 2x < 6 is x < 3
         return {kind for each in kinds for kind in each if kind[0] != UNKNOWN}
     return set[str]().union({own} if own else (), *kinds)
 
 
-def _used(tree: Tree) -> set[str]:
-    """The kinds of work that an answer may leave if the gold has this tree in it."""
-    if tree.head == ":" or _own(tree) == "power":
-        return {"arithmetic"}
-    if tree.head == "^" and (kind := _raised(*tree.parts)) != "arithmetic":
-        return {kind}
-    kind = _KINDS.get(tree.head, tree.head) if tree.parts else UNKNOWN + tree.head
-    return set() if kind == "arithmetic" else {kind}
+def _allowed(gold: Tree) -> set[str] | None:
+    """The kinds of work that an answer may leave; None: all, as the gold is a sum or integral."""
+    allowed = set(map(_own, gold.subtrees()))
+    if "operator" in allowed:
+        return None
+    if "power" in allowed or any(tree.head == ":" for tree in gold.subtrees()):
+        allowed.add("arithmetic")
+    return allowed | ({"absolute value"} if "root" in allowed else set())
 
 
-def _is_name(tree: Tree) -> bool:
+def is_name(tree: Tree) -> bool:
     """A symbol, or a product of them: `x`, `AB`, `f(x)`."""
     parts = tree.parts if tree.head == "*" else (tree,)
-    return not any(part.parts or _is_number(part) for part in parts)
+    return not any(part.parts or is_number(part) for part in parts)
 
 
-def _is_number(tree: Tree) -> bool:
+def is_number(tree: Tree) -> bool:
     if tree.parts:
-        return all(map(_is_number, tree.parts))
+        return all(map(is_number, tree.parts))
     return tree.head in _NUMBERS or not _LETTER.match(tree.head)
 
 
@@ -130,51 +177,86 @@ def _own(tree: Tree) -> str:
     head, parts = tree.head, tree.parts
     if head in OPERATORS or (head in ("+", "*") and any(part.head == "\\dots" for part in parts)):
         return "operator"
-    if head == "+":
-        likes = [" ".join(sorted(_irrational(part))) for part in parts]
-        return "arithmetic" if len(set(likes)) < len(likes) else ""
-    if head == "*":
-        return "arithmetic" if _multiplied(parts) else ""
-    if head == "/":
-        return "arithmetic" if _divided(*parts) else ""
     if not parts:
-        return "" if _is_number(tree) else UNKNOWN + head  # it may cancel
-    if not all(map(_is_number, parts)):
-        return ""
-    if head == "^":
-        return _raised(*parts)
-    if head == "\\sqrt" and len(parts) == 1:
-        value = plain(parts[0].head)
-        square = value is not None and isqrt(int(value)) ** 2 == value
-        return "arithmetic" if square else "root"
-    return _KINDS.get(head, head if head[1:] in FUNCTIONS and head != "\\exp" else "")
+        return "" if is_number(tree) else UNKNOWN + head  # it may cancel
+    left = False
+    match head:
+        case "+":
+            likes = [" ".join(irrational(part)) for part in parts]
+            factors = [each for part in parts for each in (part, *_factors(part))]
+            powers_of_numbers = len(parts) > 1 and any(_own(each) == "power" for each in factors)
+            left = len(set(likes)) < len(likes) or powers_of_numbers
+        case "*":
+            left = _multiplied(parts) or meet(tree)
+        case "/":
+            left = _divided(*parts) or meet(tree)
+        case ":":
+            left = len(parts) == 2 and _divided(*parts)
+        case "^":
+            return _raised(*parts)
+        case "\\sqrt":
+            index = rational(parts[1]) if len(parts) > 1 else Fraction(2)
+            return _raised(tree.parts[0], Tree(f"1/{index}")) if index else "root"
+        case "\\binom" if not is_number(tree):
+            if rational(parts[1]) is None:
+                return "factorial"
+            left = rational(parts[1]) in (0, 1)
+        case _ if head in LOGARITHMS and {base.head for base, _ in powers(parts[0])} == {"e"}:
+            left = True
+        case _ if head in _ON_NUMBERS and is_number(tree):
+            left = True
+        case _ if head == "\\exp" and is_number(tree):
+            pass
+        case _:
+            shifted = parts[0].head == "+" and "\\pi" in {each.head for each in tree.subtrees()}
+            kind = _KINDS.get(head, head if head[1:] in FUNCTIONS else "")
+            return f"shifted {kind}" if kind == "sine" and shifted else kind
+    return "arithmetic" if left else ""
+
+
+def _factors(tree: Tree) -> list[Tree]:
+    """The factors of a product, whatever its sign."""
+    tree = tree.parts[0] if tree.head == "-" else tree
+    return list(tree.parts) if tree.head == "*" else [tree]
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
-    """`2^{10}` is a normal form, `6^2` and `(\\frac12)^2` are not."""
+    """`2^{10}` is a normal form, `6^2`, `(\\frac12)^2` and `(\\sqrt{x})^2` are not."""
     value, raised = rational(base), rational(exponent)
-    if raised is not None and raised.denominator > 1:
+    if raised is None:
+        if base.head == "e" and any(part.head == "i" for part in exponent.subtrees()):
+            return "sine"
+        return "" if is_number(base) and is_number(exponent) else "exponential"
+    whole = raised.denominator == 1
+    if value is not None and not whole:
+        return "arithmetic" if is_power(value, raised.denominator) else "root"
+    within = powers(base)
+    again = len(within) == 1 and within[0][0] is not base and value is None
+    if raised == 0 or base.head == "-" or (again and (within[0][1] * raised).denominator == 1):
+        return "arithmetic"
+    if not whole:
         return "root"
-    if base.head == "e":
-        return "sine" if any(part.head == "i" for part in exponent.subtrees()) else ""
-    if base.head == "\\pi" or (raised is None and value is not None):
+    if base.head in ("e", "\\pi") or not is_number(base):
         return ""
-    return "power" if value in (*_PRIMES, 10) and raised != 0 else "arithmetic"
+    return "power" if value in (*PRIMES, 10) else "arithmetic"
 
 
 def _multiplied(factors: tuple[Tree, ...]) -> bool:
-    """Whether two factors have numbers, are sums or quotients of them, or are the same symbol."""
+    """Whether two factors have numbers, or are sums or quotients of them."""
     numbers = [factor for factor in factors if _coefficient(factor) is not None]
-    symbols = [each.head for each in factors if not each.parts and _LETTER.fullmatch(each.head)]
-    sums = [factor for factor in factors if factor.head == "+" and _is_number(factor)]
-    quotients = [factor for factor in factors if factor.head == "/" and _is_number(factor)]
-    return max(len(sums), len(numbers), len(quotients)) > 1 or len(set(symbols)) < len(symbols)
+    sums = [factor for factor in factors if factor.head == "+" and is_number(factor)]
+    quotients = [factor for factor in factors if factor.head == "/" and is_number(factor)]
+    return max(len(sums), len(numbers), len(quotients)) > 1
 
 
 def _divided(above: Tree, below: Tree) -> bool:
     """Whether numbers divide to a whole number, or are quotients, products or repeating decimals
     themselves."""
-    upper, lower = _coefficient(above), _coefficient(below)
+    lower = _coefficient(below)
+    if above.head == "+" and (divisor := lower and rational(lower)) and divisor != 1:
+        found = [rational(_coefficient(part) or Tree("1")) for part in above.parts]
+        return all(each is not None and (each / divisor).denominator == 1 for each in found)
+    upper = _coefficient(above)
     if upper is None or lower is None:
         return False
     if any(
@@ -188,22 +270,6 @@ def _divided(above: Tree, below: Tree) -> bool:
     return (dividend / divisor).denominator == 1
 
 
-def _irrational(tree: Tree, power: str = "") -> list[str]:
-    """The factors of a term but its numbers: two terms with the same can be added."""
-    if tree.head in ("*", "-"):
-        return [each for part in tree.parts for each in _irrational(part, power)]
-    if tree.head == "/":
-        return _irrational(tree.parts[0], power) + _irrational(tree.parts[1], power + "1/")
-    if _is_rational(tree):
-        return []
-    if tree.head == "\\sqrt" and len(tree.parts) == 1 and (inside := plain(tree.parts[0].head)):
-        for prime in _PRIMES:
-            while inside % prime**2 == 0:
-                inside /= prime**2
-        return [f"\\sqrt({inside})"]
-    return [power + tree.form]
-
-
 def _coefficient(tree: Tree) -> Tree | None:
     """The number that is a factor of a term, or is the term; None if there is none."""
     if tree.head in ("*", "-"):
@@ -212,24 +278,4 @@ def _coefficient(tree: Tree) -> Tree | None:
     if tree.head == "/" and rational(tree) is None:
         above, below = map(_coefficient, tree.parts)
         return Tree("/", (above or Tree("1"), below)) if below else above
-    return tree if _is_rational(tree) else None
-
-
-def _is_rational(tree: Tree) -> bool:
-    """A number as it is written, or a whole power of one."""
-    if tree.head == "^":
-        base, exponent = map(rational, tree.parts)
-        return base is not None and exponent is not None and exponent.denominator == 1
-    return rational(tree) is not None
-
-
-def rational(tree: Tree) -> Fraction | None:
-    """The value of a number, of a negative number or of a quotient of two."""
-    values = [rational(part) for part in tree.parts]
-    match tree.head, *values:
-        case "-", Fraction() as value:
-            return -value
-        case "/", Fraction() as above, Fraction() as below if below:
-            return above / below
-        case _:
-            return None if tree.parts else number(tree.head)
+    return tree if is_rational(tree) else None

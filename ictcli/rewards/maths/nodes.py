@@ -12,6 +12,10 @@ class MalformedError(ValueError):
     """Brackets do not match, or a part is empty."""
 
 
+class UndecidedError(Exception):
+    """The verdict needs algebra, which the caller did not allow."""
+
+
 @dataclass(frozen=True)
 class Scalar:
     """One expression, in tidy LaTeX. `noun`: what it counts, which matters in a list alone."""

@@ -250,7 +250,15 @@ def _pluses(items: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def expand(node: Node) -> Node:
-    """`a \\pm b` as the list of both values; any other node unchanged."""
+    """`a \\pm b` as the list of both values, and `(\\pm 1, 0)` as that of both points; any other
+    node unchanged."""
+    if isinstance(node, Items) and node.brackets == "()":
+        both = [expand(item) for item in node.items]
+        double = [place for place, item in enumerate(both) if item is not node.items[place]]
+        if len(double) != 1 or not isinstance(values := both[double[0]], Items):
+            return node
+        before, after = node.items[: double[0]], node.items[double[0] + 1 :]
+        return Items("", tuple(Items("()", (*before, value, *after)) for value in values.items))
     if not isinstance(node, Scalar) or not re.search(r"\\(?:pm|mp)(?![a-zA-Z])", node.text):
         return node
     both: list[Node] = []

@@ -6,11 +6,13 @@ copied answers. It refuses nothing but unmatched brackets: unknown commands are 
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import NoReturn
 
 from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPAQUE, OPEN, ROW
 from ictcli.rewards.maths.nodes import DEEPEST, MalformedError
+from ictcli.rewards.maths.numbers import number
 
 _TOKEN = re.compile(
     rf"\\begin\{{[a-z]*\*?\}}|\\end\{{[a-z]*\*?\}}|{OPEN}[^{CLOSE}]*{CLOSE}"
@@ -28,6 +30,8 @@ _RELATIONS = {"=", "<", ":", *_FLIPPED, "\\le", "\\ne", "\\approx", "\\equiv", "
               "\\Leftrightarrow"}  # fmt: skip
 _ENDS = {*_CLOSING.values(), *_SEPARATORS, *_SIGNS, *_RELATIONS, "\\cdot", *"*/^_!'%"} - {"|"}
 """Tokens that start no factor."""
+_HIGHEST = 100
+"""Levels of the highest tree; `a/b/c/...` has one more for each slash."""
 OPERATORS = {"\\sum", "\\prod", "\\int", "\\iint", "\\oint", "\\lim"}
 
 
@@ -38,6 +42,9 @@ class Tree:
 
     head: str
     parts: tuple["Tree", ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(self.form)
 
     @cached_property
     def form(self) -> str:
@@ -68,11 +75,50 @@ def factors_of(tree: Tree, inverse: bool = False) -> list[str]:
     return [] if tree.head == "1" else [f"1/{tree.form}" if inverse else tree.form]
 
 
+def rational(tree: Tree) -> Fraction | None:
+    """The value of a number, of a negative number or of a quotient of two."""
+    if not tree.parts:
+        return number(tree.head)
+    if tree.head not in ("-", "/") or None in (values := list(map(rational, tree.parts))):
+        return None
+    first, *divisor = [value for value in values if value is not None]
+    if not divisor:
+        return -first
+    return first / divisor[0] if divisor[0] else None
+
+
+def is_rational(tree: Tree) -> bool:
+    """Whether a tree is a number as it is written, or a whole power of one."""
+    if tree.head == "^":
+        base, exponent = map(rational, tree.parts)
+        return base is not None and exponent is not None and exponent.denominator == 1
+    return rational(tree) is not None
+
+
+def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fraction]]:
+    """The factors of an expression without its sign, each with its exponent: of roots and
+    quotients too."""
+    head, parts = tree.head, tree.parts
+    if head in ("*", "-"):
+        return [each for part in parts for each in powers(part, power)]
+    if head == "/":
+        return powers(parts[0], power) + powers(parts[1], -power)
+    if head == "\\sqrt":
+        index = rational(parts[1]) if len(parts) > 1 else Fraction(2)
+        return powers(tree.parts[0], power / index) if index else [(tree, power)]
+    if head == "^" and (exponent := rational(parts[1])) is not None:
+        return powers(parts[0], power * exponent)
+    return [(tree, power)]
+
+
 def tree_of(text: str) -> Tree:
     """The tree of tidy LaTeX. Raises MalformedError."""
     reader = _Reader(_TOKEN.findall(text))
     tree = reader.listed()
-    return reader.fail() if reader.peek() else tree
+    level = [tree]
+    for _ in range(_HIGHEST):
+        level = [part for each in level for part in each.parts]
+    return reader.fail() if level or reader.peek() else tree
 
 
 class _Reader:
@@ -132,9 +178,9 @@ class _Reader:
         while not terms or self.peek() in _SIGNS:
             sign = self.accept(_SIGNS)
             term = self.sum() if self.peek() in _SIGNS else self.term()
-            terms.append(Tree("-", (term,)) if sign == "-" else term)
-        flat = [part for term in terms for part in (term.parts if term.head == "+" else (term,))]
-        return terms[0] if len(terms) == 1 else Tree("+", tuple(flat))
+            within = term.parts if term.head == "+" else (term,)
+            terms.extend(map(_negative, within) if sign == "-" else within)
+        return terms[0] if len(terms) == 1 else Tree("+", tuple(terms))
 
     def term(self) -> Tree:
         factors = [self.power()]
@@ -149,7 +195,7 @@ class _Reader:
                 return _product(factors)
 
     def signed(self) -> Tree:
-        return Tree("-", (self.signed(),)) if self.accept({"-"}) else self.power()
+        return _negative(self.signed()) if self.accept({"-"}) else self.power()
 
     def starts_factor(self) -> bool:
         token = self.peek()
@@ -169,7 +215,7 @@ class _Reader:
         return base
 
     def raised(self) -> Tree:
-        return Tree("-", (self.atom(),)) if self.accept({"-"}) else self.atom()
+        return _negative(self.atom()) if self.accept({"-"}) else self.atom()
 
     def atom(self) -> Tree:
         token = self.take()
@@ -221,15 +267,21 @@ class _Reader:
         return self.term() if self.starts_factor() else Tree("")
 
     def argument(self) -> Tree:
-        """A bracket, or the factors up to the next sign, bracket or function."""
+        """A bracket, or the factors up to the next sign, function, or bracket after a symbol."""
         if self.peek() in _CLOSING:
             return self.atom()
         factors = [self.signed()] if self.starts_factor() or self.peek() == "-" else []
-        while self.starts_factor() and self.peek() not in _CLOSING:
+        while self.starts_factor():
+            if self.peek() in _CLOSING and any(rational(factor) is None for factor in factors):
+                break
             if self.peek()[1:] in FUNCTIONS or self.peek() in OPERATORS:
                 break
             factors.append(self.power())
         return _product(factors) if factors else Tree("")
+
+
+def _negative(tree: Tree) -> Tree:
+    return tree.parts[0] if tree.head == "-" else Tree("-", (tree,))
 
 
 def _product(factors: list[Tree]) -> Tree:

@@ -1,0 +1,130 @@
+"""What the numbers and products of an expression are made of: primes, roots, logarithms, sines."""
+
+from collections import Counter
+from fractions import Fraction
+from math import gcd
+from typing import Any
+
+from ictcli.rewards.maths.trees import Tree, powers, rational
+
+PRIMES = [n for n in range(2, 100) if all(n % d for d in range(2, n))]
+LOGARITHMS = ("\\ln", "\\log", "\\lg")
+_SINES = {"\\sin": 1, "\\cos": 1, "\\tan": 2, "\\cot": 2, "\\sec": 1, "\\csc": 1}
+_Vector = dict[Any, Fraction]
+
+
+def primes(value: Fraction) -> dict[int, int]:
+    """The exponents of the primes under 100 in a number, and of what is left of it."""
+    exponents: Counter[int] = Counter()
+    for part, sign in ((abs(value.numerator), 1), (value.denominator, -1)):
+        for prime in PRIMES:
+            while part and part % prime == 0:
+                part //= prime
+                exponents[prime] += sign
+        if part > 1:
+            exponents[part] += sign
+    return {prime: exponent for prime, exponent in exponents.items() if exponent}
+
+
+def is_power(value: Fraction, index: int) -> bool:
+    """Whether the root of a number is a number, or a root of a lower index."""
+    return gcd(index, *(primes(value).values())) > 1
+
+
+def meet(tree: Tree) -> bool:
+    """Whether two factors have the same base, or two roots of numbers make one."""
+    found: Counter[str] = Counter()
+    roots: dict[tuple[int, bool], list[int]] = {}
+    for base, power in powers(tree):
+        if (value := rational(base)) is not None:
+            if power.denominator > 1 and value:
+                for part, above in ((value.numerator, True), (value.denominator, False)):
+                    if abs(part) != 1:
+                        key = (power.denominator, above == (power > 0))
+                        roots.setdefault(key, []).append(part)
+        elif base.head not in ("+", "^"):
+            found[base.form + " root" * (power.denominator > 1)] += 1
+    return max(found.values(), default=0) > 1 or any(
+        len(parts) > 1 or any(gcd(a, b) > 1 for a in parts for b in roots.get((q, not above), []))
+        for (q, above), parts in roots.items()
+    )
+
+
+def irrational(tree: Tree) -> list[str]:
+    """The factors of a term but its numbers: two terms with the same can be added."""
+    found: list[str] = []
+    for base, power in powers(tree):
+        if power.denominator > 1 and (inside := rational(base)):
+            parts = primes(inside).items()
+            found += [f"{p}^{e * power % 1}" for p, e in parts if (e * power).denominator > 1]
+        elif rational(base) is None:
+            inside = _exponents(base.parts[0]) if base.head in LOGARITHMS else {}
+            first = inside[min(inside)] if inside else Fraction(1)
+            like = [(prime, inside[prime] / first) for prime in sorted(inside)]
+            found.append(f"{base.head if like else base.form} {like}^{power}")
+    return sorted(found)
+
+
+def bases(tree: Tree, split: bool = False) -> Counter[str]:
+    """How many independent roots, logarithms and sines of numbers are in a tree: one in `\\sqrt8`
+    and `\\sqrt2`, two in `\\sqrt6-\\sqrt3`. With `split`, `\\ln 6` counts as `\\ln 2+\\ln 3`."""
+    roots: dict[int, list[_Vector]] = {}
+    logarithms: list[_Vector] = []
+    sines: dict[str, int] = {}
+    left = [tree]
+    while left:
+        each = left.pop()
+        for argument in each.parts if each.head in LOGARITHMS else ():
+            parts = _exponents(argument)
+            logarithms += [{name: Fraction(1)} for name in parts] if split else [parts]
+        if each.head in _SINES and not _unknown(each):
+            sines[each.form] = _SINES[each.head]
+        product = powers(each)
+        vectors: dict[int, _Vector] = {}
+        for base, power in product:
+            if power.denominator > 1:
+                value = rational(base)
+                vector: _Vector = vectors.setdefault(power.denominator, {})
+                for name, times in (primes(value) if value else {base.form: 1}).items():
+                    vector[name] = vector.get(name, Fraction(0)) + times * power.numerator
+            left.extend(base.parts if base is each else [base])
+        for index, vector in vectors.items():
+            roots.setdefault(index, []).append(vector)
+    count = sum(_rank(vectors, index) for index, vectors in roots.items())
+    return Counter(roots=count, logarithms=_rank(logarithms, 0), sines=sum(sines.values()))
+
+
+def _exponents(tree: Tree) -> _Vector:
+    """The exponents of the primes in a number; none for anything else."""
+    found: _Vector = {}
+    for base, power in powers(tree):
+        if (value := rational(base)) is None:
+            return {}
+        for name, times in primes(value).items():
+            found[name] = found.get(name, Fraction(0)) + times * power
+    return found
+
+
+def _unknown(tree: Tree) -> bool:
+    return any(not part.parts and part.head.isalpha() for part in tree.subtrees())
+
+
+def _rank(vectors: list[_Vector], modulus: int) -> int:
+    """The number of independent vectors of exponents; modulo the index of a root."""
+    rank = 0
+    rows = [_reduced(vector, modulus) for vector in vectors]
+    while rows := [row for row in rows if row]:
+        pivot = rows.pop()
+        name, leading = next(iter(pivot.items()))
+        rank += 1
+        for place, row in enumerate(rows):
+            if name in row:  # without division, as an index need not be a prime
+                joined = {key: leading * row.get(key, 0) - row[name] * pivot.get(key, 0)
+                          for key in row.keys() | pivot.keys()}  # fmt: skip
+                rows[place] = _reduced(joined, modulus)
+    return rank
+
+
+def _reduced(vector: _Vector, modulus: int) -> _Vector:
+    rest = {name: value % modulus if modulus else value for name, value in vector.items()}
+    return {name: value for name, value in rest.items() if value}

@@ -1,0 +1,223 @@
+"""How long an expression is, and how long the normal forms of its value are.
+
+What is longer than all of these hides something that cancels or can be added, however it is hidden.
+"""
+
+from math import comb
+from typing import Any, cast
+
+from ictcli.rewards.maths.trees import Tree, is_rational, rational
+
+_QUOTIENTS = {"\\tan": ("\\sin", "\\cos"), "\\cot": ("\\cos", "\\sin"),
+              "\\sec": ("", "\\cos"), "\\csc": ("", "\\sin")}  # fmt: skip
+_MOST_TERMS = 2000
+"""Terms of the largest polynomial that is expanded."""
+_HIGHEST = 40
+_Pair = tuple[Any, Any]
+"""Numerator and denominator."""
+
+
+def length(tree: Tree) -> int:
+    """The number of symbols, operations and numbers, but of factors that are numbers."""
+    head, parts = tree.head, tree.parts
+    if not parts or is_rational(tree):
+        return 1
+    if head in ("*", "/"):
+        return sum(length(part) for part in parts if not is_rational(part)) or 1
+    if head == "^":
+        exponent = rational(parts[1])
+        raised = length(parts[1]) if exponent is None else int(abs(exponent) != 1)
+        return length(parts[0]) + raised
+    if head == "+":
+        return sum(length(part) for part in parts if rational(part) != 0) or 1
+    if head == "\\sqrt":
+        parts = parts[: 1 + (rational(parts[-1]) is None)]
+    return (head != "-") + sum(map(length, parts))
+
+
+def is_shortest(tree: Tree, allowed: int) -> bool:
+    """Whether an expression is no longer than allowed, or than its longest normal form (expanded,
+    factored, a sum of fractions, a completed square), and has no factor above and below. True for
+    what is too large. Imports sympy."""
+    forms = _Forms()
+    try:
+        longest = forms.longest(tree)
+    except (ZeroDivisionError, OverflowError, forms.sympy.PolynomialError):
+        return True
+    return longest is None or (longest > 0 and length(tree) <= max(longest, allowed))
+
+
+class _Forms:
+    """The normal forms of one expression. Its generators are what is no number, sum, product or
+    power in it."""
+
+    def __init__(self) -> None:
+        import sympy  # pyright: ignore[reportMissingTypeStubs]
+
+        self.sympy = cast(Any, sympy)
+        self.lengths: dict[Any, int] = {}
+        """The generators, with the length of each."""
+
+    def longest(self, tree: Tree) -> int | None:
+        """The length of the longest normal form, 0 if a fraction is not reduced; None if the
+        expression is a number, or too large."""
+        above, below = self.value(tree)
+        count = len(self.lengths)
+        degree = sum(int(abs(power.exp)) for each in (above, below)
+                     for power in each.atoms(self.sympy.Pow)) + count  # fmt: skip
+        if not count or comb(degree + count, count) > _MOST_TERMS:
+            return None
+        divisor = self.sympy.Poly(below, *self.lengths)
+        above, below = self.sympy.fraction(self.sympy.cancel(above / below))
+        above = self._by_pythagoras(above) if below.is_number else above
+        polynomials = [self.sympy.Poly(each, *self.lengths) for each in (above, below)]
+        if divisor.total_degree() > polynomials[1].total_degree():
+            return 0
+        return max(
+            sum(map(self._expanded, polynomials)),
+            sum(map(self._factored, polynomials)),
+            self._split(above, below),
+            self._shifted(*polynomials),
+        )
+
+    def value(self, tree: Tree) -> _Pair:
+        """A fraction of polynomials in the generators, not reduced."""
+        head, parts = tree.head, tree.parts
+        if (exact := rational(tree)) is not None:
+            return self.sympy.Rational(exact.numerator, exact.denominator), self.sympy.Integer(1)
+        match head:
+            case "+":
+                return self._sum([self.value(part) for part in parts])
+            case "-":
+                above, below = self.value(parts[0])
+                return -above, below
+            case "*":
+                return self._product([self.value(part) for part in parts])
+            case "/":
+                return self._product([self.value(parts[0]), self._inverse(self.value(parts[1]))])
+            case "^":
+                return self._power(*parts)
+            case "\\sqrt":
+                index = parts[1] if len(parts) > 1 else Tree("2")
+                return self._power(tree.parts[0], Tree("/", (Tree("1"), index)))
+            case _ if head in _QUOTIENTS and len(parts) == 1:
+                above, below = (Tree(name, parts) if name else Tree("1")
+                                for name in _QUOTIENTS[head])  # fmt: skip
+                return self.value(Tree("/", (above, below)))
+            case "\\sin" | "\\cos" if (half := _half(parts[0])) is not None:
+                sine, cosine = (self.value(Tree(name, (half,)))[0] for name in ("\\sin", "\\cos"))
+                double = 2 * sine * cosine if head == "\\sin" else cosine**2 - sine**2
+                return double, self.sympy.Integer(1)
+            case _:
+                return self._generator(tree.form, 1 + sum(map(self._inner, parts)))
+
+    def _generator(self, form: str, long: int) -> _Pair:
+        symbol = self.sympy.Symbol(form)
+        self.lengths.setdefault(symbol, long)
+        return symbol, self.sympy.Integer(1)
+
+    def _sum(self, pairs: list[_Pair]) -> _Pair:
+        divisor = self.sympy.Integer(1)
+        for _, below in pairs:
+            divisor = self.sympy.lcm(divisor, below)
+        terms = (above * self.sympy.cancel(divisor / below) for above, below in pairs)
+        return self.sympy.Add(*terms), divisor
+
+    def _product(self, pairs: list[_Pair]) -> _Pair:
+        above, below = zip(*pairs, strict=True)
+        return self.sympy.Mul(*above), self.sympy.Mul(*below)
+
+    def _inverse(self, pair: _Pair) -> _Pair:
+        if self.sympy.expand(pair[0]) == 0:
+            raise ZeroDivisionError
+        return pair[1], pair[0]
+
+    def _power(self, base: Tree, exponent: Tree) -> _Pair:
+        """Whole powers, and the generators that others are whole powers of: `e^{2x}` of `e^x`."""
+        if exponent.head == "+":
+            return self._product([self._power(base, part) for part in exponent.parts])
+        if exponent.head == "-":
+            return self._inverse(self._power(base, exponent.parts[0]))
+        exact, part = rational(exponent), exponent
+        times, long = 1, 1
+        if exact is not None:
+            times, part = exact.numerator, Tree("/", (Tree("1"), Tree(str(exact.denominator))))
+        else:
+            first = rational(exponent.parts[0]) if exponent.head == "*" else None
+            if first is not None and first.denominator == 1:
+                times, part = int(first), _product(exponent.parts[1:])
+            long = self._inner(part)
+        if abs(times) > _HIGHEST:
+            raise OverflowError
+        if exact is not None and exact.denominator == 1:
+            above, below = self.value(base)
+        else:
+            form = f"^({base.form} {part.form})"
+            above, below = self._generator(form, self._inner(base) + long)
+        raised = above ** abs(times), below ** abs(times)
+        return raised if times >= 0 else self._inverse(raised)
+
+    def _inner(self, tree: Tree) -> int:
+        """The length of an argument in its longest form, or as it stands."""
+        forms = _Forms()
+        return forms.longest(tree) or (0 if forms.lengths else length(tree))
+
+    def _by_pythagoras(self, value: Any) -> Any:
+        """With 1 for the squares of a sine and its cosine, if that makes a sum shorter."""
+        expand, terms = self.sympy.expand, self.sympy.Add.make_args
+        for sine in self.lengths:
+            cosine = self.sympy.Symbol(sine.name.replace("\\sin", "\\cos", 1))
+            if sine.name.startswith("\\sin(") and cosine in self.lengths:
+                reduced = self.sympy.Poly(value, sine).rem(
+                    self.sympy.Poly(sine**2 + cosine**2 - 1, sine)
+                )
+                reduced = expand(reduced.as_expr())
+                value = reduced if len(terms(reduced)) < len(terms(expand(value))) else value
+        return value
+
+    def _expanded(self, polynomial: Any) -> int:
+        """The length of a polynomial as a sum of terms; a number counts as a term only."""
+        if polynomial.is_ground:
+            return 0
+        lengths = list(self.lengths.values())
+        terms = [
+            sum(long + (power > 1) for long, power in zip(lengths, powers, strict=True) if power)
+            for powers in polynomial.monoms()
+        ]
+        return sum(term or 1 for term in terms)
+
+    def _factored(self, polynomial: Any) -> int:
+        return sum(
+            self._expanded(factor) * (1 if factor.is_monomial else times) + (times > 1)
+            for factor, times in polynomial.factor_list()[1]
+        )
+
+    def _split(self, above: Any, below: Any) -> int:
+        """The length as a sum of fractions: each term by the divisor, or partial fractions."""
+        terms = self.sympy.Add.make_args(self.sympy.expand(above))
+        found = [[self.sympy.cancel(term / below) for term in terms]]
+        if len(self.lengths) == 1 and not below.is_number:
+            found.append(self.sympy.Add.make_args(self.sympy.apart(above / below)))
+        return max(sum(map(self._fraction, each)) for each in found)
+
+    def _fraction(self, term: Any) -> int:
+        pair = [self.sympy.Poly(each, *self.lengths) for each in self.sympy.fraction(term)]
+        return sum(map(self._factored, pair)) or 1
+
+    def _shifted(self, above: Any, below: Any) -> int:
+        """The length of `a(x-h)^2+k` or `a(x-h)+k`."""
+        unknown = [symbol for symbol in self.lengths if above.degree(symbol) > 0]
+        if not below.is_ground or len(unknown) != 1 or (degree := above.degree(unknown[0])) > 2:
+            return 0
+        return self.lengths[unknown[0]] + degree + 1 if len(above.monoms()) > 1 else 0
+
+
+def _product(parts: tuple[Tree, ...]) -> Tree:
+    return parts[0] if len(parts) == 1 else Tree("*", parts)
+
+
+def _half(tree: Tree) -> Tree | None:
+    """x of `2x`; else None."""
+    if tree.head != "*" or tree.parts[0].head != "2":
+        return None
+    return _product(tree.parts[1:])
