@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ictcli.rewards import decisions
+from ictcli.rewards import statement
 from ictcli.rewards.answers import LONGEST_AT_ONCE, Located, Source, located
 from ictcli.rewards.maths.compare import LONGEST, UndecidedError, compare
 from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import Verdict
 
-_BOXES = re.compile(r"\\(?:boxed|fbox)\s*+\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*+\}){0,300}+)\}")
+_BOX = re.compile(r"\\boxed\s?\{([^{}]{1,30}|\\[a-z]+\{[^{}]{1,30}\})\}")
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
@@ -29,36 +29,31 @@ class Decision(NamedTuple):
 
 def judge(response: str, gold: str, choices: Sequence[str] = ()) -> Verdict:
     """The verdict on a response, given the gold letter. With `choices`, the texts of A, B, ..., the
-    answer may be such a text. Without a box, it is the letter that the words decide on
-    (`decisions`). Two letters are unparsed."""
+    answer may be such a text. Without a box, it is the letter of the last statement (`statement`).
+    Two letters are unparsed."""
     return verdict(decision(response, located(response), choices), gold, choices)
 
 
 def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
     """What a response decides on, given the marked answer in it, if there is one."""
     answer, source, missing = found
-    response = response.replace(decisions.MARK, " ")
-    if answer is None:
-        letters = decisions.decided(response, naming(choices))
-        return Decision(letters, None, "words" if letters else "", missing)
-    letters = letter_of(answer, choices)
-    if len(letters) != 1 or source == "pattern":
+    if answer is not None:
+        letters = letter_of(answer, choices)
+        boxed = {letter_of(box, ()) for box in _BOX.findall(response)} - {""}
+        if source == "box" and len(letters) == 1 and boxed - {letters}:
+            return Decision("".join(sorted(boxed)), answer, source, "no letter")
+        if letters and source != "pattern" and not _upheld(response, answer, letters):
+            return Decision("", answer, source, "the letter is not upheld")
         return Decision(letters, answer, source, "no letter")
-    if source == "hashes":
-        before, _, after = response.rpartition("####")
-        _, _, after = after.partition("\n")
-        marked = f"{before}\n{decisions.MARK}{letters}\n{after}"
-    else:
-        marked = _BOXES.sub(lambda box: _mark(box[1], answer, letters), response)
-    if decisions.MARK in marked:
-        letters = decisions.decided(marked, naming(choices))
-    return Decision(letters, answer, source, "the letter is not upheld")
+    letters = statement.stated(response, naming(choices))
+    return Decision(letters, None, "words" if letters else "", missing)
 
 
-def _mark(content: str, answer: str, letters: str) -> str:
-    """A box as `decisions` reads it: `letters` if its content is the answer."""
-    letters = letters if content.strip() == answer else decisions.said(content)
-    return f" {decisions.MARK}{letters} " if len(letters) == 1 else " "
+def _upheld(response: str, answer: str, letters: str) -> bool:
+    """Whether the words around the last place of an answer leave it the answer."""
+    before, _, after = response.rpartition(answer)
+    before = re.sub(r"(\\\\(?:boxed|fbox)\s*\{|####)\s*$", "", before)
+    return statement.upheld(before, after.lstrip("}"), letters)
 
 
 def verdict(decision: Decision, gold: str, choices: Sequence[str]) -> Verdict:
@@ -78,27 +73,24 @@ def gold_letter(gold: str) -> str:
 
 def letter_of(answer: str, choices: Sequence[str]) -> str:
     """The letter of an answer: empty if there is none, several if it names several."""
-    signed = answer.lstrip().startswith(("-", "+"))
-    if signed or len(answer) > LONGEST or not balanced(answer):
+    if len(answer) > LONGEST or not balanced(answer):
         return ""
     of_text = _with_text(answer, choices)
     if re.fullmatch(r"\(?[a-j]\)?\.?", answer):
         answer = answer.upper()
-    letters = decisions.said(answer, naming(choices))
+    letters = statement.marked(statement.plain(answer), naming(choices))
     return "".join(dict.fromkeys(letters + of_text))
 
 
-def naming(choices: Sequence[str]) -> decisions.Naming | None:
-    """How `decisions` finds the choices in a text; None if they are unknown."""
+def naming(choices: Sequence[str]) -> statement.Naming | None:
+    """How `statement` finds the choices that are a text; None if they are unknown."""
     if not choices:
         return None
-    known = [_words(decisions.plain(choice)) for choice in choices]
+    known = [_words(statement.plain(choice)) for choice in choices]
 
-    def named(text: str, inside: bool) -> str:
+    def named(text: str) -> str:
         words = _words(text)
-        whole = [one == words for one in known]
-        parts = [one in words if inside else one.startswith(words) for one in known]
-        found = whole if any(whole) else parts if words.strip() else []
+        found = [one == words for one in known]
         return "".join(chr(65 + place) for place, is_it in enumerate(found) if is_it)
 
     return named

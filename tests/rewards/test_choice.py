@@ -8,7 +8,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ictcli.rewards import grade
-from ictcli.rewards.wording import LISTS
 
 EXAM = Path(__file__).with_name("choices.tsv")
 """A label (a letter, or - for none) and a response a line."""
@@ -21,20 +20,14 @@ DECISIONS = [
     "this corresponds to choice {}",
 ]  # fmt: skip
 LAYOUTS = ["{}", "({})", "**{}**", "**({})**", '"{}"', "`{}`", "$\\text{{{}}}$", "\\textbf{{({})}}"]
-ENDINGS = [".", "!", "", " because the rope is light.", ".\n\nExplanation: the rope is light."]
+ENDINGS = [".", "!", "", " because the rope is light.", ". I hope this helps."]
 HEADED = ["{}", "**{}**", "({})", "Option {}", "Answer: {}", "Final answer: **{}**", "#### {}"]
 SILENT = [
     "Is it {}?", "If the answer is {}, then it is heavy.", "Maybe the answer is {}.",
     "My first thought was {}.", "Some say the answer is {}.", "One option is {}.",
-    "The answer might be {}.", "The wrong answer is {}.", "He wrote:\nThe answer is {}.",
+    "The answer might be {}.", "The wrong answer is {}.", "He wrote: the answer is {}.",
     "> The answer is {}.", "~~The answer is {}.~~", '"The answer is {}."', "Vitamin {} is right.",
 ]  # fmt: skip
-WITHDRAWALS = [
-    "No.", "Wait, that is wrong.", "That cannot be right.", "I take it back.", "Just kidding.",
-    "I am not sure.", "It is not {}.", "{} is wrong.", "Or {other}.", "{other} works too.",
-    "{other} is also right.", "The others are right as well.", "Or is it?",
-]  # fmt: skip
-REFUSALS = ["{} is wrong.", "{} does not fit.", "Option {} is incorrect, since it is too long."]
 TURNS = ["No. {}", "Wait. {}", "I made a mistake. {}", "That is wrong. {}", "Actually, {}"]
 JOINTS = [" or ", " and ", "/", ", or maybe ", ", ", " vs "]
 PAIR = st.lists(st.sampled_from("ABCDEFGHIJ"), min_size=2, max_size=2, unique=True)
@@ -61,22 +54,17 @@ def test_words_of_the_list_around_one_letter_decide(
     assert letter(response, known) == letters[0]
 
 
-@given(
-    st.from_regex("[bdfgklmprst][aeiou]([bdfgklmprst][aeiou]){1,3}", fullmatch=True),
-    st.sampled_from(["The answer {} is B.", "The {} answer is B.", "The answer is {} B."]),
-)
+WORD = st.from_regex("[bdfgklmprst][aeiou]([bdfgklmprst][aeiou]){1,3}", fullmatch=True)
+
+
+@given(WORD, st.sampled_from(["The answer {} is B.", "The {} answer is B.", "The answer is {} B."]))
 def test_another_word_decides_nothing(word: str, decision: str) -> None:
-    assume(word not in LISTS["word"])
     assert letter(decision.format(word)) == "-"
 
 
 @given(PAIR, st.sampled_from(HEADED), st.booleans())
-def test_a_letter_on_a_line_decides_first_and_last(
-    letters: list[str], headed: str, known: bool
-) -> None:
-    line = headed.format(letters[0])
-    assert letter(f"The rope is light.\n{line}", known) == letters[0]
-    assert letter(f"{line}\n\nThe rope is light. It does not need a clamp.", known) == letters[0]
+def test_a_letter_on_the_last_line_decides(letters: list[str], headed: str, known: bool) -> None:
+    assert letter(f"The rope is light.\n{headed.format(letters[0])}", known) == letters[0]
 
 
 @given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(SILENT))
@@ -88,21 +76,22 @@ def test_a_question_or_a_supposition_decides_nothing(
     assert letter(f"{supposed}\n{said}") == letters[0]
 
 
-@given(PAIR, st.sampled_from([*DECISIONS, *HEADED, "\\boxed{{{}}}"]), st.sampled_from(WITHDRAWALS))
-def test_a_decision_is_withdrawn_by_what_follows(
-    letters: list[str], decision: str, withdrawal: str
+@given(PAIR, st.sampled_from(DECISIONS), st.lists(WORD, min_size=1, max_size=6), st.booleans())
+def test_nothing_may_follow_the_statement(
+    letters: list[str], decision: str, words: list[str], known: bool
 ) -> None:
-    said, other = decision.format(letters[0]), letters[1]
-    assert letter(f"{said}.\n{withdrawal.format(letters[0], other=other)}") == "-"
+    said = decision.format(letters[0])
+    for mark in (".\n", ". ", "; ", ", ", " - "):
+        assert letter(f"{said}{mark}{' '.join(words).capitalize()}.", known) == "-"
 
 
-@given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(REFUSALS))
-def test_others_may_be_refused_after_a_decision(
-    letters: list[str], decision: str, refusal: str
-) -> None:
-    said = f"{decision.format(letters[0])}."
-    assert letter(f"{said}\n{refusal.format(letters[1])}") == letters[0]
-    assert letter(f"{said}\n{refusal.format(letters[0])}") == "-"
+@given(PAIR, st.sampled_from(["not", "wrong", "maybe", "or {}", "also {}", "?", "wait", "but"]))
+def test_a_box_is_upheld_by_its_sentence_and_what_follows(letters: list[str], word: str) -> None:
+    first, other = letters
+    assert letter(f"The answer is \\boxed{{{first}}}.\nThe rope is light.") == first
+    assert letter(f"\\boxed{{{first}}} {word.format(other)}") == "-"
+    assert letter(f"\\boxed{{{first}}} and \\boxed{{{other}}}") == "-"
+    assert letter(f"It is not \\boxed{{{first}}}.") == "-"
 
 
 @given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(DECISIONS), st.sampled_from(TURNS))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ictcli.rewards import Verdict, grade, wording
+from ictcli.rewards import Verdict, grade
 from ictcli.rewards.maths import vocabulary
 from ictcli.rewards.maths.units import changes_value, unit_name
 from ictcli.rewards.verifiers import UNFINISHED
@@ -28,10 +28,6 @@ def equal(verdict: Verdict) -> bool:
 def spans(cell: str) -> list[str]:
     """The texts in code spans of a table's cell."""
     return [span.replace("\\|", "|").strip() for span in re.findall(r"`([^`]+)`", cell)]
-
-
-def choice_list(name: str) -> list[str]:
-    return [word.replace("_", " ") for word in wording.LISTS[name]]
 
 
 def rows() -> Iterator[tuple[str, list[str], list[str], list[str]]]:
@@ -79,19 +75,6 @@ def test_every_rule_is_described_and_has_a_row() -> None:
         ("Negations and doubts", vocabulary.NEGATIONS),
         ("Comparisons and conditions", vocabulary.COMPARISONS),
         ("Operations", vocabulary.OPERATIONS),
-        ("Words of a decision", choice_list("word")),
-        ("Words that decide", choice_list("deciding")),
-        ("Words that begin a reason", choice_list("lead")),
-        ("Words that turn", choice_list("turn")),
-        ("Words of error", choice_list("wrong")),
-        ("Words that refuse", choice_list("negation")),
-        ("Words of doubt", choice_list("doubt")),
-        ("Words that suppose or report", choice_list("supposition")),
-        ("Words that approve", choice_list("approval")),
-        ("Words that speak of an answer", choice_list("about")),
-        ("Words that turn at the start of a sentence", choice_list("unread")),
-        ("Verbs that explain", choice_list("doing")),
-        ("Words that explain after is and are", choice_list("explaining")),
     ],
 )
 def test_the_page_prints_the_list(title: str, words: list[str]) -> None:

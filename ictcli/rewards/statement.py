@@ -1,0 +1,260 @@
+"""The letter that the last statement of a response says is the answer.
+
+The statement stands at the end and is read whole, by one pattern (`_STATEMENT`): what no part of it
+reads decides nothing, and what was said before it does not matter. docs/verifier.md has the rules
+in words.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+LONGEST = 2_000
+"""Characters of the last line that may be a statement."""
+
+Naming = Callable[[str], str]
+"""The letters of the choices that are a text."""
+
+_LAYOUT = [
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (r"(?s)<!--.*?(?:-->|$)|<del>.*?</del>|~~[^~\n]*~~|(?m:^[ \t]*>[^\n]*$)", " "),
+        (r"(?m)^[ \t]*\*(?= )", "-"),
+        (r"</?(?:answer|think|b|i|strong|em|p|br) ?/?>", "\n"),
+        (r"\\(?:text(?:bf|rm|it|sf)?|math(?:bf|rm|sf)|bf)(?![a-z]) ?\{([^{}]*)\}", r"\1"),
+        (r"\\(?:begin|end)\{\w+\*?\}|\\\[|\\\]|\$\$|\$(?= ?[A-Z][a-z]+ )", "\n"),
+        (r"[\u2018\u2019]", "'"),
+        (r"\\[(),;:! ]|[*`$]|(?m:^ *#+)|(?<!\w)_+|_+(?!\w)|\u00a0", " "),
+        (r"\\(?:[lL]ong)?[rR]ightarrow|\\therefore|[→⇒➔∴]|=>", " so "),
+        (r"\b([Ii]t|[Tt]h(?:is|at)|[Aa]nswer|[Oo]ption|which)'s\b", r"\1 is"),
+        (r"\bI'(?:d|ll)\b", "I would"),
+        (r"(?m)^[ \t]*(?:[-•+]|\d+[.)])[ \t]+(?!\(?[A-J]\W*$)", ""),
+        (r"[\u201c\u201d]", '"'),
+        (r"[\u2013\u2014]", "-"),
+        (r"[^\S\n]+", " "),
+        (r" (?=[:,.])", ""),
+        (r" ?\n[ \n]*", "\n"),
+        (r"(?i)((?:^|\n)[a-z ]{0,30}(?:answer|choice|option|conclusion)(?: is)?:?)\n", r"\1 "),
+        (r"(?i)(?:\n|(?<=[.!]) )(?:(?:i )?hope this|(?:please )?let me know)[^\n.!]*[.!]?$", ""),
+    )
+]
+_NOUN = (
+    "(?:answer(?: choice)?|ans\\.?|result|option|choice|letter|statement|alternative|response"
+    "|selection|solution|verdict)"
+)
+_GOOD = (
+    "(?:correct|right|best|better|final|only|most|closest|nearest|likely|plausible|accurate"
+    "|appropriate|suitable|logical|reasonable|proper|remaining|overall|chosen|selected|revised|corrected)"
+)
+_SURELY = "(?:therefore|thus|then|hence|clearly|indeed|certainly|definitely|simply)"
+_IS = (
+    rf"(?:,? {_SURELY},?)? (?:is|must be|should be|would be|will be|has to be|can only be)"
+    rf"(?: {_SURELY},?)?"
+)
+_OPENER = (
+    "(?:(?:so|thus|hence|therefore|then|consequently|accordingly|finally|overall|ultimately|ergo"
+    "|and|but|no|yes|wait|actually|rather|instead|now|here|okay|clearly|obviously|indeed|only"
+    "|correction|conclusion|solution|(?:final |correct )*answer(?=:)|as a result|as such"
+    "|for (?:this|these) reasons?|in other words|all things considered|by elimination"
+    "|in (?:conclusion|summary|short|this [a-z]+|the end)|step \\d+"
+    "|to (?:conclude|summarize|sum up)"
+    "|(?:this|that|it|which) (?:means|implies|shows|indicates|follows|tells us|is clear)(?: that)?"
+    "|(?:we|i|you) (?:can )?(?:conclude|see|find|believe|think|know|say|would say)(?: that)?"
+    "|(?:i am|i'm|we are) (?:fairly |quite )?(?:sure|certain|confident)(?: that)?)(?:[,:.-]| -)* )*"
+)
+_LETTER = (
+    rf"(?:(?:the )?(?:{_GOOD} )*(?P<noun{{n}}>{_NOUN})(?: letter)?:? )?[(\[\"]?"
+    r"(?P<letter{n}>[A-J])(?![\w^=+*/<>'\\-])(?P<mark{n}>[)\]\"']?)"
+)
+_TO = "(?: (?:to|for) (?:this|the) (?:question|problem)| here)?"
+_THAT = "(?: (?:that|which|closest to) (?P<that>(?-i:[^,:;A-J]){1,40}?))?"
+_RIGHT = (
+    rf"(?:(?:the|my|our) (?:{_GOOD} )+(?:{_NOUN}|one){_TO}|(?:the|my) answer{_TO}"
+    rf"|(?:the )?(?:{_GOOD} ?)+)(?: that fits)?"
+)
+_FITS = " (?:remains|(?:fits|works|matches|satisfies)(?: best| this| all| the [a-z]+)?)"
+_LEADS = (
+    rf"(?:(?:the|my|our) )?(?:{_GOOD} )*(?:{_NOUN}|one){_TO}{_THAT}"
+    rf"(?:{_IS}:?(?: given by| number)? | ?[:=-] ?)"
+    rf"|(?:it|this|that)(?:{_IS}|'s) (?:the )?"
+    r"|(?:i|we|you) (?:would |will |must )?"
+    r"(?:choose|pick|select|have|get|answer(?: with)?|go (?:with|for)) "
+    r"|(?:i am|i'm|we are|we're) (?:going|left) with (?:only )?"
+    r"|(?:(?:it|this|that|which) )?(?:leaves|matches|gives|corresponds (?:to|with)|agrees with"
+    r"|is consistent with|points to|leaves us with|corresponding to|matching|leaving) (?:only )?"
+)
+_STATEMENT = re.compile(
+    rf"{_OPENER}(?:"
+    rf"(?:(?:(?:it|this|that|which) )?mak(?:es|ing) )?{_LETTER.format(n=1)}"
+    rf"(?P<inner>[ (,:.-][^?!]*?)??(?P<right>{_IS} {_RIGHT}| {_RIGHT}|{_FITS})"
+    rf"|(?P<led>{_LEADS})?{_LETTER.format(n=2)}"
+    r")(?P<tail>.*)",
+    re.I,
+)
+_REASON = re.compile(
+    r",? ?(?:because|since|as (?=(?:it|this|that|they|we|the) )|due to|given that) ?(?P<reason>.+)",
+    re.I,
+)
+_TWICE = re.compile(r"\b(?:but|or|also|others?)\b")
+_OTHERS = re.compile(
+    r",? (?:and )?(?:not|rather than|instead of) (?P<others>(?:(?:,? (?:or|and) |, )?"
+    r"(?:option )?\(?[A-J]\)?)+)"
+)
+_JOINT = re.compile(
+    r"(?P<but>[,;]? (?:but|however|yet),?(?: rather)? )"
+    r"|(?P<so>[,;.:]? (?:and )?(?:so|thus|hence|therefore|i\.e\.,?|meaning|making)(?: that)?,? )"
+    r"|(?P<which>,? (?:which (?:is|would be|makes|means)|that is,?) |,? and "
+    rf"(?=(?:the|my|our) (?:{_GOOD} )*{_NOUN}))"
+    r"|(?P<verb>,? (?=(?:which )?(?:corresponds? to|match(?:es)?|leaves|leaving|matching"
+    r"|corresponding to|points to|is consistent with|agrees with) ))"
+    r"|(?P<bracket> \((?=(?:option|choice|answer) ))|(?P<comma>, )",
+    re.I,
+)
+_CONCEDES = re.compile(r"(?:al|even )?though\b|while\b|despite\b", re.I)
+_LEAD = re.compile(
+    _OPENER + r"(?:since|because|as|given|based on|after|when we|by|due to"
+    r"|according to (?:the|this|our|[a-z]+'s)|(?:out )?of|from (?:the|this|these|our)|among|between"
+    r"|comparing|considering|eliminating|looking at|using|under|upon|with)\b",
+    re.I,
+)
+_SUPPOSED = re.compile(
+    r"\b(?:if|unless|suppos\w+|assum\w+|imagine|pretend|whether|maybe|perhaps|might|could|would"
+    r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|example|instance|format|form"
+    r"|template|hypothe\w+|guess|key|book|prompt|incorrect|false|instead|barely|hardly|wrong\w*|naive|flawed|mistake\w*|tempting|jok\w+)\b|[\"?]",
+    re.I,
+)
+_DOUBT = re.compile(
+    r"\b(?:not|no|nor|never|none|or|but|wrong\w*|false|incorrect|maybe|perhaps|unless|if|though"
+    r"|both|also|too|however|actually|wait|except|either|mistake|error|trap|example"
+    r"|ignore|forget|scratch|kidding|take (?:it|that) back|least|nobody|nowhere|hmm+)\b|n't\b|[?¬~]"
+    r"|\.\.",
+    re.I,
+)
+_SUPPOSES = re.compile(r"(?:let us |let's |now )?(?:suppose|assume|imagine|pretend)\b", re.I)
+_SO = re.compile(r"(?:so|thus|hence|therefore)\b", re.I)
+_TURN = re.compile(r"(?:no|wait|actually|but|rather|correction)\b", re.I)
+_OPTION = re.compile(r"(?<![\w'\\^])[A-J](?![\w'^\\])")
+_HEAD = re.compile(r"(?:option |choice )?[(\[]?(?P<letter>[A-J])(?:[)\].:]|$)", re.I)
+
+
+def plain(text: str) -> str:
+    """A text without emphasis and styles, nor what Markdown hides, strikes out or quotes."""
+    for pattern, replacement in _LAYOUT:
+        text = pattern.sub(replacement, text)
+    return text.strip()
+
+
+def stated(response: str, naming: Naming | None = None) -> str:
+    """The letter of the last statement of a response: empty if it says none, several if it names
+    the letter with the text of another choice. `naming`: None if the choices are unknown."""
+    *lines, line = ["", *plain(response[-20_000:]).split("\n")]
+    if len(line) > LONGEST or _listed(lines[-1], line):
+        return ""
+    for start in _starts(line):
+        before = re.split(r"[.!?] ", (line[:start] or lines[-1]).strip())[-1]
+        if before.endswith(":") or _SUPPOSES.match(before):
+            continue
+        if letter := said(line[start:], naming, alone=start == 0):
+            other = said(before, naming)
+            turned = other in ("", letter) or _TURN.match(line, start)
+            return letter if turned else other + letter
+    return ""
+
+
+def _listed(before: str, line: str) -> bool:
+    """Whether a line is one of a list of choices."""
+    above, this = _HEAD.match(before), _HEAD.match(line)
+    return bool(above and this and above["letter"] != this["letter"])
+
+
+def _starts(line: str) -> Iterator[int]:
+    """Where the last sentence may begin, the longest first: at the line's start and after stops."""
+    yield 0
+    yield from (stop.end() for stop in re.finditer(r"[.!?;][\")]* +(?=\S)", line))
+
+
+def upheld(before: str, after: str, letter: str) -> bool:
+    """Whether the sentences around a marked letter leave it the answer: the words before it suppose
+    and deny nothing, and nothing behind it names another letter or takes it back."""
+    before = re.split(r"[.!?]\s|\n\n", plain(before))[-1]
+    after = plain(after)
+    others = set(_OPTION.findall(after)) - {letter, "A", "I"}
+    denied = re.search(
+        r"(?i)\b(?:not|cannot|never|fool|complement)\b|\\ne|[:,]? but\b.{0,9}$|anything but", before
+    )
+    return not (others or denied or _SUPPOSED.search(before) or _DOUBT.search(after))
+
+
+def said(text: str, naming: Naming | None = None, *, alone: bool = True) -> str:
+    """The letter that a sentence says is the answer; `alone`: a letter without words will do."""
+    if letter := _letter(text, naming, alone=alone):
+        return letter
+    concedes = bool(_CONCEDES.match(text))
+    for joint in _JOINT.finditer(text):
+        before, rest = text[: joint.start()], text[joint.end() :]
+        if joint["comma"] and not (concedes or _LEAD.match(text)):
+            continue
+        if not (joint["but"] or concedes) and _SUPPOSED.search(before):
+            continue
+        if joint["verb"] and _DOUBT.search(before.rpartition(",")[2]):
+            continue
+        if joint["bracket"]:
+            rest = rest.replace(")", "", 1)
+        follows = bool(joint["so"] or joint["bracket"])
+        if letter := _letter(rest, naming, alone=follows, named=True):
+            return letter
+    return ""
+
+
+def marked(text: str, naming: Naming | None = None) -> str:
+    """The letter of a text that holds a letter, with or without the text of its choice."""
+    match = re.fullmatch(rf"(?:answer:? )?{_LETTER.format(n=2)}(?P<tail>.*)", text, re.I)
+    return _tailed(match["letter2"], match["mark2"], match["tail"], naming) if match else ""
+
+
+def _letter(text: str, naming: Naming | None, *, alone: bool, named: bool = False) -> str:
+    match = _STATEMENT.fullmatch(text)
+    if match is None:
+        return ""
+    judged = bool(match["right"])
+    letter, mark = (match[f"{name}{1 if judged else 2}"] for name in ("letter", "mark"))
+    if not (judged or match["led"] or match["noun2"] or alone or _SO.match(text)):
+        return ""
+    tail, that = match["tail"], match["that"] or ""
+    if _DOUBT.search(that) or _SUPPOSED.search(that):
+        return ""
+    if reason := _REASON.search(tail):
+        given, tail = reason["reason"], tail[: reason.start()]
+        if _OPTION.search(given) or _SUPPOSED.search(given) or _TWICE.search(given):
+            return ""
+    if (others := _OTHERS.search(tail)) and letter not in others["others"]:
+        tail = tail[: others.start()] + tail[others.end() :]
+    if not judged:
+        return _tailed(letter, mark, tail, naming, named=named or bool(match["led"]))
+    inner = match["inner"] or ""
+    found = _tailed(letter, mark, inner, naming) if inner.strip(" ,.") else letter
+    return found if _CLOSED.fullmatch(tail) else ""
+
+
+_CLOSED = re.compile(r"(?!.*\.\.)[] .!:;,)}\"']*")
+
+
+def _tailed(
+    letter: str, mark: str, tail: str, naming: Naming | None, *, named: bool = False
+) -> str:
+    """The letter, if what stands behind it can be the text of its choice; both if it is that of
+    another. If the choices are unknown, a text has a digit, or stands behind `)`, or behind `.` if
+    no words name the letter."""
+    if not letter.isupper():
+        return ""
+    if _CLOSED.fullmatch(tail):
+        return letter
+    text = re.sub(r"^,? (?:which|that) is ", "", tail).strip(" .,:;()[]\"'!-")
+    if naming is not None and (others := naming(text)):
+        return letter if letter in others else letter + others
+    if re.fullmatch("(?i)(?:none|all|both|neither) of (?:the above|these|them)", text):
+        return letter
+    parted = re.match(r"[])]|[.,:] | [(-]", mark + tail)
+    if naming is not None or parted is None or _OPTION.search(text) or _DOUBT.search(text):
+        return ""
+    alone = parted[0][0] in (")]" if named else ")].")
+    return letter if alone or re.search(r"\d", text) else ""
