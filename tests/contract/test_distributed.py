@@ -168,6 +168,7 @@ from ictcli.engine import build_engine
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 from ictcli.engine.budget import Budget
+from ictcli.engine.update import Update
 from ictcli_mlx import distributed, sample, update
 
 model, folder = sys.argv[1:]
@@ -209,7 +210,7 @@ for name in ("shrinks", "begins small"):
     engine.budget.restore(state)
     rollouts = engine.generate(prompts, 4, Sampling(14, stop_ids=(17,)), 7)
     weights = rollouts.valid / rollouts.valid.sum()
-    engine.update(rollouts, weights, np.linspace(-1, 1, 16), Objective(), 1e-3)
+    engine.update(Update(rollouts, weights, np.linspace(-1, 1, 16), Objective()), 1e-3)
     state = engine.budget.state()
     place = Path(folder, name)
     place.mkdir()

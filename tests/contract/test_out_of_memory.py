@@ -213,6 +213,7 @@ import re, resource, sys
 import numpy as np
 from pathlib import Path
 from ictcli.engine import build_engine
+from ictcli.engine.update import Update
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from tests.contract.test_mlx_memory import long_rollouts
 from tests.contract.training import LR, PLAIN, sparse_weights, state
@@ -227,15 +228,16 @@ weights, A = sparse_weights(rollouts), np.linspace(-1, 1, 32)
 engine, other, told = make(), make(), []
 few = long_rollouts(8)
 for one in (engine, other):  # so that all libraries and moments are there
-    one.update(few, few.valid * 1e-2, np.ones(4), PLAIN, LR)
+    one.update(Update(few, few.valid * 1e-2, np.ones(4), PLAIN), LR)
 engine.budget.say, engine.budget.tokens = told.append, 8192
 used = int(re.search(r"VmSize:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
 hard = resource.getrlimit(resource.RLIMIT_AS)[1]
 resource.setrlimit(resource.RLIMIT_AS, (used + (150 << 20), hard))
-report = engine.update(rollouts, weights, A, PLAIN, LR)
+update = Update(rollouts, weights, A, PLAIN)
+report = engine.update(update, LR)
 resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 other.budget.restore(engine.budget.state())
-assert other.update(rollouts, weights, A, PLAIN, LR).grad_norm == report.grad_norm
+assert other.update(update, LR).grad_norm == report.grad_norm
 assert state(engine, out / "a") == state(other, out / "b")
 print(len(told), engine.budget.tokens, report.stepped)
 """
