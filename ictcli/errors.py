@@ -9,6 +9,7 @@
 | 130 | interrupted, after the step in flight was saved |
 """
 
+import errno
 import shlex
 from pathlib import Path
 
@@ -54,6 +55,10 @@ class InterruptedRunError(UserError):
     """Ctrl-C: the step in flight was finished and saved."""
 
     exit_code = 130
+
+
+def is_disk_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def nearest(word: str, known: list[str]) -> str:

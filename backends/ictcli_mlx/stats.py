@@ -23,8 +23,7 @@ class StatsRecorder(stats.StatsRecorder):
         self._compiled = compiled
 
     def formula(self, name: str) -> Callable[..., mx.array]:
-        plain = super().formula(name)
-        return _compiled(self.wanted[name]) if self._compiled else plain
+        return _compiled(self.wanted[name]) if self._compiled else super().formula(name)
 
     def measure(
         self, values: mx.array, tokens: IntArray, apart: IntArray, counts: IntArray

@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
+from ictcli.engine.lengths import rope_settings
 from ictcli.engine.packing import MicroBatch
 from ictcli.types import BoolArray, IntArray
 
@@ -67,9 +68,8 @@ def takes_positions(model: Any) -> bool:
 
 def rope_types(model: Any) -> set[str]:
     """The kinds of rotary frequencies, of which a model may have one for each kind of block."""
-    settings: Any = getattr(text_config(model), "rope_parameters", None) or {}
-    kinds = [settings, *(kind for kind in settings.values() if isinstance(kind, dict))]
-    return {kind["rope_type"] for kind in kinds if kind.get("rope_type")}
+    ropes = rope_settings(text_config(model).to_dict())
+    return {rope["rope_type"] for rope in ropes if rope.get("rope_type")}
 
 
 @contextlib.contextmanager

@@ -34,6 +34,11 @@ def kl(xp: Any, p: Any, q: Any) -> Any:
     return xp.sum(p * log_ratio, axis=-1)
 
 
+def kl_reversed(xp: Any, p: Any, q: Any) -> Any:
+    """KL(q || p) in nats."""
+    return kl(xp, q, p)
+
+
 def js(xp: Any, p: Any, q: Any) -> Any:
     """Jensen-Shannon divergence KL(p||m)/2 + KL(q||m)/2, m = (p+q)/2, in [0, log 2].
 
@@ -60,6 +65,11 @@ def min_p(xp: Any, p: Any, share: float) -> Any:
     at the others (min-p, arXiv 2407.01082)."""
     likely = xp.where(p >= share * xp.max(p, axis=-1, keepdims=True), p, 0.0)
     return likely / xp.sum(likely, axis=-1, keepdims=True)
+
+
+def itself(xp: Any, p: Any) -> Any:
+    """p, of which a statistic takes the probability of the token."""
+    return p
 
 
 def pick(xp: Any, values: Any, index: Any) -> Any:
@@ -114,16 +124,14 @@ class Statistic:
 STATISTICS: dict[str, Statistic] = {
     "entropy": Statistic(entropy, "alone", "Shannon entropy H1, nats", mean=True),
     "purity": Statistic(purity, "alone", "strategy purity beta = sum p^2; H2 = -log beta"),
-    "prob": Statistic(lambda xp, p: p, "token", "p of the token"),
+    "prob": Statistic(itself, "token", "p of the token"),
     "min_p:": Statistic(min_p, "token", "p of the token among those of at least S times max p"),
     "uniqueness": Statistic(js, "group", "u = JS(p, P_avg), nats, in [0, log 2]", mean=True),
     "kl_from_mean": Statistic(kl, "group", "KL(p || P_avg), nats"),
-    "kl_to_mean": Statistic(lambda xp, p, q: kl(xp, q, p), "group", "KL(P_avg || p), nats"),
+    "kl_to_mean": Statistic(kl_reversed, "group", "KL(P_avg || p), nats"),
     "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
     "context:": Statistic(js, "context", "JS(p, mean of like contexts of K tokens), nats"),
-    "solution_kl": Statistic(
-        lambda xp, p, q: kl(xp, q, p), "solution", "KL(p after a correct response || p), nats"
-    ),
+    "solution_kl": Statistic(kl_reversed, "solution", "KL(p after a solution || p), nats"),
 }
 """All statistics by name. `NAME:` stands for NAME:NUMBER, context:4 say. Those of a group or a
 context are exactly 0 where all that p is compared with share its prefix."""

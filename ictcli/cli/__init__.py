@@ -16,7 +16,7 @@ from typing import Any, TextIO, cast
 import click
 
 from ictcli import __version__
-from ictcli.errors import AGAIN, RESUME, UserError, nearest
+from ictcli.errors import AGAIN, RESUME, UserError, is_disk_full, nearest
 from ictcli.text import VisibleStream, one_line, wrapped
 
 COMMANDS = (
@@ -175,11 +175,9 @@ def _run() -> int:
     except BrokenPipeError:
         raise
     except (MemoryError, RuntimeError) as error:
-        from ictcli.engine.memory import says_full
+        from ictcli.engine.memory import is_full
 
-        words = ("memory", "allocate", "resource limit")  # torch's and MLX's
-        full = any(word in str(error).lower() for word in words) or says_full(str(error))
-        if isinstance(error, RuntimeError) and not full:
+        if not is_full(error):
             raise
         return fail(
             "The memory of the device is full.",
@@ -229,7 +227,7 @@ def fail(message: str, hint: str, code: int) -> int:
 
 def _explain(error: OSError) -> tuple[str, str]:
     where = f" ({error.filename})" if error.filename else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
     if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         return f"This cannot be written or read: {error.strerror}{where}.", (

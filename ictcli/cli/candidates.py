@@ -4,69 +4,98 @@ loaded.
 The functions are for `shell_complete` of click's parameters.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import click
 from click import Context, Parameter
 from click.shell_completion import CompletionItem
 
 Items = list[CompletionItem[str]]
+Complete = Callable[[Context, Parameter, str], Items]
 
 
-def recipes(ctx: Context, param: Parameter, incomplete: str) -> Items:
-    """Shipped recipes, and files."""
+def _of(names: Callable[[], Iterable[str]], kind: str = "", *, listed: bool = False) -> Complete:
+    """Offers names, and paths of a kind; with `listed` the last of several with commas between."""
+
+    def complete(ctx: Context, param: Parameter, incomplete: str) -> Items:
+        before, comma, last = incomplete.rpartition(",") if listed else ("", "", incomplete)
+        taken = before.split(",")
+        found = _items((name for name in names() if name not in taken), last, kind)
+        return [CompletionItem(f"{before}{comma}{item.value}", type=item.type) for item in found]
+
+    return complete
+
+
+def _recipes() -> Iterable[str]:
     from ictcli.recipe import shipped_recipes
 
-    return _items(shipped_recipes(), incomplete, "file")
+    return shipped_recipes()
 
 
-def recipes_and_studies(ctx: Context, param: Parameter, incomplete: str) -> Items:
-    """Shipped recipes and studies, and files."""
-    from ictcli.recipe import shipped_recipes, shipped_studies
+def _studies() -> Iterable[str]:
+    from ictcli.recipe import shipped_studies
 
-    return _items([*shipped_recipes(), *shipped_studies()], incomplete, "file")
+    return shipped_studies()
+
+
+def _keys() -> Iterable[str]:
+    from ictcli.recipe import recipe_keys
+
+    return recipe_keys()
+
+
+def _methods() -> Iterable[str]:
+    from ictcli.algorithm.methods import METHODS
+
+    return METHODS
+
+
+def _benchmarks() -> Iterable[str]:
+    from ictcli.tasks import BENCHMARKS
+
+    return BENCHMARKS
+
+
+def _engines() -> Iterable[str]:
+    from ictcli.cli.engines import engine_names
+
+    return engine_names()
+
+
+recipes = _of(_recipes, "file")
+recipes_and_studies = _of(lambda: [*_recipes(), *_studies()], "file")
+downloads = _of(lambda: [*_recipes(), *_benchmarks()], "file")
+keys = _of(_keys)
+methods = _of(_methods, listed=True)
+benchmarks = _of(_benchmarks, "file", listed=True)
+engines = _of(_engines)
 
 
 def settings(ctx: Context, param: Parameter, incomplete: str) -> Items:
     """Keys of a recipe, a table at a time; behind `=` the values that a key can have."""
-    from ictcli.recipe import recipe_keys
-
     key, equals, value = incomplete.partition("=")
     if equals:
         found = _items(_values(key), value, "file")
         return [CompletionItem(f"{key}={item.value}", type=item.type) for item in found]
-    keys = [f"{name}=" for name in (*recipe_keys(), "method", "reward")]
+    keys = [f"{name}=" for name in (*_keys(), "method", "reward")]
     typed = len(incomplete)
     ends = (name.find(".", typed) + 1 or len(name) for name in keys)
     return _items((name[:end] for name, end in zip(keys, ends, strict=True)), incomplete)
-
-
-def keys(ctx: Context, param: Parameter, incomplete: str) -> Items:
-    """Keys of a recipe."""
-    from ictcli.recipe import recipe_keys
-
-    return _items(recipe_keys(), incomplete)
 
 
 def runs(ctx: Context, param: Parameter, incomplete: str) -> Items:
     """Run folders here, in runs/ and below what was typed; and folders."""
     typed = Path(incomplete)
     inside = typed if incomplete.endswith("/") else typed.parent
-    found = [recipe.parent for place in (Path("runs"), inside) for recipe in _recipes_in(place)]
+    places = (Path("runs"), inside.expanduser())
+    found = [recipe.parent for place in places for recipe in place.glob("*/recipe.toml")]
     return _items(sorted(map(str, found)), incomplete, "dir")
 
 
-def _recipes_in(folder: Path) -> Iterable[Path]:
-    return folder.expanduser().glob("*/recipe.toml")
-
-
-def downloads(ctx: Context, param: Parameter, incomplete: str) -> Items:
-    """Recipes and benchmarks."""
-    from ictcli.recipe import shipped_recipes
-    from ictcli.tasks import BENCHMARKS
-
-    return _items([*shipped_recipes(), *BENCHMARKS], incomplete, "file")
+RUN: Any = {"type": click.Path(path_type=Path), "shell_complete": runs}
+"""Of a click argument that is a run folder, or several."""
 
 
 def models(ctx: Context, param: Parameter, incomplete: str) -> Items:
@@ -74,27 +103,6 @@ def models(ctx: Context, param: Parameter, incomplete: str) -> Items:
     if "=" in incomplete:
         return settings(ctx, param, incomplete)
     return [*runs(ctx, param, incomplete), *_items(_built_in(), incomplete)]
-
-
-def methods(ctx: Context, param: Parameter, incomplete: str) -> Items:
-    """Methods, with commas between."""
-    from ictcli.algorithm.methods import METHODS
-
-    return _listed(METHODS, incomplete)
-
-
-def benchmarks(ctx: Context, param: Parameter, incomplete: str) -> Items:
-    """Benchmarks, with commas between; and files."""
-    from ictcli.tasks import BENCHMARKS
-
-    return _listed(BENCHMARKS, incomplete, "file")
-
-
-def engines(ctx: Context, param: Parameter, incomplete: str) -> Items:
-    """The engines, those that packages add included."""
-    from ictcli.cli.engines import engine_names
-
-    return _items(engine_names(), incomplete)
 
 
 def _built_in() -> Iterable[str]:
@@ -106,20 +114,18 @@ def _built_in() -> Iterable[str]:
 def _values(key: str) -> Iterable[str]:
     """Values of a key, where they are few and have names."""
     if key in ("method", "method.name"):
-        from ictcli.algorithm.methods import METHODS
-
-        return METHODS
+        return _methods()
     if key in ("reward", "reward.verifier"):
         from ictcli.rewards.verifiers import OPTIONAL, VERIFIERS
 
         return [*VERIFIERS, *OPTIONAL]
-    if key in ("task", "eval.bench"):
-        from ictcli.tasks import BENCHMARKS, TASKS
+    if key == "task":
+        from ictcli.tasks import TASKS
 
-        return TASKS if key == "task" else BENCHMARKS
-    if key == "model":
-        return _built_in()
-    return _choices(key)
+        return TASKS
+    if key == "eval.bench":
+        return _benchmarks()
+    return _built_in() if key == "model" else _choices(key)
 
 
 def _choices(key: str) -> Iterable[str]:
@@ -133,14 +139,6 @@ def _choices(key: str) -> Iterable[str]:
     if kind is bool:
         return ("true", "false")
     return map(str, get_args(kind)) if get_origin(kind) is Literal else ()
-
-
-def _listed(names: Iterable[str], incomplete: str, kind: str = "") -> Items:
-    """The last of several names with commas between."""
-    before, comma, last = incomplete.rpartition(",")
-    taken = before.split(",")
-    found = _items((name for name in names if name not in taken), last, kind)
-    return [CompletionItem(f"{before}{comma}{item.value}", type=item.type) for item in found]
 
 
 def _items(values: Iterable[str], incomplete: str, kind: str = "") -> Items:

@@ -1,6 +1,5 @@
 """ictcli export: what a run trained as a folder for others, with a card, and onto the hub."""
 
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +11,7 @@ from ictcli.cli.process import TRUST
 
 
 @click.command("export")
-@click.argument("run", type=click.Path(path_type=Path), shell_complete=candidates.runs)
+@click.argument("run", **candidates.RUN)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
 @click.option("--to", "layout", type=click.Choice(["hf", "mlx"]), help="For which library.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
@@ -51,12 +50,9 @@ def command(
     from ictcli.errors import UserError
     from ictcli.export import make
     from ictcli.export.push import open_repository, push
-    from ictcli.recipe import load_recipe
     from ictcli.runs import is_run
-    from ictcli.runs.checkpoints import pick
     from ictcli.runs.find import find_run
     from ictcli.runs.show import evaluation_command
-    from ictcli.runs.trust import read_run
     from ictcli.text import shell_word
 
     run = find_run(run)
@@ -68,36 +64,24 @@ def command(
     if public and repo is None:
         raise UserError("--public says who sees what --push uploads.", "--push OWNER/NAME --public")
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
-    file = read_run(run)
-    recipe = load_recipe(file)
-    saved = pick(run, checkpoint) if checkpoint else None
-    adapter = None if saved else make.adapters_of(run, recipe)
-    merge = merge or packed
-    whole = merge or recipe.adapters is None
-    fused = recipe.adapters is not None and merge and layout != "mlx"
-    which = "model" if fused or (saved and whole) else "export"
-    made = out or run / (f"{which}-{saved.name}" if saved else which)
+    trained = make.trained_by(run, checkpoint, backend)
+    merge, adapters = merge or packed, trained.recipe.adapters
+    whole = merge or adapters is None
+    made = out or trained.place(layout, merge=merge)
     if made.exists():
         raise UserError(f"{made} exists already.", "--out OTHER makes another folder")
-    if recipe.adapters is None and layout and not merge:
+    if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
-    base = None
-    if repo and not whole:
-        base = make.check_public(run, recipe, repo)
+    base = make.check_public(run, trained.recipe, repo) if repo and not whole else None
     hub = open_repository(repo, public=public) if repo else None
     name = repo or made.name
-    step = int(saved.name.removeprefix("step-")) if saved else None
-    settings = recipe.engine
-    if backend:
-        settings = settings.model_copy(update={"backend": backend})
-    if not whole:
-        with make.written(run, file.data, adapter, saved, settings) as found:
-            make.export_adapters(run, found, made, layout, name, step=step, base=base)
+    if whole:
+        loads = trained.saved or trained.adapter or packed
+        build = trained.engine if loads else None
+        make.export_model(run, made, build, layout, name, packed=packed, step=trained.step)
     else:
-        loads = saved or adapter or packed
-        of_run = partial(make.engine_of, run, file.data, adapter, saved, settings)
-        build = of_run if loads else None
-        make.export_model(run, made, build, layout, name, packed=packed, step=step)
+        with trained.adapters() as found:
+            make.export_adapters(run, found, made, layout, name, step=trained.step, base=base)
     output(made)
     if not whole:
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")

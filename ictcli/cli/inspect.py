@@ -11,12 +11,7 @@ from ictcli.errors import UserError
 
 
 @click.command("inspect")
-@click.argument(
-    "source",
-    metavar="RUN|ROLLOUTS",
-    type=click.Path(path_type=Path),
-    shell_complete=candidates.runs,
-)
+@click.argument("source", metavar="RUN|ROLLOUTS", **candidates.RUN)
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"

@@ -16,9 +16,7 @@ GRACE_S = 4.0
 
 
 @click.command("resume")
-@click.argument(
-    "folder", metavar="RUN", type=click.Path(path_type=Path), shell_complete=candidates.runs
-)
+@click.argument("folder", metavar="RUN", **candidates.RUN)
 @click.argument("overrides", nargs=-1, metavar="[steps=N]")
 @json_option(help="Print the summary as JSON.")
 @click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs

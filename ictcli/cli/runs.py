@@ -43,7 +43,7 @@ def ls(folder: Path, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("run", type=click.Path(path_type=Path), shell_complete=candidates.runs)
+@click.argument("run", **candidates.RUN)
 @JSON
 def show(run: Path, as_json: bool) -> None:
     """Show RUN: its recipe, data, environment, progress, results and size."""
@@ -59,13 +59,7 @@ def show(run: Path, as_json: bool) -> None:
 
 
 @command.command("diff")
-@click.argument(
-    "runs",
-    metavar="A B [C]...",
-    nargs=-1,
-    type=click.Path(path_type=Path),
-    shell_complete=candidates.runs,
-)
+@click.argument("runs", metavar="A B [C]...", nargs=-1, **candidates.RUN)
 @JSON
 def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare the recipes, environments and results of runs.
@@ -89,7 +83,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 @command.command("check")
-@click.argument("run", type=click.Path(path_type=Path), shell_complete=candidates.runs)
+@click.argument("run", **candidates.RUN)
 @JSON
 def check(run: Path, as_json: bool) -> int:
     """Hold every file that RUN wrote once, and its checkpoints, against their checksums.
@@ -105,14 +99,7 @@ def check(run: Path, as_json: bool) -> int:
 
 
 @command.command("rm")
-@click.argument(
-    "runs",
-    metavar="RUN...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    shell_complete=candidates.runs,
-)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, **candidates.RUN)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def rm(runs: tuple[Path, ...], yes: bool) -> None:
     """Remove RUNs with all that lies in their folders, after a question.
@@ -140,13 +127,7 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
 
 
 @command.command("gc")
-@click.argument(
-    "runs",
-    metavar="[RUN]...",
-    nargs=-1,
-    type=click.Path(path_type=Path),
-    shell_complete=candidates.runs,
-)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, **candidates.RUN)
 @click.option("--finished", is_flag=True, help="Of finished runs remove all but the best.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; stop.")
 @JSON

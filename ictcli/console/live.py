@@ -20,6 +20,7 @@ from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import METRICS, shown_in
 from ictcli.runs.observer import RunObserver, Step
 from ictcli.runs.records import StepMetrics
+from ictcli.tasks.detokenize import token_texts
 from ictcli.text import figure, visible
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -107,11 +108,10 @@ class LiveObserver(PacedObserver):
         rollouts = batch.rollouts
         problem = batch.problems[row // rollouts.group]
         text = Text(visible(problem.prompt[-SHOWN_TOKENS:]), style="dim")
-        tokenizer = self.engine.tokenizer if self.engine else None
-        for place in range(min(int(rollouts.lengths[row]), SHOWN_TOKENS)):
-            token = int(rollouts.tokens[row, place])
-            piece = tokenizer.decode([token]) if tokenizer else str(token)
-            text.append(visible(piece), style="not dim reverse" if kept[row, place] else "not dim")
+        tokens = rollouts.tokens[row, : rollouts.lengths[row]][:SHOWN_TOKENS].tolist()
+        pieces = token_texts(tokens, self.engine.tokenizer.decode if self.engine else None)
+        for piece, keep in zip(pieces, kept[row], strict=False):
+            text.append(visible(piece), style="not dim reverse" if keep else "not dim")
         status, advantage = batch.verdicts[row].status, float(batch.advantage[row])
         return Panel(
             text,

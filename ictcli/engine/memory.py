@@ -23,6 +23,14 @@ def says_full(text: str) -> bool:
     return any(all(part in text for part in parts) for parts in FULL)
 
 
+def is_full(error: Exception) -> bool:
+    """Whether an error was raised for want of memory, by any engine."""
+    text = str(error)
+    words = ("memory", "allocate", "resource limit")  # torch's and MLX's
+    told = any(word in text.lower() for word in words) or says_full(text)
+    return isinstance(error, MemoryError) or told
+
+
 def forget_peak() -> None:
     """Have `peak_rss` begin anew, on Linux; elsewhere nothing can."""
     if sys.platform == "linux":

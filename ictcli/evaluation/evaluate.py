@@ -1,9 +1,11 @@
 """Sample n responses a problem, judge them, and say how often one of k is right."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,101 +34,129 @@ def chunk_of(n: int) -> int:
     return max(1, ROWS // n)
 
 
+@dataclass(frozen=True)
+class Examination:
+    """Problems, and how a model is asked, sampled and judged on them."""
+
+    name: str
+    problems: Sequence[Problem]
+    domain: Domain
+    sampling: Sampling
+    prompt: PromptSettings
+    n: int
+    """Samples of each problem."""
+    ks: Sequence[int]
+    """Values of k for pass@k."""
+    seed: int
+    shown: bool = False
+    """Whether private questions are written too."""
+
+    @property
+    def private(self) -> bool:
+        return self.domain.private and not self.shown
+
+    def settings(self) -> SampleSettings:
+        """How the samples are drawn, as a record."""
+        prompt = self.prompt.model_dump(mode="json")
+        return SampleSettings(**asdict(self.sampling), prompt=prompt, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class SampleFile:
+    """Where samples are written after every `chunk` problems, and the seconds they took."""
+
+    path: Path
+    chunk: int = CHUNK
+    resume: bool = False
+    """Whether the samples that the file holds are kept."""
+    timings: Timings | None = None
+
+    def recover(self, asked: Examination) -> tuple[list[Sample], float]:
+        """The samples that are kept, in whole chunks, and their seconds. UserError where the file
+        was changed."""
+        if not self.resume:
+            self.path.unlink(missing_ok=True)
+        problems, private = asked.problems, asked.private
+        taken = files.recover(self.path, problems, asked.n, self.chunk, private=private)
+        seconds = self.timings.read() if self.timings else {}
+        done = range(0, len(taken) // asked.n, self.chunk)
+        return taken, sum(seconds.get(first, 0.0) for first in done)
+
+    def append(self, first: int, seconds: float, lines: Sequence[dict[str, Any]]) -> None:
+        """Add the chunk whose first problem is `first`."""
+        if self.timings:  # before the samples: a chunk that is kept has its seconds
+            self.timings.add(first, seconds)
+        files.append(self.path, lines)
+
+
 def evaluate(
     engine: Engine,
-    name: str,
-    problems: Sequence[Problem],
-    domain: Domain,
-    sampling: Sampling,
-    settings: PromptSettings,
-    *,
-    n: int,
-    ks: Sequence[int],
-    seed: int,
-    samples: Path,
+    asked: Examination,
+    file: SampleFile,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    chunk: int = CHUNK,
-    resume: bool = False,
-    shown: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    timings: Timings | None = None,
 ) -> Evaluation:
-    """pass@k for each k in `ks` and maj@n over `problems`, n samples each.
+    """pass@k and maj@n of a model; its samples are written to a file as they come.
 
-    The samples are written to the file `samples` after every `chunk` problems, and the seconds
-    they took to `timings`; `resume` keeps the samples that the file holds. `shown` writes private
-    questions too. `say` gets each new failure of the verifier. RunFailedError where a sample or its
-    verdict is missing, UserError where `samples` was changed.
+    `say` gets each new failure of the verifier. RunFailedError where a sample or its verdict is
+    missing, UserError where the file was changed.
     """
     started = time.perf_counter()
-    ids = prompts.encode(engine, problems, domain, settings, sampling.max_tokens)
+    problems, domain, n = asked.problems, asked.domain, asked.n
+    ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
     failures: set[str] = set()
-    private = domain.private and not shown
-    if not resume:
-        samples.unlink(missing_ok=True)
-    taken = files.recover(samples, problems, n, chunk, private=private)
+    taken, before = file.recover(asked)
     done = len(taken) // n
-    earlier = timings.read() if timings else {}
-    before = sum(earlier.get(first, 0.0) for first in range(0, done, chunk))
-    if resume:
+    if file.resume:
         progress(done, len(problems))
-    for first in range(done, len(problems), chunk):
+    for first in range(done, len(problems), file.chunk):
         at = time.perf_counter()
-        part = problems[first : first + chunk]
-        chunk_seed = seed_of(seed, "evaluate", name, first)
-        rollouts = engine.generate(ids[first : first + chunk], n, sampling, chunk_seed)
+        part = problems[first : first + file.chunk]
+        seed = seed_of(asked.seed, "evaluate", asked.name, first)
+        rollouts = engine.generate(ids[first : first + file.chunk], n, asked.sampling, seed)
         texts = prompts.decode(engine.tokenizer, rollouts)
         verdicts = domain.judge(part, texts)
-        reasons = {verdict.reason for verdict in verdicts if verdict.failed and not private}
-        for reason in sorted(reasons - failures)[: FAILURES - len(failures)]:
-            failures.add(reason)
-            say(f"{name}: {reason}")
-        lines = files.make_samples(name, part, n, rollouts, texts, verdicts, private=private)
+        if not asked.private:
+            reasons = {verdict.reason for verdict in verdicts if verdict.failed} - failures
+            for reason in sorted(reasons)[: FAILURES - len(failures)]:
+                failures.add(reason)
+                say(f"{asked.name}: {reason}")
+        lines = files.make_samples(
+            asked.name, part, n, rollouts, texts, verdicts, private=asked.private
+        )
         taken.extend(map(Sample.model_validate, lines))
-        if timings:  # before the samples: a chunk that is kept has its seconds
-            timings.add(first, time.perf_counter() - at)
-        files.append(samples, lines)
-        progress(min(first + chunk, len(problems)), len(problems))
-    about = SampleSettings(**asdict(sampling), prompt=settings.model_dump(mode="json"), seed=seed)
-    seconds = time.perf_counter() - started + before
-    return score(name, taken, len(problems), domain, about, n=n, ks=ks, seconds=seconds)
+        file.append(first, time.perf_counter() - at, lines)
+        progress(min(first + file.chunk, len(problems)), len(problems))
+    return score(asked, taken, time.perf_counter() - started + before)
 
 
-def score(
-    name: str,
-    samples: Sequence[Sample],
-    problems: int,
-    domain: Domain,
-    settings: SampleSettings,
-    *,
-    n: int,
-    ks: Sequence[int],
-    seconds: float,
-) -> Evaluation:
-    """The figures of n samples of each of `problems`, in their order."""
-    rows = files.by_problem(name, samples, n, problems)
+def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Evaluation:
+    """The figures of n samples of each problem, in their order."""
+    n, count = asked.n, len(asked.problems)
+    rows = files.by_problem(asked.name, samples, n, count)
     correct = np.array([sum(s.status == "correct" for s in row) for row in rows], dtype=np.int64)
-    total = n * problems
+    total = n * count
     tokens = sum(sample.tokens for sample in samples)
-    most = majority(rows, domain.verify, domain.limits)
+    most = majority(rows, asked.domain.verify, asked.domain.limits)
     scores: dict[str, Interval | None] = {
-        f"pass@{k}": mean_interval(pass_at_k(n, correct, k)) for k in sorted(set(ks))
+        f"pass@{k}": mean_interval(pass_at_k(n, correct, k)) for k in sorted(set(asked.ks))
     }
     scores[f"maj@{n}"] = None if most is None else mean_interval(most)
+    statuses = Counter(sample.status for sample in samples)
     return Evaluation(
-        benchmark=name,
-        problems=problems,
+        benchmark=asked.name,
+        problems=count,
         n=n,
         scores=scores,
-        accuracy=int(correct.sum()) / total,
+        accuracy=statuses["correct"] / total,
         truncated=sum(not sample.finished for sample in samples) / total,
-        unparsed=sum(sample.status == "unparsed" for sample in samples) / total,
-        timed_out=sum(sample.status == "timeout" for sample in samples) / total,
+        unparsed=statuses["unparsed"] / total,
+        timed_out=statuses["timeout"] / total,
         tokens=tokens,
         tokens_per_response=tokens / total,
         seconds=round(seconds, 2),
         tokens_per_second=round(tokens / seconds, 1) if seconds else None,
-        settings=settings,
+        settings=asked.settings(),
         correct=tuple(correct.tolist()),
         majority=None if most is None else tuple(most.tolist()),
     )

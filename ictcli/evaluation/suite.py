@@ -1,18 +1,19 @@
 """An evaluation from the first check to its results: every model on every benchmark."""
 
 import contextlib
-import errno
 import gc
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from ictcli.engine import Engine
 from ictcli.engine.checks import check_lengths
-from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.engine.memory import is_full
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance
-from ictcli.evaluation.evaluate import chunk_of, evaluate
+from ictcli.evaluation.evaluate import Examination, SampleFile, chunk_of, evaluate
 from ictcli.evaluation.report import results_page
 from ictcli.evaluation.results import Result, result_of, with_differences
 from ictcli.evaluation.samples import Timings
@@ -80,44 +81,44 @@ def evaluate_suite(
     decided = provenance.provenance_of(settings, loaded, benchmarks, plugins)
     base = models[0].run / "eval" if alone and models[0].run else Path("evals")
     name = "-vs-".join(model.name for model in models)[:80] + f"-seed{settings.seed}"
-    with folders.opened(out, base, name, decided, resume=resume, say=say) as (folder, resumed):
-        results: list[Result] = []
-        with _kept(folder):
-            for model in models:
-                for spec in benchmarks:
-                    engine = engines.of(model)
-                    file = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
-                    if not resumed and file.exists():
-                        raise UserError(
-                            f"{file} was put there by another program.",
-                            "--out OTHER takes another folder",
-                        )
-                    label = spec.name if alone else f"{model.name}, {spec.name}"
-                    timings = Timings(folder, model.name, spec.name)
-                    evaluation = evaluate(
-                        engine,
-                        spec.name,
-                        spec.problems,
-                        spec.benchmark.domain,
-                        model.sampling(spec.max_tokens, engine.stop_ids),
-                        spec.asked(model.prompt),
-                        n=settings.n,
-                        ks=settings.k,
-                        seed=settings.seed,
-                        samples=file,
-                        progress=progress(label, len(spec.problems)),
-                        say=say,
-                        chunk=chunk_of(settings.n),
-                        resume=True,  # a file that is there is ours
-                        shown=settings.show_private,
-                        timings=timings,
-                    )
-                    result = result_of(evaluation, model, spec, engine, settings, decided)
-                    results = with_differences([*results, result])
-                    records = [result.model_dump(mode="json") for result in results]
-                    write_json(folder / "results.json", records)
-            write_text(folder / "results.md", results_page(results))
-        return results, folder
+    results: list[Result] = []
+    opened = folders.opened(out, base, name, decided, resume=resume, say=say)
+    with opened as (folder, resumed), _kept(folder):
+        for model, spec in product(models, benchmarks):
+            path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
+            if not resumed and path.exists():
+                raise UserError(
+                    f"{path} was put there by another program.", "--out OTHER takes another folder"
+                )
+            timings = Timings(folder, model.name, spec.name)
+            file = SampleFile(path, chunk_of(settings.n), resume=True, timings=timings)
+            engine = engines.of(model)
+            label = spec.name if alone else f"{model.name}, {spec.name}"
+            asked = _examination(engine, model, spec, settings)
+            bar = progress(label, len(spec.problems))
+            evaluation = evaluate(engine, asked, file, bar, say)
+            result = result_of(evaluation, model, spec, engine, settings, decided)
+            results = with_differences([*results, result])
+            records = [result.model_dump(mode="json") for result in results]
+            write_json(folder / "results.json", records)
+        write_text(folder / "results.md", results_page(results))
+    return results, folder
+
+
+def _examination(
+    engine: Engine, model: ModelSpec, spec: BenchmarkSpec, settings: EvaluationSettings
+) -> Examination:
+    return Examination(
+        spec.name,
+        spec.problems,
+        spec.benchmark.domain,
+        model.sampling(spec.max_tokens, engine.stop_ids),
+        spec.asked(model.prompt),
+        n=settings.n,
+        ks=settings.k,
+        seed=settings.seed,
+        shown=settings.show_private,
+    )
 
 
 def notes(
@@ -200,15 +201,13 @@ def _kept(folder: Path) -> Generator[None]:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            where = f" ({error.filename})" if error.filename else ""
-            message, remedy = f"{error.strerror or error}{where}", "mend that"
-        else:
+        where = f" ({error.filename})" if error.filename else ""
+        message, remedy = f"{error.strerror or error}{where}", "mend that"
+        if is_disk_full(error):
             message, remedy = "No space is left on the disk", "free some"
         raise RunFailedError(f"{message}; {so_far}", f"{remedy}, then {again}") from error
     except (MemoryError, RuntimeError) as error:
-        words = ("memory", "allocate", "resource limit")  # torch's and MLX's
-        if isinstance(error, RuntimeError) and not any(w in str(error).lower() for w in words):
+        if not is_full(error):
             raise
         raise RunFailedError(
             f"The memory of the device is full; {so_far}",

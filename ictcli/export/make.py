@@ -6,7 +6,8 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,22 +18,73 @@ from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export.card import card
 from ictcli.files import new_folder
 from ictcli.files.reading import parse_json, read_text
-from ictcli.recipe import Recipe
+from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
-from ictcli.runs.checkpoints import check_finished, engine_at
+from ictcli.runs.checkpoints import check_finished, engine_at, pick
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
+from ictcli.runs.trust import read_run
 from ictcli.text import shell_word
 
 Layout = Literal["hf", "mlx"]
 
 
-def adapters_of(run: Path, recipe: Recipe) -> Path | None:
-    """The folder of a run's adapters, or None where it trained all weights. Raises UserError where
-    the run is not finished."""
-    name = "adapter" if recipe.adapters else "model"
-    check_finished(run, name)
-    return run / name if recipe.adapters else None
+@dataclass(frozen=True)
+class Trained:
+    """What a run trained: its last weights, or those of a checkpoint."""
+
+    run: Path
+    file: RecipeFile
+    recipe: Recipe
+    saved: Path | None
+    """The checkpoint."""
+    settings: EngineSettings
+    """Of the engine that loads it."""
+
+    @property
+    def step(self) -> int | None:
+        """The checkpoint's."""
+        return int(self.saved.name.removeprefix("step-")) if self.saved else None
+
+    @property
+    def adapter(self) -> Path | None:
+        """The folder of the last adapters; None where all weights were trained."""
+        return self.run / "adapter" if self.recipe.adapters and not self.saved else None
+
+    def place(self, layout: Layout | None, *, merge: bool) -> Path:
+        """The folder that an export makes by default."""
+        adapters = self.recipe.adapters is not None
+        fused = adapters and merge and layout != "mlx"
+        which = "model" if fused or (self.saved and (merge or not adapters)) else "export"
+        return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
+
+    def engine(self) -> Engine:
+        """An engine with these weights. RUN/adapter is preferred to a RUN/model that was exported
+        before."""
+        if self.saved:
+            return engine_at(self.run, self.file.data, self.saved, self.settings)
+        return build_engine(str(self.adapter or self.run), self.settings)
+
+    @contextlib.contextmanager
+    def adapters(self) -> Generator[Path]:
+        """The folder of the adapters; a temporary one for a checkpoint."""
+        if self.adapter is not None:
+            yield self.adapter
+            return
+        with tempfile.TemporaryDirectory() as name:
+            self.engine().export_adapter(Path(name))
+            yield Path(name)
+
+
+def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Trained:
+    """What a run trained. UserError where it is not finished, or has no such checkpoint."""
+    file = read_run(run)
+    recipe = load_recipe(file)
+    saved = pick(run, checkpoint) if checkpoint else None
+    if not saved:
+        check_finished(run, "adapter" if recipe.adapters else "model")
+    settings = recipe.with_engine(backend=backend).engine if backend else recipe.engine
+    return Trained(run, file, recipe, saved, settings)
 
 
 def check_public(run: Path, recipe: Recipe, repo: str) -> str:
@@ -136,34 +188,3 @@ def export_model(
                 shutil.move(file, folder / file.name)
         text = card(run, name, adapter=False, layout=layout or "hf", step=step)
         (folder / "README.md").write_text(text, encoding="utf-8")
-
-
-def engine_of(
-    run: Path,
-    recipe: Mapping[str, Any],
-    adapter: Path | None,
-    saved: Path | None,
-    settings: EngineSettings,
-) -> Engine:
-    """An engine with the weights of a run of this recipe: a checkpoint's, or the last. RUN/adapter
-    is preferred to a RUN/model that was exported before."""
-    if saved:
-        return engine_at(run, recipe, saved, settings)
-    return build_engine(str(adapter or run), settings)
-
-
-@contextlib.contextmanager
-def written(
-    run: Path,
-    recipe: Mapping[str, Any],
-    adapter: Path | None,
-    saved: Path | None,
-    settings: EngineSettings,
-) -> Generator[Path]:
-    """The folder of the run's adapters; a temporary one for a checkpoint."""
-    if adapter is not None:
-        yield adapter
-        return
-    with tempfile.TemporaryDirectory() as name:
-        engine_of(run, recipe, None, saved, settings).export_adapter(Path(name))
-        yield Path(name)

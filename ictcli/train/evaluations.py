@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError
-from ictcli.evaluation.evaluate import evaluate
+from ictcli.evaluation.evaluate import Examination, SampleFile, evaluate
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, manifest
@@ -54,8 +54,7 @@ def evaluate_heldout(
 
     manifest.leave(run.folder, f"eval/{label}.jsonl")  # it is written as it comes
     name, domain = task.exam
-    evaluation = evaluate(
-        engine,
+    asked = Examination(
         name,
         heldout(recipe, task),
         domain,
@@ -64,9 +63,9 @@ def evaluate_heldout(
         n=recipe.eval.n,
         ks=recipe.eval.k,
         seed=seed_of(recipe.seed, "eval"),
-        samples=run.folder / "eval" / f"{label}.jsonl",
-        progress=progress,
     )
+    file = SampleFile(run.folder / "eval" / f"{label}.jsonl")
+    evaluation = evaluate(engine, asked, file, progress)
     run.write(f"eval/{label}.json", evaluation)
     manifest.enter(run.folder, f"eval/{label}.jsonl")
     observer.evaluated(label, evaluation)

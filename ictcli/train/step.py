@@ -49,9 +49,11 @@ def sample_batch(
     advantage = group_advantage(rewards, recipe.group, scale=recipe.rule.scaled_advantage)
     batch = Batch(problems, rollouts, texts, verdicts, rewards, advantage)
     late = [name for name in wanted if name not in decoding]
+    if not late:
+        return batch
     solution = other_correct(batch.correct, recipe.group, generator(recipe.seed, "solution", step))
-    stats = {**rollouts.stats, **engine.score(rollouts, late, solution=solution)} if late else {}
-    return replace(batch, rollouts=replace(rollouts, stats=stats)) if late else batch
+    stats = {**rollouts.stats, **engine.score(rollouts, late, solution=solution)}
+    return replace(batch, rollouts=replace(rollouts, stats=stats))
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,16 @@
 """`ictcli generate` as users call it: one prompt, a pipe, a chat on a terminal."""
 
 import json
-import os
-import pty
 import re
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from processes import Ended, Processes, refusal
+from terminal import Terminal
 
 QUESTION = "3+4*2-5="
 GREEDY = "3+8-5;3+3;6#"
@@ -151,66 +149,27 @@ def test_ctrl_c_keeps_what_is_there(
         assert re.fullmatch(r"\[1 of 2\]\n.{20,}\n\[2 of 2\]\n.{20,}\n", ended.out)
 
 
-class Terminal:
-    """A command that reads and writes one."""
-
-    def __init__(self, ictcli: Processes, folder: Path, *args: str | Path) -> None:
-        self._ours, theirs = pty.openpty()
-        name = os.ttyname(theirs)
-        self._written: list[bytes] = []
-        self.running = ictcli.start(
-            *args, folder=folder, terminal=name, stdin=name, TERM="dumb", NO_COLOR="1"
-        )
-        self._theirs = theirs
-        self._listener = threading.Thread(target=self._listen)
-        self._listener.start()
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                self._written.append(os.read(self._ours, 1 << 16))
-            except OSError:
-                return
-
-    @property
-    def text(self) -> str:
-        return b"".join(self._written).decode().replace("\r", "")
-
-    def type(self, keys: str, *, then: str = "") -> None:
-        """Type, and wait until what is written since holds `then`."""
-        before = len(self.text)
-        os.write(self._ours, keys.encode())
-        wait(lambda: then in self.text[before:])
-
-    def end(self) -> int:
-        code = self.running.processes.code()
-        os.close(self._theirs)
-        self._listener.join(10)
-        os.close(self._ours)
-        return code
+def chat(ictcli: Processes, folder: Path, *args: str | Path) -> Terminal:
+    return Terminal(ictcli, folder, "generate", *args, TERM="dumb", NO_COLOR="1")
 
 
 def test_a_chat_answers_until_it_is_left(ictcli: Processes, tmp_path: Path) -> None:
-    chat = Terminal(ictcli, tmp_path, "generate", "builtin:chain", "temperature=0")
-    wait(lambda: chat.text.endswith("> "))
-    assert "Each prompt is asked alone" in chat.text and "Prompts look like " in chat.text
-    chat.type(f"{QUESTION}\n", then=f"{GREEDY}\n> ")
-    chat.type("What is 3?\n", then="becomes '3'.\nhint: prompts look like ")
-    chat.type("/reset\n", then="> ")
-    chat.type("\x04")
-    assert chat.end() == 0
+    with chat(ictcli, tmp_path, "builtin:chain", "temperature=0") as terminal:
+        text = terminal.see(r"> \Z")
+        assert "Each prompt is asked alone" in text and "Prompts look like " in text
+        terminal.press(f"{QUESTION}\n", f"{re.escape(GREEDY)}\n> ")
+        terminal.press("What is 3?\n", r"becomes '3'.\nhint: prompts look like ")
+        terminal.press("/reset\n", "> ")
+        terminal.press("\x04")
+        assert terminal.end() == 0
 
 
 def test_ctrl_c_ends_an_answer_and_then_the_chat(
     ictcli: Processes, endless: Path, tmp_path: Path
 ) -> None:
-    chat = Terminal(ictcli, tmp_path, "generate", endless, "max_tokens=100000")
-    wait(lambda: chat.text.endswith("> "))
-    chat.type(f"{QUESTION}\n", then=f"{QUESTION}\n")
-    so_far = len(chat.text)
-    wait(lambda: len(chat.text) > so_far + 20)
-    for end in ("stopped by Ctrl-C", "\n"):
-        so_far = len(chat.text)
-        chat.running.send(signal.SIGINT)
-        wait(lambda end=end, so_far=so_far: end in chat.text[so_far:])
-    assert chat.end() == 130
+    with chat(ictcli, tmp_path, endless, "max_tokens=100000") as terminal:
+        terminal.see(r"> \Z")
+        terminal.press(f"{QUESTION}\n", rf"{re.escape(QUESTION)}\n(.|\n){{20}}")
+        for words in ("stopped by Ctrl-C(.|\n)*> ", "\n"):
+            terminal.send(signal.SIGINT, words)
+        assert terminal.end() == 130

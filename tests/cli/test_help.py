@@ -9,10 +9,6 @@ from processes import Processes
 
 from ictcli.cli import COMMANDS
 
-GROUPED = (
-    *("recipes ls", "recipes show", "recipes cp"),
-    *("runs ls", "runs show", "runs diff", "runs check", "runs rm", "runs gc"),
-)
 HEAVY = {"torch", "mlx", "transformers", "numpy", "scipy", "datasets", "pydantic", "rich"}
 
 
@@ -52,19 +48,14 @@ def test_the_installed_script_and_the_module_are_the_same_command(tmp_path: Path
     assert told[0].stdout == told[1].stdout != ""
 
 
-def test_help_names_every_command(ictcli: Processes, tmp_path: Path) -> None:
+def test_every_command_has_a_help(ictcli: Processes, tmp_path: Path) -> None:
     ended = ictcli.run("--help", folder=tmp_path)
-    assert ended.code == 0
-    listed = [line.split()[0] for line in ended.out.split("Commands:\n")[1].splitlines()]
-    assert listed == list(COMMANDS)
-
-
-@pytest.mark.parametrize("command", [*COMMANDS, *GROUPED])
-def test_every_command_has_a_help(ictcli: Processes, tmp_path: Path, command: str) -> None:
-    ended = ictcli.run(*command.split(), "--help", folder=tmp_path)
-    assert ended.code == 0 and ended.err == ""
-    assert ended.out.startswith(f"Usage: ictcli {command} ")
-    assert len(ended.out.splitlines()[2].split()) > 2
+    listed = [line.split() for line in ended.out.split("Commands:\n")[1].splitlines()]
+    assert [words[0] for words in listed] == list(COMMANDS) and min(map(len, listed)) > 2
+    for command in ("train", "runs", "runs gc"):
+        ended = ictcli.run(*command.split(), "--help", folder=tmp_path)
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.startswith(f"Usage: ictcli {command} ")
 
 
 @pytest.mark.parametrize("group", [[], ["recipes"], ["runs"]])

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from processes import Ended, Processes, refusal
 
-from ictcli.cli import COMMANDS
-
 OPTIONS = [
     ("train quickstart --steps 20", "steps=20", "train quickstart steps=20"),
     ("train quickstart --steps=20 seed=1", "steps=20", "train quickstart steps=20 seed=1"),
@@ -80,12 +78,6 @@ def test_quiet_leaves_the_result(
 def test_quiet_leaves_errors(ictcli: Processes, tmp_path: Path) -> None:
     for args in (["resume", "no", "-q"], ["-q", "resume", "no"], ["runs", "show", "no", "--quiet"]):
         refusal(ictcli.run(*args, folder=tmp_path), 2)
-
-
-def test_every_command_can_be_quiet(ictcli: Processes, tmp_path: Path) -> None:
-    commands = [*(name for name in COMMANDS if name not in ("runs", "recipes")), "runs ls"]
-    for command in ["", *commands]:
-        assert "--quiet" in ictcli.run(*command.split(), "--help", folder=tmp_path).out
 
 
 def test_an_export_for_a_library_says_that_there_are_no_adapters(

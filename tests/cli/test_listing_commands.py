@@ -76,15 +76,6 @@ def test_the_doctor_says_which_engines_run(ictcli: Processes, tmp_path: Path) ->
     assert found["hub"]["finding"] == "offline by environment"
 
 
-@pytest.mark.parametrize("name", shipped_recipes())
-def test_every_recipe_can_be_looked_at_without_a_network(
-    ictcli: Processes, tmp_path: Path, name: str
-) -> None:
-    ended = ictcli.run("train", name, "--dry-run", folder=tmp_path)
-    assert ended.code == 0 and "\nplan: " in f"\n{ended.err}"
-    assert not list(tmp_path.iterdir())
-
-
 def test_every_key_is_explained(ictcli: Processes, tmp_path: Path) -> None:
     told = json.loads(ictcli.run("recipes", "keys", "--json", folder=tmp_path).out)
     names = [key for key in recipe_keys() if not key.startswith("method")]

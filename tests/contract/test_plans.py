@@ -1,7 +1,8 @@
-"""The engines' memory models: constants copied from modules that load a device library."""
+"""The engines' memory models, which load no device library."""
 
 import subprocess
 import sys
+from typing import Any
 
 import ictcli_mlx.plan
 import ictcli_torch.plan
@@ -23,4 +24,5 @@ def test_a_memory_model_is_found_by_entry_point_and_loads_no_device_library(name
 
 def test_a_cache_of_mlx_grows_by_as_much_as_the_plan_says() -> None:
     cache = pytest.importorskip("mlx_lm.models.cache")
-    assert cache.KVCache.step == MODELS["mlx"].CACHE_STEP
+    plan: Any = MODELS["mlx"]
+    assert cache.KVCache.step == plan.CACHE_STEP

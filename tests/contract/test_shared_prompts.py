@@ -202,7 +202,7 @@ def test_in_float64_the_gradient_is_the_same_to_ten_digits(tmp_path: Path) -> No
         passes = Passes(model, 18, recompute=recompute)
         for batch in micro_batches(rollouts, update.trained, budget, share=share):
             assert (batch.shared is not None) == share
-            passes.backward(batch, update.terms(batch), update)
+            passes.backward(batch, update.tokenwise(batch), update)
         return np.concatenate([p.grad.numpy().ravel() for p in model.parameters()])
 
     plain = gradient(10_000, share=False)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ictcli.engine import Engine, build_engine
-from ictcli.evaluation.evaluate import CHUNK, evaluate
+from ictcli.evaluation.evaluate import CHUNK, Examination, SampleFile, evaluate
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe.tables import EngineSettings, PromptSettings
 from ictcli.rewards import Verdict
@@ -28,8 +28,7 @@ def even_length(response: str, gold: str) -> Verdict:
 
 
 def measure(engine: Engine, count: int, samples: Path) -> Evaluation:
-    return evaluate(
-        engine,
+    asked = Examination(
         "chain",
         find_benchmark("chain").problems(count),
         Domain(even_length, words=False),
@@ -38,8 +37,8 @@ def measure(engine: Engine, count: int, samples: Path) -> Evaluation:
         n=4,
         ks=(4, 1, 4),
         seed=5,
-        samples=samples,
     )
+    return evaluate(engine, asked, SampleFile(samples))
 
 
 def test_an_evaluation_counts_what_its_samples_show(engine: Engine, tmp_path: Path) -> None:

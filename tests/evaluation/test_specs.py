@@ -134,6 +134,8 @@ def test_how_answers_are_judged_is_a_recipe_s_reward(tmp_path: Path) -> None:
     (plain,) = benchmark_specs("chain", read_settings(["limit=3"]))
     assert (spec.benchmark.domain.limits.seconds, spec.benchmark.domain.limits.memory) == (2, 3)
     assert [v.status for v in spec.benchmark.domain.judge(spec.problems[:1], ["?"])] == ["correct"]
+    (read,) = benchmark_specs("ledger", read_settings([r"reward.pattern=^\D*(\d)", "limit=1"]))
+    assert read.benchmark.domain.judge(read.problems, ["it is 0, or 1"])[0].extracted == "0"
     assert len(plain.problems) == 3 and plain.benchmark.domain.limits.seconds == 5
 
 

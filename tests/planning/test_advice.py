@@ -1,8 +1,6 @@
 """What is said of a run's memory, and the settings that would make it fit."""
 
 import json
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workloads import QWEN, recipe_of
 
+from ictcli.cli import cli
 from ictcli.planning.advice import check_memory, remedies
 from ictcli.planning.estimate import MemoryEstimate, choose_micro_tokens, estimate_memory
 from ictcli.planning.machine import MemoryLimit, memory_limit
@@ -69,28 +68,17 @@ def test_a_model_of_another_kind_is_a_sentence(
     assert path in memory.sentence
 
 
-SCRIPT = """
-import sys
-from ictcli.cli import main
-try:
-    main()
-except SystemExit:
-    pass
-print([name for name in ("torch", "mlx", "mlx_lm", "transformers") if name in sys.modules])
-"""
+Printed = pytest.CaptureFixture[str]
 
 
-def dry_run(*arguments: str) -> tuple[str, str, str]:
-    """stdout without its last line, stderr, and that line: what heavy was imported."""
-    command = [sys.executable, "-c", SCRIPT, "train", "chain", *arguments, "--dry-run"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    out, _, imported = ended.stdout.rstrip("\n").rpartition("\n")
-    return out, ended.stderr, imported
+def dry_run(printed: Printed, *arguments: str) -> tuple[str, str]:
+    """stdout and stderr."""
+    cli.main(["train", "chain", *arguments, "--dry-run"], standalone_mode=False)
+    return tuple(printed.readouterr())
 
 
-def test_a_dry_run_shows_the_memory_and_imports_no_engine() -> None:
-    out, err, imported = dry_run("--backend", "mlx")
-    assert imported == "[]"
+def test_a_dry_run_shows_the_memory(capsys: Printed) -> None:
+    out, err = dry_run(capsys, "--backend", "mlx")
     assert tomllib.loads(out)["model"] == "builtin:chain"
     assert load_recipe("chain", ["engine.backend=mlx"]) == check(tomllib.loads(out), "out")
     assert "335,136 parameters" in err
@@ -123,9 +111,8 @@ def test_apple_silicon_computes_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("backend", ["torch", "mlx"])
-def test_a_dry_run_as_json_says_what_would_make_it_fit(backend: str) -> None:
-    out, _, imported = dry_run("--backend", backend, "--json", "--memory", "0.25")
-    assert imported == "[]"
+def test_a_dry_run_as_json_says_what_would_make_it_fit(capsys: Printed, backend: str) -> None:
+    out, _ = dry_run(capsys, "--backend", backend, "--json", "--memory", "0.25")
     printed = json.loads(out)
     loaded = load_recipe("chain", [f"engine.backend={backend}"])
     assert check(printed["recipe"], "out") == loaded

@@ -43,6 +43,7 @@ def test_the_limit_is_the_recipe_s_or_the_named_machine_s_or_this_one_s() -> Non
         == MemoryLimit(2.5 * 2**30, "engine.memory_limit")
     )
     assert memory_limit(recipe_of().engine, 16).size == 12 * 2**30
+    assert memory_limit(limited, 1).size == 0.75 * 2**30
     cuda = recipe_of(backend="torch", device="cuda").engine
     assert memory_limit(cuda, 24).size == 24 * 2**30
     assert 0 < memory_limit(recipe_of().engine).size < 2**50

@@ -7,10 +7,8 @@ import pytest
 
 from ictcli.errors import UserError
 from ictcli.planning.advice import check_memory
-from ictcli.planning.machine import memory_limit
 from ictcli.planning.preflight import preflight
-from ictcli.recipe import load_recipe
-from ictcli.recipe.tables import EngineSettings
+from ictcli.recipe import load_recipe, shipped_recipes
 from ictcli.tasks.prepare import task_of
 
 
@@ -37,6 +35,11 @@ def test_what_a_run_refuses_a_dry_run_refuses(tmp_path: Path, overrides: list[st
     recipe = load_recipe("chain", [text.format(d=data) for text in overrides])
     with pytest.raises(UserError):
         preflight(recipe)
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_every_shipped_recipe_can_be_looked_at_without_a_network(name: str) -> None:
+    preflight(load_recipe(name))
 
 
 def test_max_tokens_must_leave_room_for_a_prompt() -> None:
@@ -69,9 +72,3 @@ def test_the_estimate_takes_prompts_as_long_as_they_may_be() -> None:
     bare = prompt_of()
     assert prompt_of("prompt.max_tokens=20") == 20 < bare == prompt_of("prompt.max_tokens=9999")
     assert prompt_of(prompt=30) == 30 and prompt_of("prompt.max_tokens=20", prompt=30) == 20
-
-
-def test_of_two_limits_the_smaller_counts() -> None:
-    settings = EngineSettings(backend="torch", device="cpu", memory_limit=2.0)
-    assert memory_limit(settings, 100).size == 2 * 2**30 == memory_limit(settings).size
-    assert memory_limit(settings, 1).size == 0.75 * 2**30

@@ -13,7 +13,7 @@ from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
-from ictcli.runs import Run, checkpoints, is_run, read_rollouts
+from ictcli.runs import Run, checkpoints, read_rollouts
 from ictcli.runs.checkpoints import State
 from ictcli.runs.manifest import checksum
 from ictcli.runs.records import StepMetrics, Summary
@@ -27,18 +27,17 @@ def engine(tiny_model: Path) -> Engine:
     return build_engine(str(tiny_model), EngineSettings(threads=1), OptimizerSettings())
 
 
-def test_a_recipe_comes_back_from_its_folder(tmp_path: Path, recipe: Recipe) -> None:
-    with Run.create(tmp_path / "a" / "run", recipe):
-        assert is_run(tmp_path / "a" / "run")
-    run, found = Run.open(tmp_path / "a" / "run")
-    with run:
-        assert found == recipe
-
-
 def test_restore_goes_back_to_the_newest_checkpoint(
     tmp_path: Path, recipe: Recipe, engine: Engine
 ) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
+    with Run.create(tmp_path / "a" / "run", recipe):
+        pass
+    run, found = Run.open(tmp_path / "a" / "run")
+    assert found == recipe
+    with run:
+        fill(run, 2)
+        assert run.restore(engine, print) == State()  # to the beginning
+        assert run.metrics() == [] and names(run.folder / "rollouts") == set()
         fill(run, 5)
         before = (run.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True)
         state = State(step=3, skipped=1, first_entropy=1.25, tokens_sampled=9, wall_s=0.5)
@@ -47,16 +46,6 @@ def test_restore_goes_back_to_the_newest_checkpoint(
         assert (run.folder / "metrics.jsonl").read_bytes() == b"".join(before[:3])
         assert [line.step for line in run.timings()] == [1, 2, 3]
         assert names(run.folder / "rollouts") == {f"step-00000{i}.safetensors" for i in (1, 2, 3)}
-
-
-def test_without_a_checkpoint_restore_goes_back_to_the_beginning(
-    tmp_path: Path, recipe: Recipe, engine: Engine
-) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        fill(run, 2)
-        assert run.restore(engine, print) == State()
-        assert (run.folder / "metrics.jsonl").read_bytes() == b""
-        assert names(run.folder / "rollouts") == set()
 
 
 @pytest.mark.parametrize("torn", ['{"step": 3, "rew', '{"step": 3, "reward": 1.0}', "{"])
@@ -92,20 +81,6 @@ def test_restore_brings_back_the_weights_of_the_checkpoint(
         each.update(Update(batch.rollouts, weights, np.ones(4), recipe.objective), 1e-3)
     one, two = (each.score(batch.rollouts, ("logp",))["logp"] for each in (kept, other))
     np.testing.assert_array_equal(one, two)
-
-
-def test_only_the_newest_checkpoints_stay_and_half_ones_do_not_count(
-    tmp_path: Path, recipe: Recipe, engine: Engine
-) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        fill(run, 11)
-        for step in (8, 9, 10, 11):
-            run.checkpoint(engine, State(step=step), 2)
-        assert [path.name for path in run.checkpoints()] == ["step-000010", "step-000011"]
-        (run.folder / "checkpoints" / "step-000012").mkdir()
-        (run.folder / "checkpoints" / ".step-000013.1.tmp").mkdir()
-        assert run.restore(engine, print).step == 11
-        assert ".step-000013.1.tmp" not in names(run.folder / "checkpoints")
 
 
 def test_a_checkpoint_of_another_format_is_refused(

@@ -1,25 +1,52 @@
-"""Data sets as tasks: every problem once an epoch, and none that is held out."""
+"""Data sets as tasks: every problem once an epoch, none that is held out, and the same of any kind
+of file."""
 
+import csv
 import json
 import math
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+import pyarrow
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from ictcli.errors import UserError
+from ictcli.recipe.tables import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BENCHMARKS, TASKS, find_benchmark, find_task, shuffled_batch
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.split import is_heldout
 from ictcli.types import Problem
 
+KINDS = ("jsonl", "csv", "parquet")
+Rows = list[dict[str, Any]]
+
+
+def write(folder: Path, rows: Rows, kind: str = "jsonl") -> str:
+    """The rows as a file, by another's hand than ictcli's."""
+    path = folder / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return str(path)
+
 
 def problems(count: int) -> list[Problem]:
     return [Problem(str(i), f"problem {i}", str(i)) for i in range(count)]
+
+
+# The order of training, and what is held out
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 5))
@@ -43,17 +70,12 @@ def test_a_batch_depends_on_seed_and_step_alone() -> None:
     assert drawn[:30] != drawn[30:60]  # each epoch has an order of its own
 
 
-def write(path: Path, rows: list[dict[str, object]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
-
-
 @given(st.sets(st.text(min_size=1, max_size=8), min_size=60, max_size=90), st.integers(0, 3))
 def test_no_held_out_prompt_is_ever_trained_on(
     tmp_path_factory: pytest.TempPathFactory, prompts: set[str], seed: int
 ) -> None:
-    rows: list[dict[str, object]] = [{"prompt": p, "gold": "1"} for p in [*prompts, *prompts]]
-    name = write(tmp_path_factory.getbasetemp() / "data.jsonl", rows)
+    rows = [{"prompt": p, "gold": "1"} for p in [*prompts, *prompts]]
+    name = write(tmp_path_factory.getbasetemp(), rows)
     if not any(map(is_heldout, prompts)):
         with pytest.raises(UserError, match="too small"):
             find_task(name)
@@ -68,214 +90,6 @@ def test_no_held_out_prompt_is_ever_trained_on(
 def test_about_one_prompt_in_sixteen_is_held_out() -> None:
     share = sum(is_heldout(f"problem {i}") for i in range(16_000)) / 16_000
     assert share == pytest.approx(1 / 16, rel=0.1)
-
-
-def test_a_line_may_name_its_fields_in_several_ways(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [
-        {"prompt": "a", "gold": "1"},
-        {"question": "b", "answer": "so it is\n#### 2"},
-        {"problem": "c", "gold": 3, "extra": None},
-    ]
-    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
-    assert [(p.id, p.prompt, p.gold) for p in bench.problems(None)] == [
-        ("1", "a", "1"),
-        ("2", "b", "2"),
-        ("3", "c", "3"),
-    ]
-    assert bench.domain.verify is find_verifier("integer")
-
-
-def test_the_gold_may_be_in_the_boxes_of_a_solution(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [
-        {"problem": "a", "solution": r"so \boxed{1} or \boxed{\frac{1}{2}}."},
-        {"problem": "b", "solution": r"\boxed{4}", "answer": "5"},
-        {"problem": "c", "solution": r"\boxed{6}", "answer": None},
-        {"problem": "d", "solution": "no idea"},
-    ]
-    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
-    assert [p.gold for p in bench.problems(None)] == [r"1, \frac{1}{2}", "5", "6"]
-    assert "1 of the 4 problems" in bench.notes[0] and bench.notes[0].endswith(" math: 4.")
-    assert bench.domain.verify is find_verifier("math")
-
-
-def test_a_line_may_have_an_id_of_its_own(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [{"prompt": "a", "gold": "1", "id": i} for i in ("x", None, 7)]
-    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
-    assert [p.id for p in bench.problems(None)] == ["x", "2", "7"]
-    with pytest.raises(UserError, match=r"data\.jsonl, line 4 has the id of an earlier problem"):
-        find_benchmark(write(tmp_path / "data.jsonl", [*rows, rows[0]]))
-
-
-def test_choices_are_put_under_the_question(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [
-        {"question": "a?", "choices": ["x", " y "], "answer": gold}
-        for gold in ("B", "(b)", 1, "1", "b.")
-    ]
-    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
-    assert bench.problems(None) == [
-        Problem(str(i), "a?\n(A) x\n(B) y", "B", ("x", "y")) for i in range(1, 6)
-    ]
-    assert bench.domain.verify is find_verifier("choice")
-
-
-@pytest.mark.parametrize(
-    ("choices", "gold", "expected"),
-    [
-        (["x", "y", "z"], "z", "C"),  # a text
-        ([5, 1, 7], "1", "B"),  # a text and an index, which agree
-        (["A", "B", "C"], "B", "B"),
-        ([2, 3, 4], 4, "C"),  # no index of three
-        (["1/2", "x", "y"], "so\n#### 1/2", "A"),
-        ([1, 2, 3, 0], "1", "index"),
-        ([1, 2, 3, 0], 1, "index"),
-        (["the", "a", "an"], "a", "letter"),
-        (["x", "x", "y"], "x", "text of 2"),
-    ],
-)
-def test_a_gold_may_be_the_text_of_a_choice_unless_it_says_two_things(
-    tmp_path: Path, choices: list[object], gold: object, expected: str
-) -> None:
-    name = write(tmp_path / "d.jsonl", [{"prompt": "a?", "choices": choices, "gold": gold}])
-    if len(expected) == 1:
-        assert [p.gold for p in find_benchmark(name).problems(None)] == [expected]
-    else:
-        with pytest.raises(UserError, match=rf"line 1 has a gold.* that is the.*{expected}"):
-            find_benchmark(name)
-
-
-@pytest.mark.parametrize(
-    ("gold", "words", "hint"),
-    [
-        (math.nan, "an empty gold", "fill it in, or leave the row out"),
-        (None, "an empty gold", "fill it in, or leave the row out"),
-        (math.inf, "a gold that is not finite", "write it as text, in quotes"),
-    ],
-)
-def test_a_gold_that_is_no_number_is_missing(
-    tmp_path: Path, gold: float | None, words: str, hint: str
-) -> None:
-    rows: list[dict[str, object]] = [{"prompt": "a?", "gold": 1}, {"prompt": "b?", "gold": gold}]
-    with pytest.raises(UserError, match=f"line 2 has {words}") as caught:
-        find_benchmark(write(tmp_path / "d.jsonl", rows))
-    assert caught.value.hint == hint
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "words"),
-    [
-        ("d.csv", "prompt;gold\n1+1;2\n", "line 1 parts its cells by semicolons"),
-        ("d.csv", "prompt\tgold\n1+1\t2\n", "line 1 parts its cells by tabs"),
-        ("d.jsonl", '[{"prompt": "1+1", "gold": 2}]\n', "line 1 is a list, and no object"),
-        ("d.jsonl", '{"prompt": ["1+1"], "gold": 2}\n', "has a prompt that is a list, not text"),
-        ("d.json", "{}", "d.json is a file of a kind that is not read"),
-    ],
-)
-def test_a_file_of_another_form_is_told_what_it_is(
-    tmp_path: Path, file: str, content: str, words: str
-) -> None:
-    (tmp_path / file).write_text(content, encoding="utf-8")
-    for find in (find_task, find_benchmark):
-        with pytest.raises(UserError, match=words):
-            find(str(tmp_path / file))
-
-
-def test_the_ending_of_a_file_is_read_in_any_case(tmp_path: Path) -> None:
-    for name, content in (
-        ("a.JSONL", '{"prompt": "1+1", "gold": 2}'),
-        ("b.Csv", "prompt,gold\nx,2"),
-    ):
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        (problem,) = find_benchmark(str(tmp_path / name)).problems(None)
-        assert problem.gold == "2"
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ({"question": "a?", "choices": ["x", "y"], "answer": "C"}, "none of its 2 choices"),
-        ({"question": "a?", "choices": ["x", "y"], "answer": 2}, "none of its 2 choices"),
-        ({"question": "a?", "choices": ["x", "y"], "answer": -1}, "none of its 2 choices"),
-        ({"question": "a?", "choices": ["x", "y"], "answer": "9" * 5000}, "none of its 2"),
-        ({"question": "a?", "choices": ["x"], "answer": 0}, "no list of choices"),
-        ({"question": "a?", "choices": "xy", "answer": 0}, "no list of choices"),
-        ({"question": "a?", "choices": ["x", ["y"]], "answer": 0}, "no list of choices"),
-        ({"question": "a?", "answer": "A"}, "no choices, and others have"),
-        ({"question": "a?", "choices": ["x", "y"]}, "has no gold or answer"),
-    ],
-)
-def test_a_line_with_faulty_choices_is_named(
-    tmp_path: Path, row: dict[str, object], words: str
-) -> None:
-    good: dict[str, object] = {"question": "a?", "choices": ["x", "y"], "answer": 0}
-    with pytest.raises(UserError, match=r"data\.jsonl, line 2 .*" + words):
-        find_benchmark(write(tmp_path / "data.jsonl", [good, row]))
-
-
-def test_golds_that_cannot_be_read_are_left_out_and_told_of(tmp_path: Path) -> None:
-    golds = [r"\frac{1}{", *(str(i) for i in range(60))]
-    rows: list[dict[str, object]] = [{"prompt": f"p{i}", "gold": g} for i, g in enumerate(golds)]
-    name = write(tmp_path / "data.jsonl", rows)
-    task = find_task(name)
-    assert len(task.finite) == 60
-    assert len(task.notes) == 1 and task.notes[0].startswith("1 of the 61 problems of")
-    assert task.notes[0].endswith("unreadable to the verifier math: 1.")
-
-
-def test_a_file_without_a_readable_gold_is_refused(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [{"prompt": f"p{i}", "gold": "{"} for i in range(60)]
-    name = write(tmp_path / "data.jsonl", rows)
-    for find in (find_task, find_benchmark):
-        with pytest.raises(UserError, match="verifier math can read none of the golds of"):
-            find(name)
-
-
-def test_golds_are_read_by_the_verifier_that_judges(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def grade(response, gold):\n    return response == gold\n")
-    rows: list[dict[str, object]] = [{"prompt": f"p{i}", "gold": "}{"} for i in range(60)]
-    name = write(tmp_path / "data.jsonl", rows)
-    task = find_task(name, reward=f"{tmp_path / 'mine.py'}:grade")
-    assert len(task.finite) == 60 and not task.notes
-    assert task.domain.verify("}{", "}{").status == "correct"
-
-
-def test_a_file_is_told_by_its_name_and_checksum(tmp_path: Path) -> None:
-    name = write(tmp_path / "data.jsonl", [{"prompt": f"p{i}", "gold": "1"} for i in range(60)])
-    source = {"file": "data.jsonl", "sha256": sha256(Path(name).read_bytes()).hexdigest()}
-    assert find_task(name).source == find_benchmark(name).source == source
-
-
-@pytest.mark.parametrize("name", ["chain", "data.jsonl"])
-def test_data_that_cannot_stand_in_is_refused(name: str) -> None:
-    for find in (find_task, find_benchmark):
-        with pytest.raises(UserError, match=r"other\.jsonl cannot stand in for it"):
-            find(name, data="other.jsonl")
-
-
-def test_golds_that_are_not_all_integers_are_judged_as_mathematics(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [{"prompt": "a", "gold": g} for g in ("1", r"\frac{1}{2}")]
-    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
-    assert bench.domain.verify is find_verifier("math")
-
-
-def test_blank_lines_are_passed_over_and_lines_keep_their_numbers(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_text('\n{"prompt": "a", "gold": "1"}\n\n{"prompt": "b", "gold": "2"}')
-    assert [p.id for p in read_custom(str(path)).problems] == ["2", "4"]
-
-
-@pytest.mark.parametrize("character", ["\u2028", "\x85", "\u2029"])
-def test_only_a_line_feed_ends_a_line(tmp_path: Path, character: str) -> None:
-    path = tmp_path / "data.jsonl"
-    row = {"prompt": f"a{character}b", "gold": "1"}
-    path.write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
-    assert [p.prompt for p in read_custom(str(path)).problems] == [f"a{character}b"]
-
-
-def test_a_benchmark_of_a_file_gives_its_first_problems(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [{"prompt": str(i), "gold": str(i)} for i in range(9)]
-    bench = find_benchmark(write(tmp_path / "data.jsonl", rows))
-    assert [p.prompt for p in bench.problems(4)] == ["0", "1", "2", "3"]
-    assert len(bench.problems(None)) == 9
 
 
 @pytest.mark.parametrize("name", ["chain", "chain-long"])
@@ -296,3 +110,254 @@ def test_the_built_in_task_never_trains_on_its_held_out_problems() -> None:
         assert len({p.prompt for p in batch}) == 16
         assert not held & {p.prompt for p in batch}
     assert task.batch(0, 3, 16) == task.batch(0, 3, 16) != task.batch(1, 3, 16)
+
+
+# What is read of a file
+
+TWO = {"question": "a?", "choices": ["x", " y "]}
+READ: dict[str, tuple[Rows, list[tuple[str, str, str]], str]] = {
+    "fields of several names": (
+        [
+            {"prompt": "a", "gold": "1"},
+            {"question": "b", "answer": "so it is\n#### 2"},
+            {"problem": "c", "gold": 3, "extra": None},
+        ],
+        [("1", "a", "1"), ("2", "b", "2"), ("3", "c", "3")],
+        "integer",
+    ),
+    "boxes of a solution": (
+        [
+            {"problem": "a", "solution": r"so \boxed{1} or \boxed{\frac{1}{2}}."},
+            {"problem": "b", "solution": r"\boxed{4}", "answer": "5"},
+            {"problem": "c", "solution": r"\boxed{6}", "answer": None},
+            {"problem": "d", "solution": "no idea"},
+        ],
+        [("1", "a", r"1, \frac{1}{2}"), ("2", "b", "5"), ("3", "c", "6")],
+        "math",
+    ),
+    "ids": (
+        [{"prompt": "a", "gold": "1", "id": i} for i in ("x", None, 7)],
+        [("x", "a", "1"), ("2", "a", "1"), ("7", "a", "1")],
+        "integer",
+    ),
+    "letters and indices": (
+        [{**TWO, "answer": gold} for gold in ("B", "(b)", 1, "1", "b.")],
+        [(str(i), "a?\n(A) x\n(B) y", "B") for i in range(1, 6)],
+        "choice",
+    ),
+    "fractions": (
+        [{"prompt": "a", "gold": gold} for gold in ("1", r"\frac{1}{2}")],
+        [("1", "a", "1"), ("2", "a", r"\frac{1}{2}")],
+        "math",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_a_row_may_look_like(tmp_path: Path, name: str) -> None:
+    rows, expected, verifier = READ[name]
+    bench = find_benchmark(write(tmp_path, rows))
+    assert [(p.id, p.prompt, p.gold) for p in bench.problems(None)] == expected
+    assert bench.problems(2) == bench.problems(None)[:2]
+    assert bench.domain.verify is find_verifier(verifier)
+    left_out = len(rows) - len(expected)
+    assert len(bench.notes) == bool(left_out)
+    if left_out:
+        assert bench.notes[0].startswith(f"{left_out} of the {len(rows)} problems")
+
+
+COLUMNS = ColumnSettings(prompt="frage", gold="antwort", id="nr", difficulty="stufe")
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_every_kind_of_file_gives_the_same_problems(
+    tmp_path_factory: pytest.TempPathFactory, prompts: list[str]
+) -> None:
+    """Whatever ends a line elsewhere (U+2028) too."""
+    rows = [
+        {"frage": p, "antwort": f"0{i}", "nr": f"x{i}", "stufe": i} for i, p in enumerate(prompts)
+    ]
+    for kind in KINDS:
+        own = read_custom(write(tmp_path_factory.getbasetemp(), rows, kind), COLUMNS)
+        assert [(p.id, p.prompt, p.gold, p.difficulty) for p in own.problems] == [
+            (row["nr"], row["frage"], row["antwort"], row["stufe"]) for row in rows
+        ]
+        assert own.verifier == "integer"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_choices_may_stand_in_any_kind_of_file(tmp_path: Path, kind: str) -> None:
+    choices: Any = ["x, y", "z"]
+    choices = json.dumps(choices) if kind == "csv" else choices
+    name = write(tmp_path, [{"question": "a?", "wahl": choices, "answer": "B"}], kind)
+    (problem,) = find_benchmark(name, columns=ColumnSettings(choices="wahl")).problems(None)
+    assert problem.prompt == "a?\n(A) x, y\n(B) z" and problem.choices == ("x, y", "z")
+
+
+def test_a_named_gold_is_read_behind_the_hashes_or_in_the_last_boxes(tmp_path: Path) -> None:
+    golds = ["7", "so\n#### 1,000", r"so \boxed{3} or \boxed{\frac12}.", "x^2"]
+    rows = [{"q": str(i), "s": gold} for i, gold in enumerate(golds)]
+    own = read_custom(write(tmp_path, rows), ColumnSettings(prompt="q", gold="s"))
+    assert [p.gold for p in own.problems] == ["7", "1,000", r"3, \frac12", "x^2"]
+    assert [p.solution for p in own.problems] == [
+        r"The answer is \boxed{7}.",
+        "so\nThe answer is \\boxed{1,000}.",
+        golds[2],
+        r"The answer is \boxed{x^2}.",
+    ]
+
+
+NUMBERED: list[tuple[str, str, list[str], list[str]]] = [
+    ("a.JSONL", '{"prompt": "1+1", "gold": 2}', ["1"], ["1+1"]),
+    ("b.Csv", "prompt,gold\nx,2", ["2"], ["x"]),
+    (
+        "b.jsonl",
+        '\n{"prompt": "a", "gold": 1}\n\n{"prompt": "b", "gold": 2}',
+        ["2", "4"],
+        ["a", "b"],
+    ),
+    *(("l.jsonl", f'{{"prompt": "a{c}b", "gold": 1}}\n', ["1"], [f"a{c}b"]) for c in "\u2028\x85"),
+    ("s.csv", '\ufeffprompt,gold\n"a\nb",1\nc,2\n', ["2", "4"], ["a\nb", "c"]),
+]
+
+
+@pytest.mark.parametrize(("file", "content", "ids", "prompts"), NUMBERED)
+def test_a_row_is_known_by_its_first_line(
+    tmp_path: Path, file: str, content: str, ids: list[str], prompts: list[str]
+) -> None:
+    (tmp_path / file).write_text(content, encoding="utf-8")
+    found = read_custom(str(tmp_path / file)).problems
+    assert [p.id for p in found] == ids and [p.prompt for p in found] == prompts
+
+
+@pytest.mark.parametrize(
+    ("choices", "gold", "expected"),
+    [
+        (["x", "y", "z"], "z", "C"),  # a text
+        ([5, 1, 7], "1", "B"),  # a text and an index, which agree
+        (["A", "B", "C"], "B", "B"),
+        ([2, 3, 4], 4, "C"),  # no index of three
+        (["1/2", "x", "y"], "so\n#### 1/2", "A"),
+        ([1, 2, 3, 0], "1", "index"),
+        ([1, 2, 3, 0], 1, "index"),
+        (["the", "a", "an"], "a", "letter"),
+        (["x", "x", "y"], "x", "text of 2"),
+    ],
+)
+def test_a_gold_may_be_the_text_of_a_choice_unless_it_says_two_things(
+    tmp_path: Path, choices: list[object], gold: object, expected: str
+) -> None:
+    name = write(tmp_path, [{"prompt": "a?", "choices": choices, "gold": gold}])
+    if len(expected) == 1:
+        assert [p.gold for p in find_benchmark(name).problems(None)] == [expected]
+    else:
+        with pytest.raises(UserError, match=rf"line 1 has a gold.* that is the.*{expected}"):
+            find_benchmark(name)
+
+
+# What is refused, and what is left out
+
+EMPTY = "fill it in, or leave the row out"
+FAULTY: list[tuple[dict[str, Any], str, str]] = [
+    ({**TWO, "answer": "C"}, "none of its 2 choices", "a letter, A to B"),
+    ({**TWO, "answer": 2}, "none of its 2 choices", ""),
+    ({**TWO, "answer": -1}, "none of its 2 choices", ""),
+    ({**TWO, "answer": "9" * 5000}, "none of its 2", ""),
+    ({**TWO, "choices": ["x"], "answer": 0}, "no list of choices", "2 to 26"),
+    ({**TWO, "choices": "xy", "answer": 0}, "no list of choices", ""),
+    ({**TWO, "choices": ["x", ["y"]], "answer": 0}, "no list of choices", ""),
+    ({"question": "a?", "answer": "A"}, "no choices, and others have", "two files"),
+    (TWO, "has no gold or answer", "each row needs one"),
+    ({**TWO, "answer": None}, "has an empty answer", EMPTY),
+    ({**TWO, "answer": math.nan}, "has an empty answer", EMPTY),
+    ({**TWO, "answer": math.inf}, "has a answer that is not finite", "write it as text, in quotes"),
+    ({**TWO, "answer": 0, "id": "1"}, "has the id of an earlier problem", "its own"),
+]
+
+
+@pytest.mark.parametrize(("row", "words", "hint"), FAULTY)
+def test_a_faulty_row_is_named(tmp_path: Path, row: dict[str, Any], words: str, hint: str) -> None:
+    name = write(tmp_path, [{**TWO, "answer": 0}, row])
+    with pytest.raises(UserError, match=r"rows\.jsonl, line 2 .*" + words) as caught:
+        find_benchmark(name)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("d.csv", "prompt;gold\n1+1;2\n", "line 1 parts its cells by semicolons"),
+        ("d.csv", "prompt\tgold\n1+1\t2\n", "line 1 parts its cells by tabs"),
+        ("d.csv", "prompt,gold\na,1\n\nb,2,3\n", r"line 4 has 3 cells, and the header 2"),
+        ("d.csv", "prompt,gold\na,1\nb\n", "line 3 has an empty gold"),
+        ("d.csv", "prompt,prompt\n", "line 1 names a column twice"),
+        ("d.csv", 'prompt,gold\n"a"b,1\n', "line 2 is not CSV"),
+        ("d.csv", "prompt,gold\n", "is empty"),
+        ("d.csv", "", "is empty"),
+        ("d.parquet", "PAR1 or so", r"d\.parquet is not Parquet"),
+        ("d.jsonl", '[{"prompt": "1+1", "gold": 2}]\n', "line 1 is a list, and no object"),
+        ("d.jsonl", '{"prompt": ["1+1"], "gold": 2}\n', "has a prompt that is a list, not text"),
+        ("d.json", "{}", "d.json is a file of a kind that is not read"),
+    ],
+)
+def test_a_file_of_another_form_is_told_what_it_is(
+    tmp_path: Path, file: str, content: str, words: str
+) -> None:
+    (tmp_path / file).write_text(content, encoding="utf-8")
+    for find in (find_task, find_benchmark):
+        with pytest.raises(UserError, match=words):
+            find(str(tmp_path / file))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, kind: str) -> None:
+    name = write(tmp_path, [{"frage": "a", "antwort": "1"}], kind)
+    with pytest.raises(UserError) as caught:
+        find_benchmark(name, columns=ColumnSettings(prompt="question"))
+    assert caught.value.message == f"{name} has no column 'question'; it has frage, antwort."
+    with pytest.raises(UserError, match=r"rows\.\w+, (line|row) \d has no prompt") as caught:
+        find_benchmark(name)
+    assert caught.value.hint.startswith(
+        "each row needs one, as text; it has frage, antwort; columns.prompt=NAME names another"
+    )
+
+
+def test_what_has_data_of_its_own_takes_no_columns_and_no_other_data() -> None:
+    for name in ("gsm8k", "chain"):
+        with pytest.raises(UserError, match=r"columns\.gold is for custom data sets"):
+            find_task(name, columns=ColumnSettings(gold="x"))
+        with pytest.raises(UserError, match=r"hub\.split is for custom data sets"):
+            find_benchmark(name, hub=HubSettings(split="x"))
+    for name in ("chain", "data.jsonl"):
+        for find in (find_task, find_benchmark):
+            with pytest.raises(UserError, match=r"other\.jsonl cannot stand in for it"):
+                find(name, data="other.jsonl")
+
+
+def golds(folder: Path, *texts: str) -> str:
+    return write(folder, [{"prompt": f"p{i}", "gold": gold} for i, gold in enumerate(texts)])
+
+
+def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: Path) -> None:
+    name = golds(tmp_path, r"\frac{1}{", *map(str, range(60)))
+    task = find_task(name)
+    assert len(task.finite) == 60
+    assert len(task.notes) == 1 and task.notes[0].startswith("1 of the 61 problems of")
+    assert task.notes[0].endswith("unreadable to the verifier math: 1.")
+    source = {"file": "rows.jsonl", "sha256": sha256(Path(name).read_bytes()).hexdigest()}
+    assert task.source == find_benchmark(name).source == source
+    name = golds(tmp_path, *["}{"] * 60)
+    for find in (find_task, find_benchmark):
+        with pytest.raises(UserError, match="verifier math can read none of the golds of"):
+            find(name)
+    (tmp_path / "mine.py").write_text("def grade(response, gold):\n    return response == gold\n")
+    task = find_task(name, reward=f"{tmp_path / 'mine.py'}:grade")
+    assert len(task.finite) == 60 and not task.notes
+    assert task.domain.verify("}{", "}{").status == "correct"

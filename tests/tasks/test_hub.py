@@ -15,6 +15,7 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 
 from ictcli.engine.hub import VARIABLES, answers
 from ictcli.errors import UserError
+from ictcli.recipe.tables import ColumnSettings, HubSettings
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.datasets import MMLU_STEM, SOURCES
 
@@ -111,14 +112,6 @@ def test_mmlu_stem_asks_for_its_18_subjects(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
-def test_a_task_is_loaded_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"question": f"q{i}", "answer": f"#### {i}"} for i in range(7473)]
-    calls = hub(monkeypatch, lambda path, config, revision: Loaded(rows, revision))
-    task = find_task("gsm8k")
-    assert calls == [("openai/gsm8k", "main", "train", PIN)]
-    assert task.source["revision"] == PIN and not task.notes
-
-
 def test_a_revision_that_is_gone_gives_way_to_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(path: str, config: str, revision: str | None) -> Loaded:
         if revision is not None:
@@ -147,6 +140,46 @@ def test_a_revision_without_a_name_in_the_files_is_looked_up(
     bench = find_benchmark("gsm8k")
     assert bench.source["revision"] == (known or "unknown")
     assert f"is of revision {known or 'unknown'}, not of {PIN}" in bench.notes[0]
+
+
+NAMED = ColumnSettings(prompt="q", gold="a")
+
+
+def only_v1(path: str, config: str, revision: str | None) -> Loaded:
+    if revision not in (None, "v1"):
+        raise DatasetNotFoundError(f"Revision '{revision}' doesn't exist for dataset '{path}'")
+    return Loaded([{"q": f"{config} {i}", "a": str(i)} for i in range(60)], revision)
+
+
+def test_a_data_set_of_ones_own_is_asked_for_as_the_recipe_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = hub(monkeypatch, only_v1)
+    task = find_task("hub:me/mine", columns=NAMED)
+    pinned = HubSettings(config="hard", split="dev", revision="v1")
+    bench = find_benchmark("hub:me/mine", columns=NAMED, hub=pinned)
+    find_benchmark("hub:me/mine", columns=NAMED)
+    assert calls == [
+        ("me/mine", None, "train", None),
+        ("me/mine", "hard", "dev", "v1"),
+        ("me/mine", None, "test", None),
+    ]
+    assert len(task.finite) == 60 and "No revision of me/mine is pinned" in task.notes[0]
+    assert [p.prompt for p in bench.problems(2)] == ["hard 0", "hard 1"]
+    assert not bench.notes and bench.source["split"] == "dev"
+    with pytest.raises(UserError, match="The data set me/mine has no revision v2"):
+        find_task("hub:me/mine", columns=NAMED, hub=HubSettings(revision="v2"))
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize("name", ["hub:csv", "hub:/etc/x", "hub:", "hub:a/b/c", "hub:../x"])
+def test_only_data_sets_of_the_hub_are_asked_of_it(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    calls = hub(monkeypatch, only_v1)
+    with pytest.raises(UserError, match=r"names no data set of the hub"):
+        find_task(name)
+    assert not calls
 
 
 GATED = DatasetNotFoundError("Dataset 'Idavidrein/gpqa' is a gated dataset on the Hub.")

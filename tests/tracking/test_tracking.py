@@ -24,7 +24,7 @@ from ictcli.runs import Run
 from ictcli.runs.observer import Step
 from ictcli.runs.read import cut_lines
 from ictcli.runs.records import StepMetrics, StepTimings
-from ictcli.tracking import About, figures, sender
+from ictcli.tracking import About, sender
 from ictcli.tracking.observer import TrackingObserver
 
 
@@ -249,10 +249,3 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
         "model": {"name": "base", "sha256": "ab"},
         "python": "3.13",
     }
-
-
-def test_only_numbers_are_figures() -> None:
-    metrics = StepMetrics(step=3, reward=0.5, loss=None, finite=True)
-    metrics = metrics.model_copy(update={"words": "x", "eval/a": 1})
-    told = figures(metrics, StepTimings(step=3, sample_s=2.0))
-    assert told == {"train/reward": 0.5, "train/finite": 1.0, "eval/a": 1.0, "time/sample_s": 2.0}
