@@ -9,14 +9,14 @@ import json
 from itertools import repeat
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.page_data import Held, page_token, widths
 from ictcli.runs import is_run
-from ictcli.text import BREAKS, SPACES, html_text, visible
+from ictcli.tables.pages import render
+from ictcli.text import BREAKS, html_text
 
 MARK = '<meta name="generator" content="ictcli inspect">'
 """In the head of every page."""
@@ -63,16 +63,11 @@ def check_target(path: Path) -> None:
 def page(group: GroupView, held: Held) -> str:
     """The page that opens at `group`, with the groups one can switch to."""
     here = Path(__file__).parent
-    templates = Environment(
-        loader=FileSystemLoader(here),
-        autoescape=True,
-        finalize=_shown,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
     weights = [f"Candidates: {group.candidates['weights']}"] if group.candidates else []
     shadings = {name: TITLES[name] for name in TITLES if name == "weight" or name in group.tops}
-    return templates.get_template("page.html").render(
+    return render(
+        here / "page.html",
+        "html",
         group=group,
         held=held.groups,
         about=[*weights, *held.summary],
@@ -85,10 +80,6 @@ def page(group: GroupView, held: Held) -> str:
         style=Markup((here / "page.css").read_text(encoding="utf-8")),
         script=Markup((here / "page.js").read_text(encoding="utf-8")),
     )
-
-
-def _shown(value: object) -> object:
-    return value if isinstance(value, Markup) else visible(str(value), SPACES)
 
 
 def _lines(text: str) -> Markup:
