@@ -37,7 +37,7 @@ def installed_engines() -> dict[str, Any]:
     return {point.name: point for point in _points("ictcli.engines")}
 
 
-LIBRARIES = {"torch": "torch", "mlx": "mlx_lm", "trl": "trl"}
+LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
 """What each of our engines stands on; an entry point alone does not say that it is there."""
 
 
@@ -46,8 +46,6 @@ RECORDED = (
     "transformers",
     "mlx",
     "mlx-lm",
-    "trl",
-    "accelerate",
     "numpy",
     "datasets",
     "sympy",
