@@ -7,7 +7,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-TOP = {"ictcli", "ictcli_torch", "ictcli_mlx", "ictcli_trl"}
+TOP = {"ictcli", "ictcli_torch", "ictcli_mlx"}
 HEAVY = ("torch", "mlx", "transformers", "numpy")
 MAX_CPU_S = 0.3
 

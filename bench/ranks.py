@@ -1,9 +1,9 @@
 """Two processes on a CPU against one: `python bench/ranks.py [FOLDER]`.
 
-Trains the built-in model with DistributedDataParallel and FSDP2, all weights and LoRA, for ten
-steps, and prints how far its weights are from those of the torch engine in one process; resumes
-each from the middle and compares bits; kills one of two processes and times the end of the other;
-and runs the recipe `chain` itself.
+Trains the built-in model with all weights in each process and with spread ones, all weights and
+LoRA, for ten steps, and prints how far its weights are from those of one process; resumes each from
+the middle and compares bits; kills one of two processes and times the end of the other; and runs
+the recipe `chain` itself.
 """
 
 import json
@@ -22,19 +22,17 @@ SMALL = [
     *("prompts=3", "group=4", "max_tokens=24", "keep=0.3", "warmup=1", "eval.problems=4"),
     *("eval.n=2", "eval.k=[1]", "optimizer.eps=0.01", "checkpoint.every=5", "checkpoint.last=9"),
 ]
-FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
-FSDP["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "true"  # as accelerate launch sets it
+SHARD = {"replicated": "engine.shard=false", "sharded": "engine.shard=true"}
 LAST = "checkpoints/step-000010/weights.safetensors"
 
 
-def start(folder: Path, arguments: list[str], env: dict[str, str]) -> list[subprocess.Popen[str]]:
+def start(folder: Path, arguments: list[str]) -> list[subprocess.Popen[str]]:
     """What torchrun starts: the command on two ranks."""
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(one.getsockname()[1])}
-    common = os.environ | env | address | {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    common |= {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    common = os.environ | address | {"WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     return [
         subprocess.Popen(
             [sys.executable, "-m", "ictcli", *arguments],
@@ -48,8 +46,8 @@ def start(folder: Path, arguments: list[str], env: dict[str, str]) -> list[subpr
     ]
 
 
-def run(folder: Path, arguments: list[str], env: dict[str, str]) -> None:
-    for process in start(folder, arguments, env):
+def run(folder: Path, arguments: list[str]) -> None:
+    for process in start(folder, arguments):
         said, _ = process.communicate()
         if process.returncode:
             sys.exit(said)
@@ -72,9 +70,9 @@ def apart(one: Path, other: Path) -> float:
 def compare(folder: Path, kind: str) -> None:
     command = ["train", "chain", "-q", "--run", "run", "steps=10", f"adapter.kind={kind}"]
     alone(folder / kind, [*command, *SMALL, "--backend", "torch"])
-    for name, env in (("ddp", {}), ("fsdp2", FSDP)):
+    for name in ("replicated", "sharded"):
         place = folder / f"{kind}-{name}"
-        run(place, [*command, *SMALL, "--backend", "trl"], env)
+        run(place, [*command, *SMALL, SHARD[name]])
         gap = apart(folder / kind / "run" / LAST, place / "run" / LAST)
         last = (place / "run" / LAST).parent
         files = (*last.glob("*.safetensors"), place / "run" / "metrics.jsonl")
@@ -82,14 +80,14 @@ def compare(folder: Path, kind: str) -> None:
         for lost in ("checkpoints/step-000010", "model", "adapter"):
             shutil.rmtree(place / "run" / lost, ignore_errors=True)
         (place / "run" / "summary.json").unlink()
-        run(place, ["resume", "run", "-q"], env)
+        run(place, ["resume", "run", "-q"])
         same = all(file.read_bytes() == bits for file, bits in kept.items())
-        print(f"{kind:5} {name:6} weights {gap:.1e} from one process, resumed to the bit: {same}")
+        print(f"{kind:5} {name:10} weights {gap:.1e} from one process, resumed to the bit: {same}")
 
 
 def kill(folder: Path, lost: int) -> None:
-    command = ["train", "chain", "--backend", "trl", "--run", "run", "steps=400", *SMALL]
-    started = start(folder / f"kill-{lost}", command, FSDP)
+    command = ["train", "chain", SHARD["sharded"], "--run", "run", "steps=400", *SMALL]
+    started = start(folder / f"kill-{lost}", command)
     first = started[0].stdout
     assert first is not None
     for line in first:
@@ -103,8 +101,8 @@ def kill(folder: Path, lost: int) -> None:
 
 
 def whole(folder: Path) -> None:
-    command = ["train", "chain", "-q", "--backend", "trl", "--run", "run"]
-    run(folder / "chain", command, {})
+    command = ["train", "chain", "-q", "--run", "run"]
+    run(folder / "chain", command)
     summary = json.loads((folder / "chain" / "run" / "summary.json").read_text())
     for name in ("before", "after"):
         for k, found in summary[name].items():

@@ -74,9 +74,6 @@ class Rollouts:
     """(B, T) float32, log-probability of each token under softmax(L / temperature), before any
     top-p or top-k cut; 0 behind a row's end. Greedy rows have it at temperature 1."""
     stats: TokenStats = field(default_factory=dict[str, FloatArray])
-    sampler_logp: FloatArray | None = None
-    """(B, T) float32, the same by a sampler that is not the model itself; then `logp` is the
-    model's."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -110,7 +107,6 @@ class Rollouts:
             finished=self.finished[rows],
             logp=self.logp[rows, :T],
             stats={name: values[rows, :T] for name, values in self.stats.items()},
-            sampler_logp=None if self.sampler_logp is None else self.sampler_logp[rows, :T],
         )
 
 

@@ -19,7 +19,6 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from . import adapter, merged, rotary, sample
 from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
-from .launch import launched
 from .model import is_quantised, load, model_dtype, restore_layout
 from .optimizer import Optimizer
 from .update import Passes
@@ -151,16 +150,5 @@ class MlxEngine(EngineCore):
         adapter.write(folder, self.trained_weights(), self.adapted | {"base": self.base})
 
 
-def build(
-    model: str,
-    settings: EngineSettings,
-    optimizer: OptimizerSettings | None = None,
-    adapters: AdapterSettings | None = None,
-) -> MlxEngine:
-    """Entry point `ictcli.engines`: the engine with `model` loaded; on rank 0 of a launch of
-    several processes, the one that leads the others."""
-    if launched():
-        from .distributed import lead
-
-        return lead(model, settings, optimizer, adapters)
-    return MlxEngine(model, settings, optimizer, adapters)
+build = MlxEngine
+"""Entry point `ictcli.engines`."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -148,12 +148,12 @@ class _States(BaseModelOutputWithPast):
         return None
 
 
-def head_logits(model: Any, states: Tensor, run: Callable[..., Any] | None = None) -> Tensor:
+def head_logits(model: Any, states: Tensor) -> Tensor:
     """(n, V) logits, float32 at least, of the states (n, H) that `decoder_of(model)` gave.
 
     The model runs with its decoder replaced by these states, so whatever it does behind its head
     (scaling, soft capping) is done. The head of a 152k vocabulary is over a quarter of a 0.5B
-    model's arithmetic, so only wanted states meet it. `run` replaces the call of the model.
+    model's arithmetic, so only wanted states meet it.
     """
     decoder = decoder_of(model)
     plain = vars(decoder).get("forward")
@@ -164,7 +164,7 @@ def head_logits(model: Any, states: Tensor, run: Callable[..., Any] | None = Non
     decoder.forward = give
     try:
         ids = torch.zeros((1, len(states)), dtype=torch.long, device=states.device)
-        logits = (run or model)(input_ids=ids, use_cache=False).logits[0]
+        logits = model(input_ids=ids, use_cache=False).logits[0]
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
     finally:
         del decoder.forward

@@ -42,7 +42,10 @@ class Optimizer:
     def clip(self) -> float:
         """Scale the accumulated gradient to a norm of at most `clip_norm`; its norm before."""
         gradients = [master for master in self.masters.values() if master.grad is not None]
-        return float(nn.utils.clip_grad_norm_(gradients, self.clip_norm)) if gradients else 0.0
+        if not gradients:
+            return 0.0
+        norm: Any = nn.utils.clip_grad_norm_(gradients, self.clip_norm)
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # of parts
 
     def step(self, lr: float) -> None:
         for options in self.adamw.param_groups:

@@ -3,11 +3,13 @@
 On a CPU and on MPS it estimates the resident set of the process, libraries included; on a CUDA GPU
 the device's memory, without the allocator's fragments. How many copies of an array are held at once
 was measured on a CPU with torch 2.13 by `bench/memory.py`, which prints estimates beside
-measurements. On other devices the same counts are assumed and were not measured.
+measurements. On other devices the same counts are assumed and were not measured. Neither was what
+several processes change.
 """
 
 import platform
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ictcli.algorithm.quantities import kinds
 from ictcli.engine.dtype import X86, multiplies_bfloat16
@@ -51,11 +53,26 @@ def held(work: Workload) -> Parts:
     if work.recipe.engine.load_in_4bit:
         s = work.shape
         parts["weights"] = NF4 * s.layers * s.block + work.width * (s.embeddings + s.vectors)
-    return parts
+    shards, spread = work.layout.shards, ["weights"]
+    if shards > 1 and not work.recipe.adapters:  # the parts are float32, and their own masters
+        parts |= {"weights": work.shape.weights(4), "float32 masters": 0}
+        parts["reference policy"] = 4 * work.trained if work.recipe.kl > 0 else 0
+        spread += ["reference policy", "AdamW's moments"]
+    return parts | {name: parts[name] / shards for name in spread if shards > 1}
+
+
+def _gathered(work: Workload) -> Parts:
+    """The weights that sample and evaluate, where those that train are spread."""
+    return {"gathered weights": work.shape.weights(work.width)} if work.layout.shards > 1 else {}
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
     """Reading the prompts of a pass, its last decoding step, and that step's statistics."""
+    for parts in _sampling(work, work.layout.share(prompts), group, stats):
+        yield parts | _gathered(work)
+
+
+def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
     s, recipe, width = work.shape, work.recipe, work.width
     at_once = work.groups_at_once(prompts, group)
     rows = at_once * group
@@ -108,6 +125,23 @@ def _arranged(work: Workload) -> int:
 def updating(work: Workload) -> Iterator[Parts]:
     """The moments of a pass at which its memory may peak, with the summed gradients of earlier
     passes. AdamW steps in place."""
+    recipe, shards = work.recipe, work.layout.shards
+    minibatch = work.layout.share(recipe.update.minibatch or recipe.prompts)
+    updates = recipe.update.model_copy(update={"minibatch": minibatch})
+    own = replace(work, recipe=recipe.model_copy(update={"update": updates}))
+    if shards == 1:
+        yield from _updating(own)
+        return
+    spread = 0 if recipe.adapters else 4 * work.trained * (1 - 1 / shards)
+    blocks = work.width * (2 * work.shape.block + work.shape.embeddings)
+    for parts in _updating(own):
+        gradients = parts["gradients"] - spread
+        yield parts | {"gradients": gradients, "gathered weights": blocks}
+    if recipe.kl > 0:
+        yield _gathered(work)
+
+
+def _updating(work: Workload) -> Iterator[Parts]:
     s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
     for one in work.passes():

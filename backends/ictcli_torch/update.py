@@ -28,6 +28,10 @@ class Passes:
         self.share = shares_prompts(model)
         self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
 
+    def states(self, batch: MicroBatch) -> Tensor:
+        """(N, H) in front of the LM head, at the wanted places, with their gradient."""
+        return wanted_states(self.model, batch)
+
     @torch.inference_mode()
     def evaluate(self, batch: MicroBatch, of: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
         """What `of` makes of the logits (n, V) and the tokens (n,) at the wanted places, whose
@@ -49,7 +53,7 @@ class Passes:
         losses, kls = list[Tensor](), list[Tensor]()  # on the device: a chunk waits for no other
         logp, gradients = list[Tensor](), list[Tensor]()
         with recomputing(self.model, self.recompute):
-            states = wanted_states(self.model, batch)
+            states = self.states(batch)
             for part in chunks(len(states), self.chunk):
                 leaf = states[part].detach().requires_grad_()
                 some = {name: values[part] for name, values in arrays.items()}

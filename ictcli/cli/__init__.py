@@ -17,6 +17,7 @@ import click
 
 from ictcli import __version__
 from ictcli.errors import AGAIN, RESUME, UserError, is_disk_full, nearest
+from ictcli.ranks import find_launch
 from ictcli.text import VisibleStream, one_line, wrapped
 
 COMMANDS = (
@@ -205,14 +206,13 @@ def _command() -> Any:
 
 
 def _launch() -> Any:
-    """Run the command; in one of several processes, as their launcher does."""
+    """Run the command; in a launch of several processes, on one of them."""
     command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
-    if any(name.endswith(("RANK", "MASTER_ADDR")) for name in os.environ):  # as launchers set them
-        from ictcli.engine import find_launcher
+    if find_launch() is None:
+        return command()
+    from ictcli.engine import run_in_ranks
 
-        if launcher := find_launcher():
-            return launcher.run(command)
-    return command()
+    return run_in_ranks(command)
 
 
 def fail(message: str, hint: str, code: int) -> int:

@@ -46,14 +46,7 @@ if TYPE_CHECKING:
     "--gpus",
     type=click.IntRange(2, 4096),
     metavar="N",
-    help="With --dry-run --backend trl: plan for so many GPUs, of --memory each.",
-)
-@click.option(
-    "--write-accelerate",
-    "accelerate",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="With --gpus: write accelerate's configuration for them.",
+    help="With --dry-run: plan for so many CUDA GPUs, of --memory each.",
 )
 @json_option(help="Print the summary, or the plan, as JSON.")
 @TRUST
@@ -68,7 +61,6 @@ def command(
     memory: float | None,
     timed: bool,
     gpus: int | None,
-    accelerate: Path | None,
     as_json: bool,
     threads: int | None,
 ) -> None:
@@ -90,7 +82,7 @@ def command(
     resolved = load_recipe(file, settings)
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
-    plan = DryRun(memory, timed, gpus, accelerate)
+    plan = DryRun(memory, timed, gpus)
     plan.check(dry_run, beside)
     if dry_run:
         plan.show(resolved, as_json=as_json)
@@ -114,7 +106,6 @@ class DryRun:
     memory: float | None
     timed: bool
     gpus: int | None
-    accelerate: Path | None
 
     def check(self, dry_run: bool, beside: str | None) -> None:
         """UsageError for options that do not go together."""
@@ -126,8 +117,6 @@ class DryRun:
             sentence = f"{option} plans, and goes with --dry-run."
         elif self.timed and self.memory:
             sentence = "--time is of this machine, --memory of another: one of them."
-        elif self.accelerate and not self.gpus:
-            sentence = "--write-accelerate goes with --dry-run --gpus N."
         elif self.timed and self.gpus:
             sentence = "--time is of this machine, --gpus of others: one of them."
         else:
@@ -139,7 +128,6 @@ class DryRun:
         from ictcli.console import narrate, output
         from ictcli.console.gpus import print_gpu_plan
         from ictcli.console.plan import examples, plan
-        from ictcli.files import write_text
         from ictcli.planning.advice import check_memory
         from ictcli.planning.gpus import plan_gpus
         from ictcli.planning.machine import memory_limit
@@ -152,11 +140,9 @@ class DryRun:
         text = to_toml(recipe).removesuffix("\n").split("\n")
         if self.gpus:
             planned = plan_gpus(recipe, self.gpus, self.memory or 0.0)
-            if self.accelerate:
-                write_text(self.accelerate, planned.configuration())
             if not as_json:
                 output(*text)
-            print_gpu_plan(recipe, planned, self.accelerate, as_json=as_json)
+            print_gpu_plan(recipe, planned, as_json=as_json)
             return
         estimated = check_memory(recipe, memory_limit(recipe.engine, self.memory or 0.0))
         if not as_json:

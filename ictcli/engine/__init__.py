@@ -5,10 +5,10 @@ from ictcli.engine.registry import (
     LIBRARIES,
     build_engine,
     choose_backend,
-    find_launcher,
     installed_engines,
     is_installed,
     on_apple_silicon,
+    run_in_ranks,
     versions,
 )
 
@@ -17,9 +17,9 @@ __all__ = [
     "Engine",
     "build_engine",
     "choose_backend",
-    "find_launcher",
     "installed_engines",
     "is_installed",
     "on_apple_silicon",
+    "run_in_ranks",
     "versions",
 ]

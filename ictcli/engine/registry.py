@@ -7,18 +7,22 @@ import contextlib
 import platform
 import signal
 import threading
-from collections.abc import Generator
-from functools import cache
+from collections.abc import Callable, Generator
+from functools import cache, partial
 from importlib.metadata import EntryPoints, PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
+from ictcli.engine import distributed
 from ictcli.engine.checks import check_sampling
 from ictcli.engine.models import check_reachable, locate
 from ictcli.engine.protocol import Engine
 from ictcli.errors import EngineMissingError, UserError, install, nearest
+from ictcli.ranks import find_launch
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+
+T = TypeVar("T")
 
 
 @cache
@@ -37,7 +41,7 @@ def installed_engines() -> dict[str, Any]:
     return {point.name: point for point in _points("ictcli.engines")}
 
 
-LIBRARIES = {"torch": "torch", "mlx": "mlx_lm", "trl": "trl"}
+LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
 """What each of our engines stands on; an entry point alone does not say that it is there."""
 
 
@@ -46,8 +50,6 @@ RECORDED = (
     "transformers",
     "mlx",
     "mlx-lm",
-    "trl",
-    "accelerate",
     "numpy",
     "datasets",
     "sympy",
@@ -74,25 +76,44 @@ def on_apple_silicon() -> bool:
 
 
 def choose_backend(backend: str) -> str:
-    """Resolve `auto`: the engine whose launcher started this process; else MLX on Apple silicon and
-    PyTorch elsewhere, or of the two the one that is installed."""
+    """Resolve `auto`: the engine of the launch that this process belongs to; else MLX on Apple
+    silicon and PyTorch elsewhere, or of the two the one that is installed."""
     if backend != "auto":
         return backend
-    if launcher := find_launcher():
-        return launcher.ENGINE
+    if launch := find_launch():
+        return launch.backend
     preferred = ("mlx", "torch") if on_apple_silicon() else ("torch", "mlx")
     return next((name for name in preferred if is_installed(name)), preferred[0])
 
 
-def find_launcher() -> Any:
-    """The module that started this process as one of several, or None.
+def run_in_ranks(command: Callable[[], T]) -> T | None:
+    """What `command` gives. In a launch it runs on rank 0 alone; the others work for its engine,
+    and end when it does.
 
-    An engine that runs in several processes names such a module in an entry point of the group
-    `ictcli.launchers`: `ENGINE`, its own name; `PROGRAM`, what the user starts; `launched()`; and
-    `run(command)`, which runs the command in one process and works for its engine in the others.
+    An engine that runs in several processes names a module in an entry point of the group
+    `ictcli.ranks`, with `communicator()` and `build(communicator, *arguments of its own build)`.
     """
-    modules = (point.load() for point in _points("ictcli.launchers"))
-    return next((module for module in modules if module.launched()), None)
+    launch = find_launch()
+    if launch is None:
+        return command()
+    if not is_installed(launch.backend):
+        raise EngineMissingError(
+            f"{launch.program} starts several processes of the {launch.backend} engine, which is "
+            "not installed.",
+            install(launch.backend),
+        )
+    with interrupts_held():
+        backend = brought_by(launch.backend, "ictcli.ranks")
+    ranks = backend.communicator()  # all meet before anything takes its time
+    try:
+        if ranks.rank > 0:
+            return distributed.work(ranks, backend.build)
+        try:
+            return command()
+        finally:
+            distributed.shut_down(ranks)
+    finally:
+        ranks.close()
 
 
 def build_engine(
@@ -117,22 +138,24 @@ def build_engine(
                 "ictcli doctor lists the engines that are installed",
             )
         raise EngineMissingError(f"The {name} engine is not installed.", install(name))
-    launcher = find_launcher()
-    if launcher and name != launcher.ENGINE:
-        hint = f"--backend {launcher.ENGINE}, or start it without {launcher.PROGRAM}"
-        raise UserError(f"The {name} engine runs in one process.", hint)
+    if (launch := find_launch()) and name != launch.backend:
+        hint = f"--backend {launch.backend}, or start it without {launch.program}"
+        raise UserError(f"{launch.program} starts no processes of the {name} engine.", hint)
     if name in LIBRARIES:
         check_reachable(locate(model).path)  # before the engine's library takes its seconds
     try:
         with interrupts_held():
             build = engines[name].load()
+            if launch:  # rank 0's, which has the other ranks build theirs
+                backend = brought_by(name, "ictcli.ranks")
+                build = partial(distributed.lead, backend.communicator(), backend.build)
     except ImportError as error:
         raise EngineMissingError(
             f"The {name} engine is installed but does not import: {error}.",
             install(name),
         ) from error
     trained = adapter if optimizer and adapter and adapter.kind != "none" else None
-    engine = build(model, settings, optimizer, trained)
+    engine: Engine = build(model, settings, optimizer, trained)
     check_sampling(engine, name, model)
     return engine
 

@@ -126,8 +126,6 @@ def join(parts: Sequence[Rollouts], places: Sequence[int]) -> Rollouts:
     rows = (np.array(order)[:, None] * group + np.arange(group)).reshape(-1)
     prompts = [prompt for part in parts for prompt in part.prompts]
 
-    sampled = [part.sampler_logp for part in parts]
-
     def whole(values: Sequence[Any]) -> Any:
         wide = [x if x.ndim == 1 else np.pad(x, ((0, 0), (0, T - x.shape[1]))) for x in values]
         return np.concatenate(wide)[rows]
@@ -140,5 +138,4 @@ def join(parts: Sequence[Rollouts], places: Sequence[int]) -> Rollouts:
         finished=whole([part.finished for part in parts]),
         logp=whole([part.logp for part in parts]),
         stats={name: whole([part.stats[name] for part in parts]) for name in parts[0].stats},
-        sampler_logp=None if sampled[0] is None else whole(sampled),
     )

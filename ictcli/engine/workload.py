@@ -5,7 +5,7 @@ the group `ictcli.plans` under the engine's name.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ictcli.algorithm.selection import share_count
@@ -21,16 +21,20 @@ Parts = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Launch:
+class Layout:
     """The processes that a run is planned for, one a GPU."""
 
-    processes: int
-    sharded: bool
+    processes: int = 1
+    sharded: bool = False
     """Whether weights, gradients and moments are spread over them."""
 
     @property
     def shards(self) -> int:
         return self.processes if self.sharded else 1
+
+    def share(self, prompts: int) -> int:
+        """The prompts of a process, of so many."""
+        return -(-prompts // self.processes)
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,7 @@ class Workload:
     """cpu, gpu (MLX's), cuda or mps."""
     prompt: int
     """Tokens of a prompt."""
-    launch: Launch | None = None
-    """None = the launch that this process belongs to."""
+    layout: Layout = field(default_factory=Layout)
 
     @property
     def gpu(self) -> bool:

@@ -6,10 +6,11 @@ from typing import Any
 
 from ictcli.engine import choose_backend
 from ictcli.engine.shape import ModelShape, read_shape
-from ictcli.engine.workload import Launch, Parts, Workload, memory_model
+from ictcli.engine.workload import Layout, Parts, Workload, memory_model
 from ictcli.errors import UserError
 from ictcli.evaluation.evaluate import CHUNK
 from ictcli.planning.machine import MemoryLimit, device_of
+from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
 
 PROMPT_TOKENS = 256
@@ -53,7 +54,7 @@ class MemoryEstimate:
 
 
 def estimate_memory(
-    recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS, launch: Launch | None = None
+    recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS, layout: Layout | None = None
 ) -> MemoryEstimate:
     """The peaks of a run, by default in the launch of this process, whose responses all run to
     max_tokens. Prompts have `prompt` tokens, or fewer where prompt.max_tokens or the context say
@@ -62,10 +63,13 @@ def estimate_memory(
     Raises UserError where the engine has no memory model.
     """
     model = memory_model(choose_backend(recipe.engine.backend))
+    if layout is None:
+        launch = find_launch()
+        layout = Layout(launch.size, recipe.engine.shard) if launch and launch.size else Layout()
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)
-    work = Workload(recipe, shape, device_of(recipe.engine), prompt, launch)
+    work = Workload(recipe, shape, device_of(recipe.engine), prompt, layout)
     held = model.held(work)
     problems = min(recipe.eval.problems, CHUNK)
     moments = {

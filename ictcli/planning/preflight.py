@@ -3,29 +3,41 @@
 import contextlib
 
 from ictcli.algorithm.quantities import kinds
-from ictcli.engine.registry import brought_by, choose_backend
+from ictcli.engine import choose_backend
 from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
+from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
+from ictcli.recipe.tables import EngineSettings
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, task_of
 
 
 def recipe_notes(recipe: Recipe) -> list[str]:
-    """Notes on settings that are probably not meant. UserError for those that the engine refuses,
-    by a function of its own at an entry point of the group `ictcli.checks`."""
-    backend = choose_backend(recipe.engine.backend)
-    if recipe.engine.sampler != "own" and backend != "trl":
-        raise UserError(f"engine.sampler is a setting of TRL, not of {backend}.", "--backend trl")
-    if check := brought_by(backend, "ictcli.checks"):
-        check(recipe)
-    if recipe.dense_steps < recipe.steps:
+    """Notes on settings that are probably not meant. UserError for those that cannot be."""
+    notes = list[str]()
+    if recipe.engine.shard:
+        notes = _shard_notes(recipe.engine)
+    if recipe.dense_steps >= recipe.steps:
+        notes.append(
+            f"{recipe.rule.name} chooses no token: warmup = {recipe.warmup} has each of the "
+            f"{recipe.steps} steps train every token. warmup=0, or more steps, lets it choose."
+        )
+    return notes
+
+
+def _shard_notes(settings: EngineSettings) -> list[str]:
+    if choose_backend(settings.backend) != "torch":
+        raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
+    if settings.load_in_4bit:
+        raise UserError(
+            "engine.shard spreads no weights of 4 bits.",
+            "engine.load_in_4bit=false, or engine.shard=false",
+        )
+    if find_launch():
         return []
-    return [
-        f"{recipe.rule.name} chooses no token: warmup = {recipe.warmup} has each of the "
-        f"{recipe.steps} steps train every token. warmup=0, or more steps, lets it choose."
-    ]
+    return ["engine.shard spreads nothing in one process: torchrun starts several."]
 
 
 def preflight(recipe: Recipe) -> list[str]:

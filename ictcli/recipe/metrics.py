@@ -26,7 +26,7 @@ WHEN: dict[When, str] = {
     "uniqueness": "methods that need u, or `record.uniqueness`",
     "probes": "steps of a probe (`record.probe_every`)",
     "kl": "`kl` > 0",
-    "gap": "mini-batches, or another sampler than the engine's own",
+    "gap": "mini-batches",
 }
 View = Literal["live", "show", "compare", "summary"]
 """The live view, `runs show`, the report of a comparison, and `kept_tokens` of summary.json."""
@@ -145,8 +145,8 @@ class StepMetrics(RunRecord):
     probe_change: Probe = None
     """Mean measured change of H2."""
     sampler_gap: Annotated[Figure, Metric("nats", "gap")] = None
-    """Mean difference of the sampler's log-probabilities from the trained model's; with
-    mini-batches, the largest at the first update."""
+    """Largest difference of the sampler's log-probabilities from the trained model's, at the first
+    update."""
 
     def value(self, name: str) -> float | None:
         """A figure by its name, those of an evaluation (eval/pass@1) included."""
@@ -202,7 +202,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if when == "kl" and recipe.kl == 0:
         return "is recorded where kl > 0 only", "kl=0.001"
     mini_batches = 0 < recipe.update.minibatch < recipe.prompts
-    if when == "gap" and not mini_batches and recipe.engine.sampler == "own":
+    if when == "gap" and not mini_batches:
         return "is recorded with mini-batches only", "update.minibatch=4"
     if when == "uniqueness" and "uniqueness" not in recipe.wanted_stats:
         return "is not recorded", "record.uniqueness=true"

@@ -1,7 +1,7 @@
 """The tables of a recipe, like `[clip]`: one frozen model each, with defaults and bounds."""
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -18,6 +18,10 @@ class Table(BaseModel):
         strict=True,
         use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
     )
+
+
+OF_TRL = {"vllm_server": "", "vllm_memory": 0.3, "importance_cap": 3.0}
+"""Keys of version 0.1 that its recipes hold with these defaults, and that are no more."""
 
 
 class EngineSettings(Table):
@@ -64,23 +68,26 @@ class EngineSettings(Table):
     bitsandbytes on a CUDA GPU, mlx-lm's packing on a Mac."""
     trust_remote_code: bool = False
     """Run Python code that a model folder brings along."""
-    sampler: Literal["own", "transformers", "vllm"] = "own"
-    """What samples while the TRL engine trains: own = the torch engine's decoding, with all weights
-    on every GPU; transformers = its `generate`, with weights that stay spread; vllm, through TRL. A
-    pass of the model over what the last two sample gives its statistics and log-probabilities."""
-    vllm_server: str = ""
-    """Address of a vLLM server, like http://node:8000; empty = vLLM runs on the training GPUs."""
-    vllm_memory: float = Field(default=0.3, gt=0, le=1)
-    """Share of a training GPU's memory that vLLM takes there."""
-    importance_cap: float = Field(default=3.0, ge=0)
-    """Cap of the factor pi / pi_sampler of a token, where the sampler is transformers or vllm
-    (TRL's token_truncate); 0 = no factor."""
+    shard: bool = False
+    """Spread weights, gradients and moments over the processes of a launch (torch engine); false =
+    each process has all of them."""
+    sampler: Literal["own"] = "own"
+    """What samples: own = the engine that trains."""
 
-    @model_validator(mode="after")
-    def _server_of_vllm(self) -> Self:
-        if self.vllm_server and self.sampler != "vllm":
-            raise ValueError("vllm_server is of sampler = vllm")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_0_1(cls, table: Any) -> Any:
+        """Recipes of version 0.1 name samplers that only its TRL engine had, and that engine, whose
+        runs the torch engine continues."""
+        if not isinstance(table, dict):
+            return table
+        given = cast("dict[str, Any]", table)
+        kept = {key: value for key, value in given.items() if OF_TRL.get(key) != value}
+        if kept.get("backend") == "trl":
+            kept["backend"] = "torch"
+            if kept.get("sampler") == "transformers":  # to the same draws
+                del kept["sampler"]
+        return kept
 
 
 class AdapterSettings(Table):

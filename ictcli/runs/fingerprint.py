@@ -98,6 +98,7 @@ def check_engine(
     layout of adapters; `option` is how the hint asks for an engine."""
     now = engine.describe()
     before = {**now, **began.engine.to_json()}
+    before["engine"] = {"trl": "torch"}.get(before["engine"], before["engine"])  # of version 0.1
     if adapters and before["engine"] != now["engine"]:
         raise UserError(
             f"{run} began with {before['engine']}, and cannot go on with {now['engine']}: each "

@@ -44,10 +44,7 @@ def measure(
         "lr": recipe.lr_at(step),
         **updates.probe,
     }
-    if rollouts.sampler_logp is not None:
-        gaps = abs(rollouts.logp - rollouts.sampler_logp)[rollouts.valid]
-        figures["sampler_gap"] = float(gaps.mean())
-    elif recipe.update.minibatch and recipe.update.minibatch < recipe.prompts and reports:
+    if recipe.update.minibatch and recipe.update.minibatch < recipe.prompts and reports:
         figures["sampler_gap"] = reports[0].ratio_gap
     return StepMetrics(
         step=step,

@@ -1,15 +1,17 @@
-"""Messages and sums between the processes of a launch."""
+"""Several processes of the MLX engine (`ictcli.engine.distributed`), over MLX's own communication;
+`mlx.launch` starts them. Entry point `ictcli.ranks`."""
 
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map
 
 from ictcli.engine.communicator import Communicator, gone
+from ictcli.engine.distributed import DataParallel
 
-from .files import number
+from .engine import MlxEngine
 
 
 class MlxCommunicator(Communicator):
@@ -24,14 +26,11 @@ class MlxCommunicator(Communicator):
         return list(np.array(self._done(rows)))
 
     def first(self, own: np.ndarray) -> np.ndarray:
-        return np.array(self._sum(mx.array(own if self.rank == 0 else np.zeros_like(own))))
+        return np.array(self.sum(mx.array(own if self.rank == 0 else np.zeros_like(own))))
 
-    def _sum(self, values: mx.array) -> mx.array:
+    def sum(self, values: mx.array) -> mx.array:
+        """Its sum over ranks, the same bits on every rank."""
         return self._done(mx.distributed.all_sum(values, group=self.group, stream=mx.cpu))
-
-    def max(self, value: float) -> float:
-        highest = mx.distributed.all_max(mx.array(value), group=self.group, stream=mx.cpu)
-        return number(self._done(highest))
 
     def _done(self, values: mx.array) -> mx.array:
         try:
@@ -40,13 +39,24 @@ class MlxCommunicator(Communicator):
             raise gone(error) from error
         return values
 
-    def sum(self, tree: Any) -> Any:
-        """A tree's sum over ranks, array by array, the same bits on every rank."""
-        return tree_map(self._sum, tree)
+    def array(self, own: mx.array | None, shape: Sequence[int], kind: str) -> mx.array:
+        return self.sum(mx.zeros(shape, getattr(mx, kind)) if own is None else own)
 
-    def spread(self, tree: Any) -> Any:
-        """Rank 0's arrays, on every rank."""
-        return self.sum(tree if self.rank == 0 else tree_map(mx.zeros_like, tree))
+    def close(self) -> None:
+        """MLX leaves at the process's end."""
+
+
+class DataParallelEngine(DataParallel, MlxEngine):
+    """An engine of one rank."""
+
+    def sum_gradient(self) -> None:
+        gradient = self.optimizer.gradient
+        if gradient is None:
+            gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
+        self.optimizer.gradient = tree_map(self.ranks.sum, gradient)
+
+
+build = DataParallelEngine
 
 
 @cache

@@ -1,0 +1,183 @@
+"""Several processes of the torch engine (`ictcli.engine.distributed`), each with all weights, over
+torch.distributed; `torchrun` starts them. Entry point `ictcli.ranks`."""
+
+import contextlib
+import re
+import time
+import weakref
+from collections.abc import Generator, Iterator, Sequence
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ictcli.engine.communicator import Communicator, gone
+from ictcli.engine.distributed import DataParallel
+from ictcli.errors import EngineMissingError, RunFailedError
+from ictcli.ranks import find_launch
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+
+from .engine import TorchEngine
+
+PATIENCE = timedelta(hours=2)
+"""How long ranks wait for rank 0, which judges responses meanwhile."""
+LEAVE = 5.0
+"""Seconds that a process waits for torch's threads before it ends all the same."""
+LOST = ("gloo", "nccl", "connection", "peer", "process group")
+"""What torch's errors name where another process is gone."""
+BUCKET = 1 << 24
+"""Numbers that are summed by one message at most, unless they are one tensor."""
+
+
+class TorchCommunicator(Communicator):
+    """This process among those of a launch. Messages go through the CPU, tensors from where they
+    are."""
+
+    def __init__(self) -> None:
+        launch = find_launch()
+        cuda = torch.cuda.is_available()
+        if launch and cuda and launch.local < torch.cuda.device_count():
+            torch.cuda.set_device(launch.local)
+        try:
+            dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
+        except RuntimeError as error:
+            raise RunFailedError(
+                f"The processes of the launch do not meet: {_reason(error)}.",
+                "torchrun --nproc-per-node N -m ictcli -- COMMAND sets what they need",
+            ) from error
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.sent = weakref.WeakSet[Tensor]()
+        """What torch's threads still hold of messages."""
+
+    @contextlib.contextmanager
+    def together(self) -> Generator[None]:
+        try:
+            with super().together():
+                yield
+        except RuntimeError as error:
+            if self.broken and _says_lost(error):
+                raise gone(_reason(error)) from error
+            raise
+
+    def every(self, own: np.ndarray) -> list[np.ndarray]:
+        tensor = self._tensor(own)
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(parts, tensor)
+        return [part.numpy() for part in parts]
+
+    def first(self, own: np.ndarray) -> np.ndarray:
+        tensor = self._tensor(own)
+        dist.broadcast(tensor, 0)
+        return tensor.numpy()
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        tensor = torch.tensor(array)
+        self.sent.add(tensor)
+        return tensor
+
+    def array(self, own: Tensor | None, shape: Sequence[int], kind: str) -> Tensor:
+        tensor = torch.empty(shape, dtype=getattr(torch, kind))
+        if own is not None:
+            tensor.copy_(own)
+        dist.broadcast(tensor.view(-1).view(torch.uint8), 0)  # gloo does not know all types
+        return tensor
+
+    def sum(self, tensors: Sequence[Tensor]) -> None:
+        """Put the sum over ranks in each tensor's place, the same bits on every rank."""
+        for some in _buckets(tensors):
+            flat = torch.cat([tensor.flatten() for tensor in some])
+            dist.all_reduce(flat)
+            parts = flat.split([tensor.numel() for tensor in some])
+            for tensor, part in zip(some, parts, strict=True):
+                tensor.copy_(part.view_as(tensor))
+
+    def close(self) -> None:
+        """Leave the process group, all at once: torch aborts where another left in the middle, and
+        where Python ends before a thread of its own lets go of a tensor."""
+        if dist.is_initialized() and not self.broken:
+            with contextlib.suppress(RuntimeError):
+                dist.barrier()
+            patience = time.monotonic() + LEAVE
+            while self.sent and time.monotonic() < patience:
+                time.sleep(0.001)
+            dist.destroy_process_group()
+
+
+def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    bucket, numbers = list[Tensor](), 0
+    for tensor in tensors:
+        if bucket and numbers + tensor.numel() > BUCKET:
+            yield bucket
+            bucket, numbers = [], 0
+        bucket.append(tensor)
+        numbers += tensor.numel()
+    if bucket:
+        yield bucket
+
+
+def _says_lost(error: RuntimeError) -> bool:
+    text = str(error).lower()
+    return any(word in text for word in LOST)
+
+
+def _reason(error: RuntimeError) -> str:
+    """Its first sentence, without the place in torch's source that it begins with."""
+    line = next(iter(str(error).splitlines()), "")
+    return re.sub(r"^\[[^]]*\]\s*", "", line).split(". ")[0].rstrip(".")[:200]
+
+
+class DataParallelEngine(DataParallel, TorchEngine):
+    """An engine of one rank, on a GPU of its own."""
+
+    ranks: TorchCommunicator
+    optimizer: Any
+
+    def __init__(
+        self,
+        ranks: TorchCommunicator,
+        model: str,
+        settings: EngineSettings,
+        optimizer: OptimizerSettings | None = None,
+        adapters: AdapterSettings | None = None,
+    ) -> None:
+        device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
+        launch, gpus = find_launch(), torch.cuda.device_count()
+        if launch and gpus and device in ("auto", "cuda") and launch.local >= gpus:
+            raise EngineMissingError(
+                f"Process {launch.local} of this machine finds {gpus} GPUs.",
+                f"torchrun --nproc-per-node {gpus}, or engine.device=cpu",
+            )
+        settings = settings.model_copy(update={"device": device})
+        super().__init__(ranks, model, settings, optimizer, adapters)
+
+    def sum_gradient(self) -> None:
+        for master in self.optimizer.masters.values():
+            if master.grad is None:
+                master.grad = torch.zeros_like(master)
+        self.ranks.sum([master.grad for master in self.optimizer.masters.values()])
+
+
+def build(
+    ranks: TorchCommunicator,
+    model: str,
+    settings: EngineSettings,
+    optimizer: OptimizerSettings | None = None,
+    adapters: AdapterSettings | None = None,
+) -> DataParallelEngine:
+    """An engine of this process. One that does not train has all weights, whatever
+    `settings.shard` says."""
+    if settings.shard and optimizer is not None:
+        from .shard import ShardedEngine
+
+        return ShardedEngine(ranks, model, settings, optimizer, adapters)
+    return DataParallelEngine(ranks, model, settings, optimizer, adapters)
+
+
+@cache
+def communicator() -> TorchCommunicator:
+    """This process's, one for all the engines it builds."""
+    return TorchCommunicator()

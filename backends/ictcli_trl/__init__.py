@@ -1,1 +1,0 @@
-"""The TRL engine: the torch engine on TRL's GRPOTrainer and accelerate, on one process or many."""

@@ -1,0 +1,58 @@
+"""Whether this process is one of several: all that is known of launchers and their variables.
+
+Read before any command, so it imports neither numpy nor an engine.
+"""
+
+import os
+from dataclasses import dataclass
+
+from ictcli.errors import UserError
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The launch that this process belongs to."""
+
+    backend: str
+    """The engine that its processes work for."""
+    program: str
+    """What the user starts."""
+    size: int = 0
+    """Number of processes; 0 where only the engine's library knows it."""
+    local: int = 0
+    """The number of this process on its machine, and of its GPU."""
+
+
+def find_launch() -> Launch | None:
+    """The launch of several processes that this one belongs to; None where it is the only one.
+
+    Raises UserError for a launch that ictcli does not carry.
+    """
+    if "MLX_RANK" in os.environ:
+        return Launch("mlx", "mlx.launch")
+    if "MASTER_ADDR" not in os.environ:
+        return None
+    if _is_true("ACCELERATE_USE_FSDP") or _is_true("ACCELERATE_USE_DEEPSPEED"):
+        raise UserError(
+            "ictcli spreads weights by PyTorch, not by accelerate's FSDP or DeepSpeed.",
+            "engine.shard=true spreads them, under torchrun or accelerate launch --multi_gpu",
+        )
+    numbered = {"RANK", "WORLD_SIZE"} & os.environ.keys()
+    if "ACCELERATE_MIXED_PRECISION" in os.environ and not numbered:
+        raise UserError(
+            "accelerate launch was told of several processes, which it starts on GPUs alone.",
+            "torchrun --nproc-per-node N -m ictcli -- COMMAND, on a CPU too",
+        )
+    size = _number("WORLD_SIZE")
+    if size < 2 or "RANK" not in os.environ:
+        return None
+    return Launch("torch", "torchrun or accelerate launch", size, _number("LOCAL_RANK"))
+
+
+def _is_true(name: str) -> bool:
+    return os.environ.get(name, "").lower() == "true"
+
+
+def _number(name: str) -> int:
+    value = os.environ.get(name, "")
+    return int(value) if value.isdecimal() else 0

@@ -1,0 +1,201 @@
+"""The torch engine on two processes against one: every term of the loss, every way its weights lie,
+and what is known of a launch before it begins."""
+
+import json
+import os
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from ictcli_torch.ranks import TorchCommunicator
+
+from ictcli.engine.communicator import packed, unpacked
+from ictcli.engine.distributed import Call
+from ictcli.engine.shape import ModelShape
+from ictcli.errors import UserError
+from ictcli.planning.estimate import estimate_memory
+from ictcli.planning.preflight import recipe_notes
+from ictcli.ranks import find_launch
+from ictcli.recipe.load import check
+from ictcli.recipe.tables import EngineSettings
+
+from .conftest import made_up
+from .lowrank import LORA
+from .test_distributed import finish, launch
+
+CLOSE, CLOSE_IN_16_BITS = 1e-5, 1e-2
+TESTS = str(Path(__file__).parents[1])
+QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
+"""Qwen2.5-0.5B."""
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "all weights": {"lora": False},
+    "adapters": {"lora": True},
+    "parts": {"lora": False, "shard": True},
+    "parts of tied weights": {"lora": False, "shard": True, "gradient_checkpointing": True},
+    "parts below adapters": {"lora": True, "shard": True},
+    "parts in 16 bits": {"lora": False, "shard": True, "dtype": "bfloat16"},
+}
+"""How the weights lie that are trained."""
+
+
+@pytest.fixture(scope="module")
+def gaps(
+    tiny_model: Path, untied_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, float]]:
+    """How far two processes are from one, by way and case (`against_one`)."""
+    tied = {"adapters", "parts of tied weights"}
+    models = [str(tiny_model if way in tied else untied_model) for way in WAYS]
+    settings = [json.dumps(given) for given in WAYS.values()]
+    command = [word for pair in zip(models, settings, strict=True) for word in pair]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]))
+        program, folder = ("-m", "contract.against_one"), tmp_path_factory.mktemp("ranks")
+        (first, said), (second, heard) = finish(launch("torch", folder, command, program=program))
+    assert (first, second) == (0, 0), (said, heard)
+    lines = [line for line in said.splitlines() if line.startswith("{")]
+    return dict(zip(WAYS, map(json.loads, lines), strict=True))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_two_processes_have_the_numbers_of_one(gaps: dict[str, dict[str, float]], way: str) -> None:
+    """Samples, statistics, log-probabilities, and of each term of the loss its value, gradient and
+    updated weights, with prompts that are shared and that are not; and each reads the checkpoints
+    of the other."""
+    found = gaps[way]
+    assert len(found) == 29
+    assert found["tokens"] == found["shared tokens"] == 0
+    close = CLOSE_IN_16_BITS if "dtype" in WAYS[way] else CLOSE
+    assert {case: gap for case, gap in found.items() if not gap < close} == {}
+
+
+def test_a_message_arrives_as_it_was_sent() -> None:
+    """Whatever the arguments of a verb are: dataclasses, arrays and settings keep their types."""
+    sent = Call(
+        "update", (made_up(), [1, (2, 3)], np.float64(0.5), None), {"lora": LORA, "b": True}
+    )
+    got: Call = unpacked(packed(sent))
+    assert got.verb == "update"
+    assert got.arguments[1:] == ([1, (2, 3)], 0.5, None)
+    assert got.options == sent.options
+    assert got.arguments[0].prompts == made_up().prompts
+    np.testing.assert_array_equal(got.arguments[0].tokens, made_up().tokens)
+    foreign = packed(sent).replace(b"ictcli.recipe.tables:AdapterSettings", b"subprocess:Popen")
+    foreign = (len(foreign) - len(packed(sent)) + int.from_bytes(foreign[:8], "little")).to_bytes(
+        8, "little"
+    ) + foreign[8:]
+    with pytest.raises(AssertionError, match="subprocess:Popen"):
+        unpacked(foreign)
+
+
+def test_a_process_ends_after_torchs_threads_let_go_of_its_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gloo's threads drop a tensor some time after it is sent, and need Python for that."""
+    held: list[weakref.ref[Any]] = []
+
+    def broadcast(tensor: torch.Tensor, source: int) -> None:
+        held.append(weakref.ref(tensor))
+        threading.Timer(0.2, lambda kept: None, [tensor]).start()
+
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_PORT", "0")
+    ranks = TorchCommunicator()
+    monkeypatch.setattr(dist, "broadcast", broadcast)
+    np.testing.assert_array_equal(ranks.first(np.arange(3)), np.arange(3))
+    assert held[0]() is not None
+    ranks.close()
+    assert held[0]() is None
+    assert not dist.is_initialized()
+
+
+RANKED = {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "3", "MASTER_ADDR": "here"}
+
+
+@pytest.mark.parametrize(
+    ("env", "backend"),
+    [
+        ({}, None),
+        (RANKED, "torch"),
+        (RANKED | {"WORLD_SIZE": "1"}, None),
+        ({"RANK": "0", "WORLD_SIZE": "8"}, None),
+        ({"MLX_RANK": "0", "MASTER_ADDR": "here"}, "mlx"),
+    ],
+)
+def test_a_launch_is_known_by_its_environment(
+    monkeypatch: pytest.MonkeyPatch, env: dict[str, str], backend: str | None
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    found = find_launch()
+    assert (found and found.backend) == backend
+    if found and backend == "torch":
+        assert (found.size, found.local) == (8, 3)
+
+
+@pytest.mark.parametrize(
+    ("env", "about", "hint"),
+    [
+        ({"ACCELERATE_MIXED_PRECISION": "no"}, "was told of several processes", "torchrun --n"),
+        (RANKED | {"ACCELERATE_USE_FSDP": "true"}, "accelerate's FSDP", "engine.shard=true"),
+        (RANKED | {"ACCELERATE_USE_DEEPSPEED": "true"}, "DeepSpeed", "engine.shard=true"),
+    ],
+)
+def test_a_launch_that_ictcli_does_not_carry_is_refused(
+    monkeypatch: pytest.MonkeyPatch, env: dict[str, str], about: str, hint: str
+) -> None:
+    """accelerate launch --cpu --num_processes 2 sets the first, and no rank."""
+    for name, value in ({"MASTER_ADDR": "127.0.0.1"} | env).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=about) as refused:
+        find_launch()
+    assert hint in refused.value.hint
+
+
+def recipe(**engine: Any) -> Any:
+    table: dict[str, Any] = {"model": "builtin:chain", "task": "chain", "steps": 1}
+    return check(table | {"method": "grpo", "kl": 0.1, "engine": engine}, "test")
+
+
+def test_the_plan_of_a_process_is_that_of_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts divide what is held; all weights lie there once more while they sample."""
+
+    def parts(*, shard: bool = False) -> dict[str, float]:
+        planned = recipe(backend="torch", device="cuda", dtype="float32", shard=shard)
+        phases = estimate_memory(planned, QWEN).phases
+        return phases["updating"] | {"copy": phases["sampling"].get("gathered weights", 0)}
+
+    alone = parts(shard=True)
+    assert alone["copy"] == 0
+    for name, value in RANKED.items():
+        monkeypatch.setenv(name, value)
+    replicated, sharded = parts(), parts(shard=True)
+    for name in ("weights", "reference policy", "AdamW's moments"):
+        assert replicated[name] == alone[name]
+        assert sharded[name] == alone[name] / 8
+    assert sharded["copy"] == 4 * QWEN.parameters
+
+
+def test_settings_that_spread_nothing_are_noted_or_refused() -> None:
+    assert "in one process" in recipe_notes(recipe(backend="torch", shard=True))[0]
+    for engine in ({"backend": "mlx"}, {"backend": "torch", "load_in_4bit": True}):
+        with pytest.raises(UserError, match=r"engine\.shard"):
+            recipe_notes(recipe(shard=True, **engine))
+
+
+def test_recipes_of_version_0_1_are_read() -> None:
+    """They hold every key, those of the TRL engine too, which the torch engine takes over."""
+    old = {"vllm_server": "", "vllm_memory": 0.3, "importance_cap": 3.0}
+    assert recipe(**old, backend="torch", sampler="own").engine == EngineSettings(backend="torch")
+    assert recipe(**old, backend="trl", sampler="transformers").engine.backend == "torch"
+    with pytest.raises(UserError, match="vllm_memory"):
+        recipe(vllm_memory=0.4)
+    with pytest.raises(UserError, match=r"engine\.sampler = 'vllm'"):
+        recipe(**old, backend="trl", sampler="vllm")
