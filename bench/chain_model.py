@@ -111,7 +111,7 @@ def batches(recipe: ChainRecipe) -> Iterator[tuple[int, Tensor]]:
 
 
 def response_loss(model: Any, batch: tuple[int, Tensor]) -> Tensor:
-    """Mean cross-entropy (nats) of the response tokens, those behind the prompt."""
+    """Mean cross-entropy (nats) of the response tokens, those after the prompt."""
     prompt, ids_RL = batch
     logits_RTV = model(input_ids=ids_RL[:, :-1], use_cache=False).logits[:, prompt - 1 :]
     return functional.cross_entropy(logits_RTV.flatten(0, 1), ids_RL[:, prompt:].flatten())

@@ -9,7 +9,7 @@ and the least coverage and the mean width of the percentile bootstrap.
 `python bench/coverage.py --compare`: the intervals of `ictcli compare`, over seeds and problems, in
 about three minutes. A row is a number of seeds, of problems and k, with 4 samples. Before the slash
 stands the least coverage over problems that are equally hard or vary, where the luck of a run is
-normal (sd 0.15 in logits); behind it where it takes two values (0.3 up or down).
+normal (sd 0.15 in logits); after it where it takes two values (0.3 up or down).
 """
 
 import argparse

@@ -154,7 +154,7 @@ def soak(runs: Runs, kills: int, seed: int) -> bool:
     lost: list[int] = []
     while (left := kills - counts.total()) > 0:
         kind = chance.choices(list(kinds), [share for share, _ in kinds.values()])[0]
-        if left <= 2:  # the last ones, since nothing comes behind
+        if left <= 2:  # the last ones, since nothing comes after
             kind = "finishing"
         elif steps - runs.saved() < 10:
             kind = "starting"

@@ -101,7 +101,7 @@ def encode(text: str) -> list[int]:
 
 
 def batches(recipe: LedgerRecipe) -> Iterator[tuple[int, Tensor]]:
-    """Endless batches (prompt length, token ids [rows, length], padded behind their ends) of
+    """Endless batches (prompt length, token ids [rows, length], padded after their ends) of
     problems not held out. All of a batch are of one setting and number of entries, so that their
     prompts are equally long."""
     rng = random.Random(recipe.seed)
@@ -121,7 +121,7 @@ def batches(recipe: LedgerRecipe) -> Iterator[tuple[int, Tensor]]:
 
 
 def response_loss(model: Any, batch: tuple[int, Tensor]) -> Tensor:
-    """Weighted mean cross-entropy (nats) of the response tokens, those behind the prompt."""
+    """Weighted mean cross-entropy (nats) of the response tokens, those after the prompt."""
     prompt, ids_RL = batch
     logits_RTV = model(input_ids=ids_RL[:, :-1], use_cache=False).logits[:, prompt - 1 :]
     target_RT = ids_RL[:, prompt:]

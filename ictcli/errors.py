@@ -17,7 +17,7 @@ from pathlib import Path
 class UserError(Exception):
     """A failure the user can act on: one sentence, and what to do next.
 
-    `hint` is printed on a line of its own behind `hint: `; `exit_code` ends the process.
+    `hint` is printed on a line of its own after `hint: `; `exit_code` ends the process.
     """
 
     exit_code = 2

@@ -65,14 +65,14 @@ class Rollouts:
     prompts: tuple[tuple[int, ...], ...]
     group: int
     tokens: IntArray
-    """(B, T) int32; the end token is the last counted one; 0 behind a row's end."""
+    """(B, T) int32; the end token is the last counted one; 0 after a row's end."""
     lengths: IntArray
     """(B,) int32, tokens per row, the end token included."""
     finished: BoolArray
     """(B,) whether the row ended with a stop token; False: cut at max_tokens."""
     logp: FloatArray
     """(B, T) float32, log-probability of each token under softmax(L / temperature), before any
-    top-p or top-k cut; 0 behind a row's end. Greedy rows have it at temperature 1."""
+    top-p or top-k cut; 0 after a row's end. Greedy rows have it at temperature 1."""
     stats: TokenStats = field(default_factory=dict[str, FloatArray])
 
     def __len__(self) -> int:

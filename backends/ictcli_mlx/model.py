@@ -235,7 +235,7 @@ def _heads_take(
     where no known head was used.
 
     MLX has no hooks. A head's class is exchanged for one that changes the input first, so whatever
-    the model does behind its head (scaling, soft capping) is done.
+    the model does after its head (scaling, soft capping) is done.
     """
     taken = _Taken(change, [])
     plain = [(module, type(module)) for module, _ in heads]

@@ -127,7 +127,7 @@ def _check_kind(config: PeftConfig) -> None:
         kind = PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")
     if getattr(config, "alora_invocation_tokens", None):
-        raise ValueError("ictcli does not know adapters that begin behind certain tokens (aLoRA)")
+        raise ValueError("ictcli does not know adapters that begin after certain tokens (aLoRA)")
 
 
 def _check_names(adapted: PeftModel, file: Path) -> None:

@@ -96,7 +96,7 @@ class FixedLayer(StaticLayer):
 
 
 def _longer(x: Tensor, rows: Tensor, length: int) -> Tensor:
-    """`rows` of x, with zeros behind: what a mask hides is multiplied by 0, and must be finite."""
+    """`rows` of x, with zeros after: what a mask hides is multiplied by 0, and must be finite."""
     _, heads, filled, width = x.shape
     longer = torch.zeros((len(rows), heads, length, width), dtype=x.dtype, device=x.device)
     longer[:, :, :filled] = x[rows]

@@ -36,7 +36,7 @@ class Decoder(Protocol):
     """Decodes the rows alive side by side."""
 
     def step(self, token: Tensor) -> Tensor:
-        """Logits (R, V) float32 behind the tokens (R,)."""
+        """Logits (R, V) float32 after the tokens (R,)."""
         ...
 
     def keep(self, alive: Tensor) -> None:

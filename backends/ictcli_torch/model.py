@@ -151,7 +151,7 @@ class _States(BaseModelOutputWithPast):
 def head_logits(model: Any, states: Tensor) -> Tensor:
     """(n, V) logits, float32 at least, of the states (n, H) that `decoder_of(model)` gave.
 
-    The model runs with its decoder replaced by these states, so whatever it does behind its head
+    The model runs with its decoder replaced by these states, so whatever it does after its head
     (scaling, soft capping) is done. The head of a 152k vocabulary is over a quarter of a 0.5B
     model's arithmetic, so only wanted states meet it.
     """

@@ -95,7 +95,7 @@ TERMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 """The terms that a method may ask for (`Choice.terms`), by name: functions of the array namespace,
 log pi, log pi_old and the `Term.target`, (N,) each."""
 TARGET = ".target"
-"""Behind a term's name: its target, among the arrays of `policy_loss`."""
+"""After a term's name: its target, among the arrays of `policy_loss`."""
 
 
 def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:

@@ -34,7 +34,7 @@ class Scored:
     valid: BoolArray
     """(B, T)"""
     tokens: IntArray
-    """(B, T) ids, 0 behind a row's end."""
+    """(B, T) ids, 0 after a row's end."""
     texts: Sequence[str]
     """(B,) the responses as they read."""
     group: int

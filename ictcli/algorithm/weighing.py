@@ -27,7 +27,7 @@ def nat(batch: Scored, options: NatOptions) -> Choice:
     """Tokens drawn by chance, with weight 1/p: a random prefix or a random subset.
 
     p is the probability that a token is drawn, and the mean is over all tokens of its response
-    (Horvitz-Thompson), so the expected gradient is grpo's. A pass ends behind the last drawn token.
+    (Horvitz-Thompson), so the expected gradient is grpo's. A pass ends after the last drawn token.
     Ours, since no text in reach gives the law of the cut: uniform from the shortest to the whole.
     """
     lengths: IntArray = batch.valid.sum(axis=1)
@@ -181,7 +181,7 @@ class ScGrpoOptions(Options):
 
 @register("arXiv 2606.18810, Sec. 5.1", options=ScGrpoOptions, wants=("solution_kl",))
 def sc_grpo(batch: Scored, options: ScGrpoOptions) -> Choice:
-    """Every token by D / (D + c), D = KL(p behind another correct response of its group || p).
+    """Every token by D / (D + c), D = KL(p after another correct response of its group || p).
 
     Groups with one correct response, or only those, are as with grpo. c is a quantile of D, ours:
     over the batch, not the micro-batch. Not here: the paper's advantage of groups without a correct

@@ -74,7 +74,7 @@ engines = _of(_engines)
 
 
 def settings(ctx: Context, param: Parameter, incomplete: str) -> Items:
-    """Keys of a recipe, a table at a time; behind `=` the values that a key can have."""
+    """Keys of a recipe, a table at a time; after `=` the values that a key can have."""
     key, equals, value = incomplete.partition("=")
     if equals:
         found = _items(_values(key), value, "file")

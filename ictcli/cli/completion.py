@@ -58,7 +58,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class Zsh(ZshComplete):
-    """Without a space behind `key=`."""
+    """Without a space after `key=`."""
 
     source_template = ZshComplete.source_template.replace(
         "        compadd -U -V unsorted -a completions\n",

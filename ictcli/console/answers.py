@@ -47,7 +47,7 @@ def introduce(session: Session) -> None:
 
 class AnswerStream:
     """Answers on stdout, one below the other. The first that has not ended is written as it grows;
-    those behind it wait."""
+    those after it wait."""
 
     def __init__(self, n: int) -> None:
         self._waiting = [""] * n

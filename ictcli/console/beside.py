@@ -42,7 +42,7 @@ def print_beside(
 
 
 def narrate_unfinished(methods: Sequence[str], trained: Sequence[Path]) -> None:
-    """What is trained and what has not begun, when the run of the method behind those fails or is
+    """What is trained and what has not begun, when the run of the method after those fails or is
     interrupted."""
     for method, folder in zip(methods, trained, strict=False):
         narrate(f"trained: {method}, {folder}")

@@ -123,7 +123,7 @@ class Budget:
                     raise
                 reason = _sentence(error)
                 self._limited = isinstance(error, OverLimitError)
-            # behind the except: the error's frames held what the pass did
+            # after the except: the error's frames held what the pass did
             gc.collect()
             self._free()
             halve(reason)

@@ -17,7 +17,7 @@ TOKENS = 4
 
 def check_sampling(engine: Engine, name: str, model: str) -> None:
     """Refuse a model that samples from another distribution than it evaluates: some do not know
-    the engine's kind of cache, or padding, and say nothing. A few made-up tokens show it, behind
+    the engine's kind of cache, or padding, and say nothing. A few made-up tokens show it, after
     prompts long enough to be shared."""
     _check(engine, name, model, (1, 2, 3, 1, 2, 3), TOKENS)
 
@@ -36,7 +36,7 @@ def check_lengths(engine: Engine, model: str, longest: int) -> None:
 def _check(
     engine: Engine, name: str, model: str, prompt: Sequence[int], most: int, where: str = ""
 ) -> None:
-    """Sample behind this prompt and a short one, side by side."""
+    """Sample after this prompt and a short one, side by side."""
     other = "torch" if name == "mlx" else "mlx"
     try:
         engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # its settings show here

@@ -23,7 +23,7 @@ class Lengths:
     longest: int
     """What `engine.context` can raise it to."""
     changes: tuple[int, ...]
-    """Windows, chunks and the like, ascending: behind each, sampling and evaluating may part."""
+    """Windows, chunks and the like, ascending: after each, sampling and evaluating may part."""
 
     def hint(self, needed: int) -> str:
         """The end of a hint, where `engine.context` can make room for so many tokens."""

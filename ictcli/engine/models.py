@@ -147,7 +147,7 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     """Ids that end a response: those of the model's settings and its tokenizer's end token, and the
     special tokens of the tokenizer that end a turn or a text.
 
-    A base model under a chat template names only its end of text, and behind a turn would go on
+    A base model under a chat template names only its end of text, and after a turn would go on
     with a question of its own.
     """
     ids: set[int] = set()

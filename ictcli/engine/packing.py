@@ -21,7 +21,7 @@ SPARED = 0.2
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Some rows, cut behind their last wanted token.
+    """Some rows, cut after their last wanted token.
 
     Without `shared`, `ids` are prompts with their responses, and each has a state, (R, S). With it,
     `ids` are the responses alone, and the state at the prompt's end comes first, (R, 1 + S).
@@ -153,7 +153,7 @@ def _pack(
 def _padded(
     rows: Sequence[Sequence[int] | np.ndarray], width: int = 0, dtype: Any = np.int32
 ) -> Any:
-    """Rows of several lengths in one array, 0 behind them, as wide as the longest or `width`."""
+    """Rows of several lengths in one array, 0 after them, as wide as the longest or `width`."""
     array = np.zeros((len(rows), width or max(map(len, rows))), dtype=dtype)
     for i, row in enumerate(rows):
         array[i, : len(row)] = row

@@ -75,7 +75,7 @@ class Written:
         return ended
 
     def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:
-        """All of it, cut behind the longest row."""
+        """All of it, cut after the longest row."""
         T = int(self.lengths.max(initial=1))
         return Rollouts(
             prompts=tuple(tuple(prompt) for prompt in prompts),

@@ -94,7 +94,7 @@ class StatsRecorder(ABC):
             self._measured.append((row[part][apart], position[part][apart], divergences))
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Every statistic (B, T) float32, 0 behind ends."""
+        """Every statistic (B, T) float32, 0 after ends."""
         self._flush()
         values = {name: np.zeros(self._shape, dtype=np.float32) for name in self.wanted}
         for row, position, measured in self._measured:

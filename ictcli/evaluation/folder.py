@@ -153,7 +153,7 @@ def _is_leftover(path: Path) -> bool:
 def _newest(
     base: Path, name: str, settings: dict[str, JsonValue], say: Callable[[str], None]
 ) -> Path | None:
-    """The newest folder with these settings, by the number behind its name: clocks may be wrong. If
+    """The newest folder with these settings, by the number after its name: clocks may be wrong. If
     there is none, `say` why."""
 
     def number(file: Path) -> int:

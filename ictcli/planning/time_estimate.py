@@ -52,7 +52,7 @@ def _short(seconds: float) -> str:
 def estimate_time(
     recipe: Recipe, *, step: float, dense_step: float, evaluation: float, done: int = 0
 ) -> TimeEstimate:
-    """What is left of a run with `done` steps behind it, and the evaluation before training where
+    """What is left of a run after `done` steps, and the evaluation before training where
     there are any: the other steps, and the evaluations between and after them."""
     dense = max(recipe.dense_steps - done, 0)
     every = recipe.eval.every

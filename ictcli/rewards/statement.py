@@ -174,7 +174,7 @@ def _starts(line: str) -> Iterator[int]:
 
 def upheld(before: str, after: str, letter: str) -> bool:
     """Whether the sentences around a marked letter leave it the answer: the words before it suppose
-    and deny nothing, and nothing behind it names another letter or takes it back."""
+    and deny nothing, and nothing after it names another letter or takes it back."""
     before = re.split(r"[.!?]\s|\n\n", plain(before))[-1]
     after = plain(after)
     others = set(_OPTION.findall(after)) - {letter, "A", "I"}
@@ -241,8 +241,8 @@ _CLOSED = re.compile(r"(?!.*\.\.)[] .!:;,)}\"']*")
 def _tailed(
     letter: str, mark: str, tail: str, naming: Naming | None, *, named: bool = False
 ) -> str:
-    """The letter, if what stands behind it can be the text of its choice; both if it is that of
-    another. If the choices are unknown, a text has a digit, or stands behind `)`, or behind `.` if
+    """The letter, if what stands after it can be the text of its choice; both if it is that of
+    another. If the choices are unknown, a text has a digit, or stands after `)`, or after `.` if
     no words name the letter."""
     if not letter.isupper():
         return ""

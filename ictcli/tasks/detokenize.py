@@ -15,7 +15,7 @@ class Detokenizer:
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
         self._window: list[int] = []
-        """Tokens decoded again as context, and those behind them whose text is held back."""
+        """Tokens decoded again as context, and those after them whose text is held back."""
         self._context = 0
 
     def add(self, token: int) -> str:

@@ -23,11 +23,11 @@ class Decided:
     right: BoolArray
     """Forks where the right choice was taken."""
     lost: BoolArray
-    """Tokens behind the one that put the right answer out of reach."""
+    """Tokens after the one that put the right answer out of reach."""
 
     @property
     def masks(self) -> tuple[BoolArray, BoolArray, BoolArray]:
-        """Right forks, wrong forks, and what is behind a lost answer."""
+        """Right forks, wrong forks, and what is after a lost answer."""
         return self.forks & self.right, self.forks & ~self.right, self.lost
 
 

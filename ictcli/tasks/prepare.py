@@ -210,7 +210,7 @@ def heldout(recipe: Recipe, task: Task) -> list[Problem]:
     problems = task.heldout(skip + recipe.eval.problems)[skip:]
     if not problems:
         raise UserError(
-            f"{recipe.eval.bench or recipe.task} has no held-out problems behind the first {skip}.",
+            f"{recipe.eval.bench or recipe.task} has no held-out problems after the first {skip}.",
             "lower eval.problems and eval.skip",
         )
     return problems

@@ -181,7 +181,7 @@ def unread_notes(
     suffix = set((domain.suffix if settings.suffix is None else settings.suffix).split())
     advice = "Take a model that reads such text, or leave these problems out."
     if 2 * len(words.keys() & suffix) > len(suffix):
-        advice = "Most are of the line behind each question: prompt.suffix= leaves it out."
+        advice = "Most are of the line after each question: prompt.suffix= leaves it out."
     return [
         f"The model's tokenizer loses characters of {lossy:,} of {len(checked):,} "
         f"prompts{example}. {advice}"

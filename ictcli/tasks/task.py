@@ -19,7 +19,7 @@ class Decisions:
     right: tuple[bool, ...]
     """Of each fork, whether the choice taken is right for the text before it."""
     lost: int | None
-    """Position, in characters, of the first token behind which the right answer is out of reach;
+    """Position, in characters, of the first token after which the right answer is out of reach;
     None where it never is."""
 
 

@@ -34,7 +34,7 @@ class RunCosts:
     rollouts: int
 
     def time(self, recipe: Recipe, done: int = 0) -> TimeEstimate:
-        """What is left of a run with `done` steps behind it and its model loaded."""
+        """What is left of a run after `done` steps, its model loaded."""
         evaluation = recipe.eval.problems * self.problem
         return estimate_time(
             recipe, step=self.step, dense_step=self.dense, evaluation=evaluation, done=done

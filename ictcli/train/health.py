@@ -136,7 +136,7 @@ class Health:
         reaction = self.recipe.alarms.nonfinite
         if reaction != "off":
             done = metrics.updates
-            where = f"ended behind {done} of its updates" if done else "was skipped"
+            where = f"ended after {done} of its updates" if done else "was skipped"
             self.say(f"Step {state.step} {where}: its loss or gradient is not finite.")
         if not alarm.stops:
             return

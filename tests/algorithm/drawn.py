@@ -58,7 +58,7 @@ def ragged(draw: st.DrawFn) -> Ragged:
 
 @st.composite
 def scored(draw: st.DrawFn) -> Scored:
-    """A batch as a rule sees it, float32, zero behind a row's end; about half of u is 0."""
+    """A batch as a rule sees it, float32, zero after a row's end; about half of u is 0."""
     rows = draw(ragged())
     B, T = rows.valid.shape
     rng = np.random.default_rng(draw(seeds))

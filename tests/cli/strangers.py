@@ -76,7 +76,7 @@ class World:
 
 
 def hostile(value: Any, key: str = "") -> Any:
-    """The same JSON with HOSTILE behind every text but checksums and what a command opens."""
+    """The same JSON with HOSTILE after every text but checksums and what a command opens."""
     if isinstance(value, dict):
         table = cast(dict[str, Any], value)
         return {name: hostile(item, name) for name, item in table.items()}

@@ -67,7 +67,7 @@ def test_the_gradient_is_shared_out_over_the_tokens(whole: Comparison) -> None:
 
 def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> None:
     at = random.SystemRandom().randrange(1, 14)
-    print("killed behind step", at)
+    print("killed after step", at)
     running = whole.ictcli.start(*whole.args, "killed", folder=whole.folder)
     limit = time.monotonic() + 60
     while whole.steps("killed") < at:

@@ -27,7 +27,7 @@ def test_a_dry_run_that_is_stopped_names_no_folder_of_its_own(whole: Comparison)
 
 
 def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> None:
-    """They end behind the step in flight, which they save, and the folder is free again."""
+    """They end after the step in flight, which they save, and the folder is free again."""
     args = [arg for arg in whole.args if not arg.startswith(("steps=", "checkpoint."))]
     args[2:2] = ["steps=5000", "checkpoint.every=5000"]
     args += ["orphans", "--methods", "grpo", "--seeds", "1", "--jobs", "2"]

@@ -39,7 +39,7 @@ def ictcli(*args: str) -> list[str]:
 
 
 def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
-    """What bash offers behind a line, and the options it completes with. Bash takes words apart
+    """What bash offers after a line, and the options it completes with. Bash takes words apart
     at `=` and `:`."""
     assert BASH
     words = line.replace("=", " = ").replace(":", " : ").split(" ")

@@ -107,8 +107,8 @@ def finish(running: Running) -> Ended:
 
 def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
     chance = random.SystemRandom()
-    moments = [chance.randrange(4), chance.randrange(4, 7)]  # before and behind a checkpoint
-    print("killed behind steps", moments)
+    moments = [chance.randrange(4), chance.randrange(4, 7)]  # before and after a checkpoint
+    print("killed after steps", moments)
     running = runs.start("killed")
     for moment in moments:
         runs.after_step("killed", moment)

@@ -16,7 +16,7 @@ NONE = Counts(n=1, problems=1, correct=[0])
 
 
 def finished(folder: Path) -> list[VariantRuns]:
-    """Four steps of each variant and seed, dense in its warm-up: behind it a tenth of the tokens
+    """Four steps of each variant and seed, dense in its warm-up: after it a tenth of the tokens
     and a fifth of the forks."""
     variants = variants_of(("ict", "grpo"), [read_grid("warmup=0,2,4", "--sweep")])
     design = Design("chain-compare", ("steps=4",), variants, 2, folder)

@@ -24,7 +24,7 @@ class DenseReport:
     loss: float
     grad_norm: float
     logp: np.ndarray
-    """(B, T) at every token, 0 behind ends."""
+    """(B, T) at every token, 0 after ends."""
     k3: np.ndarray
     """(B, T) the estimate of KL(pi || reference); 0 without one."""
 

@@ -48,7 +48,7 @@ class Oracle:
         return np.array(found).reshape(len(rows), -1)
 
     def logp(self, rollouts: Rollouts, temperature: float) -> np.ndarray:
-        """(B, T) log-probabilities of the sampled tokens, 0 behind ends."""
+        """(B, T) log-probabilities of the sampled tokens, 0 after ends."""
         found = np.zeros(rollouts.tokens.shape)
         for row, length in enumerate(rollouts.lengths):
             logp = log_softmax(self.row_logits(rollouts, row) / temperature)

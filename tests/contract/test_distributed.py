@@ -271,7 +271,7 @@ def passes_once(budget, rollouts, *arguments, **options):
 
 def draws_once(*arguments, **options):
     drawn.append(1)
-    if len(drawn) == 4 + 2 and ranks.communicator().rank > 0:  # behind the 4 of the check
+    if len(drawn) == 4 + 2 and ranks.communicator().rank > 0:  # after the 4 of the check
         raise full[backend]
     return draw(*arguments, **options)
 

@@ -139,7 +139,7 @@ def capped_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_soft_caps_are_kept(capped_model: Path, tmp_path: Path) -> None:
-    """Of attention and of logits, behind a head that sees few places."""
+    """Of attention and of logits, after a head that sees few places."""
     engine, oracle, rollouts = make_mlx(capped_model), Oracle(capped_model), made_up()
     found = engine.logits(rollouts, rollouts.valid)
     assert 2 < np.abs(found).max() < 3

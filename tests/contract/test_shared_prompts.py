@@ -25,7 +25,7 @@ from .training import LR, PLAIN, SMOOTH, advantages, apart, logp_of, sparse_weig
 
 
 def long_prompts(lengths: tuple[int, ...] = (20, 26, 20, 31)) -> Rollouts:
-    """`made_up` behind prompts that are worth sharing."""
+    """`made_up` after prompts that are worth sharing."""
     rng = np.random.default_rng(4)
     prompts = tuple(tuple(rng.integers(2, 18, n).tolist()) for n in lengths)
     return replace(made_up(), prompts=prompts)
@@ -218,7 +218,7 @@ rows_wanted = st.lists(st.integers(0, 9), min_size=12, max_size=12)
 def test_every_wanted_token_is_packed_once_within_the_budget(
     ends: list[int], lengths: list[int], budget: int
 ) -> None:
-    """For any lengths: each in one pass, behind the tokens that come before it."""
+    """For any lengths: each in one pass, after the tokens that come before it."""
     rng = np.random.default_rng(0)
     tokens = rng.integers(1, 99, (12, 9)).astype(np.int32)
     prompts = tuple(tuple(rng.integers(1, 99, n).tolist()) for n in lengths)

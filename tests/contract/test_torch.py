@@ -153,7 +153,7 @@ def test_auto_finds_what_a_multimodal_model_is_stored_in(
 
 
 def test_soft_caps_and_windows_are_kept(tmp_path: Path) -> None:
-    """Caps of attention and of logits, behind a head that sees few places."""
+    """Caps of attention and of logits, after a head that sees few places."""
     folder = make_capped(tmp_path / "capped")
     engine, oracle, rollouts = make_torch(folder), Oracle(folder), made_up()
     logits = engine.logits(rollouts, rollouts.valid)

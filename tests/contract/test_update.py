@@ -57,15 +57,15 @@ def test_right_padding_changes_nothing(
 
 
 def test_only_weighted_places_matter(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
-    """Other tokens behind a row's last weight, other rows without any, and other advantages and
+    """Other tokens after a row's last weight, other rows without any, and other advantages and
     old log-probabilities there: the same step."""
     rollouts = made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     weights[:, -3:] = 0
     weights[4] = 0
     reach = weights.shape[1] - (weights[:, ::-1] != 0).argmax(axis=1)
-    behind = np.arange(weights.shape[1]) >= np.where(weights.any(1), reach, 0)[:, None]
-    tokens = np.where(behind & rollouts.valid, 3, rollouts.tokens).astype(np.int32)
+    after = np.arange(weights.shape[1]) >= np.where(weights.any(1), reach, 0)[:, None]
+    tokens = np.where(after & rollouts.valid, 3, rollouts.tokens).astype(np.int32)
     changed = replace(rollouts, tokens=tokens)
     assert (changed.tokens != rollouts.tokens)[4].any()
     old = np.full(weights.shape, -2.0, dtype=np.float32)

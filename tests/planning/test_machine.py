@@ -57,7 +57,7 @@ def test_the_limit_is_the_recipe_s_or_the_named_machine_s_or_this_one_s() -> Non
         ("1,0", "cuda:1", 8),
         ("GPU-b2", "auto", 24),  # the beginning of a uuid
         ("GPU-b2c3,GPU-a1b2", "cuda:1", 8),
-        ("1,-1,0", "cuda:1", 0),  # none behind what is none
+        ("1,-1,0", "cuda:1", 0),  # none after what is none
         ("1,-1,0", "cuda", 24),
         ("MIG-GPU-b2c3/1/0", "auto", 0),  # a part of it
         ("MIG-7f0e", "auto", 0),

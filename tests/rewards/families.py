@@ -2,7 +2,7 @@
 
 A family draws values and writes them in the ways a rule names; whether two texts are the same
 follows from the values, never from the verifier. Run by `python -m tests.rewards.families`, it
-writes them into pairs.jsonl, behind the pairs written by hand.
+writes them into pairs.jsonl, after the pairs written by hand.
 """
 
 import json

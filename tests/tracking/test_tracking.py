@@ -104,7 +104,7 @@ def shown(folder: Path) -> Iterator[tuple[str, int, float]]:
 
 
 def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> None:
-    """Killed behind step 5, resumed from the checkpoint of step 3."""
+    """Killed after step 5, resumed from the checkpoint of step 3."""
     run = tmp_path / "run"
     assert sitting(run, "tensorboard", range(1, 6)) == []
     assert sitting(run, "tensorboard", range(4, 7), after=True) == []

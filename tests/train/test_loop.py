@@ -41,7 +41,7 @@ class Notes:
 def start(
     make: Make, folder: Path, *overrides: str, stop: str | int | None = None
 ) -> tuple[Notes, Callable[[], Summary]]:
-    """A run that is not begun yet, and who will observe it; interrupted behind a step or within an
+    """A run that is not begun yet, and who will observe it; interrupted after a step or within an
     evaluation."""
     recipe, engine, _ = make(*overrides)
     notes = Notes()

@@ -128,7 +128,7 @@ class _Reader:
                 if slash:
                     raise UnreadableError("a/bc has two readings")
                 if self.peek()[0].isdigit() and self.tokens[self.place - 1] != "!":
-                    raise UnreadableError("a number behind a factor")
+                    raise UnreadableError("a number after a factor")
                 product = self.mixed(product) or product * self.power()
             else:
                 return -product if negative else product
@@ -140,7 +140,7 @@ class _Reader:
         if not fraction or not self.tokens[self.place - 1].isdigit() or raised:
             return None
         if not (whole.is_Integer and whole >= 0):
-            raise UnreadableError("a mixed number behind a factor")
+            raise UnreadableError("a mixed number after a factor")
         self.place += 7
         return whole + quotient(sympy.Integer(fraction[1]), sympy.Integer(fraction[2]))
 
@@ -311,7 +311,7 @@ class _Reader:
             if self.peek()[1:] in (*FUNCTIONS, *SEVERAL, "sum", "prod"):
                 break
             if self.peek()[0].isdigit():
-                raise UnreadableError("a number behind a factor")
+                raise UnreadableError("a number after a factor")
             argument = self.mixed(argument) or argument * self.power()
         if self.peek() == "/":
             raise UnreadableError(f"\\{name} a/b has two readings")

@@ -76,7 +76,7 @@ def changes_value(word: str) -> bool:
 
 
 def _says_nothing(word: str) -> bool:
-    """Whether a word behind a number is a noun or goes with one; short ones may be symbols."""
+    """Whether a word after a number is a noun or goes with one; short ones may be symbols."""
     noun = _NOUN.fullmatch(word) or word.lower() in _SMALL
     return bool(noun) and not changes_value(word)
 
@@ -199,7 +199,7 @@ def _is_spelled(run: str) -> bool:
 
 
 def unknown_words(text: str) -> tuple[str, str] | None:
-    """(value, words) of a number behind marked words, or a value before some, that are no unit."""
+    """(value, words) of a number after marked words, or a value before some, that are no unit."""
     if head := _WORDS_HEAD.fullmatch(text):
         return head[2], f"{head[1][:2].lower()}{head[1][2:]} _"
     tail = _TEXT_TAIL.match(text)

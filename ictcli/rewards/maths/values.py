@@ -1,7 +1,7 @@
 """Values of sympy expressions, to so many digits that no difference hides behind the last one.
 
 Whole numbers and fractions are exact. Other values are computed to 200 digits and three times their
-size: the digits that all that was computed has before the point, or zeros behind it. So `5+\\sqrt2`
+size: the digits that all that was computed has before the point, or zeros after it. So `5+\\sqrt2`
 takes 200 digits, `5+e^{-5000}` some thousands.
 """
 

@@ -124,7 +124,7 @@ def forks(prompt: str, response: str) -> list[int]:
     """Positions (0-based, in characters of the response) of the fork tokens, ascending.
 
     A line that names a number of days (`nets for two days`) is an entry, and its fork is the first
-    day of the week behind that: where the text first says what the count has come to. A line
+    day of the week after that: where the text first says what the count has come to. A line
     without both has no fork, so that a truncated one has one only if its day is there. The rule
     holds for any text, whatever the prompt.
     """

@@ -20,7 +20,7 @@ HELDOUT = 4096
 """Number of held-out problems of each setting."""
 
 DOMAIN = Domain(find_verifier("integer"), forks=forks, decisions=decisions)
-"""The answer stands behind the last `####`."""
+"""The answer stands after the last `####`."""
 
 
 def draw(name: str, rng: random.Random, n: int, *, heldout: bool) -> list[Problem]:
