@@ -33,8 +33,9 @@ _LAYOUT = [
         (r"[^\S\n]+", " "),
         (r" (?=[:,.])", ""),
         (r" ?\n[ \n]*", "\n"),
+        (r"(?<=,)\n|\n(?=[a-z])", " "),
         (r"(?i)((?:^|\n)[a-z ]{0,30}(?:answer|choice|option|conclusion)(?: is)?:?)\n", r"\1 "),
-        (r"(?i)(?:\n|(?<=[.!]) )(?:(?:i )?hope this|(?:please )?let me know)[^\n.!]*[.!]?$", ""),
+        (r"(?i)(?:\n|(?<=[.!]) )(?:i hope|hope|please let me know|let me know) [^\n.!]*[.!]?$", ""),
     )
 ]
 _NOUN = (
@@ -91,10 +92,11 @@ _STATEMENT = re.compile(
     re.I,
 )
 _REASON = re.compile(
-    r",? ?(?:because|since|as (?=(?:it|this|that|they|we|the) )|due to|given that) ?(?P<reason>.+)",
+    r"(?<![.!;])(?<![.!;] ),? ?\b(?:because|since|as (?=(?:it|this|that|they|we|the) )|due to"
+    r"|given that) ?(?P<reason>.+)",
     re.I,
 )
-_TWICE = re.compile(r"\b(?:but|or|also|others?)\b")
+_TWICE = re.compile(r"\b(?:but|or|also|others?|none|no option|(?:not |im)possible)\b")
 _OTHERS = re.compile(
     r",? (?:and )?(?:not|rather than|instead of) (?P<others>(?:(?:,? (?:or|and) |, )?"
     r"(?:option )?\(?[A-J]\)?)+)"
@@ -118,21 +120,32 @@ _LEAD = re.compile(
 )
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|suppos\w+|assum\w+|imagine|pretend|whether|maybe|perhaps|might|could|would"
-    r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|example|instance|format|form"
-    r"|template|hypothe\w+|guess|key|book|prompt|incorrect|false|instead|barely|hardly|wrong\w*|naive|flawed|mistake\w*|tempting|jok\w+)\b|[\"?]",
+    r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|\w+ed that|argu\w+|maintains|he"
+    r"|she|student|friend|author|example|instance|format|form|template|hypothe\w+|guess|coin|key"
+    r"|book|prompt|incorrect|false|instead|barely|hardly|wrong\w*|naive|flawed|mistake\w*|tempting"
+    r"|trap|distractor|jok\w+|eliminate|discard|reject)\b|[\"?]",
     re.I,
 )
 _DOUBT = re.compile(
     r"\b(?:not|no|nor|never|none|or|but|wrong\w*|false|incorrect|maybe|perhaps|unless|if|though"
-    r"|both|also|too|however|actually|wait|except|either|mistake|error|trap|example"
-    r"|ignore|forget|scratch|kidding|take (?:it|that) back|least|nobody|nowhere|hmm+)\b|n't\b|[?¬~]"
-    r"|\.\.",
+    r"|also|too|however|actually|wait|except|either|mistake|error|trap|example|ignore|disregard"
+    r"|forget|scratch|kidding|take (?:it|that) back|retract|doubt\w*|unsure|question|fails?|ruled"
+    r"|was|least|nobody|nowhere|hmm+)\b|n't\b|[?¬~]|\.\.",
     re.I,
 )
 _SUPPOSES = re.compile(r"(?:let us |let's |now )?(?:suppose|assume|imagine|pretend)\b", re.I)
-_SO = re.compile(r"(?:so|thus|hence|therefore)\b", re.I)
+_SO = re.compile(r"(?:so|thus|hence|therefore|(?:final |correct )*answer:)(?!\w)", re.I)
 _TURN = re.compile(r"(?:no|wait|actually|but|rather|correction)\b", re.I)
-_OPTION = re.compile(r"(?<![\w'\\^])[A-J](?![\w'^\\])")
+_OPTION = re.compile(
+    r"(?<![\w'\\^])(?:[B-HJ]|A(?! (?!is|and|or|fits|works)[a-z])|(?<=\()I(?=\)))(?![\w'^\\])"
+)
+_QUANTITY = re.compile(
+    r"[^a-zA-Z]*\d[^a-zA-Z]*(?:(?!sure|certain|of\b|other)[a-zA-Zµ²³^/.]{1,12} ?){0,2}"
+)
+_REMARK = re.compile(
+    r"\b(?:let|i|we|you|my|it|this|that|is|are|has|have|does|do|can|will|check|because|since)\b",
+    re.I,
+)
 _HEAD = re.compile(r"(?:option |choice )?[(\[]?(?P<letter>[A-J])(?:[)\].:]|$)", re.I)
 
 
@@ -150,10 +163,11 @@ def stated(response: str, naming: Naming | None = None) -> str:
     if len(line) > LONGEST or _listed(lines[-1], line):
         return ""
     for start in _starts(line):
-        before = re.split(r"[.!?] ", (line[:start] or lines[-1]).strip())[-1]
+        before = re.split(r"(?<=[.!?]) ", (line[:start] or lines[-1]).strip())[-1]
         if before.endswith(":") or _SUPPOSES.match(before):
             continue
-        if letter := said(line[start:], naming, alone=start == 0):
+        whole = not before or before[-1] in ".!?"
+        if letter := said(line[start:], naming, alone=start == 0 and whole):
             other = said(before, naming)
             turned = other in ("", letter) or _TURN.match(line, start)
             return letter if turned else other + letter
@@ -242,8 +256,8 @@ def _tailed(
     letter: str, mark: str, tail: str, naming: Naming | None, *, named: bool = False
 ) -> str:
     """The letter, if what stands after it can be the text of its choice; both if it is that of
-    another. If the choices are unknown, a text has a digit, or stands after `)`, or after `.` if
-    no words name the letter."""
+    another. If the choices are unknown, it is a quantity, or words that say no more, after `)`, or
+    after `.` if no words name the letter."""
     if not letter.isupper():
         return ""
     if _CLOSED.fullmatch(tail):
@@ -256,5 +270,5 @@ def _tailed(
     parted = re.match(r"[])]|[.,:] | [(-]", mark + tail)
     if naming is not None or parted is None or _OPTION.search(text) or _DOUBT.search(text):
         return ""
-    alone = parted[0][0] in (")]" if named else ")].")
-    return letter if alone or re.search(r"\d", text) else ""
+    words = parted[0][0] in (")]" if named else ")].") and not text[0].islower()
+    return letter if _QUANTITY.fullmatch(text) or (words and not _REMARK.search(text)) else ""
