@@ -138,8 +138,8 @@ class LiveObserver(PacedObserver):
             metric, form = METRICS[name], ".1%" if METRICS[name].unit == "%" else ".3f"
             last = figure(values[-1], form) if values else "-"
             curve = sparkline(values, width, LEAST_SPAN[name])
-            head = metric.label if metric.unit == "%" else metric.heading
-            curves.add_row(Text(head), Text(last), Text(curve, style="cyan"))
+            name_shown = metric.label if metric.unit == "%" else metric.heading
+            curves.add_row(Text(name_shown), Text(last), Text(curve, style="cyan"))
         parts: list[RenderableType] = [head, curves]
         if done:
             parts.append(self._rollout)
