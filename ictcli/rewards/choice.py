@@ -31,12 +31,14 @@ def judge(response: str, gold: str, choices: Sequence[str] = ()) -> Verdict:
     """The verdict on a response, given the gold letter. With `choices`, the texts of A, B, ..., the
     answer may be such a text. Without a box, it is the letter of the last statement (`statement`).
     Two letters are unparsed."""
-    return verdict(decision(response, located(response), choices), gold, choices)
+    found = located(statement.shown(response))
+    return verdict(decision(response, found, choices), gold, choices)
 
 
 def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
     """What a response decides on, given the marked answer in it, if there is one."""
     answer, source, missing = found
+    response = statement.shown(response)
     if answer is not None:
         letters = letter_of(answer, choices)
         boxed = {letter_of(box, ()) for box in _BOX.findall(response)} - {""}
@@ -97,8 +99,9 @@ def naming(choices: Sequence[str]) -> statement.Naming | None:
 
 
 def _words(text: str) -> str:
-    """A plain text for comparison: its words and signs in small letters, each between spaces."""
-    return f" {' '.join(_WORD.findall(text.lower().strip(' .,:;')))} "
+    """A plain text for comparison: words and signs in small letters, without a first article."""
+    words = _WORD.findall(text.lower().strip(" .,:;"))
+    return " ".join(words[1:] if words[:1] in (["the"], ["a"], ["an"]) else words)
 
 
 def _with_text(answer: str, choices: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from ictcli.recipe import plugins
 from ictcli.rewards import answers, choice
 from ictcli.rewards.answers import Located
 from ictcli.rewards.explanations import Explanation, explained
+from ictcli.rewards.statement import shown
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
 from ictcli.rewards.workers import Fault, Limits, isolated
 
@@ -143,7 +144,7 @@ def _located(
     elif compared is not None:
         found = answers.located(response, gold, compared.listed)
     elif verifier.name == "choice":
-        return answers.located(response)
+        return answers.located(shown(response))
     else:
         return Located(response, "response")
     if compared is not None and compared.without_asked is not None and found.answer:

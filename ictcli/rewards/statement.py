@@ -14,10 +14,14 @@ LONGEST = 2_000
 Naming = Callable[[str], str]
 """The letters of the choices that are a text."""
 
+_HIDDEN = re.compile(
+    r"(?s)<!--.*?(?:-->|$)|<(del|s|think)>.*?</\1>|~~[^~\n]*~~|(?m:^[ \t]*(?:[-*+] )?>[^\n]*$)"
+    r"|\[//\]: #[^\n]*"
+)
 _LAYOUT = [
     (re.compile(pattern), text)
     for pattern, text in (
-        (r"(?s)<!--.*?(?:-->|$)|<del>.*?</del>|~~[^~\n]*~~|(?m:^[ \t]*>[^\n]*$)", " "),
+        (r"'([A-J])'", r"\1"),
         (r"(?m)^[ \t]*\*(?= )", "-"),
         (r"</?(?:answer|think|b|i|strong|em|p|br) ?/?>", "\n"),
         (r"\\(?:text(?:bf|rm|it|sf)?|math(?:bf|rm|sf)|bf)(?![a-z]) ?\{([^{}]*)\}", r"\1"),
@@ -34,7 +38,11 @@ _LAYOUT = [
         (r" (?=[:,.])", ""),
         (r" ?\n[ \n]*", "\n"),
         (r"(?<=,)\n|\n(?=[a-z])", " "),
-        (r"(?i)((?:^|\n)[a-z ]{0,30}(?:answer|choice|option|conclusion)(?: is)?:?)\n", r"\1 "),
+        (
+            r"(?i)((?:^|\n)[a-z ]{0,30}(?:answer|choice|option|conclusion|so|thus|hence|therefore)"
+            r"(?: is)?:?)\n",
+            r"\1 ",
+        ),
         (r"(?i)(?:\n|(?<=[.!]) )(?:i hope|hope|please let me know|let me know) [^\n.!]*[.!]?$", ""),
     )
 ]
@@ -53,9 +61,9 @@ _IS = (
 )
 _OPENER = (
     "(?:(?:so|thus|hence|therefore|then|consequently|accordingly|finally|overall|ultimately|ergo"
-    "|and|but|no|yes|wait|actually|rather|instead|now|here|okay|clearly|obviously|indeed|only"
-    "|correction|conclusion|solution|(?:final |correct )*answer(?=:)|as a result|as such"
-    "|for (?:this|these) reasons?|in other words|all things considered|by elimination"
+    "|and|but|no(?=[,.:]| wait)|yes|wait|actually|rather|instead|now|here|okay|clearly|obviously"
+    "|indeed|only|correction|conclusion|solution|(?:final |correct )*answer(?=:)|as a result"
+    "|as such|for (?:this|these) reasons?|in other words|all things considered|by elimination"
     "|in (?:conclusion|summary|short|this [a-z]+|the end)|step \\d+"
     "|to (?:conclude|summarize|sum up)"
     "|(?:this|that|it|which) (?:means|implies|shows|indicates|follows|tells us|is clear)(?: that)?"
@@ -77,7 +85,7 @@ _LEADS = (
     rf"(?:(?:the|my|our) )?(?:{_GOOD} )*(?:{_NOUN}|one){_TO}{_THAT}"
     rf"(?:{_IS}:?(?: given by| number)? | ?[:=-] ?)"
     rf"|(?:it|this|that)(?:{_IS}|'s) (?:the )?"
-    r"|(?:i|we|you) (?:would |will |must )?"
+    r"|(?:i|we) (?:would |will |must )?"
     r"(?:choose|pick|select|have|get|answer(?: with)?|go (?:with|for)) "
     r"|(?:i am|i'm|we are|we're) (?:going|left) with (?:only )?"
     r"|(?:(?:it|this|that|which) )?(?:leaves|matches|gives|corresponds (?:to|with)|agrees with"
@@ -96,14 +104,17 @@ _REASON = re.compile(
     r"|given that) ?(?P<reason>.+)",
     re.I,
 )
-_TWICE = re.compile(r"\b(?:but|or|also|others?|none|no option|(?:not |im)possible)\b")
+_TWICE = re.compile(
+    r"\b(?:but|or|also|others?|none|(?:no|correct) (?:option|choice|one)|missing|not listed"
+    r"|(?:not |im)possible)\b"
+)
 _OTHERS = re.compile(
     r",? (?:and )?(?:not|rather than|instead of) (?P<others>(?:(?:,? (?:or|and) |, )?"
-    r"(?:option )?\(?[A-J]\)?)+)"
+    r"(?:option )?\(?[A-J]\)?)+)(?: [^,;.?!A-J]*$)?"
 )
 _JOINT = re.compile(
     r"(?P<but>[,;]? (?:but|however|yet),?(?: rather)? )"
-    r"|(?P<so>[,;.:]? (?:and )?(?:so|thus|hence|therefore|i\.e\.,?|meaning|making)(?: that)?,? )"
+    r"|(?P<so>[,;:]? (?:and )?(?:so|thus|hence|therefore|i\.e\.,?|meaning|making)(?: that)?,? )"
     r"|(?P<which>,? (?:which (?:is|would be|makes|means)|that is,?) |,? and "
     rf"(?=(?:the|my|our) (?:{_GOOD} )*{_NOUN}))"
     r"|(?P<verb>,? (?=(?:which )?(?:corresponds? to|match(?:es)?|leaves|leaving|matching"
@@ -121,7 +132,8 @@ _LEAD = re.compile(
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|suppos\w+|assum\w+|imagine|pretend|whether|maybe|perhaps|might|could|would"
     r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|\w+ed that|argu\w+|maintains|he"
-    r"|she|student|friend|author|example|instance|format|form|template|hypothe\w+|guess|coin|key"
+    r"|she|they|students?|friend|example|such as|e\.g|provided|as long as|believed?|reported|error"
+    r"|misread\w*|possibly|unlikely|instance|format|form|template|hypothe\w+|guess|coin|key"
     r"|book|prompt|incorrect|false|instead|barely|hardly|wrong\w*|naive|flawed|mistake\w*|tempting"
     r"|trap|distractor|jok\w+|eliminate|discard|reject)\b|[\"?]",
     re.I,
@@ -129,8 +141,14 @@ _SUPPOSED = re.compile(
 _DOUBT = re.compile(
     r"\b(?:not|no|nor|never|none|or|but|wrong\w*|false|incorrect|maybe|perhaps|unless|if|though"
     r"|also|too|however|actually|wait|except|either|mistake|error|trap|example|ignore|disregard"
-    r"|forget|scratch|kidding|take (?:it|that) back|retract|doubt\w*|unsure|question|fails?|ruled"
-    r"|was|least|nobody|nowhere|hmm+)\b|n't\b|[?¬~]|\.\.",
+    r"|forget|scratch|kidding|rejected|eliminated|withdrawn|mistaken|unlikely|hardly|uncertain|oops"
+    r"|sorry|misread|assuming|provided|says|take (?:it|that) back|retract|doubt\w*|unsure"
+    r"|question|fails?|ruled|was|least|nobody|nowhere|hmm+)\b|n't\b|[?¬~✗❌]|\.\.",
+    re.I,
+)
+_DENIED = re.compile(
+    r"\b(?:not|cannot|never|nobody|either|doubt|avoid|rule out|fool|complement|anything but)\b"
+    r"|n't\b|\\ne",
     re.I,
 )
 _SUPPOSES = re.compile(r"(?:let us |let's |now )?(?:suppose|assume|imagine|pretend)\b", re.I)
@@ -149,8 +167,15 @@ _REMARK = re.compile(
 _HEAD = re.compile(r"(?:option |choice )?[(\[]?(?P<letter>[A-J])(?:[)\].:]|$)", re.I)
 
 
+def shown(response: str) -> str:
+    """A response without what Markdown hides, strikes out or quotes."""
+    if not any(sign in response for sign in ("<", "~~", ">", "[//")):  # 10 MB take a second
+        return response
+    return _HIDDEN.sub(" ", response)
+
+
 def plain(text: str) -> str:
-    """A text without emphasis and styles, nor what Markdown hides, strikes out or quotes."""
+    """A text without emphasis and styles."""
     for pattern, replacement in _LAYOUT:
         text = pattern.sub(replacement, text)
     return text.strip()
@@ -192,9 +217,7 @@ def upheld(before: str, after: str, letter: str) -> bool:
     before = re.split(r"[.!?]\s|\n\n", plain(before))[-1]
     after = plain(after)
     others = set(_OPTION.findall(after)) - {letter, "A", "I"}
-    denied = re.search(
-        r"(?i)\b(?:not|cannot|never|fool|complement)\b|\\ne|[:,]? but\b.{0,9}$|anything but", before
-    )
+    denied = _DENIED.search(before)
     return not (others or denied or _SUPPOSED.search(before) or _DOUBT.search(after))
 
 
@@ -213,16 +236,16 @@ def said(text: str, naming: Naming | None = None, *, alone: bool = True) -> str:
             continue
         if joint["bracket"]:
             rest = rest.replace(")", "", 1)
-        follows = bool(joint["so"] or joint["bracket"])
+        follows = bool(joint["so"] or joint["which"] or joint["bracket"])
         if letter := _letter(rest, naming, alone=follows, named=True):
-            return letter
+            other = "" if joint["but"] else _letter(before, naming, alone=False)
+            return letter if other in ("", letter) else other + letter
     return ""
 
 
 def marked(text: str, naming: Naming | None = None) -> str:
-    """The letter of a text that holds a letter, with or without the text of its choice."""
-    match = re.fullmatch(rf"(?:answer:? )?{_LETTER.format(n=2)}(?P<tail>.*)", text, re.I)
-    return _tailed(match["letter2"], match["mark2"], match["tail"], naming) if match else ""
+    """The letter of what a box holds: a letter, with the text of its choice, or a statement."""
+    return _letter(text, naming, alone=True)
 
 
 def _letter(text: str, naming: Naming | None, *, alone: bool, named: bool = False) -> str:
@@ -268,7 +291,13 @@ def _tailed(
     if re.fullmatch("(?i)(?:none|all|both|neither) of (?:the above|these|them)", text):
         return letter
     parted = re.match(r"[])]|[.,:] | [(-]", mark + tail)
-    if naming is not None or parted is None or _OPTION.search(text) or _DOUBT.search(text):
+    if (
+        not text
+        or naming is not None
+        or parted is None
+        or _OPTION.search(text)
+        or _DOUBT.search(text)
+    ):
         return ""
     words = parted[0][0] in (")]" if named else ")].") and not text[0].islower()
     return letter if _QUANTITY.fullmatch(text) or (words and not _REMARK.search(text)) else ""
