@@ -62,11 +62,12 @@ class Terminal:
 
     def see(self, words: str) -> str:
         """Wait for words in what is written since the last keys, and give that as plain text."""
-        until = time.monotonic() + SECONDS
+        begun = time.monotonic()
+        until, settled = begun + SECONDS, begun + SECONDS / 10  # what is endless is never quiet
         while True:
-            more = self._listen(0.05)
+            quiet = not self._listen(0.05) or time.monotonic() > settled
             text = SEQUENCE.sub("", self.said[self._seen :])
-            if not more and re.search(words, text):
+            if quiet and re.search(words, text):
                 return text
             assert time.monotonic() < until, f"no {words!r} in {text[-3000:]!r}"
 

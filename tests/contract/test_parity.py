@@ -121,10 +121,10 @@ def test_statistics_agree(sampled: list[Rollouts], name: str) -> None:
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_log_probabilities_agree(case: Case, sampled: list[Rollouts], temperature: float) -> None:
-    np.testing.assert_allclose(sampled[1].logp, sampled[0].logp, atol=1e-5)
+    np.testing.assert_allclose(sampled[1].logp, sampled[0].logp, atol=2e-5)
     for rollouts in (sampled[0], made_up()):
         one, other = (logp_of(e, rollouts, temperature) for e in case.engines.values())
-        np.testing.assert_allclose(other, one, atol=1e-5 / temperature, rtol=1e-5)  # of the logits
+        np.testing.assert_allclose(other, one, atol=2e-5 / temperature, rtol=1e-5)  # of the logits
 
 
 @pytest.mark.parametrize("scope", ["response", "group", "batch"])
