@@ -201,3 +201,21 @@ def test_squares_of_a_sine_and_its_cosine_are_added(n: int, angle: str, turned: 
         assert grade(f"\\boxed{{{answer}}}", gold).status != "correct"
         assert grade(f"\\boxed{{{answer}}}", answer.replace("x", "y")).status == "wrong"
         assert grade(f"\\boxed{{{both}+{gold}}}", f"{gold}+{both}").status == "correct"
+
+
+@settings(max_examples=12, deadline=None)
+@given(coefficients, coefficients, coefficients, st.integers(2, 5))
+def test_an_equation_of_the_question_is_not_solved_by_moving_its_terms(
+    a: int, b: int, c: int, times: int
+) -> None:
+    gold, given_one = f"y={a}x-{b}", f"{a * c}x-{c}y={b * c}"
+    moved = [f"{a * times}x-{b * times}={times}y", f"y+{b}={a}x", f"{b}={a}x-y", given_one]
+    asked = f"Solve ${given_one}$ for $y$."
+    boxes = [f"\\boxed{{{answer}}}" for answer in moved]
+    found = grade(boxes, [gold] * len(boxes), questions=[asked] * len(boxes))
+    assert {one.status for one in found} == {"wrong"}
+    asked = f"What line through (0, -{b}) is parallel to ${given_one}+1$?"
+    found = grade(boxes[1:3], [gold] * 2, questions=[asked] * 2)
+    assert {one.status for one in found} == {"correct"}
+    solved = grade(f"\\boxed{{y=-{b}+{a}x}}", gold, questions=asked)
+    assert solved.status == "correct"
