@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ictcli.rewards.maths.compare import LONGEST, content, reading
 from ictcli.rewards.maths.finished import COLLECTIONS, is_name, is_number, leaves_work, written
-from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, flat, tidy
+from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, flat, letters, tidy
 from ictcli.rewards.maths.nodes import Chain, MalformedError, Named, UndecidedError, split
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.shapes import same_equation, shape
@@ -136,7 +136,11 @@ def without_asked(answer: str, gold: str, question: str) -> str:
     if not balanced(answer) or not (sides := _sides(text)):
         return answer
     asked = frozenset[str]().union(*(each.alone for each in _formulas(question[:LONGEST_QUESTION])))
-    left = [side for side in sides if not any(tree.form in asked for tree in _trees(side))]
+    left = [
+        side
+        for side in sides
+        if flat(side) not in asked and not any(tree.form in asked for tree in _trees(side))
+    ]
     if len(left) == len(sides) or all(is_name(tree) for side in left for tree in _trees(side)):
         return answer
     return " = ".join(left).replace(OPEN, "\\text{").replace(CLOSE, "}").replace(ROW, "\\\\")
@@ -181,6 +185,8 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
                 sides = whole[0].parts
                 whole = list(sides[1:]) if sides and is_name(sides[0]) else []
             forms = [tree.form for tree in whole if not is_number(tree) and not is_name(tree)]
+            if whole == trees[-1:] and not number(formula) and len(letters(formula)) > 1:
+                forms.append(flat(formula))  # ab, [ABC]
             signs = frozenset[Signs]().union(*map(_signs, parts))
             found.append(_Formula(parts, signs, frozenset(map(shape, parts)), frozenset(forms)))
     return tuple(found)
