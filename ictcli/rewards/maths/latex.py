@@ -163,7 +163,7 @@ def _wordy(content: str, command: str) -> str:
     inner = content.strip()
     if command.startswith(("math", "text")):
         inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)
-    inner = re.sub(r"\\mu\s*(?=[A-Za-zΩ]+$)", "μ", inner)
+    inner = re.sub(r"\\mu\s*(?=[A-Za-zΩ]+$)", "µ", inner)
     if inner in FUNCTIONS and command in ("operatorname", "mathop"):
         return f"\\{inner} "
     if inner in ("e", "i", "d") and command.startswith(("math", "operatorname")):
@@ -294,7 +294,7 @@ def tidy(text: str) -> str:
         rf"(?<=\d)\s*{OPEN}?([mkMG]?){CLOSE}?\s*\\Omega(?![a-zA-Z])", rf"{OPEN}\1Ω{CLOSE}", text
     )
     text = re.sub(
-        rf"(?<=\d)[\s{OPEN}{CLOSE}]*\\mu\s*{OPEN}(\w+){CLOSE}", rf"{OPEN}μ\1{CLOSE}", text
+        rf"(?<=\d)[\s{OPEN}{CLOSE}]*\\mu\s*{OPEN}(\w+){CLOSE}", rf"{OPEN}µ\1{CLOSE}", text
     )
     text = _UNIT_QUOTIENT.sub(rf"{OPEN}\1{CLOSE}/{OPEN}\2{CLOSE}\3", _arguments(text))
     text = re.sub(r"([_^])\s*(\w)", r"\1{\2}", text)

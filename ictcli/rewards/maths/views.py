@@ -127,6 +127,6 @@ def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
     if scalar.unit or not other.unit:
         return scalar
     letter = re.fullmatch(r"(.*\d) ((?:\\mu )?[a-zA-Z])", scalar.text)
-    if letter and units.canonical(letter[2].replace("\\mu ", "μ")) == other.unit:
+    if letter and units.canonical(letter[2].replace("\\mu ", "µ")) == other.unit:
         return Scalar(letter[1], other.unit)
     return scalar
