@@ -210,6 +210,22 @@ def test_expressions_that_part_at_any_point_are_not_equal(turn: int, width: int)
     assert not equal(f"x+{bump}", "x") and equal(f"x+{bump}", f"{bump}+x")
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(-50, 50), min_size=2, max_size=4), st.integers(0, 10**6))
+def test_a_root_or_logarithm_is_no_product_or_sum_of_others_whatever_the_seed(
+    turns: list[int], seed: int
+) -> None:
+    factors = [f"({letter}-({turn}))" for letter, turn in zip("uvwz", turns, strict=False)]
+    product = "".join(factors)
+    for whole, parts in (
+        (f"\\sqrt{{{product}}}", "".join(f"\\sqrt{{{factor}}}" for factor in factors)),
+        (f"\\ln({product})", "+".join(f"\\ln{factor}" for factor in factors)),
+        (f"\\sqrt{{{factors[0]}^2{factors[1]}}}", f"{factors[0]}\\sqrt{{{factors[1]}}}"),
+    ):
+        assert not equal(f"{whole}+{seed}", f"{parts}+{seed}")
+        assert equal(f"{whole}+{seed}", f"{seed}+{whole}")
+
+
 def terms() -> st.SearchStrategy[str]:
     """Terms that are not 0, but are at every whole number, outside an interval, or to thousands of
     digits."""

@@ -161,7 +161,7 @@ def test_every_normal_form_of_a_gold_is_right(a: int, b: int) -> None:
          f"\\frac{{{b - a}}}{{x^2+{a + b}x+{a * b}}}", f"{b - a}(x+{a})^{{-1}}(x+{b})^{{-1}}"],
         [f"\\frac{{{a}+\\sqrt{{{b}}}}}{{23}}", f"\\frac{{{a}}}{{23}}+\\frac{{\\sqrt{{{b}}}}}{{23}}",
          f"\\frac{{1}}{{23}}({b}^{{1/2}}+{a})"],
-        [f"{a}x+{b}", f"{b}+{a}x", f"{a}(x-1)+{a + b}", f"{a}(x+1)+{b - a}"],
+        [f"{a}x+{b}", f"{b}+{a}x"],
     ]  # fmt: skip
     for equal in forms:
         pairs = [(gold, answer) for gold in equal for answer in equal]
@@ -169,3 +169,53 @@ def test_every_normal_form_of_a_gold_is_right(a: int, b: int) -> None:
         assert [
             pair for pair, one in zip(pairs, found, strict=True) if one.status != "correct"
         ] == []
+
+
+@given(coefficients, coefficients, coefficients, st.sampled_from(["x", "\\pi", "\\sqrt{3}", "n^2"]))
+def test_what_can_be_added_to_a_term_in_a_bracket_is(a: int, b: int, c: int, term: str) -> None:
+    a += 1
+    for gold, answers in (
+        (f"{a}{term}+{a * b + c}", [f"{a}({term}+{b})+{c}", f"{c}-{a}(-{b}-{term})"]),
+        (
+            f"{a + c}{term}+{a * b}",
+            [f"{a}({term}+{b})+{c}{term}", f"{c}{term}+({b}+{term})\\cdot {a}"],
+        ),
+        (f"{a}y{term}+{a * b + c}y", [f"{a}y({term}+{b})+{c}y"]),
+    ):
+        found = grade([f"\\boxed{{{answer}}}" for answer in answers], [gold] * len(answers))
+        assert {one.reason for one in found} == {UNFINISHED}
+    kept = [(f"{a}(x-{b})^2+{c}", f"{a}x^2-{2 * a * b}x+{a * b * b + c}"),
+            (f"x({a}x+{b})+{c}", f"{a}x^2+{b}x+{c}")]  # fmt: skip
+    found = grade([f"\\boxed{{{answer}}}" for answer, _ in kept], [gold for _, gold in kept])
+    assert {one.status for one in found} == {"correct"}
+
+
+@given(coefficients, st.sampled_from(["x", "2x", "x+1", "\\frac{x}{2}"]), st.booleans())
+def test_squares_of_a_sine_and_its_cosine_are_added(n: int, angle: str, turned: bool) -> None:
+    squares = [f"{n + 1}\\{name}^2({angle})" for name in ("sin", "cos")]
+    both = "+".join(squares[::-1] if turned else squares)
+    for gold, answer in (
+        ("\\tan x", f"\\tan x({both})/{n + 1}"),
+        (f"\\sin x+{n + 1}", f"\\sin x+{both}"),
+    ):
+        assert grade(f"\\boxed{{{answer}}}", gold).status != "correct"
+        assert grade(f"\\boxed{{{answer}}}", answer.replace("x", "y")).status == "wrong"
+        assert grade(f"\\boxed{{{both}+{gold}}}", f"{gold}+{both}").status == "correct"
+
+
+@settings(max_examples=12, deadline=None)
+@given(coefficients, coefficients, coefficients, st.integers(2, 5))
+def test_an_equation_of_the_question_is_not_solved_by_moving_its_terms(
+    a: int, b: int, c: int, times: int
+) -> None:
+    gold, given_one = f"y={a}x-{b}", f"{a * c}x-{c}y={b * c}"
+    moved = [f"{a * times}x-{b * times}={times}y", f"y+{b}={a}x", f"{b}={a}x-y", given_one]
+    asked = f"Solve ${given_one}$ for $y$."
+    boxes = [f"\\boxed{{{answer}}}" for answer in moved]
+    found = grade(boxes, [gold] * len(boxes), questions=[asked] * len(boxes))
+    assert {one.status for one in found} == {"wrong"}
+    asked = f"What line through (0, -{b}) is parallel to ${given_one}+1$?"
+    found = grade(boxes[1:3], [gold] * 2, questions=[asked] * 2)
+    assert {one.status for one in found} == {"correct"}
+    solved = grade(f"\\boxed{{y=-{b}+{a}x}}", gold, questions=asked)
+    assert solved.status == "correct"

@@ -114,7 +114,7 @@ class _Reader:
             raise UnreadableError("two signs in a row")
         start = self.place
         product = self.power()
-        slash = False
+        slash = number_first = False
         while True:
             if self.accept("\\cdot", "*"):
                 minus = self.accept("-")
@@ -123,13 +123,15 @@ class _Reader:
             elif self.accept("/"):
                 product = quotient(product, self.power())
                 read_so_far = " ".join(self.tokens[start : self.place])
-                slash = not re.fullmatch(r"\d\S* / \d\S*", read_so_far)
+                slash = True
+                number_first = bool(re.fullmatch(r"\d\S* / \d\S*", read_so_far))
             elif self.starts_factor():
-                if slash:
+                if slash and not (number_first and self.peek() == "\\pi"):
                     raise UnreadableError("a/bc has two readings")
                 if self.peek()[0].isdigit() and self.tokens[self.place - 1] != "!":
                     raise UnreadableError("a number after a factor")
                 product = self.mixed(product) or product * self.power()
+                slash = False
             else:
                 return -product if negative else product
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from ictcli.rewards.maths.compare import LONGEST, content, reading
 from ictcli.rewards.maths.finished import COLLECTIONS, is_name, is_number, leaves_work, written
-from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, flat, tidy
-from ictcli.rewards.maths.nodes import MalformedError, UndecidedError, split
+from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, flat, letters, tidy
+from ictcli.rewards.maths.nodes import Chain, MalformedError, Named, UndecidedError, split
 from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.shapes import same_equation, shape
 from ictcli.rewards.maths.trees import Tree, powers, rational, tree_of
 
 LONGEST_QUESTION = 20_000
@@ -31,6 +32,11 @@ _WORDS = re.compile(
     rf"(?:(?<![\\A-Za-z])(?!(?:{'|'.join(FUNCTIONS)}|sqrt|pi)(?![A-Za-z]))[A-Za-z]{{2,}}"
     r"|(?<![\\\w])[aAI](?=\s+[\w$])|[?!;](?=\s|$)|[.,:](?=\s|$)|\n)+"
 )
+_REWRITTEN = re.compile(
+    r"(?is)\b(?:re)?(?:write|express|convert|change|represent|what\s+is)\s+"
+    r"(?:the\s+(?:[a-z]+\s+){1,2})?(.{1,80}?)\s+(?:as|in|to|into|with|without|using)\b"
+)
+"""`Write 3/5 as a decimal`."""
 
 
 Signs = frozenset[tuple[str, int]]
@@ -46,7 +52,11 @@ def copied(answer: str, gold: str, question: str) -> bool:
         return False
     formulas = _formulas(question[:LONGEST_QUESTION])
     golds = _trees(left)
-    own = {signs for tree in golds for part in tree.subtrees() for signs in _signs(part)}
+    parts = [part for tree in golds for part in tree.subtrees()]
+    own = {signs for part in parts for signs in _signs(part)}
+    shapes = set(map(shape, parts))
+    if _to_be_rewritten(right, left, question) or _unsolved(right, left, formulas):
+        return True
 
     def is_copy(tree: Tree) -> bool:
         if tree.head in ("=", "\\approx") and not any(gold.head == "=" for gold in golds):
@@ -59,11 +69,44 @@ def copied(answer: str, gold: str, question: str) -> bool:
             return len(formulas) == 1 and not signs.isdisjoint(formulas[0].signs)
         return any(
             not signs.isdisjoint(formula.signs)
+            or (shape(tree) in formula.shapes and shape(tree) not in shapes)
             or (_signs(tree) == signs and any(map(_is_part(tree), formula.parts)))
             for formula in formulas
         )
 
     return any(map(is_copy, _trees(right)))
+
+
+def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
+    """Whether an answer is what the question asks to write in another way: `Write 3/5 as ...`."""
+    found = _REWRITTEN.findall(question[:LONGEST_QUESTION]) if answer else []
+    texts = [tidy(text) for text in found]
+    forms = {form for text in texts for form in _forms(text)}
+    return bool(forms and not forms.isdisjoint(_forms(answer)) and forms.isdisjoint(_forms(gold)))
+
+
+def _forms(text: str) -> set[str]:
+    """A text as it is written, in any order, without the name of a value."""
+    with contextlib.suppress(MalformedError, RecursionError):
+        tree = tree_of(text)
+        named = tree.head == "=" and len(tree.parts) == 2 and is_name(tree.parts[0])
+        return {tree.parts[1].form if named else tree.form}
+    return set()
+
+
+def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
+    """Whether an answer is an equation of the question that the gold is not; or, if the gold is
+    solved for a symbol, one that says the same."""
+    if not isinstance(reading(answer), Chain):
+        return False
+    with contextlib.suppress(MalformedError, RecursionError):
+        tree, solved = tree_of(answer), isinstance(reading(gold), Named)
+        equations = [part for each in formulas for part in each.parts if part.head == "="]
+        return shape(tree) != shape(tree_of(gold)) and any(
+            shape(tree) == shape(each) or (solved and same_equation(tree, each))
+            for each in equations
+        )
+    return False
 
 
 def _trees(text: str) -> list[Tree]:
@@ -93,7 +136,11 @@ def without_asked(answer: str, gold: str, question: str) -> str:
     if not balanced(answer) or not (sides := _sides(text)):
         return answer
     asked = frozenset[str]().union(*(each.alone for each in _formulas(question[:LONGEST_QUESTION])))
-    left = [side for side in sides if not any(tree.form in asked for tree in _trees(side))]
+    left = [
+        side
+        for side in sides
+        if flat(side) not in asked and not any(tree.form in asked for tree in _trees(side))
+    ]
     if len(left) == len(sides) or all(is_name(tree) for side in left for tree in _trees(side)):
         return answer
     return " = ".join(left).replace(OPEN, "\\text{").replace(CLOSE, "}").replace(ROW, "\\\\")
@@ -112,6 +159,7 @@ class _Formula(NamedTuple):
 
     parts: tuple[Tree, ...]
     signs: frozenset[Signs]
+    shapes: frozenset[str]
     """Of each of its parts."""
     alone: frozenset[str]
     """The form of the whole, if it is no relation; of the value that a symbol has."""
@@ -137,8 +185,10 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
                 sides = whole[0].parts
                 whole = list(sides[1:]) if sides and is_name(sides[0]) else []
             forms = [tree.form for tree in whole if not is_number(tree) and not is_name(tree)]
+            if whole == trees[-1:] and not number(formula) and len(letters(formula)) > 1:
+                forms.append(flat(formula))  # ab, [ABC]
             signs = frozenset[Signs]().union(*map(_signs, parts))
-            found.append(_Formula(parts, signs, frozenset(forms)))
+            found.append(_Formula(parts, signs, frozenset(map(shape, parts)), frozenset(forms)))
     return tuple(found)
 
 

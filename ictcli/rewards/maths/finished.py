@@ -5,7 +5,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from ictcli.rewards.maths.bases import LOGARITHMS, PRIMES, bases, irrational, is_power, meet
+from ictcli.rewards.maths.bases import LOGARITHMS, PRIMES, bases, is_power, meet
 from ictcli.rewards.maths.forms import is_shortest, length
 from ictcli.rewards.maths.latex import FUNCTIONS, GREEK, OPAQUE
 from ictcli.rewards.maths.nodes import (
@@ -24,6 +24,7 @@ from ictcli.rewards.maths.nodes import (
 )
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.relations import ranges
+from ictcli.rewards.maths.sums import has_like_terms, has_squares
 from ictcli.rewards.maths.trees import OPERATORS, Tree, is_rational, powers, rational, tree_of
 from ictcli.rewards.maths.views import with_letter
 
@@ -62,8 +63,16 @@ def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
     except (MalformedError, RecursionError):
         return False
     if isinstance(gold, Named):
+        if is_number(form) and isinstance(answer, Chain) and not _is_solved(tree, gold.name):
+            return True
         form = Tree("=", (tree_of(gold.name), form))
     return leaves_work(tree, form, algebra=algebra)
+
+
+def _is_solved(equation: Tree, name: str) -> bool:
+    """Whether an equation gives the number that a symbol is: `x-2=0` does, `3x=6` does not."""
+    terms = [term.form for side in equation.parts for term in (side, *side.parts)]
+    return is_number(equation) or (name in terms and "0" in terms)
 
 
 def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
@@ -181,11 +190,12 @@ def _own(tree: Tree) -> str:
         return "" if is_number(tree) else UNKNOWN + head  # it may cancel
     left = False
     match head:
+        case "+" if has_squares(parts):
+            return "squares"
         case "+":
-            likes = [" ".join(irrational(part)) for part in parts]
             factors = [each for part in parts for each in (part, *_factors(part))]
             powers_of_numbers = len(parts) > 1 and any(_own(each) == "power" for each in factors)
-            left = len(set(likes)) < len(likes) or powers_of_numbers
+            left = has_like_terms(parts) or powers_of_numbers
         case "*":
             left = _multiplied(parts) or meet(tree)
         case "/":
@@ -221,7 +231,8 @@ def _factors(tree: Tree) -> list[Tree]:
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
-    """`2^{10}` is a normal form, `6^2`, `(\\frac12)^2` and `(\\sqrt{x})^2` are not."""
+    """`2^{10}` is a normal form, `6^2`, `(\\frac12)^2`, `(2x)^3` and `(\\sqrt{x})^2` are
+    not."""
     value, raised = rational(base), rational(exponent)
     if raised is None:
         if base.head == "e" and any(part.head == "i" for part in exponent.subtrees()):
@@ -232,13 +243,20 @@ def _raised(base: Tree, exponent: Tree) -> str:
         return "arithmetic" if is_power(value, raised.denominator) else "root"
     within = powers(base)
     again = len(within) == 1 and within[0][0] is not base and value is None
-    if raised == 0 or base.head == "-" or (again and (within[0][1] * raised).denominator == 1):
+    multiple = whole and any(map(_has_number, (base, *base.parts) if base.head == "/" else (base,)))
+    again = again and (within[0][1] * raised).denominator == 1
+    if raised == 0 or multiple or base.head == "-" or again:
         return "arithmetic"
     if not whole:
         return "root"
     if base.head in ("e", "\\pi") or not is_number(base):
         return ""
     return "power" if value in (*PRIMES, 10) else "arithmetic"
+
+
+def _has_number(tree: Tree) -> bool:
+    """Whether a product has a number as a factor."""
+    return tree.head == "*" and rational(_coefficient(tree) or Tree("1")) != 1
 
 
 def _multiplied(factors: tuple[Tree, ...]) -> bool:

@@ -108,6 +108,12 @@ _COMMAND = re.compile(r"\\(operatorname\*|[a-zA-Z]+)[ ]?")
 _ALIGNED = re.compile(
     r"\\begin\{(aligned|align\*?|gathered|split|equation\*?)\}(.*?)\\end\{\1\}", re.S
 )
+_CASES = re.compile(
+    r"(?:\\left\s*\\\{\s*)?\\begin\{(cases|array)\}(?:\{[lcr]\})?((?:(?!\\begin|&).)*?)\\end\{\1\}"
+    r"(?:\s*\\right\s*\.)?",
+    re.S,
+)
+"""Rows of one column."""
 _UNIT_QUOTIENT = re.compile(
     rf"\\frac\{{{OPEN}([^{CLOSE}]*){CLOSE}\}}\{{{OPEN}([^{CLOSE}]*){CLOSE}(\^\{{?\d\}}?)?\}}$"
 )
@@ -157,6 +163,7 @@ def _wordy(content: str, command: str) -> str:
     inner = content.strip()
     if command.startswith(("math", "text")):
         inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)
+    inner = re.sub(r"\\mu\s*(?=[A-Za-zΩ]+$)", "µ", inner)
     if inner in FUNCTIONS and command in ("operatorname", "mathop"):
         return f"\\{inner} "
     if inner in ("e", "i", "d") and command.startswith(("math", "operatorname")):
@@ -175,6 +182,13 @@ def _rows(aligned: re.Match[str]) -> str:
     rows = [row.replace("&", " ").strip(" ,") for row in aligned[2].replace("\\&", "&").split(ROW)]
     rows = [row for row in rows if row]
     return re.sub(r",\s*(?==|\\(?:approx|le|ge)(?![a-z]))", " ", ", ".join(rows))
+
+
+def _system(cases: re.Match[str]) -> str:
+    """Equations below each other as rows; what holds a condition, or no relation, as it stands."""
+    rows = [row for row in cases[2].split(ROW) if row.strip()]
+    related = all("=" in row for row in rows) and not re.search(r"\b(?:if|when|for)\b", cases[2])
+    return _rows(cases) if related else cases[0]
 
 
 def _bold(inner: str) -> str:
@@ -228,7 +242,8 @@ def tidy(text: str) -> str:
         text = re.sub(f"[{_LOWERED}]+", lambda digits: f"_{{{digits[0].translate(_DIGITS)}}}", text)
     text = text.translate(_UNICODE_TABLE).replace("**", "^" if "**" in text.strip("* ") else "")
     text = re.sub(r"\\\\(?:\[[\d.]+[a-z]{2}\])?", ROW, text)
-    text = _ALIGNED.sub(_rows, text)
+    text = _CASES.sub(_system, _ALIGNED.sub(_rows, text))
+    text = re.sub(r"(?<!\\)\\\s*$", "", text)
     text = re.sub(r"(?<![\^_])\{\s*([-+])\s*\}", r"\1", text)
     text = re.sub(r"\\[hv]space\*?\{[^{}]*\}", " ", text)
     text = re.sub(r"\\(?:left|right)\s*\.(?!\d)", "", text)
@@ -277,6 +292,9 @@ def tidy(text: str) -> str:
     text = re.sub(r"^([^{}]*)\\(over|choose)(?![a-z])([^{}]*)$", _infix, text)
     text = re.sub(
         rf"(?<=\d)\s*{OPEN}?([mkMG]?){CLOSE}?\s*\\Omega(?![a-zA-Z])", rf"{OPEN}\1Ω{CLOSE}", text
+    )
+    text = re.sub(
+        rf"(?<=\d)[\s{OPEN}{CLOSE}]*\\mu\s*{OPEN}(\w+){CLOSE}", rf"{OPEN}µ\1{CLOSE}", text
     )
     text = _UNIT_QUOTIENT.sub(rf"{OPEN}\1{CLOSE}/{OPEN}\2{CLOSE}\3", _arguments(text))
     text = re.sub(r"([_^])\s*(\w)", r"\1{\2}", text)

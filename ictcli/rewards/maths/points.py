@@ -1,5 +1,6 @@
-"""The points at which two expressions are compared: random ones, and one in each part that absolute
-values, maxima, floors, roots and logarithms divide the numbers into.
+"""The points at which two expressions are compared: random ones, some for each choice of the signs
+of the unknowns, and one in each part that absolute values, maxima, floors, roots and logarithms
+divide the numbers into.
 
 Without the latter `100 - x` is `|x - 100|` at every point near 0. The parts are found exactly, by
 isolating the real roots of polynomials. The seed is made of both texts: a verdict repeats, and an
@@ -9,7 +10,8 @@ answer cannot be made for the points, as another answer has others.
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
+from math import prod
 from random import Random
 from typing import Any, cast
 
@@ -27,6 +29,10 @@ COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
 _POINTS = 6
 """Number of points of either kind: with any values, and with positive ones."""
 _FINEST = 2**64
+_LARGEST_SIZES = (1, 4, 8)
+"""How far from 0 the points of one choice of signs lie."""
+_MOST = 32
+"""Choices of signs, or of parts of several lines, that are tried; of more, so many random ones."""
 _WHOLE = ((3, 40), (LARGEST_COUNT + 1, LARGEST_COUNT + 400))
 """Whole numbers that a symbol gets: small ones, and ones beyond every count that is read, as
 binom(n, 60) is 0 up to 59."""
@@ -49,7 +55,28 @@ def points(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> Iter
     for index in range(2 * _POINTS):
         # roots and logarithms are real at the later points
         yield _drawn(symbols, left, right, random, positive=index >= _POINTS)
+    yield from _signed(symbols, left, right, random)
     yield from parts(left, right, conditions, seed) or ()
+
+
+def _signed(symbols: list[Any], left: Any, right: Any, random: Random) -> Iterator[Point]:
+    """Points for each choice of the signs of several unknowns: `\\sqrt{xy}` is `\\sqrt{x}\\sqrt{y}`
+    but where both are negative. What only counts has one sign."""
+    signed = [symbol for symbol in symbols if symbol not in _counted(left, right)]
+    if len(signed) < 2:
+        return
+    for signs in _some(random, [(1, -1)] * len(signed)):
+        for size in _LARGEST_SIZES:
+            point = _drawn(symbols, left, right, random, positive=False)
+            values = (_within(random, 0, size * sign) for sign in signs)
+            yield point | dict(zip(signed, values, strict=True))
+
+
+def _some(random: Random, axes: list[Any]) -> list[tuple[Any, ...]]:
+    """The choices of one item of each axis; random ones if there are too many."""
+    if prod(map(len, axes)) <= _MOST:
+        return list(product(*axes))
+    return [tuple(map(random.choice, axes)) for _ in range(_MOST)]
 
 
 def _symbols(left: Any, right: Any, conditions: frozenset[Any]) -> list[Any]:
@@ -65,7 +92,8 @@ def _counted(left: Any, right: Any) -> set[Any]:
 
 @lru_cache(maxsize=64)
 def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[Point] | None:
-    """A point in each part, along a line for each symbol; None if the parts cannot be told."""
+    """A point in each part, along a line for each symbol and where parts of several lines meet;
+    None if the parts cannot be told."""
     turns = {turn for each in (left, right) for turn in _turns(each)}
     edges = {edge for each in (left, right) for edge in _edges(each)} | conditions
     steps = {step.args[0] for each in (left, right) for step in each.atoms(*_STEPS)}
@@ -77,6 +105,7 @@ def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[
     random = Random(seed)
     start = _drawn(symbols, left, right, random, positive=False)
     found: list[Point] = []
+    lines: dict[Any, list[Fraction]] = {}
     for symbol in symbols:
         others = {
             other: sympy.Rational(value.numerator, value.denominator)
@@ -99,6 +128,10 @@ def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[
         if symbol in counted:
             values = [Fraction(n) for v in values if 0 < (n := round(v)) <= _LARGEST_COUNTED]
         found.extend(start | {symbol: value} for value in values)
+        lines |= {symbol: values} if values else {}
+    if len(lines) > 1:
+        choices = _some(random, list(lines.values()))
+        found.extend(start | dict(zip(lines, values, strict=True)) for values in choices)
     return found
 
 

@@ -37,12 +37,16 @@ _NAME = re.compile(
     rf"""{_SYMBOL}(?:\^\{{-1\}})?\s*(?:\([A-Za-z0-9,\s\\]*\))?       # x_1, f(x), f^{{-1}}(x)
     | \\(?:angle|triangle|overline|arc)\s*\{{?[A-Z\ ]+\}}?         # \angle ABC
     | \\frac\{{{_D}(\^\{{\d\}})?\s*{_SYMBOL}\}}\{{{_D}{_SYMBOL}\s*(?:\1)?\}}        # dy/dx
-    | m\s*\\angle\s*[A-Z]+ | [A-Z]{{2,4}} | \|[A-Z]{{2,4}}\| | P\s*\([^()=]*\)
+    | m\s*\\angle\s*[A-Z]+ | [A-Z]{{2,4}} | \|[A-Z]{{2,4}}\|
+    | (?:P|E|\\Pr|\\mathbb\{{[PE]\}}|{OPEN}(?:Var|Pr){CLOSE})\s*
+      (?:\([^()]*\)|\[[^\[\]]*\])                               # P(A), E[X]
     | (?:{OPEN}[^{CLOSE}]*{CLOSE}|[A-Za-z]{{3,}}+|\s)++(?:{_SYMBOL})?  # Area, the radius r
     | \(\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})+\s*\)                      # (x, y)
     """,
     re.X,
 )
+_OF_EVENT = re.compile(rf"^(?:P|E|\\Pr|\\mathbb\{{[PE]\}}|{OPEN}(?:Var|Pr){CLOSE})\s*[(\[].*")
+_WORD_INDEX = re.compile(rf"_\{{[{OPEN}{CLOSE}A-Za-z ]*\}}")
 _SIGNS = {"<": "<", ">": ">", "\\le": "<=", "\\ge": ">=", "\\ne": "!="}
 
 
@@ -131,9 +135,10 @@ def named(name: str, value: Node) -> Node:
     """A value with its name, which may be left out unless it holds words that change a value."""
     if isinstance(value, Named):
         raise StatementError
+    whole, name = name, _WORD_INDEX.sub("", re.sub(_OF_EVENT, "", name))
     runs = re.sub(r"\b[a-zA-Z](?:_\S+)?$", "", name.replace(OPEN, " ").replace(CLOSE, " "))
     wordy = OPEN in name or re.search(r"(?<![\\A-Za-z])(?![A-Z]+\b)[A-Za-z]{3,}", name)
-    return Named(name_of(name), value, not wordy or is_name_phrase(runs))
+    return Named(name_of(whole), value, not wordy or is_name_phrase(runs))
 
 
 def quotient_of_names(node: Node) -> list[str]:

@@ -57,7 +57,13 @@ def read(text: str) -> Node:
     rest, (letter, numbers) = text[: domain.start()], domain.groups()
     node = _node(rest)
     narrower = numbers != "R" and is_range_of(letter, node)
+    narrower = narrower or (numbers != "Z" and _counts_turns(letter, rest))
     return node if letter in letters(rest) and not narrower else Scalar(text)
+
+
+def _counts_turns(letter: str, text: str) -> bool:
+    """Whether a letter counts half turns: k of `k\\pi`."""
+    return letter in "klmn" and ("\\pi" in text or "degrees" in text)
 
 
 def _joined(text: str) -> str:

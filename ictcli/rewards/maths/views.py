@@ -126,7 +126,7 @@ def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
     """`20 s` as 20 seconds if the other side is in seconds; else s is a symbol."""
     if scalar.unit or not other.unit:
         return scalar
-    letter = re.fullmatch(r"(.*\d) ([a-zA-Z])", scalar.text)
-    if letter and units.canonical(letter[2]) == other.unit:
+    letter = re.fullmatch(r"(.*\d) ((?:\\mu )?[a-zA-Z])", scalar.text)
+    if letter and units.canonical(letter[2].replace("\\mu ", "µ")) == other.unit:
         return Scalar(letter[1], other.unit)
     return scalar
