@@ -1,4 +1,4 @@
-"""Text of models and data made safe to show, and numbers as text."""
+"""Text made safe to show, numbers as text, and the pattern of an answer in a text."""
 
 import html
 import json
@@ -9,7 +9,10 @@ import shlex
 import textwrap
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, TextIO, cast
+
+from ictcli.errors import UserError
 
 SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 PART = "◌"
@@ -160,3 +163,18 @@ def middle_cut(text: str, most: int) -> str:
 def figure(value: Any, form: str = ".3f") -> str:
     """A number by its format; `-` for None."""
     return "-" if value is None else format(value, form)
+
+
+@lru_cache(maxsize=64)
+def compiled(pattern: str) -> Any:
+    """The compiled answer pattern: its first group is the answer, or the whole match without one.
+    UserError if it is not a regular expression."""
+    import regex  # pyright: ignore[reportMissingTypeStubs]  # has a time limit
+
+    try:
+        return regex.compile(pattern, regex.MULTILINE)
+    except regex.error as error:
+        raise UserError(
+            f"The answer pattern {pattern!r} is no regular expression: {error}.",
+            "for example '^A: (.*)$', whose group is the answer",
+        ) from error

@@ -60,21 +60,21 @@ class Terminal:
         self._written += os.read(self._ours, 1 << 16)
         return True
 
-    def see(self, words: str) -> str:
-        """Wait for words in what is written since the last keys, and give that as plain text."""
-        begun = time.monotonic()
-        until, settled = begun + SECONDS, begun + SECONDS / 10  # what is endless is never quiet
+    def see(self, words: str, *, at_rest: bool = True) -> str:
+        """Wait for words in what is written since the last keys, and give that as plain text; where
+        it is not `at_rest`, more may be written at that moment."""
+        until = time.monotonic() + SECONDS
         while True:
-            quiet = not self._listen(0.05) or time.monotonic() > settled
+            more = self._listen(0.05)
             text = SEQUENCE.sub("", self.said[self._seen :])
-            if quiet and re.search(words, text):
+            if not (more and at_rest) and re.search(words, text):
                 return text
             assert time.monotonic() < until, f"no {words!r} in {text[-3000:]!r}"
 
-    def press(self, keys: str, words: str = "") -> str:
+    def press(self, keys: str, words: str = "", *, at_rest: bool = True) -> str:
         self._seen = len(self.said)
         os.write(self._ours, keys.encode())
-        return self.see(words)
+        return self.see(words, at_rest=at_rest)
 
     def send(self, number: signal.Signals, words: str = "") -> str:
         self._seen = len(self.said)

@@ -1,14 +1,11 @@
-"""The pages of docs/ say what is: each is in the site, its links resolve, its commands parse, its
-examples run."""
+"""The pages of docs/ say what is: each is in the site, its links resolve, its commands parse. That
+their examples run: cli/test_examples.py."""
 
 import csv
 import json
-import os
 import re
 import shlex
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 import from_code
@@ -94,88 +91,6 @@ def test_the_reference_shows_every_command() -> None:
     shown = from_code.commands()
     for name in COMMANDS:
         assert f"\n## ictcli {name}\n" in f"\n{shown}"
-
-
-EXAMPLES = {
-    name: text
-    for page in PAGES.values()
-    for name, text in re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", page, re.S)
-}
-SHORT = ("steps=2", "eval.problems=8", "eval.n=4", "prompts=4", "warmup=0")
-
-
-def write_example(folder: Path, name: str) -> None:
-    (folder / name).write_text(EXAMPLES[name], encoding="utf-8")
-
-
-def run(folder: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PYTHONPATH": str(path or "")}
-    command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-def ictcli(folder: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess:
-    return run(folder, "-m", "ictcli", *arguments, path=path)
-
-
-def test_example_of_a_method_trains(tmp_path: Path) -> None:
-    write_example(tmp_path, "surprise.py")
-    plugin = 'plugins=["surprise.py"]'
-    options = ("method=surprise", "method.below=0.3", "--run", "r")
-    ictcli(tmp_path, "train", "chain", plugin, *options, *SHORT)
-    assert (tmp_path / "r" / "summary.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "method", "setting"),
-    [("margin", "margin", "record.rollouts_every=1"), ("anchor", "anchored", "update.epochs=2")],
-)
-def test_examples_of_a_statistic_and_a_term_train(
-    tmp_path: Path, name: str, method: str, setting: str
-) -> None:
-    write_example(tmp_path, f"{name}.py")
-    arguments = (f'plugins=["{name}.py"]', f"method={method}", setting, "--run", "r")
-    ictcli(tmp_path, "train", "chain", *arguments, *SHORT)
-    lines = (tmp_path / "r" / "metrics.jsonl").read_text().splitlines()
-    metrics = [json.loads(line) for line in lines]
-    assert all(line["finite"] for line in metrics)
-    assert all(("highest" in line) == (name == "margin") for line in metrics)
-
-
-def test_example_of_a_verifier_judges(tmp_path: Path) -> None:
-    write_example(tmp_path, "brief.py")
-    ictcli(tmp_path, "train", "chain", "reward=brief.py:brief", "--run", "r", *SHORT)
-    samples = (tmp_path / "r" / "eval" / "after.jsonl").read_text()
-    assert '"status": "wrong"' in samples
-
-
-def test_example_of_grading_prints_what_the_page_says(tmp_path: Path) -> None:
-    """A script without a main guard: its workers must not run it again."""
-    write_example(tmp_path, "graded.py")
-    done = run(tmp_path, "graded.py")
-    said = re.search(r"It prints\n\n```text\n(.*?)```", PAGES["verifiers.md"], re.S)
-    assert said and (done.stdout, done.stderr) == (said[1], "")
-
-
-def test_example_of_a_benchmark_evaluates(tmp_path: Path) -> None:
-    write_example(tmp_path, "sums.py")
-    options = ("--bench", "sums", "--n", "4", "--k", "1,4", "--json")
-    done = ictcli(tmp_path, "eval", "builtin:chain", "plugins=sums.py", *options)
-    assert '"problems": 10' in done.stdout
-
-
-def test_example_of_an_engine_is_installed_and_trains(tmp_path: Path) -> None:
-    package, place = tmp_path / "loud-engine", tmp_path / "installed"
-    package.mkdir()
-    write_example(package, "pyproject.toml")
-    write_example(package, "loud_engine.py")
-    here = ("--no-deps", "--no-build-isolation", "--no-index", "-q", "--target", str(place))
-    run(tmp_path, "-m", "pip", "install", *here, str(package))
-    options = ("engine.backend=loud", "--run", "r", *SHORT)
-    done = ictcli(tmp_path, "train", "chain", *options, path=place)
-    assert re.search(r"sampled \d+ tokens", done.stderr)
 
 
 def test_the_map_has_a_row_for_every_room() -> None:

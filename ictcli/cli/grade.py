@@ -47,7 +47,7 @@ def command(
 
     from ictcli.console.results import graded
     from ictcli.errors import UserError
-    from ictcli.recipe import plugins
+    from ictcli.files import plugins
     from ictcli.rewards import Limits, find_verifier, grade
     from ictcli.rewards.files import read_responses, write_verdicts
 

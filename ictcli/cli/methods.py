@@ -12,7 +12,7 @@ def command(plugin_files: tuple[str, ...], as_json: bool) -> None:
     """List the methods: what each trains, its options and its source."""
     from ictcli.algorithm.methods import METHODS
     from ictcli.console import print_records
-    from ictcli.recipe import plugins
+    from ictcli.files import plugins
 
     for file in plugin_files:
         plugins.load(file)

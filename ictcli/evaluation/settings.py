@@ -7,7 +7,6 @@ from pydantic import Field
 
 from ictcli.errors import UserError
 from ictcli.recipe import apply_overrides, typed_key, validate
-from ictcli.recipe.patterns import compiled
 from ictcli.recipe.tables import (
     ColumnSettings,
     EngineSettings,
@@ -18,6 +17,7 @@ from ictcli.recipe.tables import (
     SamplingSettings,
     Table,
 )
+from ictcli.text import compiled
 
 T = TypeVar("T", bound="ModelSettings")
 

@@ -8,8 +8,8 @@ import numpy as np
 from safetensors import SafetensorError
 
 from ictcli.errors import UserError
-from ictcli.files import check_inside, numbered
-from ictcli.recipe import Recipe, check, plugins
+from ictcli.files import check_inside, numbered, plugins
+from ictcli.recipe import Recipe, check
 from ictcli.runs import is_run, manifest, read_rollouts
 from ictcli.runs.rollouts import Batch, Description, batch_of
 from ictcli.runs.trust import read_run

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from ictcli.recipe.patterns import compiled
+from ictcli.text import compiled
 
 Source = Literal["", "box", "boxes", "hashes", "pattern", "words", "response"]
 """Where an answer stands: in the last box, in several boxes of one sentence, after `####`, in the

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, overload
 
-from ictcli.recipe import plugins
+from ictcli.files import plugins
 from ictcli.rewards import answers, choice
 from ictcli.rewards.answers import Located
 from ictcli.rewards.explanations import Explanation, explained

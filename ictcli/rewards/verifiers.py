@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ictcli.errors import UserError, nearest
-from ictcli.files import encodable
-from ictcli.recipe import plugins
+from ictcli.files import encodable, plugins
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)

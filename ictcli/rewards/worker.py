@@ -69,7 +69,7 @@ def serve(descriptor: int) -> None:
     with contextlib.suppress(EOFError, OSError):
         This.limits, parent, sources = connection.recv()
         sys.stdout = sys.stderr
-        from ictcli.recipe import plugins
+        from ictcli.files import plugins
         from ictcli.rewards.maths import symbols
 
         plugins.sources.update(sources)

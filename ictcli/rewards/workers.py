@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 
 import psutil
 
-from ictcli.recipe import plugins
+from ictcli.files import plugins
 from ictcli.rewards.worker import (
     BLOATED,
     IMPORT_SECONDS,

@@ -16,9 +16,9 @@ from ictcli.engine import LIBRARIES, Engine, choose_backend
 from ictcli.engine.checksums import identity
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
+from ictcli.files import plugins
 from ictcli.files.fingerprint import Fingerprint, digest
 from ictcli.files.reading import read_bytes
-from ictcli.recipe import plugins
 from ictcli.recipe.tables import EngineSettings
 from ictcli.rows import is_file_name
 from ictcli.runs.read import read_environment, read_record

@@ -13,8 +13,9 @@ from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
+from ictcli.files import plugins
 from ictcli.files.reading import parse_json, read_text
-from ictcli.recipe import RecipeFile, load_recipe, plugins, read_recipe
+from ictcli.recipe import RecipeFile, load_recipe, read_recipe
 from ictcli.recipe.tables import (
     ColumnSettings,
     EngineSettings,

@@ -17,9 +17,9 @@ from typing import Any, cast
 from platformdirs import user_state_path
 
 from ictcli.errors import UserError
-from ictcli.files import check_inside
+from ictcli.files import check_inside, plugins
 from ictcli.files.reading import parse_json, read_bytes
-from ictcli.recipe import Recipe, RecipeFile, find_recipe, load_recipe, plugins, read_recipe
+from ictcli.recipe import Recipe, RecipeFile, find_recipe, load_recipe, read_recipe
 
 OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
 """What stands beside a run's recipe, and beside no other."""

@@ -19,6 +19,13 @@ def ictcli(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    """Commands that read their own variables of the hub, and look for engines themselves."""
+    with Processes(None, tmp_path_factory.mktemp("streams")) as processes:
+        yield processes
+
+
+@pytest.fixture(scope="session")
 def small(tiny_model: Path) -> tuple[str, ...]:
     """Overrides of `chain` that make a run of seconds in which every step has a signal."""
     return (

@@ -35,17 +35,18 @@ def refusal(ended: Ended, code: int) -> str:
 
 
 class Processes:
-    """Starts commands in forks of one warm process; a context manager."""
+    """Starts commands in forks of one warm process, which has its own `environment` from its start
+    on and holds `model`; a context manager."""
 
-    def __init__(self, model: Path, scratch: Path) -> None:
+    def __init__(self, model: Path | None, scratch: Path, **environment: str) -> None:
         self._scratch = scratch
         self._numbers = itertools.count()
         self._server = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("server.py"), model],
+            [sys.executable, Path(__file__).with_name("server.py"), model or ""],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **QUIET},
+            env={**os.environ, **QUIET, **environment},
         )
         assert self._line() == "ready"
 
@@ -72,10 +73,10 @@ class Processes:
         largest_file: int = 0,
         terminal: str = "",
         stdin: str | Path = os.devnull,
-        **environment: str,
+        **environment: str | None,
     ) -> Running:
         """Start a command in `folder`; the one before must have ended. `terminal` is the path of
-        one that it writes to."""
+        one that it writes to; a variable of `environment` that is None is taken away."""
         number = next(self._numbers)
         out, err = (self._scratch / f"{number}.{name}" for name in ("out", "err"))
         request = {
@@ -100,7 +101,7 @@ class Processes:
         folder: Path,
         largest_file: int = 0,
         stdin: str | Path = os.devnull,
-        **environment: str,
+        **environment: str | None,
     ) -> Ended:
         """Run a command to its end."""
         return self.start(

@@ -3,7 +3,8 @@
 Each command is a process of its own, with its own exit code and signals, at the price of a fork:
 starting Python and importing torch takes seconds. One request at a time, JSON on stdin: `args`,
 `folder` to run in, files for `in`, `out` and `err`, `environment`, and `largest_file` in bytes (0:
-any; negative: the kernel kills the process that writes past it).
+any; negative: the kernel kills the process that writes past it). `environment` is added to the
+server's own; null takes a variable away.
 """
 
 import gc
@@ -18,8 +19,16 @@ from typing import Any
 
 
 def warm_up(model: str) -> None:
-    """Import what any command may need. One thread, since threads do not survive a fork."""
-    for name in ("sympy", "scipy.stats", "ictcli.console", "ictcli.train"):
+    """Import what any command may need. One thread, since threads do not survive a fork.
+
+    Without a model: only what neither reads variables of the hub nor looks for engines, so that a
+    command's own environment decides both.
+    """
+    for name in ("torch", "sympy", "scipy.stats", "pydantic"):
+        importlib.import_module(name)
+    if not model:
+        return
+    for name in ("ictcli.console", "ictcli.train"):
         importlib.import_module(name)
     from ictcli.engine import build_engine
     from ictcli.recipe.tables import EngineSettings
@@ -39,7 +48,9 @@ def become(request: dict[str, Any]) -> None:
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.chdir(request["folder"])
-    os.environ.update(request["environment"])
+    for name, value in request["environment"].items():
+        os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    sys.path[:0] = filter(None, [request["environment"].get("PYTHONPATH")])
     if limit := request["largest_file"]:
         if limit < 0:
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: writes then fail

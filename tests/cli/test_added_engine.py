@@ -1,12 +1,10 @@
 """An engine that an installed package adds is one of those that commands know."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import Ended, Processes
 
 BROKEN = "def build(model, settings, optimizer, adapter):\n    raise OSError('no such device')\n"
 
@@ -22,26 +20,21 @@ def site(tmp_path: Path) -> Path:
     return about.parent
 
 
-def ictcli(site: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ictcli", *args],
-        env={**os.environ, "PYTHONPATH": str(site)},
-        cwd=site,
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_doctor_tries_it(site: Path) -> None:
-    rows = {row["check"]: row for row in json.loads(ictcli(site, "doctor", "--json").stdout)}
+def test_doctor_tries_it(bare: Processes, site: Path) -> None:
+    ended = bare.run("doctor", "--json", folder=site, PYTHONPATH=str(site))
+    rows = {row["check"]: row for row in json.loads(ended.out)}
     assert rows["engine torch"]["state"] == "ok"
     assert rows["engine abacus"]["state"] == "failed"
     assert rows["engine abacus"]["finding"] == "OSError: no such device"
 
 
-def test_backend_takes_its_name(site: Path) -> None:
-    taken = ictcli(site, "train", "chain", "--backend", "abacus", "--dry-run", "-q")
-    assert taken.returncode == 0 and 'backend = "abacus"' in taken.stdout
-    refused = ictcli(site, "train", "chain", "--backend", "abacos", "--dry-run")
-    assert refused.returncode == 2
-    assert "'abacos' is not one of 'auto', 'torch', 'mlx', 'abacus'" in refused.stderr
+def test_backend_takes_its_name(bare: Processes, site: Path) -> None:
+    def dry(name: str) -> Ended:
+        command = ("train", "chain", "--backend", name, "--dry-run", "-q")
+        return bare.run(*command, folder=site, PYTHONPATH=str(site))
+
+    taken = dry("abacus")
+    assert taken.code == 0 and 'backend = "abacus"' in taken.out
+    refused = dry("abacos")
+    assert refused.code == 2
+    assert "'abacos' is not one of 'auto', 'torch', 'mlx', 'abacus'" in refused.err

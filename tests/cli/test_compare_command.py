@@ -142,11 +142,19 @@ def test_a_comparison_of_nothing_is_refused(whole: Comparison) -> None:
     assert not (whole.folder / "none").exists()
 
 
-def test_several_at_a_time_give_the_same_numbers(whole: Comparison) -> None:
-    ended = whole.ictcli.run(*whole.args, "jobs", "--jobs", "2", folder=whole.folder)
+def test_several_at_a_time_are_the_same_runs(whole: Comparison) -> None:
+    args = ("jobs", "--jobs", "2", "--methods", "grpo")
+    ended = whole.ictcli.run(*whole.args, *args, folder=whole.folder)
     assert ended.code == 0, ended.err
-    assert ended.err.count("finished in") == 4
-    assert whole.numbers("jobs") == whole.numbers("whole")
+    assert ended.err.count("finished in") == 2
+    before, after = (whole.numbers(name)["estimates"]["pass@1"] for name in ("whole", "jobs"))
+    assert after["grpo"]["value"] == before["grpo"]["value"]
+    for seed in SEEDS:
+        for name in ("metrics.jsonl", "eval/before.jsonl", "eval/after.jsonl"):
+            one, other = (
+                whole.folder / each / f"grpo-s{seed}" / name for each in ("whole", "jobs")
+            )
+            assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> None:

@@ -1,13 +1,12 @@
 """`ictcli download` from a hub on this machine, and work without it afterwards."""
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from local_hub import local_hub
-from processes import Ended, refusal
+from processes import Ended, Processes, refusal
 
 from ictcli.engine.hub import VARIABLES
 from ictcli.engine.models import BUILTIN
@@ -22,20 +21,23 @@ columns = {prompt = "question", gold = "answer"}
 ROWS = [{"question": f"{i}+1=", "answer": str(i + 1)} for i in range(40)]
 
 
-def ictcli(folder: Path, endpoint: str, *args: str) -> Ended:
-    """A command with a cache of its own, and no variable that keeps it offline."""
-    own = {key: value for key, value in os.environ.items() if key not in VARIABLES}
-    ended = subprocess.run(
-        [sys.executable, "-m", "ictcli", *args],
-        env={**own, "HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
+Run = Callable[..., Ended]
 
 
-def test_what_a_recipe_needs_is_fetched_once_and_serves_without_the_hub(tmp_path: Path) -> None:
+@pytest.fixture
+def run(bare: Processes, tmp_path: Path) -> Run:
+    """Runs a command with a cache of its own, and no variable that keeps it offline."""
+
+    def run(endpoint: str, *args: str) -> Ended:
+        own = {"HF_HOME": str(tmp_path / "cache"), "HF_ENDPOINT": endpoint}
+        return bare.run(*args, folder=tmp_path, **dict.fromkeys(VARIABLES), **own)
+
+    return run
+
+
+def test_what_a_recipe_needs_is_fetched_once_and_serves_without_the_hub(
+    run: Run, tmp_path: Path
+) -> None:
     model = {file.name: file.read_bytes() for file in BUILTIN["chain"].iterdir()}
     data = {"train.jsonl": "".join(json.dumps(row) + "\n" for row in ROWS).encode()}
     repositories = {
@@ -44,14 +46,14 @@ def test_what_a_recipe_needs_is_fetched_once_and_serves_without_the_hub(tmp_path
     }
     (tmp_path / "mine.toml").write_text(RECIPE)
     with local_hub(repositories) as (endpoint, served):
-        first = ictcli(tmp_path, endpoint, "download", "mine.toml", "--json")
+        first = run(endpoint, "download", "mine.toml", "--json")
         assert first.code == 0, first.err
         needed = {"model.safetensors", "config.json", "tokenizer.json", "train.jsonl"}
         assert needed <= set(served) and not {"pytorch_model.bin", "onnx/config.json"} & set(served)
         served.clear()
-        again = ictcli(tmp_path, endpoint, "download", "me/tiny", "hub:me/sums", "--json")
+        again = run(endpoint, "download", "me/tiny", "hub:me/sums", "--json")
         assert (again.code, served) == (0, [])
-        missing = ictcli(tmp_path, endpoint, "download", "me/nothing")
+        missing = run(endpoint, "download", "me/nothing")
         assert "The model me/nothing cannot be fetched" in refusal(missing, 2)
     rows = json.loads(first.out)
     assert [(row["kind"], row["name"]) for row in rows] == [
@@ -63,17 +65,17 @@ def test_what_a_recipe_needs_is_fetched_once_and_serves_without_the_hub(tmp_path
         assert Path(row["where"]).is_dir() and row["size"].endswith("iB")
     bench = ("--bench", "hub:me/sums", "--n", "1", "--limit", "2", "max_tokens=4", "--json")
     columns = ("columns.prompt=question", "columns.gold=answer", "hub.split=train")
-    ended = ictcli(tmp_path, endpoint, "eval", "me/tiny", *bench, *columns)
+    ended = run(endpoint, "eval", "me/tiny", *bench, *columns)
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)[0]["problems"] == 2
 
 
-def test_what_is_built_in_needs_no_hub(tmp_path: Path) -> None:
-    ended = ictcli(tmp_path, "http://127.0.0.1:9", "download", "chain", "--json")
+def test_what_is_built_in_needs_no_hub(run: Run) -> None:
+    ended = run("http://127.0.0.1:9", "download", "chain", "--json")
     assert ended.code == 0, ended.err
     assert [row["name"] for row in json.loads(ended.out)] == ["builtin:chain", "chain"]
 
 
-def test_a_name_of_nothing_is_refused(tmp_path: Path) -> None:
-    ended = ictcli(tmp_path, "http://127.0.0.1:9", "download", "quikstart")
+def test_a_name_of_nothing_is_refused(run: Run) -> None:
+    ended = run("http://127.0.0.1:9", "download", "quikstart")
     assert "'quikstart' (did you mean quickstart?)" in refusal(ended, 2)

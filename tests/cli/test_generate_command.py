@@ -169,7 +169,7 @@ def test_ctrl_c_ends_an_answer_and_then_the_chat(
 ) -> None:
     with chat(ictcli, tmp_path, endless, "max_tokens=100000") as terminal:
         terminal.see(r"> \Z")
-        terminal.press(f"{QUESTION}\n", rf"{re.escape(QUESTION)}\n(.|\n){{20}}")
+        terminal.press(f"{QUESTION}\n", rf"{re.escape(QUESTION)}\n(.|\n){{20}}", at_rest=False)
         for words in ("stopped by Ctrl-C(.|\n)*> ", "\n"):
             terminal.send(signal.SIGINT, words)
         assert terminal.end() == 130

@@ -1,15 +1,12 @@
 """Without the hub: one sentence, soon, whether the environment or the network keeps it away."""
 
-import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Ended, refusal
+from processes import Ended, Processes, refusal
 
 from ictcli.engine.hub import VARIABLES, WAIT_S, answers
 
@@ -26,24 +23,17 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def train(folder: Path, setting: str, **environment: str) -> Ended:
+def train(bare: Processes, folder: Path, setting: str, **environment: str) -> Ended:
     """A training that has neither a cache nor the variables that keep it offline."""
-    own = {key: value for key, value in os.environ.items() if key not in VARIABLES}
-    ended = subprocess.run(
-        [sys.executable, "-m", "ictcli", "train", "chain", setting, "--backend", "torch"],
-        env={**own, "HF_HOME": str(folder / "cache"), **environment},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
+    own = {**dict.fromkeys(VARIABLES), "HF_HOME": str(folder / "cache"), **environment}
+    return bare.run("train", "chain", setting, "--backend", "torch", folder=folder, **own)
 
 
 @pytest.mark.parametrize(("setting", "what"), [MODEL, DATA])
 def test_a_closed_network_is_one_sentence(
-    tmp_path: Path, silent: str, setting: str, what: str
+    bare: Processes, tmp_path: Path, silent: str, setting: str, what: str
 ) -> None:
-    ended = train(tmp_path, setting, HF_ENDPOINT=silent)
+    ended = train(bare, tmp_path, setting, HF_ENDPOINT=silent)
     told = refusal(ended, 2)
     assert told.startswith(f"The {what} is not in the cache, and the hub does not answer. with a ")
     assert "ictcli download " in told and len(ended.err.splitlines()) == 3
@@ -52,9 +42,9 @@ def test_a_closed_network_is_one_sentence(
 
 @pytest.mark.parametrize(("setting", "what"), [MODEL, DATA])
 def test_an_environment_that_is_offline_is_one_sentence(
-    tmp_path: Path, setting: str, what: str
+    bare: Processes, tmp_path: Path, setting: str, what: str
 ) -> None:
-    ended = train(tmp_path, setting, HF_HUB_OFFLINE="1")
+    ended = train(bare, tmp_path, setting, HF_HUB_OFFLINE="1")
     told = refusal(ended, 2)
     assert f"The {what} is not in the cache, and HF_HUB_OFFLINE keeps this machine offline" in told
     assert len(ended.err.splitlines()) == 3

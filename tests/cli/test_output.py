@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import Ended
+from processes import Ended, Processes
 
 from ictcli.console.table import print_json
 
@@ -42,30 +42,34 @@ def test_a_character_that_cannot_be_shown_is_replaced(
 ) -> None:
     (tmp_path / "rün").symlink_to(trained[0])
     ended = _run(tmp_path, args, ASCII[environment])
-    assert "Traceback" not in ended.stderr
-    assert ended.returncode == (2 if args[-1] in ("kéys", "漢") else 0)
-    assert ended.stdout.isascii() and ended.stderr.isascii()
+    assert "Traceback" not in ended.err
+    assert ended.code == (2 if args[-1] in ("kéys", "漢") else 0)
+    assert ended.out.isascii() and ended.err.isascii()
 
 
 def test_json_of_ascii_is_the_same_data(trained: tuple[Path, Ended], tmp_path: Path) -> None:
     (tmp_path / "rün").symlink_to(trained[0])
     command = ("runs", "show", "rün", "--json")
-    shown = [_run(tmp_path, command, {"PYTHONIOENCODING": of}).stdout for of in ("ascii", "utf-8")]
+    shown = [_run(tmp_path, command, {"PYTHONIOENCODING": of}).out for of in ("ascii", "utf-8")]
     assert shown[0].isascii() and json.loads(shown[0]) == json.loads(shown[1])
     assert json.loads(shown[0])["run"] == "rün"
 
 
-@pytest.mark.parametrize("environment", [{}, ASCII["LC_ALL"]])
+@pytest.mark.parametrize("locale", ["its own", "LC_ALL"])
 @pytest.mark.parametrize("key", ["--run", "task"])
 def test_a_name_that_is_no_text_ends_in_a_sentence(
-    tmp_path: Path, environment: dict[str, str], key: str
+    ictcli: Processes, tmp_path: Path, locale: str, key: str
 ) -> None:
     name = os.fsdecode("dü\xff.jsonl".encode("latin-1"))
     (tmp_path / name).write_text('{"prompt": "1+1=", "gold": "2"}\n' * 20)
     typed = ("--run", "run", f"task={name}") if key == "task" else ("--run", f"{name}.run")
-    ended = _run(tmp_path, ("train", "chain", *SMALL, *typed), environment)
-    assert "Traceback" not in ended.stderr
-    assert ended.returncode == 0 or "\n\nhint: " in ended.stderr, ended.stderr
+    command = ("train", "chain", *SMALL, *typed)
+    if locale in ASCII:
+        ended = _run(tmp_path, command, ASCII[locale])
+    else:
+        ended = ictcli.run(*command, folder=tmp_path)
+    assert "Traceback" not in ended.err
+    assert ended.code == 0 or "\n\nhint: " in ended.err, ended.err
 
 
 @given(
@@ -81,8 +85,9 @@ def test_every_reader_of_json_reads_what_is_printed(data: Any) -> None:
     json.loads(printed.getvalue(), parse_constant=pytest.fail)
 
 
-def _run(folder: Path, args: tuple[str, ...], more: dict[str, str]) -> Any:
+def _run(folder: Path, args: tuple[str, ...], more: dict[str, str]) -> Ended:
     command = [sys.executable, "-m", "ictcli", *args]
-    return subprocess.run(
+    found = subprocess.run(
         command, cwd=folder, env={**os.environ, **more}, capture_output=True, encoding="utf-8"
     )
+    return Ended(found.returncode, found.stdout, found.stderr)

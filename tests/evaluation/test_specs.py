@@ -40,7 +40,7 @@ def test_one_benchmark_under_two_names_is_refused(tmp_path: Path) -> None:
         "from ictcli.tasks import BENCHMARKS, register_benchmark\n"
         "register_benchmark('chain-again')(BENCHMARKS['chain'])\n"
     )
-    from ictcli.recipe import plugins
+    from ictcli.files import plugins
 
     plugins.load(str(plugin))
     with pytest.raises(UserError, match="names the benchmark chain twice"):

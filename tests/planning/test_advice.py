@@ -74,7 +74,8 @@ Printed = pytest.CaptureFixture[str]
 def dry_run(printed: Printed, *arguments: str) -> tuple[str, str]:
     """stdout and stderr."""
     cli.main(["train", "chain", *arguments, "--dry-run"], standalone_mode=False)
-    return tuple(printed.readouterr())
+    out, err = printed.readouterr()
+    return out, err
 
 
 def test_a_dry_run_shows_the_memory(capsys: Printed) -> None:
