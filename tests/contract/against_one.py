@@ -30,6 +30,10 @@ Engines = tuple[Any, Any]
 
 def main() -> None:
     """Its arguments are a model and settings, as JSON, pair by pair."""
+    run_in_ranks(compare)
+
+
+def compare() -> None:
     for model, settings in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
         print(json.dumps(gaps(model, **json.loads(settings))))
 
@@ -121,7 +125,3 @@ def _far(one: Any, other: Any) -> float:
     """The largest difference; of large figures relative to the largest of them."""
     first, second = (np.asarray(x, dtype=float) for x in (one, other))
     return float(np.abs(first - second).max() / max(1.0, np.abs(first).max()))
-
-
-if __name__ == "__main__":
-    run_in_ranks(main)
