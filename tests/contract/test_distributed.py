@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +15,13 @@ from ictcli_torch.files import read_arrays
 from ictcli.cli import cli
 
 from .conftest import require
+from .launches import QUIET, Rank, complete, ending, finish, free_ports, launch, start
 
+FULL_ON_ONE = f"{__package__}.full_on_one"
 SMALL = [
-    *("steps=4", "prompts=3", "group=4", "max_tokens=24", "warmup=1", "keep=0.3"),
-    *("eval.problems=4", "eval.n=2", "eval.k=[1]", "record.rollouts_every=2"),
-    *("checkpoint.every=2", "checkpoint.last=9", "optimizer.eps=0.01"),
+    *("steps=2", "prompts=3", "group=4", "max_tokens=16", "warmup=1", "keep=0.3"),
+    *("eval.problems=3", "eval.n=1", "eval.k=[1]", "record.rollouts_every=1"),
+    *("checkpoint.every=1", "checkpoint.last=9", "optimizer.eps=0.01"),
 ]
 """Three prompts on two ranks, so that their shares differ; a large eps, as in `training.SMOOTH`."""
 
@@ -39,81 +40,9 @@ def settings(kind: str) -> list[str]:
     return ["--backend", "mlx"] if kind == "mlx" else [f"engine.shard={kind == 'sharded'}".lower()]
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    found = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return found
-
-
-def environments(kind: str, folder: Path, ranks: int) -> list[dict[str, str]]:
-    """What a launcher sets for each rank: mlx.launch with its ring, or torchrun."""
-    ports = free_ports(ranks)
-    if kind == "mlx":
-        hosts = folder / "hosts.json"
-        hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in ports]))
-        return [{"MLX_RANK": str(rank), "MLX_HOSTFILE": str(hosts)} for rank in range(ranks)]
-    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0]), "WORLD_SIZE": str(ranks)}
-    return [shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
-
-
-def launch(
-    kind: str,
-    folder: Path,
-    command: list[str],
-    ranks: int = 2,
-    program: tuple[str, ...] = ("-m", "ictcli"),
-) -> list[subprocess.Popen[str]]:
-    """The command on each rank of this machine, each in a folder of its own."""
-    started: list[subprocess.Popen[str]] = []
-    for rank, env in enumerate(environments(kind, folder, ranks)):
-        place = folder / f"rank-{rank}"
-        place.mkdir(exist_ok=True)
-        started.append(
-            subprocess.Popen(
-                [sys.executable, *program, *command],
-                cwd=place,
-                env=os.environ | env | {"OMP_NUM_THREADS": "1", "MLX_DISABLE_COMPILE": "1"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        )
-    return started
-
-
-def finish(started: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
-    try:
-        said = [one.communicate(timeout=300)[0] for one in started]
-    finally:
-        for one in started:
-            one.kill()
-    return [(one.returncode, text) for one, text in zip(started, said, strict=True)]
-
-
-def complete(started: list[subprocess.Popen[str]]) -> None:
-    """All ranks end well, and but for the first they say nothing."""
-    (first, said), *others = finish(started)
-    assert first == 0, (said, others)
-    assert all(end == (0, "") for end in others), others
-
-
 def run_alone(folder: Path, command: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "ictcli", *command],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "MLX_DISABLE_COMPILE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    code, said = finish([start(folder, folder.with_suffix(".txt"), command, {})])[0]
+    assert code == 0, said
 
 
 def apart(one: Path, other: Path) -> float:
@@ -128,7 +57,32 @@ TRAINED = {
     "sharded": ["method=lp_reg", "kl=0.01", "update.minibatch=2"],
 }
 """Terms of the loss beside the clipped ratio."""
-WEIGHTS = "checkpoints/step-000004/weights.safetensors"
+WEIGHTS = "checkpoints/step-000002/weights.safetensors"
+
+
+@pytest.mark.parametrize("kind", ["mlx", "torch"], indirect=True)
+def test_a_launcher_starts_what_trains_as_one(tmp_path: Path, kind: str) -> None:
+    """The launchers themselves, which start Python anew; the other tests set what they set."""
+    port = free_ports(1)[0]
+    launcher = {
+        "mlx": ("mlx.launch", "-n2", f"--starting-port={port}", "--", sys.executable),
+        "torch": ("torchrun", "--nproc-per-node=2", f"--master-port={port}"),
+    }[kind]
+    command = ["train", "chain", "--run", "run", *SMALL, "steps=1"]
+    done = subprocess.run(
+        [Path(sys.executable).with_name(launcher[0]), *launcher[1:], "-m", "ictcli"]
+        + ["--"] * (kind == "torch")
+        + command,
+        cwd=tmp_path,
+        env=os.environ | QUIET,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    engine = json.loads((tmp_path / "run" / "environment.json").read_text())["engine"]
+    assert (engine["engine"], engine["processes"]) == (kind, 2)
 
 
 def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
@@ -139,12 +93,10 @@ def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
     complete(launch(kind, tmp_path, [*command, *settings(kind)]))
     alone, run = tmp_path / "alone" / "run", tmp_path / "rank-0" / "run"
     assert apart(alone / WEIGHTS, run / WEIGHTS) < 1e-5
-    began = read_arrays(run / "checkpoints/step-000002/weights.safetensors")
+    began = read_arrays(run / "checkpoints/step-000001/weights.safetensors")
     assert any((began[n] != value).any() for n, value in read_arrays(run / WEIGHTS).items())
     assert not list((tmp_path / "rank-1").iterdir())
-    engine = json.loads((run / "environment.json").read_text())["engine"]
-    assert engine["processes"] == 2
-    asked = ["eval", str(run), "--checkpoint=2", "--bench=chain", "--limit=2", "--n=1"]
+    asked = ["eval", str(run), "--checkpoint=1", "--bench=chain", "--limit=2", "--n=1"]
     for other in (["inspect", str(run), "--plain"], [*asked, f"--out={tmp_path}/evaluated"]):
         shown = CliRunner().invoke(cli, other)
         assert shown.exit_code == 0, shown.output
@@ -174,21 +126,19 @@ def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
 def test_a_lost_process_ends_the_run(tmp_path: Path, kind: str, lost: int) -> None:
     """A lost process is a sentence, not a traceback."""
     started = begin_long_run(tmp_path, kind)
-    left = started[1 - lost].stdout
-    assert left is not None
-    started[lost].kill()
-    said = left.read()
-    assert started[1 - lost].wait(60) == 1
+    with ending(started):
+        started[lost].process.kill()
+        code, said = started[1 - lost].wait()
+    assert code == 1
     assert "error: Another process of the launch is gone" in said
     assert "hint: " in said
-    started[lost].wait(60)
 
 
 def test_ctrl_c_finishes_the_step_and_saves_it(tmp_path: Path) -> None:
     """Of all processes, as a terminal does."""
     started = begin_long_run(tmp_path, "sharded")
     for one in started:
-        one.send_signal(signal.SIGINT)
+        one.send(signal.SIGINT)
     (code, _), (other, heard) = finish(started)
     assert (code, other, heard) == (130, 0, "")
     run = tmp_path / "rank-0" / "run"
@@ -196,15 +146,11 @@ def test_ctrl_c_finishes_the_step_and_saves_it(tmp_path: Path) -> None:
     assert (run / f"checkpoints/step-{steps:06}").is_dir()
 
 
-def begin_long_run(folder: Path, kind: str) -> list[subprocess.Popen[str]]:
-    """Two processes, two steps into their run."""
+def begin_long_run(folder: Path, kind: str) -> list[Rank]:
+    """Two processes, a step into their run."""
     command = ["train", "chain", *settings(kind), "--run", "run", *SMALL, "steps=400"]
     started = launch(kind, folder, command)
-    first = started[0].stdout
-    assert first is not None
-    for line in first:
-        if line.startswith("step 2/"):
-            break
+    started[0].says("step 1/")
     return started
 
 
@@ -236,78 +182,13 @@ def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
     assert "engine.memory_limit" in said
 
 
-FULL_ON_ONE = """
-import sys
-from pathlib import Path
-
-import numpy as np
-
-from ictcli.algorithm.objective import Objective
-from ictcli.engine import build_engine, run_in_ranks
-from ictcli.engine.budget import Budget
-from ictcli.engine.update import Update
-from ictcli.recipe.tables import EngineSettings, OptimizerSettings
-from ictcli.types import Sampling
-
-backend, model, folder = sys.argv[1:]
-if backend == "mlx":
-    from ictcli_mlx import ranks, sample
-else:
-    from ictcli_torch import ranks, sample
-passes, draw, drawn, failed = Budget.micro_batches, sample.draw, [], []
-full = {"mlx": RuntimeError("[malloc] Unable to allocate 1 bytes."), "torch": MemoryError()}
-
-
-def passes_once(budget, rollouts, *arguments, **options):
-    of_update = len(rollouts) == 16  # not build_engine's check
-    if of_update:
-        print("tokens", budget.tokens)
-    for number, batch in enumerate(passes(budget, rollouts, *arguments, **options)):
-        if of_update and number == 1 and ranks.communicator().rank > 0 and not failed:
-            failed.append(number)
-            raise full[backend]
-        yield batch
-
-
-def draws_once(*arguments, **options):
-    drawn.append(1)
-    if len(drawn) == 4 + 2 and ranks.communicator().rank > 0:  # after the 4 of the check
-        raise full[backend]
-    return draw(*arguments, **options)
-
-
-def main():
-    state, prompts, said = {}, [[5, 12, 3], [2, 13, 9], [7, 1, 2], [4, 4, 8]], []
-    for name in ("shrinks", "begins small"):
-        engine = build_engine(
-            model, EngineSettings(backend=backend, micro_tokens=64), OptimizerSettings()
-        )
-        engine.budget.say = said.append
-        engine.budget.restore(state)
-        rollouts = engine.generate(prompts, 4, Sampling(14, stop_ids=(17,)), 7)
-        weights = rollouts.valid / rollouts.valid.sum()
-        engine.update(Update(rollouts, weights, np.linspace(-1, 1, 16), Objective()), 1e-3)
-        state = engine.budget.state()
-        place = Path(folder, name)
-        place.mkdir()
-        engine.save(place)
-        np.save(place / "tokens.npy", rollouts.tokens)
-    print("said", len(said))
-    print("state", state["micro_tokens"], state["rows"])
-
-
-Budget.micro_batches, sample.draw = passes_once, draws_once
-run_in_ranks(main)
-"""
-
-
 @pytest.mark.parametrize("kind", ["mlx", "torch"], indirect=True)
 def test_all_shrink_where_one_runs_out_of_memory(
     tiny_model: Path, tmp_path: Path, kind: str
 ) -> None:
     """To the bits of a run that had begun so: every rank works within the same budget."""
     command = [kind, str(tiny_model), str(tmp_path)]
-    ended = finish(launch(kind, tmp_path, command, program=("-c", FULL_ON_ONE)))
+    ended = finish(launch(kind, tmp_path, command, program=FULL_ON_ONE))
     assert [code for code, _ in ended] == [0, 0], ended
     first, second = (text.splitlines() for _, text in ended)
     least = int(next(line for line in first if line.startswith("state")).split()[1])
