@@ -82,7 +82,9 @@ def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
     found = _REWRITTEN.findall(question[:LONGEST_QUESTION]) if answer else []
     texts = [tidy(text) for text in found]
     forms = {form for text in texts for form in _forms(text)}
-    return bool(forms and not forms.isdisjoint(_forms(answer)) and forms.isdisjoint(_forms(gold)))
+    if not forms or not forms.isdisjoint(_forms(gold)):
+        return False
+    return all(not forms.isdisjoint(_forms(side)) for side in answer.split("="))
 
 
 def _forms(text: str) -> set[str]:
