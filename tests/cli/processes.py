@@ -105,7 +105,12 @@ class Processes:
     ) -> Ended:
         """Run a command to its end."""
         return self.start(
-            *args, folder=folder, largest_file=largest_file, stdin=stdin, **environment
+            *args,
+            folder=folder,
+            largest_file=largest_file,
+            terminal="",
+            stdin=stdin,
+            **environment,
         ).wait()
 
     def code(self) -> int:

@@ -1,6 +1,7 @@
 """`ictcli download` from a hub on this machine, and work without it afterwards."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def run(bare: Processes, tmp_path: Path) -> Run:
 
     def run(endpoint: str, *args: str) -> Ended:
         own = {"HF_HOME": str(tmp_path / "cache"), "HF_ENDPOINT": endpoint}
-        return bare.run(*args, folder=tmp_path, **dict.fromkeys(VARIABLES), **own)
+        taken = dict[str, str | None].fromkeys(VARIABLES)
+        return bare.run(*args, folder=tmp_path, largest_file=0, stdin=os.devnull, **(taken | own))
 
     return run
 
