@@ -54,7 +54,7 @@ def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
 def _upheld(response: str, answer: str, letters: str) -> bool:
     """Whether the words around the last place of an answer leave it the answer."""
     before, _, after = response.rpartition(answer)
-    before = re.sub(r"(\\\\(?:boxed|fbox)\s*\{|####)\s*$", "", before)
+    before = re.sub(r"(\\(?:boxed|fbox)\s*\{|####)\s*$", "", before)
     return statement.upheld(before, after.lstrip("}"), letters)
 
 

@@ -151,6 +151,7 @@ _DENIED = re.compile(
     r"|n't\b|\\ne",
     re.I,
 )
+_CLOSED = re.compile(r"(?!.*\.\.)[] .!:;,)}\"']*")
 _SUPPOSES = re.compile(r"(?:let us |let's |now )?(?:suppose|assume|imagine|pretend)\b", re.I)
 _SO = re.compile(r"(?:so|thus|hence|therefore|(?:final |correct )*answer:)(?!\w)", re.I)
 _TURN = re.compile(r"(?:no|wait|actually|but|rather|correction)\b", re.I)
@@ -249,6 +250,7 @@ def marked(text: str, naming: Naming | None = None) -> str:
 
 
 def _letter(text: str, naming: Naming | None, *, alone: bool, named: bool = False) -> str:
+    """The letter of a text that is one statement; `named`: words before it name the letter."""
     match = _STATEMENT.fullmatch(text)
     if match is None:
         return ""
@@ -270,9 +272,6 @@ def _letter(text: str, naming: Naming | None, *, alone: bool, named: bool = Fals
     inner = match["inner"] or ""
     found = _tailed(letter, mark, inner, naming) if inner.strip(" ,.") else letter
     return found if _CLOSED.fullmatch(tail) else ""
-
-
-_CLOSED = re.compile(r"(?!.*\.\.)[] .!:;,)}\"']*")
 
 
 def _tailed(
