@@ -75,7 +75,8 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
             if not (run / name).resolve().is_relative_to(inside):
                 wrong[name] = "lies outside the run"  # a stranger's manifest may say anything
             elif not (run / name).exists():
-                wrong[name] = MISSING
+                linked = (run / name).is_symlink()
+                wrong[name] = "is a link to nothing" if linked else MISSING
             elif not (run / name).is_file():
                 wrong[name] = "is no plain file"
             elif not is_unchanged(run / name, record):

@@ -95,3 +95,12 @@ def test_a_pipe_in_a_run_folder_is_no_file(tmp_path: Path, name: str) -> None:
     assert read_record(tmp_path / name, Stamp, strict=False) is None
     with pytest.raises(OSError, match="is no plain file"):
         read_record(tmp_path / name, Stamp)
+
+
+def test_a_link_to_nothing_is_not_a_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "timings.jsonl"
+    with manifest.rewriting(tmp_path, path.name):
+        path.write_text("{}\n")
+    path.unlink()
+    path.symlink_to("nothing")
+    assert manifest.altered(tmp_path) == {path.name: "is a link to nothing"}
