@@ -19,6 +19,8 @@ from ictcli.text import shell_word
 _TASKS = Path(__file__).parents[1] / "tasks"
 BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+EXPORTS = ("model", "adapter")
+"""What a finished run's folder keeps its model in."""
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS, PEFT_WEIGHTS = "adapters.safetensors", "adapter_model.safetensors"
 """Adapters in mlx-lm's layout, and in peft's (`ictcli.engine.adapters`)."""
@@ -61,11 +63,11 @@ def locate(model: str, *, trains: bool = False) -> Source:
         if folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
         return Source(model)
-    for run in (folder, folder.parent):
-        if (run / "recipe.toml").is_file():
-            check_inside(run)
+    run = folder.parent if folder.name in EXPORTS else folder
+    if (run / "recipe.toml").is_file():
+        check_inside(run)
     if (folder / "recipe.toml").is_file():
-        exports = [folder / name for name in ("model", "adapter") if (folder / name).is_dir()]
+        exports = [folder / name for name in EXPORTS if (folder / name).is_dir()]
         if not exports:
             raise UserError(
                 f"The run {model} has no finished model yet.", f"ictcli resume {shell_word(model)}"

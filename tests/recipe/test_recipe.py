@@ -100,7 +100,7 @@ def test_any_recipe_reads_back_equal(
         "eval": {"k": ks, "n": 9, "temperature": temperature},
     }
     recipe = check(data, "test")
-    assert read_back(recipe, tmp_path_factory.getbasetemp()) == recipe
+    assert read_back(recipe, tmp_path_factory.mktemp("recipe")) == recipe
 
 
 OVERRIDES = [
