@@ -159,7 +159,7 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     for stop in (*configured, named):
         if stop is not None:
             listed = cast(list[Any], stop if isinstance(stop, list | tuple) else [stop])
-            if not all(type(i) is int for i in listed):
+            if not all(type(i) is int and 0 <= i < 2**31 for i in listed):
                 raise UserError(f"The model's eos_token_id is {stop!r}.", "fetch the model again")
             ids.update(listed)
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})

@@ -77,10 +77,10 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
     """The letter of an answer: empty if there is none, several if it names several."""
     if len(answer) > LONGEST or not balanced(answer):
         return ""
-    of_text = _with_text(answer, choices)
-    if re.fullmatch(r"\(?[a-j]\)?\.?", answer):
-        answer = answer.upper()
-    letters = statement.marked(statement.plain(answer), naming(choices))
+    of_text, text = _with_text(answer, choices), statement.plain(answer)
+    if re.fullmatch(r"\(?[a-j]\)?\.?", text):
+        text = text.upper()
+    letters = statement.marked(text, naming(choices))
     return "".join(dict.fromkeys(letters + of_text))
 
 

@@ -18,6 +18,10 @@ _HIDDEN = re.compile(
     r"(?s)<!--.*?(?:-->|$)|<(del|s|think)>.*?</\1>|~~[^~\n]*~~|(?m:^[ \t]*(?:[-*+] )?>[^\n]*$)"
     r"|\[//\]: #[^\n]*"
 )
+_CLOSING = (
+    r"(?i:i hope|hope|(?:please )?let me know|feel free)"
+    r"(?: (?!(?:but|or|though|however|also|and|unless)\b)[^\n.!,;: A-J]+)+"
+)
 _LAYOUT = [
     (re.compile(pattern), text)
     for pattern, text in (
@@ -43,7 +47,7 @@ _LAYOUT = [
             r"(?: is)?:?)\n",
             r"\1 ",
         ),
-        (r"(?i)(?:\n|(?<=[.!]) )(?:i hope|hope|please let me know|let me know) [^\n.!]*[.!]?$", ""),
+        (rf"(?:(?:^|\n|(?<=[.!]) ){_CLOSING}[.!]?)+$", ""),
     )
 ]
 _NOUN = (
@@ -215,9 +219,10 @@ def _starts(line: str) -> Iterator[int]:
 def upheld(before: str, after: str, letter: str) -> bool:
     """Whether the sentences around a marked letter leave it the answer: the words before it suppose
     and deny nothing, and nothing after it names another letter or takes it back."""
-    before = re.split(r"[.!?]\s|\n\n", plain(before))[-1]
+    before = re.split(r"[.!?][\")]*\s|\n\n", plain(before))[-1]
+    before = re.sub(r'"([^"]*)"', r"\1", before)  # a word in quotes is no speech
     after = plain(after)
-    others = set(_OPTION.findall(after)) - {letter, "A", "I"}
+    others = set(_OPTION.findall(after)) - {letter}
     denied = _DENIED.search(before)
     return not (others or denied or _SUPPOSED.search(before) or _DOUBT.search(after))
 

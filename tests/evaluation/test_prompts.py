@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from ictcli.engine.models import stop_ids
+from ictcli.errors import UserError
 from ictcli.evaluation.provenance import prompt_settings
 from ictcli.files.fingerprint import difference
 from ictcli.recipe.tables import Example, PromptSettings
@@ -116,6 +117,12 @@ def test_the_end_of_a_message_is_not_that_of_the_answer() -> None:
     harmony = tokenizer_of("<|start|>", "<|end|>", "<|return|>", "<|channel|>", eos="<|return|>")
     assert stop_ids(harmony, [FIRST + 2]) == (FIRST + 2,)
     assert stop_ids(tokenizer_of("<|end|>", "<|user|>"), 5) == (5, FIRST)
+
+
+@pytest.mark.parametrize("stop", [-1, 2**31, [7, 10**30], True, 7.0, "</s>"])
+def test_what_is_no_token_is_named(stop: Any) -> None:
+    with pytest.raises(UserError, match="eos_token_id is"):
+        stop_ids(make_tokenizer(), stop)
 
 
 def test_the_built_in_chain_stops_where_it_did() -> None:

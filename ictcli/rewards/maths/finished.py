@@ -195,7 +195,8 @@ def _own(tree: Tree) -> str:
         case "+":
             factors = [each for part in parts for each in (part, *_factors(part))]
             powers_of_numbers = len(parts) > 1 and any(_own(each) == "power" for each in factors)
-            left = has_like_terms(parts) or powers_of_numbers
+            zeros = any(rational(part) == 0 for part in parts)
+            left = zeros or has_like_terms(parts) or powers_of_numbers
         case "*":
             left = _multiplied(parts) or meet(tree)
         case "/":
@@ -211,7 +212,7 @@ def _own(tree: Tree) -> str:
             if rational(parts[1]) is None:
                 return "factorial"
             left = rational(parts[1]) in (0, 1)
-        case _ if head in LOGARITHMS and {base.head for base, _ in powers(parts[0])} == {"e"}:
+        case _ if head in LOGARITHMS and {base.head for base, _ in powers(parts[0])} <= {"e", "1"}:
             left = True
         case _ if head in _ON_NUMBERS and is_number(tree):
             left = True

@@ -202,7 +202,7 @@ def _around(distance: re.Match[str], radius: str) -> tuple[Scalar, Scalar] | Non
     if far is not None and far <= 0:
         return None
     if far is None or centre is None:
-        middle = f"-({distance[2] or ''}{distance[3] or '0'})"
+        middle = f"-({distance[2]}{distance[3]})" if distance[3] else ""
         return Scalar(f"{middle}-({radius})"), Scalar(f"{middle}+({radius})")
     return Scalar(str(-centre - far)), Scalar(str(far - centre))
 

@@ -201,8 +201,11 @@ def _bracketed(text: str) -> Node | None:
         if bars:
             condition = _node(builder[1]) if len(builder) == 2 else None
             unknown = re.sub(r"\s*\\in\s*\\mathbb\{R\}$", "", builder[0])
-            if not isinstance(condition, Named) or condition.name != unknown:
+            parts = condition.parts if isinstance(condition, Union) else (condition,)
+            if any(not isinstance(part, Named) or part.name != unknown for part in parts):
                 return None
+            if not isinstance(condition, Named):
+                return condition
             values = condition.value
             if isinstance(values, Items):
                 return Items(values.brackets or "{}", values.items)
