@@ -50,19 +50,19 @@ def meet(tree: Tree) -> bool:
     )
 
 
-def irrational(tree: Tree) -> list[str]:
-    """The factors of a term but its numbers: two terms with the same can be added."""
-    found: list[str] = []
+def irrational(tree: Tree) -> list[list[str]]:
+    """The factors of a term but its numbers, each with its other names: of the logarithm of a
+    number one for each prime in it. Two terms that can have the same names can be added."""
+    found: list[list[str]] = []
     for base, power in powers(tree):
         if power.denominator > 1 and (inside := rational(base)):
             parts = primes(inside).items()
-            found += [f"{p}^{e * power % 1}" for p, e in parts if (e * power).denominator > 1]
+            found += [[f"{p}^{e * power % 1}"] for p, e in parts if (e * power).denominator > 1]
         elif rational(base) is None:
             inside = _exponents(base.parts[0]) if base.head in LOGARITHMS else {}
-            first = inside[min(inside)] if inside else Fraction(1)
-            like = [(prime, inside[prime] / first) for prime in sorted(inside)]
-            found.append(f"{base.head if like else base.form} {like}^{power}")
-    return sorted(found)
+            forms = [f"{base.head} {prime}" for prime in inside] or [base.form]
+            found.append([f"{form}^{power}" for form in forms])
+    return found
 
 
 def bases(tree: Tree, split: bool = False) -> Counter[str]:

@@ -39,6 +39,8 @@ _REWRITTEN = re.compile(
 """`Write 3/5 as a decimal`."""
 
 
+_DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
+
 Signs = frozenset[tuple[str, int]]
 """The symbols, numbers and functions of a formula, each with its count."""
 
@@ -88,9 +90,10 @@ def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
 
 
 def _forms(text: str) -> set[str]:
-    """A text as it is written, in any order, without the name of a value."""
+    """A text as it is written, in any order, without the name of a value and the zeros around a
+    decimal."""
     with contextlib.suppress(MalformedError, RecursionError):
-        tree = tree_of(text)
+        tree = tree_of(_DECIMAL.sub(r"\1.\2", text))
         named = tree.head == "=" and len(tree.parts) == 2 and is_name(tree.parts[0])
         return {tree.parts[1].form if named else tree.form}
     return set()

@@ -4,6 +4,7 @@ cosine."""
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 
 from ictcli.rewards.maths.bases import irrational
 from ictcli.rewards.maths.trees import Tree, powers, rational
@@ -12,13 +13,14 @@ from ictcli.rewards.maths.trees import Tree, powers, rational
 def has_like_terms(terms: tuple[Tree, ...]) -> bool:
     """Whether two terms of a sum can be added, or a term and one in a bracket with a number or
     monomial before it: `3(x+1)+3`."""
-    likes = [[like(part) for part in opened(term)] for term in terms]
-    counts = Counter(each for term in likes for each in set(term))
+    likes = [set[str]().union(*(like(part) for part in opened(term))) for term in terms]
+    counts = Counter(each for term in likes for each in term)
     return max(counts.values(), default=0) > 1
 
 
-def like(term: Tree) -> str:
-    return " ".join(irrational(term))
+def like(term: Tree) -> set[str]:
+    """The names of a term without its numbers."""
+    return {" ".join(sorted(names)) for names in product(*irrational(term))}
 
 
 def opened(term: Tree) -> list[Tree]:

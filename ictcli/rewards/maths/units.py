@@ -121,7 +121,7 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
         elif nouns and small in ("more", "fewer", "less"):  # 5 more apples
             noun_needed = True
             continue
-        elif word and (name := unit_name(word)) and not (said and small in _SMALL):
+        elif word and (name := unit_name(word)) and (power != 1 or not (said and small in _SMALL)):
             if "^" in name or "/" in name:
                 factors |= _factors(name, nouns) or {}
                 name = ""
