@@ -20,7 +20,7 @@ _HIDDEN = re.compile(
 )
 _CLOSING = (
     r"(?i:i hope|hope|(?:please )?let me know|feel free)"
-    r"(?: (?!(?:but|or|though|however|also|and|unless)\b)[^\n.!,;: A-J]+)+"
+    r"(?: (?!(?:but|or|though|however|also|and|unless)\b)[^\n.!,;: A-J]+)*"
 )
 _LAYOUT = [
     (re.compile(pattern), text)
@@ -104,8 +104,8 @@ _STATEMENT = re.compile(
     re.I,
 )
 _REASON = re.compile(
-    r"(?<![.!;])(?<![.!;] ),? ?\b(?:because|since|as (?=(?:it|this|that|they|we|the) )|due to"
-    r"|given that) ?(?P<reason>.+)",
+    r"(?<![.!;])(?<![.!;] ),? ?\b(?:because|since|as (?=(?:it|this|that|they|we|the) )"
+    r"|(?<=, )as (?!long|far|if|for|soon|a )|due to|given that) ?(?P<reason>.+)",
     re.I,
 )
 _TWICE = re.compile(
@@ -135,8 +135,9 @@ _LEAD = re.compile(
 )
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|suppos\w+|assum\w+|imagine|pretend|whether|maybe|perhaps|might|could|would"
-    r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|\w+ed that|argu\w+|maintains|he"
-    r"|she|they|students?|friend|example|such as|e\.g|provided|as long as|believed?|reported|error"
+    r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|\w+ed that|argu\w+|maintains"
+    r"|(?:he|she|they)\b(?!.*[.!]$)|students?|friend|example|such as|e\.g|provided|as long as"
+    r"|believed?|reported|error"
     r"|misread\w*|possibly|unlikely|instance|format|form|template|hypothe\w+|guess|coin|key"
     r"|book|prompt|incorrect|false|instead|barely|hardly|wrong\w*|naive|flawed|mistake\w*|tempting"
     r"|trap|distractor|jok\w+|eliminate|discard|reject)\b|[\"?]",

@@ -136,7 +136,7 @@ def _node(text: str) -> Node:
     text = unmarked_letters(text)
     if hour := _HOUR.fullmatch(text):
         return Words(f"{int(hour[1])}:{hour[2] or '00'} {hour[3].lower()}m")
-    bare = re.sub(rf"[\s{OPEN}{CLOSE}]", "", text.lower())
+    bare = re.sub(rf"[\s{OPEN}{CLOSE}]", "", text.lower()).rstrip(".!")
     if bare in _EMPTY_SET:
         return EMPTY
     if bare in _ALL_REALS:
