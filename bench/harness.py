@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from chain_texts import make_tokenizer
 
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import normalise
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import ROW_STATS, FloatArray, Rollouts
 
 T = TypeVar("T")

@@ -4,10 +4,8 @@ Every choice is a function of (seed, step), so any batch can be made again. Add 
 `register_task` or a benchmark with `register_benchmark` in a plugin file; docs/extending.md.
 """
 
-# datasets, chain.problem and ledger.tasks register their tasks and benchmarks
-from ictcli.tasks import datasets as datasets
-from ictcli.tasks.chain import problem as problem
-from ictcli.tasks.ledger import tasks as tasks
+from ictcli.tasks import datasets as datasets  # and these theirs
+from ictcli.tasks import forks as forks  # chain and ledger register their tasks and benchmarks
 from ictcli.tasks.registry import (
     BENCHMARKS,
     TASKS,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chain_texts import make_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from ictcli.engine.packing import SPARED, micro_batches
 from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import Rollouts, Sampling
 
 from .conftest import LORA, PROMPTS, MakeEngine, made_up, reader

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from chain_texts import make_tokenizer
 
 from ictcli.errors import UserError
 from ictcli.evaluation.provenance import of_benchmark, provenance_of
@@ -12,7 +13,6 @@ from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
 from ictcli.recipe.tables import PromptSettings
 from ictcli.runs.model import find_models, settings_of
 from ictcli.runs.trust import remember
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.tasks.prompts import render
 
 SETTINGS = read_settings(())

@@ -21,9 +21,8 @@ from ictcli.types import Sampling
 def make_model(folder: Path, vocabulary: int) -> Path:
     """A random Qwen2 of some megabytes, with the chain tokenizer."""
     import torch
+    from chain_texts import make_tokenizer
     from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    from ictcli.tasks.chain.tokenizer import make_tokenizer
 
     config = Qwen2Config(
         vocab_size=vocabulary,

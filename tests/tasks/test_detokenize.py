@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from chain_texts import make_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.tasks.detokenize import Detokenizer, token_texts
 from ictcli.tasks.prompts import read_back
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chain_texts import make_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.recipe.tables import PromptSettings
 from ictcli.tasks import Task
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.tasks.prepare import described, task_of
 from ictcli.tasks.prompts import fitted
 from ictcli.tasks.split import digest_of, is_heldout, key_of

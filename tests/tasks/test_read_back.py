@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
+from chain_texts import make_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.tasks.prompts import read_back
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?'"
