@@ -38,20 +38,6 @@ def test_advantage_is_exactly_zero_where_all_rewards_are_equal(
     assert (found[group:] != 0).any()
 
 
-@given(grouped, st.booleans())
-def test_advantages_of_a_group_sum_to_zero(groups: list[list[float]], scale: bool) -> None:
-    found = group_advantage(np.array(groups).reshape(-1), len(groups[0]), scale=scale)
-    assert np.abs(found.reshape(len(groups), -1).sum(axis=1)).max() < 1e-7
-
-
-@given(grouped)
-def test_a_group_knows_nothing_of_the_others(groups: list[list[float]]) -> None:
-    G = len(groups[0])
-    together = group_advantage(np.array(groups).reshape(-1), G)
-    alone = [group_advantage(np.array(group), G) for group in groups]
-    np.testing.assert_array_equal(together, np.concatenate(alone))
-
-
 def test_half_right_has_advantages_one_and_minus_one() -> None:
     found = group_advantage(np.array([1.0, 0.0, 0.0, 1.0]), 4)
     assert found == pytest.approx([1, -1, -1, 1], abs=1e-5)
