@@ -149,16 +149,6 @@ def test_training_does_not_begin_with_adapters(
     assert "ictcli export" in caught.value.hint
 
 
-@pytest.mark.parametrize("kind", ["lora", "dora"])
-def test_parameters_are_the_model_s_and_adapters_count_as_trained(
-    make_engine: MakeEngine, make_adapted: MakeEngine, tiny_model: Path, kind: str
-) -> None:
-    whole = make_engine(tiny_model).describe()
-    adapted = make_adapted(tiny_model, adapter=with_(kind=kind)).describe()
-    assert adapted["parameters"] == whole["parameters"]
-    assert 0 < adapted["trained"] < whole["trained"] == whole["parameters"]
-
-
 def test_adapters_of_kind_none_are_none(make_engine: MakeEngine, tiny_model: Path) -> None:
     engine = make_engine(tiny_model, SMOOTH, AdapterSettings())
     assert train(engine, made_up(), 1)[0].stepped
@@ -187,6 +177,8 @@ def spoil(folder: Path, how: str) -> None:
         config[model] = str(folder)
     save_file(weights, file, metadata={"format": "pt" if peft else "mlx"})
     (folder / CONFIG).write_text("[" if how == "no JSON" else json.dumps(config), encoding="utf-8")
+    if how == "no weights":
+        file.unlink()
     if how == "cut short":
         content = file.read_bytes()
         file.write_bytes(content[: len(content) // 2])
@@ -205,6 +197,7 @@ def spoil(folder: Path, how: str) -> None:
         "itself",
         "no JSON",
         "cut short",
+        "no weights",
     ],
 )
 def test_adapters_that_do_not_fit_are_refused(
@@ -217,13 +210,6 @@ def test_adapters_that_do_not_fit_are_refused(
         reader(engine_name, folder)
     assert str(folder) in caught.value.message
     assert "\n" not in caught.value.message
-    assert caught.value.hint
-
-
-def test_adapters_without_weights_are_refused(engine_name: str, exported: tuple[Any, Path]) -> None:
-    files_of(exported[1])[0].unlink()
-    with pytest.raises(UserError) as caught:
-        reader(engine_name, exported[1])
     assert caught.value.hint
 
 

@@ -10,10 +10,9 @@ import pytest
 from ictcli.engine.adapters import base_of, in_layout
 from ictcli.errors import UserError
 
-from .conftest import GROUP, PROMPTS, SAMPLING, made_up, reader
+from .conftest import GROUP, PROMPTS, SAMPLING, made_up, make_torch, reader
 from .lowrank import CONFIG, DORA, adapters_of
 from .test_adapter_libraries import MAKERS, plain_logits
-from .test_torch import make_torch
 from .training import SMOOTH, train
 
 PEFT: dict[str, tuple[str, dict[str, Any]]] = {

@@ -1,23 +1,17 @@
 """Laws of exported adapters against the libraries whose layouts they have, and of one engine's in
 the other."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ictcli.engine.models import BUILTIN
 from ictcli.recipe.tables import AdapterSettings
 
-from .conftest import made_up, reader
+from .conftest import made_up, make_mlx, make_torch, reader
 from .lowrank import ADAPTERS, CONFIG, LORA, adapters_of, files_of
 from .test_adapters import BOTH
-from .test_mlx import make_mlx
-from .test_torch import make_torch
 from .training import SMOOTH, apart, train
 
 MAKERS = {"torch": make_torch, "mlx": make_mlx}
@@ -81,25 +75,6 @@ def test_mlx_lm_reads_what_is_exported(
         logits = np.array(model(mx.array([ids]))[0, len(prompt) - 1 : -1])
         np.testing.assert_allclose(logits, wanted[first : first + length], atol=1e-5, rtol=1e-5)
         first += length
-
-
-def test_mlx_lm_generate_runs_with_exported_adapters(tmp_path: Path) -> None:
-    """The command as a user types it, on the built-in model."""
-    engine = make_mlx(BUILTIN["chain"], SMOOTH, LORA)
-    train(engine, made_up(), 1)
-    adapters_of(engine, tmp_path)
-    command = [sys.executable, "-m", "mlx_lm", "generate", "--model", str(BUILTIN["chain"])]
-    command += ["--adapter-path", str(tmp_path), "--prompt", "1+2*3=", "--max-tokens", "4"]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "MLX_DISABLE_COMPILE": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Generation: " in done.stdout
 
 
 @BOTH

@@ -14,9 +14,9 @@ from ictcli.engine.budget import Budget
 from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import EngineSettings
-from ictcli.types import Rollouts
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, make_torch, require
+from .test_generate import same
 from .training import PLAIN, advantages, logp_of, state, train
 
 
@@ -107,8 +107,6 @@ def test_a_gradient_that_was_not_handed_over_is_dropped(
     """In bfloat16 a micro-batch's gradient is copied for its master, and that may not fit."""
     import ictcli_torch.optimizer as module
 
-    from .test_torch import make_torch
-
     error = real_error("torch")
     with monkeypatch.context() as patched:
         patched.setattr(module, "_hand_over", failing(module._hand_over, error, {at}))
@@ -138,14 +136,7 @@ def test_rows_side_by_side_are_halved_and_nothing_else_changes(
     assert engine.budget.rows == GROUP
     assert len(told) == 2
     plain: Any = make_engine(tiny_model, rows=GROUP)
-    same(found, plain.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED))
-
-
-def same(found: Rollouts, expected: Rollouts) -> None:
-    for name in ("tokens", "lengths", "finished", "logp"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    for name in WANTED:
-        np.testing.assert_array_equal(found.stats[name], expected.stats[name])
+    same(found, plain.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED), atol=0)
 
 
 def test_one_row_too_much_ends_the_run_and_changes_nothing(
