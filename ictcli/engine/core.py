@@ -15,9 +15,9 @@ from ictcli.algorithm.quantities import statistic
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
-from ictcli.engine.lengths import Lengths
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.packing import MicroBatch
+from ictcli.engine.protocol import Engine
 from ictcli.engine.sampling import in_passes
 from ictcli.engine.score import compare
 from ictcli.engine.update import Update, UpdateStats
@@ -38,7 +38,7 @@ from ictcli.types import (
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
 
-class EngineCore(ABC):
+class EngineCore(Engine, ABC):
     """The verbs of `ictcli.engine.Engine` that need no device.
 
     A backend's `__init__` sets `model`, `tokenizer`, `lengths`, `vocabulary`, `stop_ids`,
@@ -46,11 +46,8 @@ class EngineCore(ABC):
     """
 
     model: Any
-    tokenizer: Any
-    lengths: Lengths
     vocabulary: int
     """V, the width of the logits."""
-    stop_ids: tuple[int, ...]
     optimizer: Any = None
     """Has `kinds`, `clip`, `step`, `drop_gradient` and `state`."""
     lockstep: Callable[..., Rollouts]
@@ -252,14 +249,6 @@ class EngineCore(ABC):
             yield
         finally:
             self.memory.end_phase()
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """See `ictcli.engine.Engine`."""
-
-    @abstractmethod
-    def keep_reference(self) -> None:
-        """See `ictcli.engine.Engine`."""
 
     @abstractmethod
     def adapters(self) -> Any:
