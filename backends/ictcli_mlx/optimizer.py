@@ -30,7 +30,7 @@ class Optimizer:
         self.clip_norm = settings.clip_norm
         self.gradient: Any = None
         """Float32, by the names of the trained weights; None before a pass."""
-        self.masters: Any = _float32(model.trainable_parameters())
+        self.masters: Any = tree_map(lambda x: x.astype(mx.float32), model.trainable_parameters())
         self.adamw = optim.AdamW(
             learning_rate=0.0,
             betas=[settings.beta1, settings.beta2],
@@ -110,7 +110,3 @@ class Optimizer:
         self._round()
         # the old ones can be dropped
         mx.eval(self.model.trainable_parameters(), self.masters, self.adamw.state)
-
-
-def _float32(tree: Any) -> Any:
-    return tree_map(lambda x: x.astype(mx.float32), tree)

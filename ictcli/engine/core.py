@@ -121,8 +121,11 @@ class EngineCore(Engine, ABC):
         """`generate` with the numbers (B, T) that decide its draws."""
 
         def decode(some: Sequence[Sequence[int]], part: FloatArray, places: IntArray) -> Rollouts:
-            heard = on_tokens and _by_place(on_tokens, places)
-            return self.lockstep(some, group, sampling, part, wanted, heard)
+            def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
+                assert on_tokens is not None
+                on_tokens(t, places[rows], tokens)
+
+            return self.lockstep(some, group, sampling, part, wanted, on_tokens and hear)
 
         def work() -> Rollouts:
             with self.for_sampling(0 if on_tokens else sampling.max_tokens):
@@ -270,11 +273,6 @@ class EngineCore(Engine, ABC):
     @abstractmethod
     def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
         """Take back `trained_weights` and the optimiser's `state`."""
-
-
-def _by_place(on_tokens: OnTokens, places: IntArray) -> OnTokens:
-    """For a pass over the rows `places` (R,) of the batch."""
-    return lambda t, rows, tokens: on_tokens(t, places[rows], tokens)
 
 
 def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -155,7 +155,7 @@ def test_compiled_kernels_change_nothing(tiny_model: Path, tmp_path: Path) -> No
 def test_prompts_of_one_length_have_plain_caches(model: Path) -> None:
     """And those of several the batched kind, which knows each row's padding."""
     engine = make_mlx(model)
-    from ictcli_mlx.cache import new_cache
+    from ictcli_mlx.sample import new_cache
 
     plain = [type(cache).__name__ for cache in new_cache(engine.model, [3, 3])]
     batched = [type(cache).__name__ for cache in new_cache(engine.model, [3, 2])]

@@ -7,7 +7,7 @@ import pytest
 
 from ictcli.engine import Engine, score
 from ictcli.errors import UserError
-from ictcli.train import solutions
+from ictcli.train import step as solutions
 from ictcli.types import Sampling
 
 from .conftest import PROMPTS

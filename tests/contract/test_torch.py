@@ -51,7 +51,7 @@ EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 def by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every linear layer by oneDNN, however small."""
     require("torch")
-    from ictcli_torch import linear
+    from ictcli_torch import cpu as linear
 
     if not linear.available():
         pytest.skip("this PyTorch has no oneDNN for this machine")
@@ -89,7 +89,7 @@ def test_arranged_weights_sample_what_plain_ones_do(
 ) -> None:
     """After training too; recomputing engines do without, and none is kept."""
     monkeypatch.setattr("ictcli_torch.engine.WORTH_ARRANGING", 1)
-    from ictcli_torch import linear
+    from ictcli_torch import cpu as linear
 
     count, real = [0], linear._product
 
@@ -97,7 +97,7 @@ def test_arranged_weights_sample_what_plain_ones_do(
         count[0] += weight.is_mkldnn
         return real(x, weight, *more)
 
-    monkeypatch.setattr("ictcli_torch.linear._product", counted)
+    monkeypatch.setattr("ictcli_torch.cpu._product", counted)
     sampled = list[Rollouts]()
     for recompute in (False, True):
         engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=recompute)
@@ -116,7 +116,7 @@ def test_large_layers_train_the_same_adapters(
 ) -> None:
     engine, rollouts = make_torch(tiny_model, SMOOTH, LORA), made_up()
     train(engine, rollouts, 3)
-    monkeypatch.setattr("ictcli_torch.linear.LARGE", 1 << 40)
+    monkeypatch.setattr("ictcli_torch.cpu.LARGE", 1 << 40)
     plain = make_torch(tiny_model, SMOOTH, LORA)
     train(plain, rollouts, 3)
     assert apart(adapters_of(engine, tmp_path / "1"), adapters_of(plain, tmp_path / "2")) < 1e-6
@@ -138,7 +138,7 @@ def test_16_bits_below_adapters_compute_the_model(
 
     can = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # not without AVX-512
     for native in (True, False) if can else (False,):
-        monkeypatch.setattr("ictcli_torch.linear.multiplies_bfloat16", lambda native=native: native)
+        monkeypatch.setattr("ictcli_torch.cpu.multiplies_bfloat16", lambda native=native: native)
         engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
         assert ("OneDnnLinear" in {type(m).__name__ for m in engine.model.modules()}) == native
         assert engine.model.config._attn_implementation == "ictcli_float32"

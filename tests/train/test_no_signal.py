@@ -9,7 +9,7 @@ from ictcli.recipe import load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import task_of
-from ictcli.train.no_signal import Shares, advice, shares_of
+from ictcli.train.health import Shares, advice, shares_of
 from ictcli.types import Problem, Rollouts
 
 

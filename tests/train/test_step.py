@@ -7,8 +7,7 @@ from making import Make
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
 from ictcli.recipe import Recipe
 from ictcli.runs.rollouts import Batch
-from ictcli.train.metrics import measure
-from ictcli.train.step import Updates, optimise, sample_batch, select
+from ictcli.train.step import Updates, measure, optimise, sample_batch, select
 
 
 def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
