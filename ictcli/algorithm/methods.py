@@ -7,33 +7,17 @@ much. Plugins import from here.
 from collections.abc import Mapping
 from typing import Any
 
-from ictcli.algorithm import choosing, weighing
-from ictcli.algorithm.choosing import ShareOptions
-from ictcli.algorithm.registry import (
-    METHODS,
-    Choice,
-    Method,
-    Options,
-    Rule,
-    Scored,
-    find_method,
-    register,
-)
-
-__all__ = [
-    "METHODS",
-    "Choice",
-    "Method",
-    "Options",
-    "Rule",
-    "Scored",
-    "ShareOptions",
-    "beside",
-    "choosing",
-    "find_method",
-    "register",
-    "weighing",
-]
+from ictcli.algorithm import choosing as choosing
+from ictcli.algorithm import weighing as weighing
+from ictcli.algorithm.choosing import ShareOptions as ShareOptions
+from ictcli.algorithm.registry import METHODS as METHODS
+from ictcli.algorithm.registry import Choice as Choice
+from ictcli.algorithm.registry import Method as Method
+from ictcli.algorithm.registry import Options as Options
+from ictcli.algorithm.registry import Rule as Rule
+from ictcli.algorithm.registry import Scored as Scored
+from ictcli.algorithm.registry import find_method as find_method
+from ictcli.algorithm.registry import register as register
 
 
 def beside(table: Mapping[str, Any], name: str) -> dict[str, Any]:

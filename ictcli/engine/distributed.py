@@ -80,7 +80,8 @@ class DataParallel(EngineCore):
 
     def describe(self) -> dict[str, Any]:
         lie = {"processes": self.ranks.size, "parallelism": self.parallelism}
-        return {**super().describe(), **lie}
+        about: dict[str, Any] = super().describe()  # pyright: ignore[reportAbstractUsage]
+        return {**about, **lie}
 
     @by_all
     def generate(
@@ -143,7 +144,7 @@ class DataParallel(EngineCore):
 
     @by_all
     def keep_reference(self) -> None:
-        super().keep_reference()
+        super().keep_reference()  # pyright: ignore[reportAbstractUsage]
 
     @by_all
     def update(self, *arguments: Any, **options: Any) -> UpdateReport:

@@ -1,4 +1,6 @@
-"""The weights of kept tokens are those of each normalisation's definition, in a plain loop."""
+"""Advantages of a group, and the weights of kept tokens, against plain loops."""
+
+import statistics
 
 import numpy as np
 import pytest
@@ -7,7 +9,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.algorithm.selection import top_share
-from ictcli.algorithm.weights import Normalisation, normalise
+from ictcli.algorithm.weights import Normalisation, group_advantage, normalise
+
+rewards = st.floats(-10, 10, allow_subnormal=False)
+grouped = st.integers(2, 8).flatmap(
+    lambda G: st.lists(st.lists(rewards, min_size=G, max_size=G), min_size=1, max_size=5)
+)
+
+
+@given(grouped, st.booleans())
+def test_advantage_is_the_deviation_over_the_groups_standard_deviation(
+    groups: list[list[float]], scale: bool
+) -> None:
+    expected: list[float] = []
+    for group in groups:
+        middle, spread = statistics.fmean(group), statistics.pstdev(group)
+        expected += [(r - middle) / (spread + 1e-6 if scale else 1) for r in group]
+    found = group_advantage(np.array(groups).reshape(-1), len(groups[0]), scale=scale)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+
+
+@given(rewards, st.integers(2, 9), st.booleans())
+def test_advantage_is_exactly_zero_where_all_rewards_are_equal(
+    reward: float, group: int, scale: bool
+) -> None:
+    same = np.full(group, reward)
+    other = np.arange(group, dtype=np.float64)
+    found = group_advantage(np.concatenate([same, other]), group, scale=scale)
+    assert (found[:group] == 0).all()
+    assert (found[group:] != 0).any()
+
+
+def test_half_right_has_advantages_one_and_minus_one() -> None:
+    found = group_advantage(np.array([1.0, 0.0, 0.0, 1.0]), 4)
+    assert found == pytest.approx([1, -1, -1, 1], abs=1e-5)
+    unscaled = group_advantage(np.array([1.0, 0.0, 0.0, 1.0]), 4, scale=False)
+    np.testing.assert_array_equal(unscaled, [0.5, -0.5, -0.5, 0.5])
+
 
 NORMALISATIONS: tuple[Normalisation, ...] = ("sequence", "kept", "tokens", "constant")
 MAX_TOKENS = 64

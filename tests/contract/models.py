@@ -74,8 +74,9 @@ def make_multimodal(folder: Path, **text: Any) -> Path:
 
     vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
     vision |= {"num_attention_heads": 2, "image_size": 8, "patch_size": 4}
-    config = Gemma3Config(text_config=TINY | GEMMA | text, vision_config=vision)
-    config.vocab_size = config.text_config.vocab_size  # mlx-lm goes by it
+    words = TINY | GEMMA | text
+    config = Gemma3Config(text_config=words, vision_config=vision)
+    config.vocab_size = words["vocab_size"]  # mlx-lm goes by it
     return save(config, folder, seed=4)
 
 

@@ -13,7 +13,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, reader
-from .lowrank import CONFIG, LORA, adapters_of, files_of, scale_of
+from .lowrank import CONFIG, LORA, adapters_of, files_of
 from .test_adapters import BOTH
 from .test_generate import same
 from .training import SMOOTH, logp_of, state, train
@@ -67,15 +67,6 @@ def test_only_the_layers_asked_for_are_adapted(
     engine = make_adapted(tiny_model, adapter=with_(**changed))
     assert adapted(engine, tmp_path) == {(block, name) for block in blocks for name in layers}
     assert train(engine, made_up(), 1)[0].stepped
-
-
-def test_rank_and_alpha_are_what_was_asked_for(
-    make_adapted: MakeEngine, tiny_model: Path, tmp_path: Path
-) -> None:
-    found = adapters_of(make_adapted(tiny_model, adapter=with_(rank=3, alpha=12)), tmp_path)
-    shapes = {name.rsplit(".", 1)[1]: w.shape for name, w in found.items() if "q_proj" in name}
-    assert shapes == {"lora_a": (32, 3), "lora_b": (3, 32)}
-    assert scale_of(tmp_path) == 4
 
 
 def test_an_unknown_target_is_refused_with_a_near_one(
@@ -147,11 +138,6 @@ def test_training_does_not_begin_with_adapters(
         make_engine(exported[1], SMOOTH, adapter)
     assert str(exported[1]) in caught.value.message
     assert "ictcli export" in caught.value.hint
-
-
-def test_adapters_of_kind_none_are_none(make_engine: MakeEngine, tiny_model: Path) -> None:
-    engine = make_engine(tiny_model, SMOOTH, AdapterSettings())
-    assert train(engine, made_up(), 1)[0].stepped
 
 
 def spoil(folder: Path, how: str) -> None:

@@ -1,8 +1,10 @@
 """An engine that runs out of memory takes on less at once, and ends as if it had begun so."""
 
+import contextlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,16 @@ def real_error(name: str) -> Exception:
     return caught.value
 
 
+@contextlib.contextmanager
+def breaking(where: str, error: Exception, at: set[int]) -> Iterator[None]:
+    """Within, the calls numbered `at` of a function of a backend raise `error`."""
+    module, _, name = where.rpartition(".")
+    with pytest.MonkeyPatch.context() as patched:
+        broken = failing(getattr(import_module(module), name), error, at)
+        patched.setattr(where, broken)
+        yield
+
+
 def failing(call: Callable[..., Any], error: Exception, at: set[int]) -> Callable[..., Any]:
     """`call`, of which the calls numbered `at` raise `error`."""
     count = 0
@@ -55,17 +67,13 @@ def test_an_update_that_ran_out_is_that_of_a_smaller_budget(
     engine_name: str,
     tiny_model: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     at: set[int],
 ) -> None:
     error, told = real_error(engine_name), list[str]()
     engine: Any = make_engine(tiny_model, micro_tokens=160)
     train(engine, made_up(), 1)
     engine.budget.say = told.append
-    with monkeypatch.context() as patched:
-        where = f"ictcli_{engine_name}.update.head_logits"
-        module = __import__(f"ictcli_{engine_name}.update", fromlist=["head_logits"])
-        patched.setattr(where, failing(module.head_logits, error, at))
+    with breaking(f"ictcli_{engine_name}.update.head_logits", error, at):
         report = train(engine, made_up(1), 1, 1)[0]
     assert len(told) == len(at)
     assert all("Memory ran out" in line and "\n" not in line for line in told)
@@ -101,15 +109,9 @@ def test_an_error_on_the_way_out_of_full_memory_is_one_of_memory() -> None:
 
 
 @pytest.mark.parametrize("at", [3, 9])
-def test_a_gradient_that_was_not_handed_over_is_dropped(
-    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
+def test_a_gradient_that_was_not_handed_over_is_dropped(tiny_model: Path, at: int) -> None:
     """In bfloat16 a micro-batch's gradient is copied for its master, and that may not fit."""
-    import ictcli_torch.optimizer as module
-
-    error = real_error("torch")
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "_hand_over", failing(module._hand_over, error, {at}))
+    with breaking("ictcli_torch.optimizer._hand_over", real_error("torch"), {at}):
         engine = make_torch(tiny_model, dtype="bfloat16", micro_tokens=160)
     report = train(engine, made_up(), 1)[0]
     assert engine.budget.tokens < 160
@@ -122,16 +124,12 @@ def test_rows_side_by_side_are_halved_and_nothing_else_changes(
     make_engine: MakeEngine,
     engine_name: str,
     tiny_model: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     error, told = real_error(engine_name), list[str]()
     engine: Any = make_engine(tiny_model)
     engine.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED)
     engine.budget.say = told.append
-    with monkeypatch.context() as patched:
-        module = __import__(f"ictcli_{engine_name}.sample", fromlist=["draw"])
-        where = f"ictcli_{engine_name}.sample.draw"
-        patched.setattr(where, failing(module.draw, error, {4, 9}))
+    with breaking(f"ictcli_{engine_name}.sample.draw", error, {4, 9}):
         found = engine.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED)
     assert engine.budget.rows == GROUP
     assert len(told) == 2
@@ -144,15 +142,11 @@ def test_one_row_too_much_ends_the_run_and_changes_nothing(
     engine_name: str,
     tiny_model: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine: Any = make_engine(tiny_model)
     rollouts, error = made_up(), real_error(engine_name)
     before = state(engine, tmp_path / "before")
-    with monkeypatch.context() as patched:
-        module = __import__(f"ictcli_{engine_name}.update", fromlist=["head_logits"])
-        where = f"ictcli_{engine_name}.update.head_logits"
-        patched.setattr(where, failing(module.head_logits, error, set(range(99))))
+    with breaking(f"ictcli_{engine_name}.update.head_logits", error, set(range(99))):
         for call in (
             lambda: train(engine, rollouts, 1),
             lambda: logp_of(engine, rollouts),
@@ -166,12 +160,13 @@ def test_one_row_too_much_ends_the_run_and_changes_nothing(
 
 
 def test_other_errors_are_not_taken_for_it(
-    make_engine: MakeEngine, engine_name: str, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+    make_engine: MakeEngine, engine_name: str, tiny_model: Path
 ) -> None:
     engine: Any = make_engine(tiny_model)
-    where = f"ictcli_{engine_name}.update.head_logits"
-    monkeypatch.setattr(where, failing(lambda: None, RuntimeError("shapes differ"), {1}))
-    with pytest.raises(RuntimeError, match="shapes differ"):
+    with (
+        breaking(f"ictcli_{engine_name}.update.head_logits", RuntimeError("shapes differ"), {1}),
+        pytest.raises(RuntimeError, match="shapes differ"),
+    ):
         logp_of(engine, made_up())
     assert engine.budget.state() == {}
 

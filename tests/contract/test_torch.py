@@ -27,7 +27,7 @@ from .conftest import (
     reader,
     require,
 )
-from .lowrank import DORA, LORA, adapters_of
+from .lowrank import DORA, LORA
 from .models import make_multimodal
 from .oracle import Oracle
 from .test_shared_prompts import long_prompts
@@ -37,11 +37,9 @@ from .training import (
     PLAIN,
     SMOOTH,
     advantages,
-    apart,
     logp_of,
     sparse_weights,
     train,
-    weights_of,
 )
 
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
@@ -111,24 +109,6 @@ def test_arranged_weights_sample_what_plain_ones_do(
 
 
 @pytest.mark.usefixtures("by_onednn")
-def test_large_layers_train_the_same_adapters(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, rollouts = make_torch(tiny_model, SMOOTH, LORA), made_up()
-    train(engine, rollouts, 3)
-    monkeypatch.setattr("ictcli_torch.cpu.LARGE", 1 << 40)
-    plain = make_torch(tiny_model, SMOOTH, LORA)
-    train(plain, rollouts, 3)
-    assert apart(adapters_of(engine, tmp_path / "1"), adapters_of(plain, tmp_path / "2")) < 1e-6
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    engine.export(whole)
-    np.testing.assert_allclose(
-        logp_of(make_torch(whole), rollouts), logp_of(engine, rollouts), atol=2e-5
-    )
-
-
-@pytest.mark.usefixtures("by_onednn")
 def test_16_bits_below_adapters_compute_the_model(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,10 +133,10 @@ def test_16_bits_below_adapters_compute_the_model(
 
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
 def test_gradient_checkpointing_computes_blocks_again(
-    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+    tiny_model: Path, adapter: AdapterSettings | None
 ) -> None:
-    """Once more on the way back, but for the last; to the same gradient. Sampling does not."""
-    rollouts, found, calls = made_up(), [], []
+    """Once more on the way back, but for the last. Sampling does not."""
+    rollouts, calls = made_up(), list[int]()
     for checkpointing in (False, True):
         engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=checkpointing)
         count: list[int] = []
@@ -164,13 +144,10 @@ def test_gradient_checkpointing_computes_blocks_again(
         block.self_attn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
         engine.update(Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN), 1e-3)
         calls.append(len(count))
-        folder = tmp_path / str(checkpointing)
-        found.append((adapters_of if adapter else weights_of)(engine, folder))
         count.clear()
         sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
         assert len(count) == sampled.tokens.shape[1]
     assert calls[1] == 2 * calls[0] > 0
-    assert apart(found[0], found[1]) < 1e-6
 
 
 def refused(kind: type[UserError], about: str, *given: Any, **settings: Any) -> None:

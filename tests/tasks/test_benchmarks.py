@@ -95,13 +95,6 @@ def test_mmlu_stem_takes_its_subjects_in_turn(tmp_path: Path) -> None:
     assert bench.domain.verify is find_verifier("choice") and bench.domain.suffix == BOXED
 
 
-def test_mmlu_stem_keeps_duplicates(tmp_path: Path) -> None:
-    rows = [question("physics", 1), question("physics", 1)]
-    problems = find_benchmark("mmlu_stem", write(tmp_path, *rows)).problems(None)
-    assert [p.id for p in problems] == ["physics-0", "physics-1"]
-    assert problems[0].prompt == problems[1].prompt
-
-
 def hard(number: int, **more: Any) -> dict[str, Any]:
     wrong = {f"Incorrect Answer {n}": f"wrong {number}.{n}" for n in (1, 2, 3)}
     row = {"Question": f"{SECRET} ({number})\n", "Correct Answer": f" right {number}\n", **wrong}

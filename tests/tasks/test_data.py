@@ -18,9 +18,11 @@ from pyarrow import parquet
 from ictcli.errors import UserError
 from ictcli.recipe.tables import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
-from ictcli.tasks import BENCHMARKS, TASKS, find_benchmark, find_task, shuffled_batch
+from ictcli.tasks import find_benchmark, find_task, shuffled_batch
 from ictcli.tasks.custom import read_custom
+from ictcli.tasks.ledger.problem import SETTINGS
 from ictcli.tasks.split import is_heldout
+from ictcli.tasks.task import is_set_aside
 from ictcli.types import Problem
 
 KINDS = ("jsonl", "csv", "parquet")
@@ -92,24 +94,23 @@ def test_about_one_prompt_in_sixteen_is_held_out() -> None:
     assert share == pytest.approx(1 / 16, rel=0.1)
 
 
-@pytest.mark.parametrize("name", ["chain", "chain-long"])
-def test_a_built_in_benchmark_is_always_the_same(name: str) -> None:
-    bench = BENCHMARKS[name]()
-    found = bench.problems(40)
-    assert found == BENCHMARKS[name]().problems(40)
-    assert found[:10] == bench.problems(10)
-    assert len({p.prompt for p in found}) == 40
-    assert all(find_verifier("chain")(f"{p.gold}#", p.gold).status == "correct" for p in found)
+@pytest.mark.parametrize("name", ["chain", *SETTINGS])
+def test_a_built_in_task_never_trains_on_its_held_out_problems(name: str) -> None:
+    task = find_task(name)
+    train, held = [task.batch(0, step, 64) for step in (1, 2)], task.heldout(256)
+    assert len({p.prompt for batch in train for p in batch}) == 128
+    assert len({p.prompt for p in held}) == 256
+    assert not {p.prompt for batch in train for p in batch} & {p.prompt for p in held}
+    assert train == [find_task(name).batch(0, step, 64) for step in (1, 2)]
+    assert task.batch(1, 1, 64) != train[0]
+    assert find_benchmark(name).problems(256) == held and task.heldout(40) == held[:40]
 
 
-def test_the_built_in_task_never_trains_on_its_held_out_problems() -> None:
-    task = TASKS["chain"]()
-    held = {p.prompt for p in task.heldout(4096)}
-    for step in range(1, 101):
-        batch = task.batch(0, step, 16)
-        assert len({p.prompt for p in batch}) == 16
-        assert not held & {p.prompt for p in batch}
-    assert task.batch(0, 3, 16) == task.batch(0, 3, 16) != task.batch(1, 3, 16)
+def test_one_built_in_problem_in_sixteen_is_held_out() -> None:
+    """Always the same ones: a change of the rule would mix the two parts."""
+    drawn = [f"{n}+1" for n in range(20_000)]
+    assert 0.055 < sum(map(is_set_aside, drawn)) / len(drawn) < 0.07
+    assert is_set_aside("4+0+1*0*5*8") and not is_set_aside("3+4*2-5")
 
 
 # What is read of a file

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_texts import PIECE, STYLES, Style, is_sound, make_tokenizer, solution
 
-from ictcli.tasks import find_benchmark, find_task
+from ictcli.tasks import find_task
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.ledger.problem import (
     DAYS,
@@ -25,7 +25,6 @@ from ictcli.tasks.ledger.problem import (
     make_ledger,
     prompt_of,
 )
-from ictcli.tasks.task import is_set_aside
 from ictcli.types import Problem
 
 NETS = Ledger("Nora", "mends", (("nets", 2), ("sails", 5), ("boots", 1)))
@@ -221,24 +220,6 @@ def test_words_it_does_not_know_are_unknown(tokenizer: Any) -> None:
     ids = tokenizer("Zoe mends 12 nets.")["input_ids"]
     assert ids.count(tokenizer.unk_token_id) == 2
     assert len(ids) == 6
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_training_and_held_out_problems_never_meet(name: str) -> None:
-    task = find_task(name)
-    train = [p.prompt for step in (1, 2) for p in task.batch(0, step, 64)]
-    held = [p.prompt for p in task.heldout(256)]
-    assert len(set(train)) == 128
-    assert len(set(held)) == 256
-    assert not any(map(is_set_aside, train))
-    assert all(map(is_set_aside, held))
-    assert [p.prompt for p in find_benchmark(name).problems(256)] == held
-    assert task.batch(0, 1, 64) == find_task(name).batch(0, 1, 64) != task.batch(1, 1, 64)
-
-
-def test_one_prompt_in_sixteen_is_held_out() -> None:
-    prompts = [written(seed)[1] for seed in range(5_000)]
-    assert 0.05 < sum(map(is_set_aside, prompts)) / len(prompts) < 0.075
 
 
 def test_the_example_of_own_data_is_right_and_readable(tokenizer: Any) -> None:
