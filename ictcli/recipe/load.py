@@ -16,12 +16,13 @@ from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
 from ictcli.errors import UserError, nearest
 from ictcli.files import plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.recipe.files import read_files
 from ictcli.recipe.keys import all_keys
 from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.overrides import KEYS_HINT, NAMES, apply_overrides, blamed, typed_key
 from ictcli.recipe.recipe import Recipe
-from ictcli.recipe.tables import ColumnSettings, HubSettings, Table
+from ictcli.recipe.tables import Table
 from ictcli.rows import is_file_name
 from ictcli.text import compiled, escaped, shell_word
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
-from ictcli.recipe.tables import Example
+from ictcli.recipe.data import Example
 from ictcli.rewards import Limits, Verifier
 from ictcli.seeds import generator
 from ictcli.tasks.custom import is_custom

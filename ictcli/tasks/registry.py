@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ictcli.errors import UserError, nearest
-from ictcli.recipe.tables import ColumnSettings, HubSettings
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
 from ictcli.tasks.custom import is_custom, read_custom
 from ictcli.tasks.split import listed, split_task

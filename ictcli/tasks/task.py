@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ictcli.recipe.tables import Example, PromptSettings
+from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, grade
 from ictcli.seeds import generator
 from ictcli.types import Problem

@@ -11,7 +11,7 @@ from ictcli.engine.models import stop_ids
 from ictcli.errors import UserError
 from ictcli.evaluation.provenance import prompt_settings
 from ictcli.files.fingerprint import difference
-from ictcli.recipe.tables import Example, PromptSettings
+from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.prompts import render, template_of
 from ictcli.types import Problem

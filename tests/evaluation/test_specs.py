@@ -10,7 +10,7 @@ from ictcli.errors import UserError
 from ictcli.evaluation.provenance import of_benchmark, provenance_of
 from ictcli.evaluation.settings import read_settings
 from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
-from ictcli.recipe.tables import PromptSettings
+from ictcli.recipe.data import PromptSettings
 from ictcli.runs.model import find_models, settings_of
 from ictcli.runs.trust import remember
 from ictcli.tasks.prompts import render

@@ -113,15 +113,11 @@ def test_gpqa_shuffles_choices_by_the_id_of_a_question(tmp_path: Path, name: str
         assert set(p.choices) == {f"right {number}", *(f"wrong {number}.{n}" for n in (1, 2, 3))}
         lines = [f"({letter}) {text}" for letter, text in zip("ABCD", p.choices, strict=True)]
         assert p.prompt.split("\n") == [f"{SECRET} ({number})", *lines]
+    assert "".join(p.gold for p in problems[:12]) == "CCBDCCADDBCC"  # on every machine
     counts = Counter(p.gold for p in problems)
     assert set(counts) == set("ABCD") and min(counts.values()) > 70
     again = find_benchmark(name, write(tmp_path, *rows[::-1])).problems(None)
     assert again == problems[::-1]
-
-
-def test_the_order_of_choices_is_the_same_on_every_machine(tmp_path: Path) -> None:
-    problems = find_benchmark("gpqa", write(tmp_path, *map(hard, range(12)))).problems(None)
-    assert "".join(p.gold for p in problems) == "CCBDCCADDBCC"
 
 
 def test_a_question_without_an_id_goes_by_a_checksum(tmp_path: Path) -> None:

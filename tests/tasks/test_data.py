@@ -4,7 +4,6 @@ of file."""
 import csv
 import json
 import math
-from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from ictcli.errors import UserError
-from ictcli.recipe.tables import ColumnSettings, HubSettings
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
-from ictcli.tasks import find_benchmark, find_task, shuffled_batch
+from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom
-from ictcli.tasks.ledger.problem import SETTINGS
-from ictcli.tasks.split import is_heldout
-from ictcli.tasks.task import is_set_aside
-from ictcli.types import Problem
 
 KINDS = ("jsonl", "csv", "parquet")
 Rows = list[dict[str, Any]]
@@ -42,75 +37,6 @@ def write(folder: Path, rows: Rows, kind: str = "jsonl") -> str:
     else:
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     return str(path)
-
-
-def problems(count: int) -> list[Problem]:
-    return [Problem(str(i), f"problem {i}", str(i)) for i in range(count)]
-
-
-# The order of training, and what is held out
-
-
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 5))
-def test_each_epoch_takes_every_problem_exactly_once(size: int, n: int, seed: int) -> None:
-    steps = -(-3 * size // n)
-    drawn = [
-        p for step in range(1, steps + 1) for p in shuffled_batch(problems(size), seed, step, n)
-    ]
-    for epoch in range(3):
-        taken = Counter(p.id for p in drawn[epoch * size : (epoch + 1) * size])
-        assert taken == {str(i): 1 for i in range(size)}
-
-
-def test_a_batch_depends_on_seed_and_step_alone() -> None:
-    data = problems(30)
-    forward = [shuffled_batch(data, 1, step, 4) for step in range(1, 20)]
-    backward = [shuffled_batch(data, 1, step, 4) for step in range(19, 0, -1)]
-    assert forward == backward[::-1]
-    assert forward != [shuffled_batch(data, 2, step, 4) for step in range(1, 20)]
-    drawn = [problem.id for batch in forward for problem in batch]
-    assert drawn[:30] != drawn[30:60]  # each epoch has an order of its own
-
-
-@given(st.sets(st.text(min_size=1, max_size=8), min_size=60, max_size=90), st.integers(0, 3))
-def test_no_held_out_prompt_is_ever_trained_on(
-    tmp_path_factory: pytest.TempPathFactory, prompts: set[str], seed: int
-) -> None:
-    rows = [{"prompt": p, "gold": "1"} for p in [*prompts, *prompts]]
-    name = write(tmp_path_factory.getbasetemp(), rows)
-    if not any(map(is_heldout, prompts)):
-        with pytest.raises(UserError, match="too small"):
-            find_task(name)
-        return
-    task = find_task(name)
-    held = {p.prompt for p in task.heldout(1000)}
-    trained = {p.prompt for step in range(1, 41) for p in task.batch(seed, step, 5)}
-    assert held == {p for p in prompts if is_heldout(p)}
-    assert trained == prompts - held
-
-
-def test_about_one_prompt_in_sixteen_is_held_out() -> None:
-    share = sum(is_heldout(f"problem {i}") for i in range(16_000)) / 16_000
-    assert share == pytest.approx(1 / 16, rel=0.1)
-
-
-@pytest.mark.parametrize("name", ["chain", *SETTINGS])
-def test_a_built_in_task_never_trains_on_its_held_out_problems(name: str) -> None:
-    task = find_task(name)
-    train, held = [task.batch(0, step, 64) for step in (1, 2)], task.heldout(256)
-    assert len({p.prompt for batch in train for p in batch}) == 128
-    assert len({p.prompt for p in held}) == 256
-    assert not {p.prompt for batch in train for p in batch} & {p.prompt for p in held}
-    assert train == [find_task(name).batch(0, step, 64) for step in (1, 2)]
-    assert task.batch(1, 1, 64) != train[0]
-    assert find_benchmark(name).problems(256) == held and task.heldout(40) == held[:40]
-
-
-def test_one_built_in_problem_in_sixteen_is_held_out() -> None:
-    """Always the same ones: a change of the rule would mix the two parts."""
-    drawn = [f"{n}+1" for n in range(20_000)]
-    assert 0.055 < sum(map(is_set_aside, drawn)) / len(drawn) < 0.07
-    assert is_set_aside("4+0+1*0*5*8") and not is_set_aside("3+4*2-5")
 
 
 # What is read of a file

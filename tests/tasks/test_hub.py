@@ -15,7 +15,7 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 
 from ictcli.engine.hub import VARIABLES, answers
 from ictcli.errors import UserError
-from ictcli.recipe.tables import ColumnSettings, HubSettings
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.datasets import SOURCES
 

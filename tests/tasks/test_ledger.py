@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_texts import PIECE, STYLES, Style, is_sound, make_tokenizer, solution
+from ledger_texts import STYLES, Style, is_sound, make_tokenizer, solution
 
 from ictcli.tasks import find_task
 from ictcli.tasks.custom import read_custom
@@ -106,15 +106,6 @@ def test_each_wrong_day_costs_one(style: Style, seed: int) -> None:
     assert is_sound(prompt, response)
 
 
-def test_lines_are_right_with_their_probability() -> None:
-    rng = random.Random(0)
-    one = Ledger("Nora", "mends", (("nets", 2),))
-    told = [solution(one, Style(), rng, right=0.8) for _ in range(5_000)]
-    days = [text.rpartition("is ")[2].partition(" ")[0] for text in told]
-    assert set(days) == {"one", "two"}
-    assert 0.78 < days.count("two") / len(days) < 0.82
-
-
 @given(styles, seeds)
 def test_every_entry_has_one_fork_and_nothing_else_has(style: Style, seed: int) -> None:
     ledger, prompt, response = written(seed, style)
@@ -188,20 +179,6 @@ def test_only_the_number_at_the_end_counts(response: str, status: str) -> None:
     assert verdict(response, "1") == status
 
 
-def test_synonyms_are_all_as_likely() -> None:
-    rng = random.Random(0)
-    lines = [solution(NETS, Style(), rng, 1.0).split("\n")[2] for _ in range(4_000)]
-    openers = [line.split()[0] for line in lines]
-    assert all(0.22 < openers.count(word) / 4_000 < 0.28 for word in set(openers))
-    assert len(set(openers)) == 4
-
-
-def test_the_more_phrases_the_rarer_the_forks() -> None:
-    told = [solution(NETS, Style(phrases=n), random.Random(0), 1.0) for n in range(0, 13, 3)]
-    lengths = [len(PIECE.findall(text)) for text in told]
-    assert lengths == sorted(lengths) and lengths[-1] > 4 * lengths[0]
-
-
 @given(styles, seeds)
 def test_text_survives_encoding(tokenizer: Any, style: Style, seed: int) -> None:
     _, prompt, response = written(seed, style)
@@ -214,12 +191,6 @@ def test_text_survives_encoding(tokenizer: Any, style: Style, seed: int) -> None
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
     return make_tokenizer()
-
-
-def test_words_it_does_not_know_are_unknown(tokenizer: Any) -> None:
-    ids = tokenizer("Zoe mends 12 nets.")["input_ids"]
-    assert ids.count(tokenizer.unk_token_id) == 2
-    assert len(ids) == 6
 
 
 def test_the_example_of_own_data_is_right_and_readable(tokenizer: Any) -> None:

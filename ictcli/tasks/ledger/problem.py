@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from ictcli.recipe.tables import ColumnSettings
+from ictcli.recipe.data import ColumnSettings
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.seeds import seed_of
 from ictcli.tasks.custom import read_custom
