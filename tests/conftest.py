@@ -37,9 +37,8 @@ def make_qwen2(folder: Path, *, tied: bool, seed: int = 0) -> Path:
     Its weights are large enough that distributions differ much from prefix to prefix.
     """
     import torch
+    from chain_texts import EOS_ID, PAD_ID, make_tokenizer
     from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    from ictcli.tasks.chain.tokenizer import EOS_ID, PAD_ID, make_tokenizer
 
     tokenizer = make_tokenizer()
     config = Qwen2Config(

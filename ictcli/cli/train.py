@@ -129,7 +129,7 @@ class DryRun:
         from ictcli.console.gpus import print_gpu_plan
         from ictcli.console.plan import examples, plan
         from ictcli.planning.advice import check_memory
-        from ictcli.planning.gpus import plan_gpus
+        from ictcli.planning.estimate import plan_gpus
         from ictcli.planning.machine import memory_limit
         from ictcli.planning.preflight import preflight
         from ictcli.recipe import to_toml

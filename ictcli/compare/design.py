@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ictcli.algorithm.shares import beside
+from ictcli.algorithm.methods import beside
 from ictcli.compare.variants import Grid, Variant
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, RecipeFile, load_recipe

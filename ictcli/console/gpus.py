@@ -2,8 +2,7 @@
 
 from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json
-from ictcli.planning.estimate import MARGIN
-from ictcli.planning.gpus import SIZES, GpuPlan
+from ictcli.planning.estimate import MARGIN, SIZES, GpuPlan
 from ictcli.recipe import Recipe
 
 

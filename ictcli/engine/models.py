@@ -171,19 +171,16 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
 
 def check_reachable(model: str) -> None:
     """UserError for a hub id that can come neither from the cache nor from the hub."""
-    if Path(model).is_dir() or answers() or is_cached(model):
+    if Path(model).is_dir() or answers():
+        return
+    folder = snapshot(model)
+    files = weight_files(folder) if folder else []
+    if files and all(file.is_file() for file in files):  # settings and weights are in the cache
         return
     raise UserError(
         f"The model {model} is not in the cache, and {silence()}.",
         f"with a network: ictcli download {shell_word(model)}; or give a folder with the model",
     )
-
-
-def is_cached(model: str) -> bool:
-    """Whether a hub id's settings and weights are all in the cache."""
-    folder = snapshot(model)
-    files = weight_files(folder) if folder else []
-    return bool(files) and all(file.is_file() for file in files)
 
 
 def weight_files(folder: Path) -> list[Path]:

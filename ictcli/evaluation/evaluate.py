@@ -15,7 +15,7 @@ from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
 from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample, Timings
-from ictcli.recipe.tables import PromptSettings
+from ictcli.recipe.data import PromptSettings
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
 from ictcli.types import Problem, Sampling

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ictcli.algorithm.methods import Method, find_method
+from ictcli.algorithm.methods import Method, beside, find_method
 from ictcli.algorithm.quantities import statistic
-from ictcli.algorithm.shares import beside
 from ictcli.algorithm.weights import group_advantage
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.train.step import StepSelection, select

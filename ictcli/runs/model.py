@@ -16,13 +16,8 @@ from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import plugins
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import RecipeFile, load_recipe, read_recipe
-from ictcli.recipe.tables import (
-    ColumnSettings,
-    EngineSettings,
-    Example,
-    PromptSettings,
-    SamplingSettings,
-)
+from ictcli.recipe.data import ColumnSettings, Example, PromptSettings
+from ictcli.recipe.tables import EngineSettings, SamplingSettings
 from ictcli.runs.checkpoints import check_finished, engine_at, pick, weights_of
 from ictcli.runs.folder import is_run
 from ictcli.runs.trust import read_run

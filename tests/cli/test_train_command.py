@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chain_texts import VOCABULARY
 from processes import Ended, Processes
 
 from ictcli.algorithm.selection import share_count
 from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import METRICS, known
 from ictcli.runs import Run, read_rollouts
-from ictcli.tasks.chain.tokenizer import VOCABULARY
 
 Trained = tuple[Path, Ended]
 JSONS = ("json", "jsonl")

@@ -4,15 +4,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chain_texts import EOS_ID, make_tokenizer
 from pydantic import ValidationError
 
 from ictcli.engine.models import stop_ids
 from ictcli.errors import UserError
 from ictcli.evaluation.provenance import prompt_settings
 from ictcli.files.fingerprint import difference
-from ictcli.recipe.tables import Example, PromptSettings
+from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
-from ictcli.tasks.chain.tokenizer import EOS_ID, make_tokenizer
 from ictcli.tasks.prompts import render, template_of
 from ictcli.types import Problem
 

@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from chain_texts import make_tokenizer
 
 from ictcli.errors import UserError
 from ictcli.evaluation.provenance import of_benchmark, provenance_of
 from ictcli.evaluation.settings import read_settings
 from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
-from ictcli.recipe.tables import PromptSettings
+from ictcli.recipe.data import PromptSettings
 from ictcli.runs.model import find_models, settings_of
 from ictcli.runs.trust import remember
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.tasks.prompts import render
 
 SETTINGS = read_settings(())
