@@ -7,14 +7,9 @@ whatever it holds; only a pattern of the user's own may be slower, and has a tim
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ictcli.text import compiled
-
-Source = Literal["", "box", "boxes", "hashes", "pattern", "words", "response"]
-"""Where an answer stands: in the last box, in several boxes of one sentence, after `####`, in the
-match of the pattern, in a sentence that decides on a letter; or it is the whole response. Empty
-without an answer."""
 
 NO_ANSWER = "no answer in a box"
 NO_MATCH = "the answer pattern matches nothing"
@@ -45,7 +40,8 @@ class Located(NamedTuple):
 
     answer: str | None
     """None if there is none."""
-    source: Source
+    source: str
+    """Where it stands: one of `explanations.SOURCES`."""
     missing: str = NO_ANSWER
     """Why there is no answer, if there is none or it is empty."""
 
@@ -174,9 +170,3 @@ def located(text: str, gold: str = "", listed: Callable[[str], int] | None = Non
         return Located(contents[-1], "box")
     answer = hashed(text)
     return Located(answer, "" if answer is None else "hashes")
-
-
-def extract(response: str, pattern: str | None = None) -> str | None:
-    """The answer in a response, or None: by `pattern` if there is one, else the last balanced box,
-    else the text after `####`."""
-    return (located(response) if pattern is None else matched(response, pattern)).answer

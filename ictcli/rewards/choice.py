@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ictcli.rewards import statement
-from ictcli.rewards.answers import LONGEST_AT_ONCE, Located, Source, located
-from ictcli.rewards.maths.compare import LONGEST, UndecidedError, compare
+from ictcli.rewards.answers import LONGEST_AT_ONCE, Located, located
+from ictcli.rewards.maths.compare import LONGEST, compare
 from ictcli.rewards.maths.latex import balanced, flat, tidy
+from ictcli.rewards.maths.nodes import UndecidedError
 from ictcli.rewards.verifiers import Verdict
 
 _BOX = re.compile(r"\\boxed\s?\{([^{}]{1,30}|\\[a-z]+\{[^{}]{1,30}\})\}")
@@ -22,7 +23,7 @@ class Decision(NamedTuple):
     """Empty without a letter; several if it names several."""
     answer: str | None
     """The text in a box, after `####` or of a pattern; None if the letters stand in words."""
-    source: Source
+    source: str
     missing: str
     """Why there is no letter, if there is none."""
 

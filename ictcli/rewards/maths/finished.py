@@ -1,18 +1,24 @@
 """Whether an answer that equals the gold is finished as the gold is: the rule `form` of
 docs/verifier.md."""
 
-import re
 from fractions import Fraction
 from functools import lru_cache
 
-from ictcli.rewards.maths.bases import LOGARITHMS, PRIMES, bases, is_power, meet
+from ictcli.rewards.maths.bases import (
+    LOGARITHMS,
+    PRIMES,
+    bases,
+    has_like_terms,
+    has_squares,
+    is_power,
+    meet,
+)
 from ictcli.rewards.maths.forms import is_shortest, length
-from ictcli.rewards.maths.latex import FUNCTIONS, GREEK, OPAQUE
+from ictcli.rewards.maths.latex import FUNCTIONS
 from ictcli.rewards.maths.nodes import (
     Chain,
     Inequality,
     Items,
-    MalformedError,
     Matrix,
     Named,
     Nearly,
@@ -21,11 +27,12 @@ from ictcli.rewards.maths.nodes import (
     Scalar,
     UndecidedError,
     Union,
+    UnreadableError,
 )
 from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.relations import ranges
-from ictcli.rewards.maths.sums import has_like_terms, has_squares
-from ictcli.rewards.maths.trees import OPERATORS, Tree, is_rational, powers, rational, tree_of
+from ictcli.rewards.maths.trees import OPERATORS, Tree, is_number, is_rational, powers, rational
 from ictcli.rewards.maths.views import with_letter
 
 _KINDS = {
@@ -46,8 +53,6 @@ _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||"
 UNKNOWN = "?"
 """Before an unknown, as a kind of work: it cancels if the gold does not have it."""
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
-_NUMBERS = {"\\pi", "e", "i", "\\infty", ""}
-_LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join((*GREEK, *OPAQUE))})")
 
 
 def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
@@ -60,7 +65,7 @@ def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
         return True  # two that overlap
     try:
         tree, form = written(answer), written(gold)
-    except (MalformedError, RecursionError):
+    except (UnreadableError, RecursionError):
         return False
     if isinstance(gold, Named):
         if is_number(form) and isinstance(answer, Chain) and not _is_solved(tree, gold.name):
@@ -119,7 +124,7 @@ def _values(tree: Tree) -> list[Tree]:
 
 @lru_cache(maxsize=4096)
 def written(node: Node) -> Tree:
-    """What a node says, as a tree; names that may be left out are. Raises MalformedError."""
+    """What a node says, as a tree; names that may be left out are. Raises UnreadableError."""
     match node:
         case Scalar(text):
             quotient = "/" in text or "frac" in text
@@ -173,12 +178,6 @@ def is_name(tree: Tree) -> bool:
     """A symbol, or a product of them: `x`, `AB`, `f(x)`."""
     parts = tree.parts if tree.head == "*" else (tree,)
     return not any(part.parts or is_number(part) for part in parts)
-
-
-def is_number(tree: Tree) -> bool:
-    if tree.parts:
-        return all(map(is_number, tree.parts))
-    return tree.head in _NUMBERS or not _LETTER.match(tree.head)
 
 
 def _own(tree: Tree) -> str:

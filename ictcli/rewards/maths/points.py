@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.operations import LARGEST_COUNT
+from ictcli.rewards.maths.algebra import LARGEST_COUNT
 
 sympy = cast(Any, _sympy)
 

@@ -12,16 +12,16 @@ from ictcli.rewards.maths.latex import CLOSE, GREEK, OPAQUE, OPEN, flat
 from ictcli.rewards.maths.nodes import (
     REALS,
     Chain,
+    Exact,
     Inequality,
     Items,
-    MalformedError,
     Named,
     Nearly,
     Node,
     Ratio,
-    Residue,
     Scalar,
     Union,
+    UnreadableError,
     split,
 )
 from ictcli.rewards.maths.numbers import number
@@ -81,7 +81,7 @@ def _relation(text: str, node: Callable[[str], Node]) -> Node | None:
         return None
     if "" in parts:
         if parts[0] or "" in parts[1:]:
-            raise MalformedError("a relation without a side")
+            raise UnreadableError("a relation without a side")
         if signs[0] not in ("=", "\\approx"):
             return None
         return node(text.removeprefix("=").removeprefix("\\approx").strip())
@@ -127,7 +127,7 @@ def _congruence(parts: list[str]) -> Node | None:
     match = _RESIDUE.fullmatch(parts[-1])
     if not match or not int(match[2]) or (len(parts) == 2 and not is_name(parts[0])):
         raise StatementError
-    residue = Residue(int(match[1]) % int(match[2]), int(match[2]))
+    residue = Exact(f"{int(match[1]) % int(match[2])} modulo {int(match[2])}")
     return Named(name_of(parts[0]), residue) if len(parts) == 2 else residue
 
 

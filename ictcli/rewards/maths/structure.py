@@ -9,16 +9,16 @@ from ictcli.rewards.maths.nodes import (
     CLOSING,
     EMPTY,
     REALS,
+    Exact,
     Items,
-    MalformedError,
     Matrix,
     Named,
     Nearly,
     Node,
-    Numeral,
     Ratio,
     Scalar,
     Union,
+    UnreadableError,
     Words,
     split,
     tokens,
@@ -48,9 +48,9 @@ _MINUTES = re.compile(rf"(\d+)\s*({OPEN}degrees{CLOSE})\s*(\d+)\s*'(?:\s*(\d+)\s
 
 
 def read(text: str) -> Node:
-    """The reading of a tidy text; `1,234` is a number. Raises MalformedError."""
+    """The reading of a tidy text; `1,234` is a number. Raises UnreadableError."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
-        raise MalformedError("\\not")
+        raise UnreadableError("\\not")
     text = without_lead(text)
     if not (domain := _DOMAIN.search(text)):
         return _node(text)
@@ -79,7 +79,7 @@ def _list(text: str) -> Node | None:
     if not separators:
         return None
     if "" in parts:
-        raise MalformedError("an empty part")
+        raise UnreadableError("an empty part")
     if len(set(separators)) > 1 and (solutions := _solutions(text)):
         return Items("", solutions)
     items = tuple(_node(part) for part in parts)
@@ -132,7 +132,7 @@ def _is_range(node: Node) -> bool:
 def _node(text: str) -> Node:
     text = text.strip()
     if not text:
-        raise MalformedError("an empty part")
+        raise UnreadableError("an empty part")
     text = unmarked_letters(text)
     if hour := _HOUR.fullmatch(text):
         return Words(f"{int(hour[1])}:{hour[2] or '00'} {hour[3].lower()}m")
@@ -215,7 +215,7 @@ def _bracketed(text: str) -> Node | None:
     kind = "()" if first == "\\langle" else first + last
     parts, separators = split(inside, {",", ";"})
     if "" in parts:
-        raise MalformedError("an empty part")
+        raise UnreadableError("an empty part")
     if not separators:
         node = _node(inside)
         alone = (first, last) == ("(", ")") or isinstance(node, Matrix)
@@ -230,7 +230,7 @@ def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
     rows, _ = split(inside, {ROW})
     cells = [split(row, {"&"})[0] for row in rows if row]
     if not cells or (any("" in row for row in cells) and environment != "cases"):
-        raise MalformedError("an empty cell")
+        raise UnreadableError("an empty cell")
     if environment == "vmatrix":
         square = all(len(row) == len(cells) for row in cells) and len(cells) < 5
         return Scalar(determinant(cells)) if square else None
@@ -300,7 +300,7 @@ def scalar(text: str) -> Node:
         if isinstance(inner, Scalar):
             both = inner.unit and unit
             return Scalar(text) if both else Scalar(inner.text, unit or inner.unit, noun)
-        if isinstance(inner, Items | Nearly | Numeral):
+        if isinstance(inner, Items | Nearly | Exact):
             return inner
     percent = re.fullmatch(r"(.*[^\s])\s*%", value)
     if percent:

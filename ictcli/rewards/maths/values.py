@@ -14,7 +14,8 @@ from typing import Any, TypeVar, cast
 import mpmath as _mpmath  # pyright: ignore[reportMissingTypeStubs]
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.operations import LARGEST_COUNT, UnreadableError
+from ictcli.rewards.maths.algebra import LARGEST_COUNT
+from ictcli.rewards.maths.nodes import UnreadableError
 
 sympy, _MP = cast(Any, _sympy), cast(Any, _mpmath).mp.clone()
 
