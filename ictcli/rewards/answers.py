@@ -95,15 +95,11 @@ def _outer_boxes(text: str) -> list[_Box]:
             while closed and closed[-1].start > start:
                 inner.append(closed.pop())
             content = slice(begin, place - 1)
-            if len(inner) == 1 and _holds_only(text, content, inner[0]):
-                content = inner[0].content
+            if len(inner) == 1:
+                around = text[begin : inner[0].start] + text[inner[0].end : place - 1]
+                content = content if around.strip() else inner[0].content
             closed.append(_Box(start, place, content))
     return closed
-
-
-def _holds_only(text: str, content: slice, box: _Box) -> bool:
-    """Whether a content has nothing but a box."""
-    return not (text[content.start : box.start].strip() or text[box.end : content.stop].strip())
 
 
 def _joined(text: str, first: _Box, second: _Box) -> bool:

@@ -43,8 +43,7 @@ def math_at_once(answer: str, gold: str) -> Verdict | None:
 
 
 def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
-    """The verdict on a LaTeX answer; algebra may be slow. UndecidedError if only algebra can
-    tell."""
+    """The verdict on an answer; algebra may be slow. UndecidedError if only algebra can tell."""
     outcome = maths.compare(answer, gold, algebra=algebra)
     if outcome == "unreadable":
         long = len(answer) > maths.LONGEST
@@ -81,8 +80,7 @@ def choice(response: str, gold: str) -> Verdict:
 
 @register_verifier("chain")
 def chain(response: str, gold: str) -> Verdict:
-    """The digit on the last line of a chain: after its last `;` (or its start), before its final
-    `#`."""
+    """The digit on the last line of a chain: after its last `;`, before its final `#`."""
     final = response[:-1].rpartition(";")[2]
     if not response.endswith("#") or len(final) != 1 or final not in "0123456789":
         return Verdict("unparsed", "")

@@ -155,8 +155,7 @@ def _verdicts(
 
 
 def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:
-    """The verdict, or else what a worker must judge: (answer, gold) or (response, gold,
-    question)."""
+    """The verdict, or what a worker must judge: (answer, gold) or (response, gold, question)."""
     answer = row.found.answer or ""
     if verifier.golds is not None:
         return math_at_once(answer, row.gold) or (answer, row.gold)

@@ -80,7 +80,8 @@ def bases(tree: Tree, split: bool = False) -> Counter[str]:
         for argument in each.parts if each.head in LOGARITHMS else ():
             parts = _exponents(argument)
             logarithms += [{name: Fraction(1)} for name in parts] if split else [parts]
-        if each.head in _SINES and not _unknown(each):
+        symbols = (part for part in each.subtrees() if not part.parts and part.head.isalpha())
+        if each.head in _SINES and not any(symbols):
             sines[each.form] = _SINES[each.head]
         product = powers(each)
         vectors: dict[int, _Vector] = {}
@@ -106,10 +107,6 @@ def _exponents(tree: Tree) -> _Vector:
         for name, times in primes(value).items():
             found[name] = found.get(name, Fraction(0)) + times * power
     return found
-
-
-def _unknown(tree: Tree) -> bool:
-    return any(not part.parts and part.head.isalpha() for part in tree.subtrees())
 
 
 def _rank(vectors: list[_Vector], modulus: int) -> int:

@@ -25,6 +25,7 @@ from ictcli.rewards.maths.nodes import (
     Union,
     UnreadableError,
     Words,
+    unnamed,
 )
 from ictcli.rewards.maths.numbers import number, plain
 from ictcli.rewards.maths.structure import expand, read
@@ -111,7 +112,7 @@ def listed(text: str) -> int:
     node = _node(text)
     if node is None:
         return 0
-    node = expand(node.value if isinstance(node, Named) else node)
+    node = expand(unnamed(node))
     if isinstance(node, Items) and node.brackets in ("", "{}", "="):
         return len(node.items)
     return 1

@@ -22,6 +22,7 @@ from ictcli.rewards.maths.nodes import (
     Union,
     UnreadableError,
     Words,
+    unnamed,
 )
 from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, plain
 from ictcli.rewards.maths.relations import (
@@ -110,7 +111,7 @@ class Comparison:
         and the first if it is no plain number. Any other node gives itself."""
         if not isinstance(node, Nearly):
             return [node]
-        exact, *roundings = (side.value if isinstance(side, Named) else side for side in node.sides)
+        exact, *roundings = map(unnamed, node.sides)
         if isinstance(exact, Chain):
             exact = self._value(exact)
         if not isinstance(exact, Scalar) or not all(

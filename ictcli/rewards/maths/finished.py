@@ -28,6 +28,7 @@ from ictcli.rewards.maths.nodes import (
     UndecidedError,
     Union,
     UnreadableError,
+    unnamed,
 )
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
@@ -60,7 +61,7 @@ def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
     only algebra can tell."""
     if isinstance(answer, Scalar) and isinstance(gold, Scalar):
         answer = with_letter(answer, gold)
-    parts = answer.value if isinstance(answer, Named) else answer
+    parts = unnamed(answer)
     if isinstance(parts, Union) and len(ranges(parts) or parts.parts) < len(parts.parts):
         return True  # two that overlap
     try:
@@ -231,8 +232,7 @@ def _factors(tree: Tree) -> list[Tree]:
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
-    """`2^{10}` is a normal form, `6^2`, `(\\frac12)^2`, `(2x)^3` and `(\\sqrt{x})^2` are
-    not."""
+    """`2^{10}` is a normal form; `6^2`, `(\\frac12)^2`, `(2x)^3` and `(\\sqrt{x})^2` are none."""
     value, raised = rational(base), rational(exponent)
     if raised is None:
         if base.head == "e" and any(part.head == "i" for part in exponent.subtrees()):
@@ -268,8 +268,7 @@ def _multiplied(factors: tuple[Tree, ...]) -> bool:
 
 
 def _divided(above: Tree, below: Tree) -> bool:
-    """Whether numbers divide to a whole number, or are quotients, products or repeating decimals
-    themselves."""
+    """Whether numbers divide to a whole one, or are quotients, products or repeating decimals."""
     lower = _coefficient(below)
     if above.head == "+" and (divisor := lower and rational(lower)) and divisor != 1:
         found = [rational(_coefficient(part) or Tree("1")) for part in above.parts]

@@ -108,6 +108,12 @@ class Ratio:
 
 Node = Scalar | Words | Exact | Items | Union | Matrix | Named | Chain | Nearly | Inequality | Ratio
 
+
+def unnamed(node: Node) -> Node:
+    """A node without its name."""
+    return node.value if isinstance(node, Named) else node
+
+
 REALS = Items("()", (Scalar("-\\infty"), Scalar("\\infty")))
 EMPTY = Items("{}", ())
 

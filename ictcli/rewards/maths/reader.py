@@ -216,8 +216,7 @@ class _Reader:
         return self.command(token)
 
     def symbol(self, name: str) -> Tree:
-        """A letter with its index and primes. Read strictly, `f(x+1)`, `P(1)` and `x(t)` are
-        functions."""
+        """A letter with its index and primes; read strictly, also `f(x+1)`, `P(1)`, `x(t)`."""
         if self.accept({"_"}):
             name += "_" + self.text()
         while self.peek() == "'":

@@ -48,7 +48,8 @@ def _equal(one: _Read, other: _Read, seed: str) -> bool:
     if agreed == 0:  # functions without a value, f(x)
         return known == known_right and bool(sympy.expand(left - right) == 0)
     if agreed >= ENOUGH and parts(left, right, known ^ known_right, seed) is None:
-        return _hold_everywhere(known ^ known_right) and _reduce_to_the_same(left, right)
+        hold = all(sympy.simplify(each).is_nonnegative for each in known ^ known_right)
+        return hold and _reduce_to_the_same(left, right)
     return agreed >= ENOUGH
 
 
@@ -56,10 +57,6 @@ def _closed(*expressions: Any) -> None:
     """Raises UnknownError for an integral, and for a sum that has no closed form or diverges."""
     if any(each.has(algebra.INTEGRAL, sympy.oo) for each in expressions):
         raise UnknownError
-
-
-def _hold_everywhere(conditions: frozenset[Any]) -> bool:
-    return all(sympy.simplify(condition).is_nonnegative for condition in conditions)
 
 
 def _reduce_to_the_same(left: Any, right: Any) -> bool:
