@@ -6,7 +6,7 @@ in words.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 LONGEST = 2_000
 """Characters of the last line that may be a statement."""
@@ -191,9 +191,10 @@ def stated(response: str, naming: Naming | None = None) -> str:
     """The letter of the last statement of a response: empty if it says none, several if it names
     the letter with the text of another choice. `naming`: None if the choices are unknown."""
     *lines, line = ["", *plain(response[-20_000:]).split("\n")]
-    if len(line) > LONGEST or _listed(lines[-1], line):
-        return ""
-    for start in _starts(line):
+    above, this = _HEAD.match(lines[-1]), _HEAD.match(line)
+    if len(line) > LONGEST or (above and this and above["letter"] != this["letter"]):
+        return ""  # one of a list of choices
+    for start in (0, *(stop.end() for stop in re.finditer(r"[.!?;][\")]* +(?=\S)", line))):
         before = re.split(r"(?<=[.!?]) ", (line[:start] or lines[-1]).strip())[-1]
         if before.endswith(":") or _SUPPOSES.match(before):
             continue
@@ -203,18 +204,6 @@ def stated(response: str, naming: Naming | None = None) -> str:
             turned = other in ("", letter) or _TURN.match(line, start)
             return letter if turned else other + letter
     return ""
-
-
-def _listed(before: str, line: str) -> bool:
-    """Whether a line is one of a list of choices."""
-    above, this = _HEAD.match(before), _HEAD.match(line)
-    return bool(above and this and above["letter"] != this["letter"])
-
-
-def _starts(line: str) -> Iterator[int]:
-    """Where the last sentence may begin, the longest first: at the line's start and after stops."""
-    yield 0
-    yield from (stop.end() for stop in re.finditer(r"[.!?;][\")]* +(?=\S)", line))
 
 
 def upheld(before: str, after: str, letter: str) -> bool:
@@ -230,7 +219,7 @@ def upheld(before: str, after: str, letter: str) -> bool:
 
 def said(text: str, naming: Naming | None = None, *, alone: bool = True) -> str:
     """The letter that a sentence says is the answer; `alone`: a letter without words will do."""
-    if letter := _letter(text, naming, alone=alone):
+    if letter := letter_of(text, naming, alone=alone):
         return letter
     concedes = bool(_CONCEDES.match(text))
     for joint in _JOINT.finditer(text):
@@ -244,18 +233,13 @@ def said(text: str, naming: Naming | None = None, *, alone: bool = True) -> str:
         if joint["bracket"]:
             rest = rest.replace(")", "", 1)
         follows = bool(joint["so"] or joint["which"] or joint["bracket"])
-        if letter := _letter(rest, naming, alone=follows, named=True):
-            other = "" if joint["but"] else _letter(before, naming, alone=False)
+        if letter := letter_of(rest, naming, alone=follows, named=True):
+            other = "" if joint["but"] else letter_of(before, naming, alone=False)
             return letter if other in ("", letter) else other + letter
     return ""
 
 
-def marked(text: str, naming: Naming | None = None) -> str:
-    """The letter of what a box holds: a letter, with the text of its choice, or a statement."""
-    return _letter(text, naming, alone=True)
-
-
-def _letter(text: str, naming: Naming | None, *, alone: bool, named: bool = False) -> str:
+def letter_of(text: str, naming: Naming | None, *, alone: bool = True, named: bool = False) -> str:
     """The letter of a text that is one statement; `named`: words before it name the letter."""
     match = _STATEMENT.fullmatch(text)
     if match is None:
