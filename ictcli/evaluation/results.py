@@ -89,15 +89,17 @@ def result_of(
         ictcli=provenance.ictcli,
         libraries=provenance.libraries,
     )
-    about = {
-        "format": FORMAT,
-        "model": model.model,
-        "name": model.name,
-        "settings": decided,
-        "notes": spec.benchmark.notes,
-        "difference": None,
-    }
-    return Result.model_validate({**dict(evaluation), **about})
+    return Result.model_validate(
+        {
+            **dict(evaluation),
+            "format": FORMAT,
+            "model": model.model,
+            "name": model.name,
+            "settings": decided,
+            "notes": spec.benchmark.notes,
+            "difference": None,
+        }
+    )
 
 
 def with_differences(results: Sequence[Result]) -> list[Result]:
@@ -113,11 +115,9 @@ def with_differences(results: Sequence[Result]) -> list[Result]:
 
 def difference(result: Result, first: Result) -> Differences:
     """A result minus another with the same problems, n and ks."""
-    n = result.n
-    scores: dict[str, Difference | None] = {**pass_differences(result, first), f"maj@{n}": None}
-    if result.majority is not None and first.majority is not None:
-        votes = np.array(result.majority), np.array(first.majority)
-        scores[f"maj@{n}"] = paired(*votes)
+    scores: dict[str, Difference | None] = {**pass_differences(result, first)}
+    votes = [np.array(each.majority) for each in (result, first) if each.majority is not None]
+    scores[f"maj@{result.n}"] = paired(*votes) if len(votes) == 2 else None
     return Differences(to=first.name, scores=scores)
 
 
