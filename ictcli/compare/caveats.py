@@ -5,9 +5,8 @@ their median, at least 10 points lower, and lower by more than chance with few p
 or more than half of its samples have no readable answer where fewer than a quarter of theirs have
 none (medians). Ours. It takes three runs of a variant.
 
-The crossed test takes runs to vary about normally. Where one run in ten crashes it calls
-equal means different in 7 to 57 % of comparisons (`tests/compare/worlds.py`), so the runs that did
-not crash are compared too. That says how methods do where they hold, not how often they do.
+The crossed test takes runs to vary about normally, which these do not (`bench/worlds.py`), so the
+others are compared too. That says how methods do where they hold, not how often they do.
 """
 
 from collections.abc import Mapping, Sequence

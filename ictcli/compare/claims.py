@@ -7,23 +7,23 @@ included; it is no evidence of equality. Source: arXiv 2606.19771; what it leave
 - *Better than random tokens of the same number*: against `random` with the same swept settings;
   undecided if the shares that the two trained differ by more than a tenth of the larger.
 - *pass@4 gains more than pass@1*: (pass@4 - pass@1) against that of grpo, which the paper's text
-  compares, and of the model before training, which its own table contradicts for 1.5B and 7B.
-  Supported only if the gain in pass@4 is itself significant, by Holm's correction in the place of
-  that difference; a significant loss contradicts it. Where most problems are hard, pass@4
-  gains more by arithmetic; where most are easy, less: the sentence names the room that was left.
+  compares, and of the model before training. Supported only if the gain in pass@4 is itself
+  significant, by Holm's correction in the place of that difference; a significant loss contradicts
+  it. Where most problems are hard, pass@4 gains more by arithmetic; where most are easy, less: the
+  sentence names the room that was left.
 
 Holm's correction is by family: `main` holds the tests against grpo and random and those of the
 gains, `second` those against other methods and larger shares, `fork` those of the forks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Literal
 
 import numpy as np
 
 from ictcli.compare.caveats import Crashed, caveats
+from ictcli.compare.comparison import Claim, JudgedDifference, Verdict
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import (
     BEFORE,
@@ -33,64 +33,13 @@ from ictcli.compare.statistics import (
     difference,
     paired,
 )
-from ictcli.compare.variants import Variant
+from ictcli.compare.variants import SUBJECT, Variant
 from ictcli.tables.numbers import counted, interval, p_value, percent, points
+from ictcli.types import FloatArray
 
-Verdict = Literal["supported", "contradicted", "undecided"]
-SUBJECT = "ict"
 CONTROL = "random"
 SAME = 0.1
 """Two shares are the same number if they differ by at most this part of the larger."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgedDifference(PairedDifference):
-    """The difference a claim rests on, with its family of Holm's correction."""
-
-    rival: str
-    family: str
-    tests: int
-    """How many tests the family has."""
-
-
-@dataclass(frozen=True)
-class EntropyRatio:
-    """Final over first mean H1: its geometric mean over seeds with a 95 % interval."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    ratios: list[float]
-    """Of each seed."""
-    alarmed: int
-    """Seeds that crossed a bound at some step."""
-    seeds: int
-
-
-@dataclass(frozen=True)
-class PredictionQuality:
-    """Predicted against measured dH2: each figure with its 95 % interval over seeds."""
-
-    pearson: tuple[float, float | None, float | None]
-    error: tuple[float, float | None, float | None]
-    seeds: int
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim of the paper; `name` holds the variant it is about."""
-
-    name: str
-    verdict: Verdict
-    sentence: str
-    numbers: JudgedDifference | EntropyRatio | PredictionQuality
-    caveats: tuple[str, ...] = ()
-    """Ceilings, floors and crashed runs that it touches."""
-
-    @property
-    def test(self) -> JudgedDifference | None:
-        """The test it rests on; None if it is judged against bounds."""
-        return self.numbers if isinstance(self.numbers, JudgedDifference) else None
 
 
 @dataclass(frozen=True)
@@ -122,7 +71,7 @@ def accuracy_claims(
     tests = _AccuracyTests(scores, task, crashed)
     main: list[_Test] = []
     second: list[_Test] = []
-    for variant in subjects(variants):
+    for variant in [each for each in variants if each.method == SUBJECT]:
         for method in dict.fromkeys(each.method for each in variants if each.method != SUBJECT):
             if rival := variant.counterpart(method, variants):
                 shares = _shares_note(trained if method == CONTROL else {}, variant, rival)
@@ -136,39 +85,30 @@ def accuracy_claims(
     return [*_judged(main, "main"), *_judged(second, "second")]
 
 
-def subjects(variants: Iterable[Variant]) -> list[Variant]:
-    """The variants that the paper's claims are about."""
-    return [variant for variant in variants if variant.method == SUBJECT]
-
-
 def fork_claims(
-    recall: Mapping[Variant, Sequence[float]], kept: Mapping[Variant, float] = {}
+    recall: Mapping[Variant, FloatArray], trained: Mapping[Variant, TrainedTokens] = {}
 ) -> list[Claim]:
     """Whether unique tokens are the forks: each variant of ict, on its own rollouts and at its own
     share, against random tokens and the highest entropy with the same swept settings.
 
-    recall: of the true forks while training, by variant a value per seed, NaN without a run.
-    kept: shares of tokens trained in those steps."""
-    values = {each: np.array(seeds, dtype=np.float64)[:, None] for each, seeds in recall.items()}
-    trained = {
-        each: TrainedTokens(tokens_kept_share=share, share_kept=share)
-        for each, share in kept.items()
-    }
+    recall: of the true forks while training, by variant (S, 1), NaN without a run. trained: the
+    tokens of those steps."""
     tests: list[_Test] = []
-    for variant, method in product(subjects(recall), (CONTROL, "entropy20")):
+    judged = [each for each in recall if each.method == SUBJECT]
+    for variant, method in product(judged, (CONTROL, "entropy20")):
         rival = variant.counterpart(method, recall)
-        if rival is None or not paired(values[variant], values[rival]):
+        if rival is None or not paired(recall[variant], recall[rival]):
             continue
         label = variant.label
         tokens = "unique tokens" if label == SUBJECT else f"the unique tokens of {label}"
         note, comparable = _shares_note(trained, variant, rival, must_match=method == CONTROL)
-        mean = percent(float(np.nanmean(values[variant])))
+        mean = percent(float(np.nanmean(recall[variant])))
         tests.append(
             _Test(
                 f"{tokens} are forks, more than those of {rival.label}",
                 f"{label}'s recall of the true forks while training ({mean} %)",
                 rival.label,
-                difference(values[variant], values[rival]),
+                difference(recall[variant], recall[rival]),
                 note,
                 comparable=comparable,
             )
@@ -192,9 +132,7 @@ def _shares_note(
     note = f" They trained {percent(whole[0])} % and {percent(whole[1])} % of the tokens"
     if all(each.share_kept is None for each in pair):
         return note + ": the dense warm-up takes every step, so the two are one method.", True
-    chosen = [
-        each.tokens_kept_share if each.share_kept is None else each.share_kept for each in pair
-    ]
+    chosen = [each.share_chosen for each in pair]
     if whole != chosen:
         note += f", {percent(chosen[0])} % and {percent(chosen[1])} % after the dense warm-up"
     if must_match and abs(chosen[0] - chosen[1]) > SAME * max(chosen):
@@ -210,14 +148,9 @@ def _is_larger_share(variant: Variant, other: Variant) -> bool:
     return alike and isinstance(more, int | float) and more > 0.1
 
 
-def here(task: str) -> str:
-    """What a claim about accuracy is judged of: another task or model may show another."""
-    return f"on {task} at this size"
-
-
 def better(task: str, variant: str, rival: str, metric: str) -> str:
-    """The name of the claim."""
-    return f"{variant} is better than {rival} {here(task)}: {metric}"
+    """The name of the claim, with what it is judged of: another task or model may show another."""
+    return f"{variant} is better than {rival} on {task} at this size: {metric}"
 
 
 @dataclass(frozen=True)
@@ -247,7 +180,7 @@ class _AccuracyTests:
     def gain(self, variant: str, rival: str) -> list[_Test]:
         """The gain over `rival` in pass@4 (the largest k where there is none) less that in
         pass@1; nothing where either metric or the rival is missing."""
-        ks = sorted(int(m.removeprefix("pass@")) for m in self.scores if m.startswith("pass@"))
+        ks = sorted(int(metric.removeprefix("pass@")) for metric in self.scores)
         if 1 not in ks or len(ks) < 2 or rival not in self.scores["pass@1"]:
             return []
         metric = "pass@4" if 4 in ks else f"pass@{ks[-1]}"
@@ -259,7 +192,8 @@ class _AccuracyTests:
         room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
         return [
             _Test(
-                f"{variant} gains more in {metric} than in pass@1 over {name}, {here(self.task)}",
+                f"{variant} gains more in {metric} than in pass@1 over {name}, "
+                f"on {self.task} at this size",
                 f"{variant}'s gain in {metric} over {name}",
                 "its gain in pass@1",
                 difference(many[variant] - first[variant], many[rival] - first[rival]),
@@ -308,16 +242,17 @@ def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> 
     runs = counted(result.seeds, "seed")
     if result.problems > 1:
         runs += f" and {counted(result.problems, 'problem')}"
-    outcome = "significant" if result.differs else "not significant"
     if result.seeds == 1:
         outcome = "one seed cannot tell a method from chance"
     elif result.p is None:
         outcome = "the same in every one of them, so there is no test"
-    elif result.detectable:
-        outcome += (
-            f"; a difference of {percent(result.detectable)} points would be seen 4 times in 5 "
-            "before correction"
-        )
+    else:
+        outcome = "significant" if result.differs else "not significant"
+        if result.detectable:
+            outcome += (
+                f"; a difference of {percent(result.detectable)} points would be seen 4 times in 5 "
+                "before correction"
+            )
     return (
         f"{test.subject} is {percent(abs(result.value))} points {side} {rival}{tested} over "
         f"{runs}: {outcome}.{test.note}"

@@ -10,13 +10,12 @@ what to do when it ends early.
 """
 
 import contextlib
-import errno
 from collections.abc import Collection, Generator
 from pathlib import Path
 
 from filelock import Timeout
 
-from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.files import is_leftover, lock_of
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
@@ -26,7 +25,6 @@ from ictcli.text import shell_word
 
 OTHER = "--out OTHER takes another folder"
 GOES_ON = "the same command goes on from there"
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ReportedVariant(RunRecord):
@@ -98,7 +96,7 @@ def opened(folder: Path) -> Generator[None]:
                 "wait for it, stop it with Ctrl-C, or take another folder with --out",
             ) from None
         except OSError as error:
-            if error.errno in FULL:
+            if is_disk_full(error):
                 raise
             why = error.strerror or error
             raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
@@ -122,7 +120,7 @@ def _explained(folder: Path) -> Generator[None]:
             "Interrupted: what came after the last checkpoint of a run will be done again.", GOES_ON
         ) from None
     except OSError as error:
-        if error.errno not in FULL:
+        if not is_disk_full(error):
             raise
         raise full(error.filename or folder) from error
 

@@ -44,9 +44,12 @@ def _environment(folder: Path, form: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    forms = {name: form for name, form in vars(numbers).items() if callable(form)}
     made = {"code": markdown_code, "block": markdown_block, "table": markdown, "quoted": quoted}
     filters = cast(dict[str, Any], environment.filters)  # pyright: ignore[reportUnknownMemberType]
-    filters |= {name: form for name, form in vars(numbers).items() if callable(form)}
+    filters |= forms
+    variables = cast(dict[str, Any], environment.globals)  # pyright: ignore[reportUnknownMemberType]
+    variables |= forms  # `interval` takes one
     filters |= {name: _markup(form) for name, form in made.items()}
     filters |= {"json": _json, "line": _line}
     return environment

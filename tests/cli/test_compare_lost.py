@@ -52,11 +52,14 @@ def test_what_is_lost_of_a_finished_comparison_is_told(whole: Comparison) -> Non
     methods finished, nothing is said of their difference."""
     shutil.copytree(whole.folder / "whole", whole.folder / "lost")
     (whole.folder / "lost" / "ict-s0" / "metrics.jsonl").unlink()
+    for seed in SEEDS:
+        shutil.rmtree(whole.folder / "lost" / f"grpo-s{seed}" / "rollouts")
     ended = whole.ictcli.run(*whole.args, "lost", folder=whole.folder)
     assert ended.code == 1 and "Traceback" not in ended.err
     found = whole.numbers("lost")
     assert len(found["failed"]) == 1 and "ict-s0/metrics.jsonl is missing" in found["failed"][0]
-    assert found["notes"] == [] and found["failed"][0] in ended.err
+    assert found["notes"] == ["No step of grpo says where the gradient went."]
+    assert found["failed"][0] in ended.err
     seeds = {label: one["seeds"] for label, one in found["estimates"]["pass@1"].items()}
     assert seeds == {"(before)": 2, "ict": 1, "grpo": 2}
     assert found["differences"]["pass@1"]["ict"]["seeds"] == 1

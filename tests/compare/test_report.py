@@ -13,7 +13,7 @@ from made_results import HOSTILE, METHODS, SWEPT, result
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import write_report
-from ictcli.compare.report.palette import looks_of
+from ictcli.compare.report.drawing import looks_of
 from ictcli.tables.numbers import p_value, points, rounded
 
 VOID = {"meta", "br", "p", "li", "dt", "dd", "path", "use"}
@@ -217,7 +217,7 @@ def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path
     found["passk"] = {"grpo": {"1": 0.4}}
     none = {"labels": ["grpo"], "jaccard": [[1.0]]}
     found |= {"differences": {"pass@1": {}}, "overlap": none, "device": {}}
-    found |= {"attribution": {}, "differences_from_stopped": {}}
+    found |= {"attribution": {}, "differences_from_stopped": {}, "tuned_key": None}
     found |= {"curves": {}, "probe": {}, "places": {}, "cost": {}, "forks": []}
     found["estimates"] = {"pass@1": {"grpo": found["estimates"]["pass@1"]["grpo"]}}
     write_report(Comparison.model_validate(found), tmp_path)

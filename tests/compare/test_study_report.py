@@ -8,7 +8,7 @@ from made_results import result
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import comparison_page
-from ictcli.compare.report.palette import looks_of
+from ictcli.compare.report.drawing import looks_of
 from ictcli.compare.report.study import forests, study_page
 from ictcli.text import markdown_text
 

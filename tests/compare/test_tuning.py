@@ -8,8 +8,8 @@ from designs import METHODS, design_of, timed
 from made_results import summary
 
 from ictcli.compare.design import Design, RunSpec, run_specs, tuning_specs
+from ictcli.compare.plan import best_overrides, check_problems, earlier_choice, tuning_scores
 from ictcli.compare.time_estimate import estimate_comparison, kind
-from ictcli.compare.tuning import best_overrides, check_problems, earlier_choice, tuning_scores
 from ictcli.compare.variants import read_grid, variants_of
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.passk import Interval
