@@ -91,8 +91,8 @@ def probes(run: FinishedRun) -> FloatArray:
 
 def mean_probes(runs: Sequence[FinishedRun]) -> list[tuple[float, float]]:
     """Both figures of each run that probed."""
-    probed = [each for run in runs if not np.isnan(each := probes(run)).all()]
-    return [(float(np.nanmean(each[0])), float(np.nanmean(each[1]))) for each in probed]
+    probed = [both for both in map(probes, runs) if not np.isnan(both).all()]
+    return [(float(np.nanmean(both[0])), float(np.nanmean(both[1]))) for both in probed]
 
 
 def probe_of(runs: Sequence[FinishedRun]) -> Probe:

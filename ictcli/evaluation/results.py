@@ -76,19 +76,10 @@ def result_of(
     suffix = prompt.suffix
     if suffix is None:
         suffix = "" if template == "own" else domain.suffix
-    decided = ResultSettings(
-        **dict(evaluation.settings),
-        **bench.model_dump(include={"source", "sha256", "verifier", "pattern", "timeout"}),
-        stop=loaded.stop,
-        template=template,
-        suffix=suffix,
-        example_prompt=None if hidden else example,
-        limit=settings.limit,
-        fingerprint=loaded.fingerprint,
-        engine=loaded.engine,
-        ictcli=provenance.ictcli,
-        libraries=provenance.libraries,
-    )
+    known = [provenance, loaded, bench, evaluation.settings]  # of what two have, the later's counts
+    decided = {name: value for record in known for name, value in record.model_dump().items()}
+    decided |= {"template": template, "suffix": suffix, "limit": settings.limit}
+    decided["example_prompt"] = None if hidden else example
     return Result.model_validate(
         {
             **dict(evaluation),

@@ -28,7 +28,7 @@ METHODS = {
     "stapo": "stapo",
     "random": "random",
 }
-N, SAMPLES, STEPS, BINS = 48, 8, 60, 20
+SAMPLES, STEPS, BINS = 8, 60, 20
 PROBED = {"pearson": 0.95, "pearson_low": 0.9, "pearson_high": 0.98}
 PROBED |= {"error": 0.015, "error_low": 0.001, "error_high": 0.03}
 
@@ -53,7 +53,7 @@ def _attribution(shares: Any) -> gradients.Attribution:
     )
 
 
-def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
+def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
     """The JSON of comparison.json of six variants."""
     rng = np.random.default_rng(0)
     labels = list(METHODS)
@@ -70,17 +70,17 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
     ks = [1, 4]
     scores = statistics.scores_of(correct, SAMPLES, ks)
     every = statistics.scores_of(correct, SAMPLES, range(1, SAMPLES + 1))
-    x = np.linspace(0, 1, steps)
+    x = np.linspace(0, 1, STEPS)
     noisy = {
         (name, v): np.exp(-(1.9 if v == "grpo" else 0.7) * x)
-        * (1 + 0.05 * rng.normal(size=(seeds, steps)))
+        * (1 + 0.05 * rng.normal(size=(seeds, STEPS)))
         for name in CURVES
         for v in labels
     }
     curves = {
         name: {
             v: {
-                "step": list(range(1, steps + 1)),
+                "step": list(range(1, STEPS + 1)),
                 "mean": noisy[name, v].mean(0).tolist(),
                 "low": noisy[name, v].min(0).tolist(),
                 "high": noisy[name, v].max(0).tolist(),
@@ -89,7 +89,7 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
         }
         for name in CURVES
     }
-    probed = list(range(10, steps + 1, 10))
+    probed = list(range(10, STEPS + 1, 10))
     grid = np.linspace(0, 1, 101)
     variants = [Variant(label, method) for label, method in METHODS.items()]
     tokens = TrainedTokens(tokens_kept_share=0.1, share_kept=0.1)
@@ -109,7 +109,7 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
         "versions": {"ictcli": "0.1.0", "python": "3.13.5", "torch": "2.13.0"},
         "device": {"engine": "torch", "device": "cpu", "device_name": "", "parameters": 812_544},
         "seeds": list(range(seeds)),
-        "steps": steps,
+        "steps": STEPS,
         "problems": N,
         "n": SAMPLES,
         "ks": ks,

@@ -16,11 +16,6 @@ from ictcli.compare.variants import variants_of
 from ictcli.runs.records import StepMetrics
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
-    return result()
-
-
 def test_the_band_of_the_probe_holds_every_run() -> None:
     r = np.random.default_rng(0).uniform(-1, 1, (3, 4))
     spec = run_specs(Design("chain-compare", (), variants_of(["ict"], []), 1, Path("none")))[0]
@@ -58,7 +53,7 @@ def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -
     text = told(found)
     assert "was not chosen for each method" not in text
     assert "Not every method finished each: stapo finished 5 of 6" in text
-    text = told(result(1))
+    text = told(result(1, 16))
     assert "seeds and problems together" not in text and "interval is over problems alone" in text
     assert "smallest to the largest seed (1 a method)" in text
 
@@ -120,7 +115,7 @@ def test_claims_that_are_judged_are_counted(found: dict[str, Any]) -> None:
     first, *_ = found["claims"]
     claims = [{**first, "verdict": v} for v in ("supported", "undecided", "supported")]
     text = told({**found, "claims": claims})
-    assert "Of 2 claims judged at 5 seeds and 48 problems, 2 supported and none" in text
+    assert "Of 2 claims judged at 5 seeds and 128 problems, 2 supported and none" in text
     assert "1 more is undecided." in text and "All are of chain with builtin:chain" in text
 
 

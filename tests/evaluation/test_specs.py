@@ -97,6 +97,8 @@ def test_a_model_is_never_named_as_a_folder_above(
     found = find_models([".", f"../{tiny_model.name}/../{tiny_model.name}/."], SETTINGS)
     assert not any(".." in Path(one.name).parts or not one.name for one in found)
     assert not inner.exists()
+    with pytest.raises(UserError, match="is named twice"):
+        find_models(["builtin:chain", "builtin:chain"], SETTINGS)
 
 
 def test_columns_are_named_for_the_data_sets_they_are_of(tmp_path: Path) -> None:

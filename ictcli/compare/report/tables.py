@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens, VariantRecord
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.statistics import Estimate, PairedDifference
-from ictcli.tables import Cell, Column, Table
+from ictcli.tables import Cell, Column, Table, text_table
 from ictcli.tables.numbers import (
     p_value,
     percent,
@@ -247,12 +247,8 @@ def methods(comparison: Comparison) -> Table:
 
 def versions(comparison: Comparison) -> Table:
     device = {f"device: {key}": value for key, value in comparison.device.items() if value}
-    rows = [
-        (name, f"{value:,}" if type(value) is int else value)
-        for name, value in {**comparison.versions, **device}.items()
-    ]
-    columns = [
-        Column[tuple[str, Any]]("name", lambda row: row[0], str),
-        Column[tuple[str, Any]]("value", lambda row: row[1], str),
-    ]
-    return Table(columns, rows, "versions")
+    known = {**comparison.versions, **device}.items()
+    return text_table(
+        [{"name": key, "value": f"{of:,}" if type(of) is int else of} for key, of in known],
+        name="versions",
+    )
