@@ -66,7 +66,7 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     for line in result.notes:
         narrate(f"note: {line}")
     answer: list[Table] = []
-    if words.compared(result):
+    if result.tests:
         families = {"": result.differences, ", none crashed": result.differences_without_crashed}
         caption = (
             f"differences from {result.baseline} in points, with 95 % intervals; * is significant "

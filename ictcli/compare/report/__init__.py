@@ -23,7 +23,7 @@ from ictcli.compare.comparison import CURVES, Comparison
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import figures, tables, token_tables, words
 from ictcli.compare.report.drawing import looks_of
-from ictcli.compare.statistics import RESAMPLES
+from ictcli.compare.statistics import BEFORE, RESAMPLES
 from ictcli.compare.variants import STOPPED
 from ictcli.files import write_text
 from ictcli.tables.numbers import ABSENT, listed
@@ -38,6 +38,7 @@ GIVEN = {
     "figures": figures,
     "words": words,
     "ABSENT": ABSENT,
+    "BEFORE": BEFORE,
     "CURVES": CURVES,
     "SURE": SURE,
     "RESAMPLES": RESAMPLES,
@@ -60,12 +61,9 @@ def comparison_page(comparison: Comparison, kind: Kind) -> str:
         "comparison.jinja",
         kind,
         title=f"Does it matter which tokens are trained? {listed(methods)} on {comparison.task}",
-        facts=words.facts(comparison),
         c=comparison,
         looks=looks,
         colours=colours,
-        base=looks[comparison.baseline].label,
-        differences=words.compared(comparison),
     )
 
 

@@ -5,13 +5,12 @@ It repeats no inference: estimates, differences and verdicts are those of the co
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from ictcli.compare.comparison import Comparison, VariantRecord
 from ictcli.compare.design import slug
-from ictcli.compare.report import Kind, figures, page, words, write_pages
+from ictcli.compare.report import Kind, figures, page, write_pages
 from ictcli.compare.report.drawing import Chart, Looks, looks_of
 from ictcli.compare.report.tables import (
     KEPT,
@@ -37,21 +36,16 @@ def write_study(results: Results, folder: Path, planned: Sequence[str]) -> None:
 def study_page(results: Results, planned: Sequence[str], kind: Kind) -> str:
     variants = variants_of(results)
     looks, colours = looks_of(variants)
-    runs = sum(each.runs for result in results.values() for each in result.variants)
-    first = next(iter(results.values()))
     claims = [claim for result in results.values() for claim in result.claims]
     return page(
         "study.jinja",
         kind,
         title=f"Which tokens should be trained? {counted(len(results), 'task')}",
-        facts=[("runs", str(runs)), ("command", first.command), *first.versions.items()],
         study=sys.modules[__name__],
         results=results,
+        planned=planned,
         variants=[variant.label for variant in variants],
-        metrics=list(dict.fromkeys(m for result in results.values() for m in result.estimates)),
         claims=[claim for claim in claims if claim.test and claim.test.family == "main"],
-        seeds=max(len(result.seeds) for result in results.values()),
-        missing=[name for name in planned if name not in results],
         looks=looks,
         colours=colours,
     )
@@ -106,11 +100,6 @@ def forests(results: Results, metric: str, looks: Looks) -> list[Chart]:
             {metric: family.get(metric, {})}, result.baseline, looks, name + which
         )
     ]
-
-
-def verdicts(name: str, result: Comparison) -> list[Table]:
-    """The verdicts on the main claims of a recipe."""
-    return [replace(each, caption=name) for each in words.families(result.claims, ["main"])]
 
 
 def kept(name: str, result: Comparison, labels: Sequence[str], looks: Looks) -> Table:

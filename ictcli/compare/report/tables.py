@@ -204,10 +204,6 @@ def tuning(comparison: Comparison, looks: Looks) -> Table:
     return method_table(looks, tuned, [*columns, chosen], name="tuning")
 
 
-def cost(comparison: Comparison, looks: Looks) -> Table:
-    return method_table(looks, comparison.cost, COST, name="cost")
-
-
 def paper(comparison: Comparison) -> Table:
     """The paper's numbers for this model beside ours."""
     assert comparison.paper

@@ -1,6 +1,6 @@
 """What a report says in words: verdicts, and what its sentences are made of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ictcli.compare.claims import better
 from ictcli.compare.comparison import (
@@ -13,7 +13,7 @@ from ictcli.compare.comparison import (
     PredictionQuality,
 )
 from ictcli.compare.crossed import LEVEL
-from ictcli.compare.statistics import BEFORE, PairedDifference
+from ictcli.compare.statistics import PairedDifference
 from ictcli.recipe import toml_value
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import (
@@ -89,44 +89,12 @@ def floors(claims: Sequence[Claim]) -> list[str]:
     return [p_value(least) for least in sorted({test.p_swap_least for test in tests if test})]
 
 
-def facts(comparison: Comparison) -> list[tuple[str, str]]:
-    runs = sum(variant.runs for variant in comparison.variants)
-    failed = sum(variant.failed for variant in comparison.variants)
-    device = comparison.device
-    known = {
-        "recipe": comparison.recipe,
-        "task": comparison.task,
-        "model": comparison.model,
-        "runs": f"{runs}" + (f" ({failed} more failed)" if failed else ""),
-        "seeds": str(len(comparison.seeds)),
-        "steps a run": f"{comparison.steps:,}",
-        "problems": f"{comparison.problems:,}, {counted(comparison.n, 'sample')} each",
-        "baseline": comparison.baseline,
-        "device": str(device.get("device_name") or device.get("device") or ""),
-    }
-    return [fact for fact in known.items() if fact[1]]
-
-
-def reached(comparison: Comparison) -> str:
-    """pass@1 before and after training, where it fits a sentence."""
-    estimates = comparison.estimates.get("pass@1", {})
-    values = [f"{v} {percent(each.value)}" for v, each in estimates.items() if v != BEFORE]
-    if not 0 < len(values) <= 6 or BEFORE not in estimates:
-        return ""
-    return f"From {percent(estimates[BEFORE].value)} % pass@1 before training: {listed(values)} %."
-
-
 def generalised(comparison: Comparison) -> set[str]:
     """What the intervals of estimates are over, and `bound` if some are at 0 or 1."""
     every = [each for rows in comparison.estimates.values() for each in rows.values()]
     at_bound = [each for each in every if each.value in (0, 1) and each.low is not None]
     over = {each.over for each in every if each.seeds == 1 or each not in at_bound}
     return over | ({"bound"} if at_bound else set())
-
-
-def compared(comparison: Comparison) -> dict[str, Mapping[str, PairedDifference]]:
-    """By metric the differences from the baseline, where there are any."""
-    return {metric: rows for metric, rows in comparison.differences.items() if rows}
 
 
 def judged_apart(
