@@ -22,8 +22,8 @@ from itertools import product
 
 import numpy as np
 
-from ictcli.compare.caveats import Crashed, caveats
 from ictcli.compare.comparison import Claim, JudgedDifference, Verdict
+from ictcli.compare.notes import Crashed, caveats
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import (
     BEFORE,

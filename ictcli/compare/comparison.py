@@ -129,7 +129,7 @@ class Comparison(Setting):
     differences: Mapping[str, Mapping[str, PairedDifference]]
     """From the baseline."""
     crashed: Mapping[str, Sequence[int]] = {}
-    """By variant, the seeds of runs that crashed (`ictcli.compare.caveats`)."""
+    """By variant, the seeds of runs that crashed (`ictcli.compare.notes`)."""
     differences_without_crashed: Mapping[str, Mapping[str, PairedDifference]] = {}
     """The same of the other runs, where some crashed."""
     differences_from_stopped: Mapping[str, Mapping[str, PairedDifference]] = {}

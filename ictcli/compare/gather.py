@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ictcli.compare import caveats, run_means, shared_rollouts
+from ictcli.compare import notes, run_means, shared_rollouts
 from ictcli.compare.claims import accuracy_claims, fork_claims
 from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
 from ictcli.compare.design import RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.gradients import attribution
-from ictcli.compare.notes import notes_of, of_controls, of_crashes
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import ComparisonPlan, Tuned
 from ictcli.compare.statistics import (
@@ -50,7 +49,7 @@ def gather(
     seeds = setting.seeds
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, setting.n, setting.ks)
-    crashed = caveats.crashed_runs(scores, run_means.unparsed_shares(variants, seeds))
+    crashed = notes.crashed_runs(scores, run_means.unparsed_shares(variants, seeds))
     controls = _controls(variants)
     alike = {run.label: control.label for run, control in controls if is_beginning(control, run)}
     stopped = {label: control for label, control in alike.items() if control != base}
@@ -71,7 +70,7 @@ def gather(
         differences=differences(scores, base),
         crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
         differences_without_crashed=(
-            differences(caveats.without(scores, crashed), base) if crashed else {}
+            differences(notes.without(scores, crashed), base) if crashed else {}
         ),
         differences_from_stopped=differences(scores, stopped) if stopped else {},
         claims=[
@@ -98,11 +97,11 @@ def gather(
         paper=paper_table(_first(done)),
         failed=failed,
         notes=[
-            *of_crashes(crashed, seeds),
+            *notes.of_crashes(crashed, seeds),
             *shared.failed,
             *missing,
-            *of_controls(controls, alike),
-            *notes_of(plan, variants, scores, base, tuned),
+            *notes.of_controls(controls, alike),
+            *notes.notes_of(plan, variants, scores, base, tuned),
         ],
     )
 

@@ -5,8 +5,7 @@ import pytest
 from made_results import accuracy_claims
 from worlds import World
 
-from ictcli.compare.caveats import crashed_runs, without
-from ictcli.compare.notes import of_crashes
+from ictcli.compare.notes import crashed_runs, of_crashes, without
 from ictcli.compare.statistics import BEFORE, Scores, difference, scores_of
 
 
