@@ -85,8 +85,8 @@ def opened(folder: Path) -> Generator[None]:
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
-    with _explained(folder):
-        lock = lock_of(folder / ".lock")
+    lock = lock_of(folder / ".lock")
+    try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=0)
@@ -108,13 +108,6 @@ def opened(folder: Path) -> Generator[None]:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             lock.release()
-
-
-@contextlib.contextmanager
-def _explained(folder: Path) -> Generator[None]:
-    """Ctrl-C and a full disk as errors that say what to do next."""
-    try:
-        yield
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "Interrupted: what came after the last checkpoint of a run will be done again.", GOES_ON
