@@ -4,8 +4,6 @@ import json
 import random
 import re
 import shutil
-import signal
-import time
 
 import pytest
 from comparing import METHODS, SEEDS, Comparison
@@ -56,17 +54,10 @@ def test_the_gradient_is_shared_out_over_the_tokens(whole: Comparison) -> None:
 def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> None:
     at = random.SystemRandom().randrange(1, 14)
     print("killed after step", at)
-    running = whole.ictcli.start(*whole.args, "killed", folder=whole.folder)
-    limit = time.monotonic() + 60
-    while whole.steps("killed") < at:
-        assert time.monotonic() < limit
-        time.sleep(0.001)
-    running.send(signal.SIGKILL)
-    killed = running.wait()
-    assert killed.code == -signal.SIGKILL
+    killed = whole.kill_at(whole.start("killed"), "killed", at)
     assert re.search(r"time left: about \S+, then \S+ for 3 runs", killed.err)
     assert not (whole.folder / "killed" / "comparison.json").exists()
-    ended = whole.ictcli.run(*whole.args, "killed", folder=whole.folder)
+    ended = whole.run("killed")
     assert ended.code == 0, ended.err
     assert ("continued" in ended.err) or ("finished before" in ended.err)
     assert whole.numbers("killed") == whole.numbers("whole")
@@ -76,8 +67,7 @@ def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_interv
     whole: Comparison,
 ) -> None:
     before = whole.numbers("whole")
-    args = [arg for arg in whole.args if arg != "--json"]
-    ended = whole.ictcli.run(*args, "whole", folder=whole.folder)
+    ended = whole.run("whole", form="")
     assert ended.code == 0 and whole.numbers("whole") == before
     assert ended.err.count("finished before") == 4 and "step " not in ended.err
     rows = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
@@ -101,26 +91,23 @@ def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_interv
 
 
 def test_runs_of_another_recipe_are_not_mixed_in(whole: Comparison) -> None:
-    args = ["steps=5" if arg == "steps=4" else arg for arg in whole.args]
-    told = refusal(whole.ictcli.run(*args, "whole", folder=whole.folder), 2)
+    told = refusal(whole.run("whole", "steps=5"), 2)
     assert "was trained with another recipe" in told and "--out OTHER" in told
 
 
 def test_a_smaller_comparison_does_not_replace_the_report(whole: Comparison) -> None:
     kept = shutil.copytree(whole.folder / "whole", whole.folder / "kept")
     before = {path.name: path.read_bytes() for path in kept.iterdir() if path.is_file()}
-    smaller = (*whole.args, "kept", "--seeds", "1")
-    told = refusal(whole.ictcli.run(*smaller, folder=whole.folder), 2)
+    told = refusal(whole.run("kept", "--seeds", "1"), 2)
     assert "without 1 seed." in told and "rm kept/comparison.json gives the report up" in told
     assert {path.name: path.read_bytes() for path in kept.iterdir() if path.is_file()} == before
     (kept / "comparison.json").unlink()
-    ended = whole.ictcli.run(*smaller, folder=whole.folder)
+    ended = whole.run("kept", "--seeds", "1")
     assert ended.code == 0 and whole.numbers("kept")["seeds"] == [0]
 
 
 def test_several_at_a_time_are_the_same_runs(whole: Comparison) -> None:
-    args = ("jobs", "--jobs", "2", "--methods", "grpo")
-    ended = whole.ictcli.run(*whole.args, *args, folder=whole.folder)
+    ended = whole.run("jobs", "--jobs", "2", "--methods", "grpo")
     assert ended.code == 0, ended.err
     assert ended.err.count("finished in") == 2
     before, after = (whole.numbers(name)["estimates"]["pass@1"] for name in ("whole", "jobs"))
@@ -134,16 +121,14 @@ def test_several_at_a_time_are_the_same_runs(whole: Comparison) -> None:
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> None:
-    args = [arg for arg in whole.args if not arg.startswith(("lr=", "steps="))]
-    args[2:2] = ["lr=1e30", "steps=9", "entropy=0.01"]
-    ended = whole.ictcli.run(*args, "bad", "--seeds", "1", folder=whole.folder)
+    ended = whole.run("bad", "lr=1e30", "steps=9", "entropy=0.01", "--seeds", "1")
     assert "Traceback" not in ended.err and ended.err.count("failed: run") == 2
     assert "Every run of the comparison failed" in refusal(ended, 1)
 
 
 def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> None:
-    args = ("dry", "--sweep", "keep=0.1,0.2", "--tune", "lr=1e-3,2e-3", "--dry-run")
-    ended = whole.ictcli.run(*whole.args, *args, folder=whole.folder)
+    varied = ("--sweep", "keep=0.1,0.2", "--tune", "lr=1e-3,2e-3")
+    ended = whole.run("dry", *varied, "--dry-run")
     assert ended.code == 0, ended.err
     assert not (whole.folder / "dry").exists()
     found = json.loads(ended.out)
@@ -152,8 +137,7 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
     assert len(found["measured"]) == 3  # two shares of ict, and grpo
     assert found["bytes"] == sum(one["bytes"] for one in found["runs"]) > 0
     assert 0 < found["seconds"] <= sum(one["seconds"] for one in found["runs"]) + 60
-    bare = [arg for arg in whole.args if arg != "--json"]
-    ended = whole.ictcli.run(*bare, *args[:1], "--dry-run", "--jobs", "64", folder=whole.folder)
+    ended = whole.run("dry", "--dry-run", "--jobs", "64", form="")
     assert "4 runs, 4 of them to do: about" in ended.err and "more than there are" in ended.err
 
 
@@ -177,12 +161,8 @@ def test_what_was_found_is_written_down(whole: Comparison) -> None:
 
 
 def test_a_control_shows_what_the_warm_up_alone_did(whole: Comparison) -> None:
-    named = ("--seeds", "2", "--methods", "ict", "--stop-after-warmup")
-    ended = whole.ictcli.run(
-        *(arg for arg in whole.args[:-6] if arg != "--json"),
-        *("warmup=2", *named, "--out", "stopped"),
-        folder=whole.folder,
-    )
+    named = ("warmup=2", "--methods", "ict", "--stop-after-warmup")
+    ended = whole.run("stopped", *named, form="")
     assert ended.code == 0, ended.err
     found = whole.numbers("stopped")
     beyond = found["differences_from_stopped"]["pass@1"]["ict"]
