@@ -19,6 +19,7 @@ gains, `second` those against other methods and larger shares, `fork` those of t
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -34,9 +35,11 @@ from ictcli.compare.statistics import (
     paired,
 )
 from ictcli.compare.variants import SUBJECT, Variant
-from ictcli.tables.numbers import counted, interval, p_value, percent, points
+from ictcli.tables.numbers import percent, points
+from ictcli.tables.pages import render
 from ictcli.types import FloatArray
 
+TEMPLATE = Path(__file__).with_name("claim.jinja")
 CONTROL = "random"
 SAME = 0.1
 """Two shares are the same number if they differ by at most this part of the larger."""
@@ -49,12 +52,26 @@ class _Test:
     """What is compared: the start of the sentence."""
     rival: str
     difference: PairedDifference
-    note: str = ""
+    trained: tuple[TrainedTokens, ...] = ()
+    """What the two trained, where the claim looks at it."""
+    alike: bool = False
+    """Whether it decides only of two that trained as many tokens."""
     gain: tuple[str, PairedDifference] | None = None
     """A metric and the gain in it, which must itself be significant and above 0 for support."""
-    comparable: bool = True
-    """Whether the two are what the claim compares; otherwise it is undecided."""
+    note: str = ""
+    """Ends the sentence."""
     caveats: tuple[str, ...] = ()
+
+    @property
+    def chose(self) -> bool:
+        """Whether either chose tokens at all: the dense warm-up may take every step."""
+        return any(each.share_kept is not None for each in self.trained)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the two are what the claim compares; otherwise it is undecided."""
+        shares = [each.share_chosen for each in self.trained if self.alike and self.chose]
+        return not shares or abs(shares[0] - shares[1]) <= SAME * max(shares)
 
 
 def accuracy_claims(
@@ -74,9 +91,9 @@ def accuracy_claims(
     for variant in [each for each in variants if each.method == SUBJECT]:
         for method in dict.fromkeys(each.method for each in variants if each.method != SUBJECT):
             if rival := variant.counterpart(method, variants):
-                shares = _shares_note(trained if method == CONTROL else {}, variant, rival)
+                pair = _pair(trained, variant, rival) if method == CONTROL else ()
                 family = main if method in ("grpo", CONTROL) else second
-                family += tests.better(variant.label, rival.label, *shares)
+                family += tests.better(variant.label, rival.label, pair)
         if grpo := variant.counterpart("grpo", variants):
             main += tests.gain(variant.label, grpo.label)
         main += tests.gain(variant.label, BEFORE)
@@ -101,7 +118,6 @@ def fork_claims(
             continue
         label = variant.label
         tokens = "unique tokens" if label == SUBJECT else f"the unique tokens of {label}"
-        note, comparable = _shares_note(trained, variant, rival, must_match=method == CONTROL)
         mean = percent(float(np.nanmean(recall[variant])))
         tests.append(
             _Test(
@@ -109,35 +125,19 @@ def fork_claims(
                 f"{label}'s recall of the true forks while training ({mean} %)",
                 rival.label,
                 difference(recall[variant], recall[rival]),
-                note,
-                comparable=comparable,
+                _pair(trained, variant, rival),
+                alike=method == CONTROL,
             )
         )
     return _judged(tests, "fork")
 
 
-def _shares_note(
-    trained: Mapping[Variant, TrainedTokens],
-    variant: Variant,
-    rival: Variant,
-    *,
-    must_match: bool = True,
-) -> tuple[str, bool]:
-    """A sentence on the shares of tokens that two variants trained, and whether the two can be
-    compared: whether they chose the same number wherever they chose, if that `must_match`."""
-    if variant not in trained or rival not in trained:
-        return "", True
-    pair = trained[variant], trained[rival]
-    whole = [each.tokens_kept_share for each in pair]
-    note = f" They trained {percent(whole[0])} % and {percent(whole[1])} % of the tokens"
-    if all(each.share_kept is None for each in pair):
-        return note + ": the dense warm-up takes every step, so the two are one method.", True
-    chosen = [each.share_chosen for each in pair]
-    if whole != chosen:
-        note += f", {percent(chosen[0])} % and {percent(chosen[1])} % after the dense warm-up"
-    if must_match and abs(chosen[0] - chosen[1]) > SAME * max(chosen):
-        return note + ": not the same number, so nothing is decided.", False
-    return note + ".", True
+def _pair(
+    trained: Mapping[Variant, TrainedTokens], variant: Variant, rival: Variant
+) -> tuple[TrainedTokens, ...]:
+    """What two variants trained; empty if it is not known of both."""
+    known = variant in trained and rival in trained
+    return (trained[variant], trained[rival]) if known else ()
 
 
 def _is_larger_share(variant: Variant, other: Variant) -> bool:
@@ -160,7 +160,7 @@ class _AccuracyTests:
     crashed: Crashed
 
     def better(
-        self, variant: str, rival: str, note: str = "", comparable: bool = True
+        self, variant: str, rival: str, trained: tuple[TrainedTokens, ...] = ()
     ) -> list[_Test]:
         """By metric, variant - rival."""
         return [
@@ -169,8 +169,8 @@ class _AccuracyTests:
                 f"{variant}'s {metric}",
                 rival,
                 difference(by_variant[variant], by_variant[rival]),
-                note,
-                comparable=comparable,
+                trained,
+                alike=True,
                 caveats=caveats(self.scores, (metric,), (variant, rival), self.crashed),
             )
             for metric, by_variant in self.scores.items()
@@ -197,10 +197,10 @@ class _AccuracyTests:
                 f"{variant}'s gain in {metric} over {name}",
                 "its gain in pass@1",
                 difference(many[variant] - first[variant], many[rival] - first[rival]),
-                f" The gains are {points(gains[0].value)} points in {metric} and "
+                gain=(metric, gains[0]),
+                note=f"The gains are {points(gains[0].value)} points in {metric} and "
                 f"{points(gains[1].value)} in pass@1; {name} left {room[1]} points to gain in "
                 f"pass@1 and {room[0]} in {metric}.",
-                (metric, gains[0]),
                 caveats=caveats(self.scores, ("pass@1", metric), (variant, rival), self.crashed),
             )
         ]
@@ -230,30 +230,5 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
 
 
 def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> str:
-    side = "above" if result.value >= 0 else "below"
-    rival = test.rival if test.rival.startswith("its") else f"{test.rival}'s"
-    tested = ""
-    if result.p is not None and result.p_holm is not None:
-        tested = (
-            f" (95 % interval {interval(result.low, result.high, points)}; p {p_value(result.p)}, "
-            f"{p_value(result.p_holm)} after Holm's correction over {counted(size, 'test')} of the "
-            f"{family} family)"
-        )
-    runs = counted(result.seeds, "seed")
-    if result.problems > 1:
-        runs += f" and {counted(result.problems, 'problem')}"
-    if result.seeds == 1:
-        outcome = "one seed cannot tell a method from chance"
-    elif result.p is None:
-        outcome = "the same in every one of them, so there is no test"
-    else:
-        outcome = "significant" if result.differs else "not significant"
-        if result.detectable:
-            outcome += (
-                f"; a difference of {percent(result.detectable)} points would be seen 4 times in 5 "
-                "before correction"
-            )
-    return (
-        f"{test.subject} is {percent(abs(result.value))} points {side} {rival}{tested} over "
-        f"{runs}: {outcome}.{test.note}"
-    )
+    text = render(TEMPLATE, "txt", test=test, result=result, size=size, family=family)
+    return " ".join(text.split())
