@@ -10,13 +10,12 @@ what to do when it ends early.
 """
 
 import contextlib
-import errno
 from collections.abc import Collection, Generator
 from pathlib import Path
 
 from filelock import Timeout
 
-from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.files import is_leftover, lock_of
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
@@ -26,7 +25,6 @@ from ictcli.text import shell_word
 
 OTHER = "--out OTHER takes another folder"
 GOES_ON = "the same command goes on from there"
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ReportedVariant(RunRecord):
@@ -87,8 +85,8 @@ def opened(folder: Path) -> Generator[None]:
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
-    with _explained(folder):
-        lock = lock_of(folder / ".lock")
+    lock = lock_of(folder / ".lock")
+    try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=0)
@@ -98,7 +96,7 @@ def opened(folder: Path) -> Generator[None]:
                 "wait for it, stop it with Ctrl-C, or take another folder with --out",
             ) from None
         except OSError as error:
-            if error.errno in FULL:
+            if is_disk_full(error):
                 raise
             why = error.strerror or error
             raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
@@ -110,19 +108,12 @@ def opened(folder: Path) -> Generator[None]:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             lock.release()
-
-
-@contextlib.contextmanager
-def _explained(folder: Path) -> Generator[None]:
-    """Ctrl-C and a full disk as errors that say what to do next."""
-    try:
-        yield
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "Interrupted: what came after the last checkpoint of a run will be done again.", GOES_ON
         ) from None
     except OSError as error:
-        if error.errno not in FULL:
+        if not is_disk_full(error):
             raise
         raise full(error.filename or folder) from error
 

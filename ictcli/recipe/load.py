@@ -35,7 +35,7 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def shipped_studies() -> dict[str, Path]:
-    """The paths of the studies that come with ictcli, by name: see `ictcli.compare.study`."""
+    """The paths of the studies that come with ictcli, by name: see `ictcli.compare.plan`."""
     return _shipped("studies")
 
 
