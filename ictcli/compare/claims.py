@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -215,7 +216,7 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
         verdict: Verdict = "undecided"
         if result.differs and test.comparable:
             verdict = "supported" if result.value > 0 else "contradicted"
-        sentence = _sentence(test, result, size, family)
+        sentence = said(TEMPLATE, test=test, result=result, size=size, family=family)
         if test.gain:
             metric, gain = test.gain
             gain = corrected([*differences[:place], gain, *differences[place + 1 :]])[place]
@@ -229,6 +230,6 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
     return claims
 
 
-def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> str:
-    text = render(TEMPLATE, "txt", test=test, result=result, size=size, family=family)
-    return " ".join(text.split())
+def said(template: Path, **values: Any) -> str:
+    """A sentence of a template, on one line."""
+    return " ".join(render(template, "txt", **values).split())
