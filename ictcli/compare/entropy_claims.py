@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.compare.claims import said
 from ictcli.compare.comparison import Claim, EntropyRatio, PredictionQuality, Verdict
 from ictcli.compare.statistics import over_seeds
 from ictcli.compare.variants import SUBJECT, Variant
 from ictcli.tables.numbers import Format, counted, thousandths
+from ictcli.tables.pages import sentence
 from ictcli.tables.table import Span
 from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
@@ -117,5 +117,5 @@ def _entropy_claim(
     numbers = EntropyRatio(ratio or 0.0, low, high, ratios.tolist(), alarmed, len(ratios))
     words = {"collapse": "collapsed", "explosion": "exploded", None: "within"}
     ended = [f"{alarms.count(end)} {word}" for end, word in words.items() if end in alarms]
-    sentence = said(TEMPLATE, numbers=numbers, ended=ended, long=long, least=LEAST_STEPS)
-    return Claim(name, verdict, sentence, numbers)
+    text = sentence(TEMPLATE, numbers=numbers, ended=ended, long=long, least=LEAST_STEPS)
+    return Claim(name, verdict, text, numbers)
