@@ -271,7 +271,9 @@ class _Reader:
             return self.integral(marks)
         if name in OPERATORS:
             self.bound |= {mark.parts[0].head for mark in marks.values() if mark.head == "="}
+            negative = bool(self.accept({"-"}))
             operand = self.term() if self.starts_factor() else Tree("")
+            operand = _negative(operand) if negative else operand
             return Tree(name, (*marks.values(), operand))
         base, exponent = marks.get("_"), marks.get("^")
         if base and name != "\\log":
