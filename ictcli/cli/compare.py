@@ -6,26 +6,25 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ictcli.cli import candidates
-from ictcli.cli.engines import BACKEND
+from ictcli.cli import candidates, json_option
+from ictcli.cli.engines import BACKEND, engine_settings
 from ictcli.cli.process import TRUST, process_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ictcli.compare.comparison import Comparison
-    from ictcli.compare.design import RunSpec
     from ictcli.compare.finished import FinishedRun
     from ictcli.compare.launch import Summaries
     from ictcli.compare.plan import ComparisonPlan
     from ictcli.compare.study import CompareOptions, Study
 
     Train = Callable[..., tuple[Summaries, list[str]]]
-    """Trains runs: `_train_all`, the later arguments given."""
+    """Trains runs: `train_all`, all but the runs and the number of `later` ones given."""
 
 
 @click.command("compare")
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     help="Methods, with commas between; 'ict score=u*h' is one with a setting.",
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")
-@click.option("--sweep", "sweeps", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
+@click.option("--sweep", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
 @click.option("--tune", metavar="KEY=V,V", help="Choose it for every method first, lr say.")
 @click.option("--baseline", default="grpo", show_default=True, help="Differences are from this.")
 @click.option("--stop-after-warmup", is_flag=True, help="Add runs that end with the warm-up.")
@@ -47,29 +46,20 @@ if TYPE_CHECKING:
 @BACKEND
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
 @click.option("--dry-run", is_flag=True, help="Print the runs, their time and disk; stop.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print the comparison, or with --dry-run the plan, as JSON.",
-)
+@json_option(help="Print the comparison, or with --dry-run the plan, as JSON.")
 @TRUST
 @process_options
 def command(
     recipe: str,
     overrides: tuple[str, ...],
     methods: str,
-    seeds: int,
-    sweeps: tuple[str, ...],
-    tune: str | None,
-    baseline: str,
-    stop_after_warmup: bool,
     jobs: int,
     backend: str | None,
     out: Path | None,
     dry_run: bool,
     as_json: bool,
     threads: int | None,
+    **options: Any,
 ) -> int:
     """Train each method on the same problems, seeds and budget, and print them side by side.
 
@@ -83,33 +73,27 @@ def command(
     ictcli compare study --jobs 2
     """
     from ictcli.compare.folder import check_kind, opened
+    from ictcli.compare.launch import train_all
     from ictcli.compare.plan import plan_of
     from ictcli.compare.study import CompareOptions, read_study
     from ictcli.compare.time_estimate import estimate_comparison, measure_all
     from ictcli.compare.variants import read_methods
-    from ictcli.console import narrate
+    from ictcli.console import narrate, observer
     from ictcli.console.compare import comparison, planned
     from ictcli.files import check_inside
     from ictcli.recipe import find_recipe
 
-    options = CompareOptions(
-        methods=read_methods(methods, "--methods"),
-        seeds=seeds,
-        sweep=sweeps,
-        tune=tune,
-        baseline=baseline,
-        stop_after_warmup=stop_after_warmup,
-    )
+    typed = CompareOptions(methods=read_methods(methods, "--methods"), **options)
     study = read_study(recipe)
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
     check_inside(folder)
-    settings = (*overrides, *([f"engine.backend={backend}"] if backend else []))
+    settings = (*overrides, *engine_settings(backend))
     if study is None:
-        plans = [plan_of(recipe, settings, options, folder)]
+        plans = [plan_of(recipe, settings, typed, folder)]
     else:
-        options, settings = _with_typed(study, options), (*study.settings, *settings)
+        chosen, settings = _with_typed(study, typed), (*study.settings, *settings)
         folders = {source: folder / find_recipe(source).stem for source in study.recipes}
-        plans = [plan_of(source, settings, options, own) for source, own in folders.items()]
+        plans = [plan_of(source, settings, chosen, own) for source, own in folders.items()]
     check_kind(folder, {plan.folder.name for plan in plans} if study else ())
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         narrate(f"note: {note}")
@@ -117,7 +101,8 @@ def command(
         runs = [run for plan in plans for run in plan.runs]
         planned(estimate_comparison(runs, measure_all(runs, narrate), jobs), jobs, as_json=as_json)
         return 0
-    train = partial(_train_all, jobs=jobs, threads=threads, live=not as_json)
+    watch = partial(observer, live=not as_json)
+    train = partial(train_all, observer=watch, say=narrate, jobs=jobs, threads=threads)
     with opened(folder):
         if study:
             return _run_study(plans, folder, train, as_json=as_json)
@@ -129,24 +114,9 @@ def command(
 def _with_typed(study: Study, typed: CompareOptions) -> CompareOptions:
     """The options of a study, but for what was typed on the command line."""
     source = click.get_current_context().get_parameter_source
-    parameters = {"sweep": "sweeps"}
-    names = {
-        name
-        for name in type(typed).model_fields
-        if source(parameters.get(name, name)) is click.core.ParameterSource.COMMANDLINE
-    }
+    on_line = click.core.ParameterSource.COMMANDLINE
+    names = {name for name in type(typed).model_fields if source(name) is on_line}
     return study.model_copy(update=typed.model_dump(include=names))
-
-
-def _train_all(
-    runs: Sequence[RunSpec], later: int = 0, *, jobs: int, threads: int | None, live: bool
-) -> tuple[Summaries, list[str]]:
-    """Train the runs, narrated and drawn."""
-    from ictcli.compare.launch import train_all
-    from ictcli.console import narrate, observer
-
-    watch = partial(observer, live=live)
-    return train_all(runs, watch, narrate, jobs=jobs, threads=threads, later=later)
 
 
 def _run_study(
@@ -203,7 +173,7 @@ def _compare(plan: ComparisonPlan, train: Train) -> tuple[Comparison, Sequence[F
     failed: list[str] = []
     chosen, tuned = None, None
     if plan.grid:
-        summaries, failed = train(plan.tries, len(plan.final))
+        summaries, failed = train(plan.tries, later=len(plan.final))
         tuned = tuning_scores(plan.tries, summaries)
         chosen = best_overrides(tuned, plan.design.variants)
         labels = [each.label for each in plan.design.variants]

@@ -25,6 +25,15 @@ THREADS = click.option(
     type=click.IntRange(1, 1024),
     help="Most CPU threads; may change the last bits of figures.",
 )
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+)
+"""Read by array and tokenizer libraries when they are loaded."""
 
 
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -59,33 +68,47 @@ def process_options(command: Command) -> Command:
     @AWAKE
     @functools.wraps(command)
     def called(*, nice: int, awake: bool, threads: int | None, **options: Any) -> Any:
-        with process_settings(nice, threads, awake, _say):
+        with process_settings(nice, threads, awake):
             return command(threads=threads, **options)
 
     return called
 
 
-def _say(text: str) -> None:
+@contextlib.contextmanager
+def process_settings(nice: int, threads: int | None, awake: bool) -> Generator[None]:
+    """Apply the options within. Enter before array libraries are imported."""
+    if threads:
+        os.environ |= dict.fromkeys(THREAD_VARIABLES, str(threads))
+    if nice:
+        os.nice(nice)
+    process = _keep_awake() if awake else None
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.terminate()
+            process.communicate()
+
+
+def _keep_awake() -> subprocess.Popen[bytes] | None:
+    """A process that keeps the machine awake, at most while this one lives; without one a note."""
+    if command := keeper():
+        with contextlib.suppress(OSError):
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                process.wait(0.3)  # it ends at once if refused
+            except subprocess.TimeoutExpired:
+                return process
     from ictcli.console import narrate
 
-    narrate(f"note: {text}")
-
-
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-)
-"""Read by array and tokenizer libraries when they are loaded."""
-
-
-def limit_threads(threads: int) -> None:
-    """Limit the CPU threads of libraries that are not loaded yet."""
-    for name in THREAD_VARIABLES:
-        os.environ[name] = str(threads)
+    narrate("note: Nothing here keeps the machine awake; turn its sleep off yourself.")
+    return None
 
 
 def keeper() -> list[str] | None:
@@ -96,42 +119,3 @@ def keeper() -> list[str] | None:
         options = ["--what=idle:sleep", "--who=ictcli", "--why=training", "--mode=block"]
         return ["systemd-inhibit", *options, "cat"]  # cat ends when this process closes its pipe
     return None
-
-
-@contextlib.contextmanager
-def awake(say: Callable[[str], None]) -> Generator[None]:
-    """Keep the machine awake within the context, at most while this process lives."""
-    command = keeper()
-    process = None
-    if command is not None:
-        with contextlib.suppress(OSError):
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.3)  # it ends at once if refused
-    if process is None or process.returncode is not None:
-        say("Nothing here keeps the machine awake; turn its sleep off yourself.")
-    try:
-        yield
-    finally:
-        if process is not None:
-            process.terminate()
-            process.communicate()
-
-
-@contextlib.contextmanager
-def process_settings(
-    nice: int, threads: int | None, keep_awake: bool, say: Callable[[str], None]
-) -> Generator[None]:
-    """Apply the options. Enter before array libraries are imported."""
-    if threads:
-        limit_threads(threads)
-    if nice:
-        os.nice(nice)
-    with awake(say) if keep_awake else contextlib.nullcontext():
-        yield

@@ -64,7 +64,7 @@ def command(
         else:
             recipe = recipe.with_engine(threads=threads) if threads else recipe
             with observer(recipe, folder, live=not as_json) as observing:
-                summary = launch(run, recipe, observing, observing.attach)
+                summary = launch(run, recipe, observing)
     report(summary, folder, recipe, as_json=as_json)
 
 

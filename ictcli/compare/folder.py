@@ -14,10 +14,8 @@ import errno
 from collections.abc import Collection, Generator
 from pathlib import Path
 
-from filelock import Timeout
-
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.files import is_leftover, lock_of
+from ictcli.files import is_leftover, take_lock
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord
@@ -88,17 +86,11 @@ def opened(folder: Path) -> Generator[None]:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
     with _explained(folder):
-        lock = lock_of(folder / ".lock")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UserError(
-                f"Another process is comparing in {folder}.",
-                "wait for it, stop it with Ctrl-C, or take another folder with --out",
-            ) from None
+            lock = take_lock(folder)
         except OSError as error:
-            if error.errno in FULL:
+            if isinstance(error, UserError) or error.errno in FULL:
                 raise
             why = error.strerror or error
             raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error

@@ -8,7 +8,7 @@ from ictcli.compare.report import study, tables, token_tables, verdicts, words
 from ictcli.compare.report.palette import looks_of
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.console.plain import narrate, narrate_paragraph
-from ictcli.console.table import print_json, print_table
+from ictcli.console.table import print_json, print_noted, print_table
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import counted, setting, size_text
 from ictcli.text import duration
@@ -67,30 +67,23 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     if result.attribution:
         shown.append(token_tables.gradient(result.attribution, looks))
     for table in shown:
-        _print_noted(table)
+        print_noted(table)
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
         narrate(f"note: {line}")
     if words.compared(result):
-        _print_noted(tables.short_differences(result, looks))
+        print_noted(tables.short_differences(result, looks))
     if result.differences_from_stopped:
-        _print_noted(tables.differences_from_stopped(result, looks))
+        print_noted(tables.differences_from_stopped(result, looks))
     if result.claims:
         at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
         caption = (
             f"verdicts on {result.task} at {at}; undecided is no evidence that there is no "
             "difference"
         )
-        _print_noted(verdicts.verdict_table(result.claims, caption))
+        print_noted(verdicts.verdict_table(result.claims, caption))
     narrate(f"runs: {folder}", f"report: {folder / 'report.html'}")
-
-
-def _print_noted(table: Table) -> None:
-    """A table, by rows or by columns as it fits, and what it says of itself on stderr."""
-    print_table(table, table.turned())
-    narrate_paragraph(f"{table.caption} {table.note}".strip())
-    narrate("")
 
 
 def studied(
@@ -101,7 +94,7 @@ def studied(
         print_json({name: result.model_dump(mode="json") for name, result in results.items()})
         return
     table = study.first_metrics(results)
-    _print_noted(table)
+    print_noted(table)
     for line in failed:
         narrate(f"failed: {line}")
     narrate(f"runs: {folder / 'runs.csv'}", f"report: {folder / 'report.html'}")

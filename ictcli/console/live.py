@@ -13,12 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ictcli.console.plain import PacedObserver, PlainObserver, passes
-from ictcli.console.screen import Screen
-from ictcli.console.table import cell_text
+from ictcli.console.table import Screen, cell_text
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import METRICS, shown_in
-from ictcli.runs.observer import RunObserver, Step
+from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import StepMetrics
 from ictcli.tasks.detokenize import token_texts
 from ictcli.text import figure, visible
@@ -44,7 +43,7 @@ def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) ->
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
 
 
-def observer(recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True) -> RunObserver:
+def observer(recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True) -> Observer:
     """The live view if stderr is a terminal, else a plain line a step. `later` is the number of
     runs after this one."""
     err = Screen(stderr=True)

@@ -9,7 +9,7 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.planning.time_estimate import Pace
 from ictcli.recipe import Recipe
 from ictcli.runs import manifest
-from ictcli.runs.observer import RunObserver, Step
+from ictcli.runs.observer import Observer, Step
 from ictcli.text import duration, figure, one_line, wrapped
 from ictcli.tracking import where_to_look
 
@@ -48,15 +48,17 @@ def passes(evaluation: Evaluation) -> str:
     return "  ".join(f"{name} {score.value:.3f}" for name, score in evaluation.passes.items())
 
 
-class PacedObserver(RunObserver):
+class PacedObserver(Observer):
     """Knows how long its run will still take, and `later` runs like it after it."""
 
+    engine: Engine | None = None
+
     def __init__(self, recipe: Recipe, folder: Path, later: int = 0) -> None:
-        super().__init__(recipe, folder)
+        self.recipe, self.folder = recipe, folder
         self.pace, self.later = Pace(recipe), later
 
     def attach(self, engine: Engine) -> None:
-        super().attach(engine)
+        self.engine = engine
         for name in self.recipe.log:
             self.say(f"log:   {where_to_look(name, self.folder)}")
 

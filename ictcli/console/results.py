@@ -10,8 +10,7 @@ from typing import Self
 from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate, narrate_paragraph, output
-from ictcli.console.screen import Screen
-from ictcli.console.table import print_json, print_table
+from ictcli.console.table import Screen, print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.report import caption, differences, reached, results_page
 from ictcli.evaluation.results import Result

@@ -1,15 +1,17 @@
 """A model that is asked one question after another."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+import signal
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
+from ictcli.evaluation.settings import GenerateSettings
 from ictcli.evaluation.specs import ModelSpec
 from ictcli.files import encodable
 from ictcli.generate.form import Form
-from ictcli.generate.settings import GenerateSettings
 from ictcli.recipe.tables import Example
 from ictcli.seeds import seed_of
 from ictcli.tasks import prompts
@@ -123,6 +125,25 @@ class Session:
                 "/reset forgets the conversation" if self._turn else "ask with fewer words",
             )
         return text, ids
+
+
+@contextlib.contextmanager
+def stop_on_interrupt() -> Generator[Callable[[], bool]]:
+    """Within, the first Ctrl-C only changes what the function that is yielded says; the second one
+    is handled as it was before."""
+    received: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def receive(number: int, frame: object) -> None:
+        received.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    if before != signal.SIG_IGN:  # nohup stays nohup
+        signal.signal(signal.SIGINT, receive)
+    try:
+        yield lambda: bool(received)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _short(text: str) -> str:

@@ -86,11 +86,11 @@ class MethodView:
     gradient: Gradient | None
     weight_top: float
 
-    def gradient_text(self) -> str:
-        """The shares in a line, in percent."""
+    @property
+    def shares(self) -> dict[str, str]:
+        """Those of the gradient by kind, in percent."""
         shares = (self.gradient or {}).items()
-        line = ", ".join(f"{kind} +{100 * up:.1f} -{100 * down:.1f}" for kind, (up, down) in shares)
-        return line or "-"
+        return {kind: f"+{100 * up:.1f} -{100 * down:.1f}" for kind, (up, down) in shares}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from filelock import Timeout
+from filelock import FileLock
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
@@ -31,11 +31,11 @@ from ictcli.files import (
     appended,
     check_inside,
     is_leftover,
-    lock_of,
     make_folder,
     numbered,
     sweep,
     sync,
+    take_lock,
     write_json,
     write_text,
 )
@@ -61,7 +61,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file: RecipeFile | None = None
-        self._lock = lock_of(folder / ".lock")
+        self._lock: FileLock | None = None
         self._created = False
 
     @staticmethod
@@ -108,13 +108,7 @@ class Run:
         return self.file.data
 
     def lock(self) -> None:
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise UserError(
-                f"The run folder {self.folder} is in use by another process.",
-                "wait for it, stop it with Ctrl-C, or choose another folder with --run",
-            ) from None
+        self._lock = take_lock(self.folder, "run folder", "--run")
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +122,8 @@ class Run:
         refused = isinstance(error, UserError) and not isinstance(error, InterruptedRunError)
         if self._created and refused:
             self._discard_if_unused(started=isinstance(error, RunFailedError))
-        self._lock.release()
+        if self._lock:
+            self._lock.release()
 
     def _discard_if_unused(self, *, started: bool) -> None:
         """Remove a folder in which nothing was done, so that the corrected command can use its

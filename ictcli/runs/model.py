@@ -1,5 +1,7 @@
-"""A run as a model to evaluate: its weights, and how its recipe prompts and samples."""
+"""A run as a model: its weights, and how its recipe prompts and samples."""
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -8,23 +10,29 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ictcli.engine import LIBRARIES, build_engine, checksums, choose_backend
+from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
-from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
+from ictcli.evaluation.settings import ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import plugins
-from ictcli.files.reading import parse_json, read_text
+from ictcli.files.reading import parse_json, read_bytes, read_text
 from ictcli.recipe import RecipeFile, load_recipe, read_recipe
 from ictcli.recipe.tables import (
+    AdapterSettings,
     ColumnSettings,
     EngineSettings,
     Example,
+    OptimizerSettings,
     PromptSettings,
     SamplingSettings,
 )
-from ictcli.runs.checkpoints import check_finished, engine_at, pick, weights_of
+from ictcli.runs import fingerprint
+from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick
 from ictcli.runs.folder import is_run
+from ictcli.runs.manifest import MANIFEST
+from ictcli.runs.read import read_environment
+from ictcli.runs.records import Manifest
 from ictcli.runs.trust import read_run
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
@@ -56,22 +64,21 @@ class RunSettings:
 
 def find_models(
     models: Sequence[str],
-    settings: EvaluationSettings,
+    settings: ModelSettings,
     checkpoint: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[ModelSpec]:
     """Model folders, hub ids and runs, checked as far as that goes without loading them.
     `checkpoint` is that of every run among them: best, or a step."""
-    _check_checkpoint(models, checkpoint)
-    specs: list[ModelSpec] = []
-    notes: dict[str, None] = {}
-    for model, name in zip(models, short_names(models), strict=True):
-        spec, missing = _model_spec(model, name, checkpoint, settings)
-        notes |= dict.fromkeys(missing)
-        specs.append(replace(spec, trained_on=trained_on(spec.recipe)) if spec.recipe else spec)
-    for note in notes:
+    if checkpoint is not None and not any(is_run(Path(model)) for model in models):
+        raise UserError(
+            "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
+        )
+    named = zip(models, short_names(models), strict=True)
+    found = [_model_spec(model, name, checkpoint, settings) for model, name in named]
+    for note in dict.fromkeys(note for _, missing in found for note in missing):
         say(f"note: {note}")
-    return _asked_alike(specs, say)
+    return _asked_alike([spec for spec, _ in found], say)
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
@@ -88,27 +95,6 @@ def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[Mod
     if names := [spec.name for spec, same in zip(specs, alike, strict=True) if spec != same]:
         say(f"note: {', '.join(names)}: asked and sampled as the run beside it.")
     return alike
-
-
-def model_spec(
-    model: str,
-    settings: ModelSettings,
-    checkpoint: str | None = None,
-    say: Callable[[str], None] = lambda text: None,
-) -> ModelSpec:
-    """One of `find_models`, without what it was trained on."""
-    _check_checkpoint([model], checkpoint)
-    spec, missing = _model_spec(model, short_names([model])[0], checkpoint, settings)
-    for note in missing:
-        say(f"note: {note}")
-    return spec
-
-
-def _check_checkpoint(models: Sequence[str], checkpoint: str | None) -> None:
-    if checkpoint is not None and not any(is_run(Path(model)) for model in models):
-        raise UserError(
-            "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
-        )
 
 
 def _model_spec(
@@ -148,6 +134,7 @@ def _model_spec(
         pattern=trained.pattern,
         plugins=trained.plugins,
         recipe=trained.recipe,
+        trained_on=partial(trained_on, trained.recipe) if trained.recipe else tuple,
     )
     return spec, trained.missing
 
@@ -247,3 +234,31 @@ def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
                 "put it back, or evaluate the model alone: its folder in the run",
             ) from error
     return prompt.model_copy(update={"examples": examples, "shots": 0, "max_tokens": 0})
+
+
+def weights_of(path: Path) -> str:
+    """A checksum of a checkpoint's files without state.json, which holds seconds."""
+    files = Manifest.model_validate_json(read_bytes(path / MANIFEST)).files
+    saved = {name: file.sha256 for name, file in files.items() if name != STATE}
+    return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
+
+
+def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
+    """An engine with the model of a run of this recipe as it was at a checkpoint; takes the memory
+    of training."""
+    optimizer = OptimizerSettings.model_validate(recipe.get("optimizer", {}))
+    adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
+    trained = None if adapter.kind == "none" else adapter
+    engine = build_engine(recipe["model"], settings, optimizer, trained)
+    began = read_environment(run)
+    fingerprint.check_same(run, began, fingerprint.of_model(recipe["model"], settings))
+    adapters = trained is not None
+    fingerprint.check_engine(run, began, engine, adapters=adapters, option="--backend ")
+    try:
+        engine.restore(path)
+    except DAMAGE as error:
+        raise UserError(
+            f"{path} cannot be loaded by this engine: {error!r}.",
+            "take the engine.backend and engine.dtype of its run",
+        ) from error
+    return engine

@@ -76,12 +76,6 @@ class BestCheckpoint(Format):
     value: float | None
 
 
-class SavedRecipe(RunRecord):
-    """state.json: the SHA-256 of the recipe that a checkpoint was saved with."""
-
-    recipe: str
-
-
 class StepTimings(RunRecord):
     """A line of timings.jsonl: seconds and memory, which no two runs share."""
 

@@ -1,4 +1,5 @@
-"""One run in full: its recipe, environment, progress, results, and what it takes on the disk."""
+"""One run in full: its recipe, environment, progress, results, what it takes on the disk, and which
+of its files are no longer what it wrote."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +9,14 @@ from pydantic import model_serializer
 
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe.metrics import shown_in
+from ictcli.runs import checkpoints, manifest
+from ictcli.runs.checkpoints import DAMAGE
 from ictcli.runs.list import Entry, entry, evaluations
 from ictcli.runs.read import read_environment, read_lines, read_record, size
 from ictcli.runs.records import (
     DataRecord,
     Environment,
+    Manifest,
     RecipeRecord,
     RunRecord,
     StepMetrics,
@@ -171,3 +175,28 @@ def benchmark_of(task: str) -> str | None:
         return None
     more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
     return ",".join([task, *(name for name in more if name not in TASKS)])  # others are tasks' own
+
+
+class RunCheck(RunRecord):
+    """What a run wrote once, and what became of it."""
+
+    run: str
+    files: int
+    """Files with a checksum, those of checkpoints included."""
+    faults: dict[str, str]
+    """What is wrong, by file or checkpoint."""
+
+
+def check_run(run: Path) -> RunCheck:
+    """Read every file with a checksum. A run of an older version has them for checkpoints alone."""
+    wrong = manifest.faults(run)
+    folders = checkpoints.folders(run)
+    for folder in folders:
+        try:
+            checkpoints.check(folder)
+        except DAMAGE as error:
+            wrong[folder.relative_to(run).as_posix()] = f"is damaged: {error}"
+    places = [path / manifest.MANIFEST for path in (run, *folders)]
+    lists = [read_record(path, Manifest, strict=False) for path in places]
+    files = sum(len(each.files) for each in lists if each)
+    return RunCheck(run=str(run), files=files, faults=wrong)

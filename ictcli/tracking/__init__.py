@@ -1,10 +1,10 @@
 """Tracking: a run's figures in TensorBoard, Weights & Biases or trackio, beside metrics.jsonl.
 
-A tracker runs in its own process (`worker`), which the run writes to through a pipe (`sender`): it
-may hang, print, crash or wait for a server, and no step waits for it: it reads the figures in the
-run's files. The tracker gets numbers, the recipe and the environment, never a text of a model or a
-data set, nor a path of this machine (`ictcli.runs.public`). RUN/tracking/NAME.json records the last
-place that it logged: 0 = before training, n = step n, the number of steps + 1 = the end.
+A tracker runs in its own process (`worker`), which the run starts (`run`) and which reads the
+figures in the run's files: it may hang, print, crash or wait for a server, and no step waits for
+it. The tracker gets numbers, the recipe and the environment, never a text of a model or a data set,
+nor a path of this machine (`ictcli.runs.public`). RUN/tracking/NAME.json records the last place
+that it logged: 0 = before training, n = step n, the number of steps + 1 = the end.
 """
 
 import importlib
@@ -32,14 +32,6 @@ class About(Record):
     steps: int
     recipe: dict[str, Any]
     environment: dict[str, Any]
-
-
-class Outcome(Record):
-    """How a tracker ended."""
-
-    done: bool = False
-    failed: str = "its process ended"
-    """Why it failed."""
 
 
 class Tracker(Protocol):

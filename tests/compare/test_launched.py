@@ -14,11 +14,11 @@ from small_runs import small_design
 from ictcli.compare.design import RunSpec, run_specs
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.recipe import Recipe, to_toml
-from ictcli.runs.observer import RunObserver
+from ictcli.runs.observer import Observer
 
 
-def observer(recipe: Recipe, folder: Path, later: int) -> RunObserver:
-    return RunObserver(recipe, folder)
+def observer(recipe: Recipe, folder: Path, later: int) -> Observer:
+    return Observer()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ictcli.planning import machine
 from ictcli.planning.machine import MemoryLimit, memory_limit
 from ictcli.recipe import Recipe, check
 from ictcli.runs import Run
+from ictcli.runs.observer import Observer
 from ictcli.train.launch import launch
 
 
@@ -130,18 +131,12 @@ def test_a_run_is_planned_for_the_device_its_engine_has(
 
     monkeypatch.setattr("ictcli.train.launch.choose_micro_tokens", choose)
     recipe = recipe_of(backend="torch")
-    watch: Any = Quiet()
+    watch = Observer()
+    monkeypatch.setattr(watch, "attach", engines.append)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(SeenError):
-        launch(run, recipe, watch, engines.append)
+        launch(run, recipe, watch)
     device = engines[0].describe()["device"]
     assert device in ("cpu", "mps")
     assert [(r.engine.device, limit.name == "the GPU's memory") for r, limit in seen] == [
         (device, False)
     ]
-
-
-class Quiet:
-    """A watcher that says nothing."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: None

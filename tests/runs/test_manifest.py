@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.runs import manifest
-from ictcli.runs.check import check_run
 from ictcli.runs.read import in_use, last_record, read_lines, read_record
 from ictcli.runs.records import Stamp
+from ictcli.runs.show import check_run
 
 NAMES = st.lists(st.sampled_from(["a", "b", "eval/a", "eval/b", "model/a"]), max_size=3)
 

@@ -9,25 +9,22 @@ from typing import Any
 import pytest
 
 from ictcli.errors import UserError
-from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import load_recipe, read_recipe
 from ictcli.rewards import VERIFIERS, Verdict, register_verifier
 from ictcli.runs import Run
 from ictcli.runs.fingerprint import check_engine, check_same, of_recipe
+from ictcli.runs.observer import Observer
 from ictcli.runs.records import EngineRecord, Environment, Summary
 from ictcli.train.finish import finished as finished_run
 from ictcli.train.launch import launch
 
 
-class Notes:
-    """An observer that keeps the warnings."""
+class Notes(Observer):
+    """Keeps the warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def evaluating(self, label: str, done: int, total: int) -> None: ...
-    def evaluated(self, label: str, evaluation: Evaluation) -> None: ...
-    def stepped(self, step: Any) -> None: ...
     def warned(self, message: str) -> None:
         self.warnings.append(message)
 
