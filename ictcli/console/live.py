@@ -112,14 +112,8 @@ class LiveObserver(PacedObserver):
         for piece, keep in zip(pieces, kept[row], strict=False):
             text.append(visible(piece), style="not dim reverse" if keep else "not dim")
         status, advantage = batch.verdicts[row].status, float(batch.advantage[row])
-        return Panel(
-            text,
-            title=Text(
-                f"newest rollout: {status}, advantage {advantage:+.2f}; kept tokens reversed"
-            ),
-            title_align="left",
-            border_style="dim",
-        )
+        about = f"newest rollout: {status}, advantage {advantage:+.2f}; kept tokens reversed"
+        return Panel(text, title=Text(about), title_align="left", border_style="dim")
 
     def _draw(self) -> None:
         recipe, done = self.recipe, len(self._history)
@@ -134,13 +128,9 @@ class LiveObserver(PacedObserver):
         width = max(10, min(60, self._console.width - 30))
         for name in CURVES:
             values = [metrics.value(name) for metrics in self._history]
-            metric, form = METRICS[name], ".1%" if METRICS[name].unit == "%" else ".3f"
-            last = figure(values[-1], form) if values else "-"
-            curve = sparkline(values, width, LEAST_SPAN[name])
-            name_shown = metric.label if metric.unit == "%" else metric.heading
-            curves.add_row(Text(name_shown), Text(last), Text(curve, style="cyan"))
-        parts: list[RenderableType] = [head, curves]
-        if done:
-            parts.append(self._rollout)
+            metric, share = METRICS[name], METRICS[name].unit == "%"
+            last = figure(values[-1], ".1%" if share else ".3f") if values else "-"
+            curve = Text(sparkline(values, width, LEAST_SPAN[name]), style="cyan")
+            curves.add_row(Text(metric.label if share else metric.heading), Text(last), curve)
         with contextlib.suppress(OSError):
-            self._live.update(Group(*parts))
+            self._live.update(Group(head, curves, *[self._rollout] * bool(done)))

@@ -10,6 +10,7 @@ from ictcli.planning.time_estimate import Pace
 from ictcli.recipe import Recipe
 from ictcli.runs import manifest
 from ictcli.runs.observer import Observer, Step
+from ictcli.tables.numbers import counted
 from ictcli.text import duration, figure, one_line, wrapped
 from ictcli.tracking import where_to_look
 
@@ -83,8 +84,8 @@ class PacedObserver(Observer):
         run = self.pace.estimate(whole=True)
         if not self.later or run is None:
             return self.pace.left()
-        others = f"{self.later} run{'s' * (self.later > 1)}"
-        return f"{self.pace.left()}, then {duration(run.seconds * self.later)} for {others}"
+        others = duration(run.seconds * self.later)
+        return f"{self.pace.left()}, then {others} for {counted(self.later, 'run')}"
 
     def say(self, line: str) -> None:
         """Show a line."""

@@ -11,7 +11,7 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.recipe.metrics import shown_in
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE
-from ictcli.runs.list import Entry, entry, evaluations
+from ictcli.runs.list import Entry, State, entry, evaluations
 from ictcli.runs.read import read_environment, read_lines, read_record, size
 from ictcli.runs.records import (
     DataRecord,
@@ -103,7 +103,7 @@ def detail(run: Path) -> Detail:
         ],
         checkpoints=[_checkpoint(path) for path in sorted((run / "checkpoints").glob("step-*"))],
         bytes=_sizes(run),
-        next=next_commands(run, shown),
+        next=next_commands(run, shown.state),
     )
 
 
@@ -136,19 +136,16 @@ def _sizes(run: Path) -> dict[str, int]:
     return {**parts, "other": total - sum(parts.values()), "total": total}
 
 
-def next_commands(run: Path, shown: Entry) -> list[str]:
+def next_commands(run: Path, state: State) -> list[str]:
     """What can be done with a run in its state."""
     where = shell_word(run)
-    commands: list[str] = []
-    if shown.state == "finished":
-        if evaluation := evaluation_command(run):
-            commands.append(evaluation)
-        commands.append(f'ictcli generate {where} "PROMPT"')
-        commands.append(f"ictcli export {where}")
-    elif shown.state in ("stopped", "failed"):
-        commands.append(f"ictcli resume {where}")
+    commands = [f"ictcli resume {where}"] if state in ("stopped", "failed") else []
+    if state == "finished" and (evaluation := evaluation_command(run)):
+        commands.append(evaluation)
     if any((run / "rollouts").glob("step-*.safetensors")):
         commands.append(f"ictcli inspect {where}")
+    if state == "finished":
+        commands += [f'ictcli generate {where} "PROMPT"', f"ictcli export {where}"]
     return commands
 
 

@@ -40,11 +40,12 @@ def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -
     assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
     assert re.search(r"^pass@1 .*\npass@4 ", ended.stdout, re.MULTILINE)  # the table alone
     assert "step" not in ended.stdout
-    told = ended.stderr.splitlines()[-4:]
+    told = ended.stderr.splitlines()[-5:]
     assert told[0] == f"model: {folder.relative_to(tmp_path)}/model"
     assert told[1].startswith("next:  ictcli eval runs/chain-ict-s0")
     assert told[2] == "next:  ictcli inspect runs/chain-ict-s0"
     assert told[3] == 'next:  ictcli generate runs/chain-ict-s0 "PROMPT"'
+    assert told[4] == "next:  ictcli export runs/chain-ict-s0"
 
 
 def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
