@@ -31,7 +31,7 @@ def _names(*places: str) -> Iterator[str]:
     """The names that these tables hold, and these functions give: `module:name` of ictcli."""
     for place in places:
         module, _, name = place.partition(":")
-        found = getattr(importlib.import_module(f"ictcli.{module}"), name)
+        found: Any = getattr(importlib.import_module(f"ictcli.{module}"), name)
         yield from found() if callable(found) else found
 
 
@@ -53,7 +53,7 @@ downloads = _of(RECIPES, BENCHMARKS, kind="file")
 keys = _of("recipe:recipe_keys")
 methods = _of(METHODS, listed=True)
 benchmarks = _of(BENCHMARKS, kind="file", listed=True)
-engines = _of("cli.engines:engine_names")
+engines = _of("cli.options:engine_names")
 
 
 def settings(ctx: Context, param: Parameter, incomplete: str) -> Items:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ictcli.cli import candidates, json_option
-from ictcli.cli.engines import BACKEND, engine_settings
-from ictcli.cli.process import TRUST, process_options
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ import click
 
 from ictcli import __version__
 from ictcli.cli import JSON
-from ictcli.cli.engines import engine_names
+from ictcli.cli.options import engine_names
 from ictcli.errors import UserError, install
 
 

@@ -6,8 +6,7 @@ from typing import Any
 import click
 
 from ictcli.cli import CHECKPOINT, candidates, json_option
-from ictcli.cli.engines import BACKEND, engine_settings, split_settings
-from ictcli.cli.process import TRUST, process_options
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options, split_settings
 
 
 def _numbers(
@@ -84,7 +83,7 @@ def command(
     from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
     from ictcli.runs import is_run
-    from ictcli.runs.find import find_model
+    from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
 
     if as_json and as_markdown:

@@ -6,8 +6,7 @@ from typing import Literal
 import click
 
 from ictcli.cli import CHECKPOINT, candidates
-from ictcli.cli.engines import BACKEND
-from ictcli.cli.process import TRUST
+from ictcli.cli.options import BACKEND, TRUST
 
 
 @click.command("export")
@@ -51,7 +50,7 @@ def command(
     from ictcli.export import make
     from ictcli.export.push import open_repository, push
     from ictcli.runs import is_run
-    from ictcli.runs.find import find_run
+    from ictcli.runs.list import find_run
     from ictcli.runs.show import evaluation_command
     from ictcli.text import shell_word
 

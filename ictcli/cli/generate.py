@@ -6,8 +6,14 @@ from typing import Any
 import click
 
 from ictcli.cli import CHECKPOINT, candidates, json_option
-from ictcli.cli.engines import BACKEND, engine_settings, split_settings
-from ictcli.cli.process import TRUST, finite, process_options
+from ictcli.cli.options import (
+    BACKEND,
+    TRUST,
+    engine_settings,
+    finite,
+    process_options,
+    split_settings,
+)
 from ictcli.errors import UserError
 
 STDIN = "-"
@@ -60,7 +66,7 @@ def command(
     from ictcli.evaluation.settings import GenerateSettings, typed_settings
     from ictcli.generate.form import form_of
     from ictcli.generate.session import Session
-    from ictcli.runs.find import find_model
+    from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
 
     overrides, places = split_settings(arguments)

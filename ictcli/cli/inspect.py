@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from ictcli.cli import candidates, json_option
-from ictcli.cli.engines import BACKEND
-from ictcli.cli.process import TRUST
+from ictcli.cli.options import BACKEND, TRUST
 from ictcli.errors import UserError
 
 
@@ -62,7 +61,7 @@ def command(
     from ictcli.console.inspect import can_move, print_group
     from ictcli.inspect.page import check_target
     from ictcli.inspect.session import Session
-    from ictcli.runs.find import find_run
+    from ictcli.runs.list import find_run
 
     if as_json and html:
         raise UserError("--json and --html are two ways to look.", "take one of them")

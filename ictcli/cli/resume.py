@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ictcli.cli import candidates, json_option
-from ictcli.cli.process import TRUST, process_options
+from ictcli.cli.options import TRUST, process_options
 
 GRACE_S = 4.0
 """Seconds that a run may take to save its step when the comparison that started it is gone."""
@@ -42,7 +42,7 @@ def command(
     from ictcli.console import narrate, observer, report, warn_altered
     from ictcli.recipe import load_recipe
     from ictcli.runs import Run
-    from ictcli.runs.find import find_run
+    from ictcli.runs.list import find_run
     from ictcli.text import shell_word
     from ictcli.train.extend import check_keys, extend
     from ictcli.train.finish import finished

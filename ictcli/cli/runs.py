@@ -28,8 +28,7 @@ def ls(folder: Path, as_json: bool) -> None:
     ictcli runs ls runs/compare-chain-compare --json
     """
     from ictcli.console.runs import print_list
-    from ictcli.runs.find import existing
-    from ictcli.runs.list import list_runs
+    from ictcli.runs.list import existing, list_runs
 
     folder = existing(folder) or folder
     if not folder.is_dir():
@@ -94,8 +93,7 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
     """
     from ictcli.console import narrate
     from ictcli.console.removal import print_removal
-    from ictcli.runs.find import find_folder
-    from ictcli.runs.list import entry
+    from ictcli.runs.list import entry, find_folder
     from ictcli.runs.remove import check_removable, remove_run
     from ictcli.tables.numbers import counted, size_text
 
@@ -130,8 +128,7 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     """
     from ictcli.console import narrate
     from ictcli.console.removal import print_old
-    from ictcli.runs.find import RUNS, find_folder
-    from ictcli.runs.list import find_runs
+    from ictcli.runs.list import RUNS, find_folder, find_runs
     from ictcli.runs.read import in_use
     from ictcli.runs.remove import old_checkpoints, remove_checkpoints
 
@@ -155,8 +152,7 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
 
 def _run_folder(name: Path) -> Path:
     """The folder of a run, which may be damaged. UserError where there is none of that name."""
-    from ictcli.runs.find import find_run
-    from ictcli.runs.list import find_runs
+    from ictcli.runs.list import find_run, find_runs
 
     run = find_run(name)
     if list(find_runs(run, 0)) != [run]:

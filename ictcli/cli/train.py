@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ictcli.cli import candidates, json_option
-from ictcli.cli.engines import BACKEND, engine_settings
-from ictcli.cli.process import TRUST, finite, process_options
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_options
 
 if TYPE_CHECKING:
     from ictcli.recipe import Recipe, RecipeFile

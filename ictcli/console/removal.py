@@ -6,8 +6,7 @@ from pathlib import Path
 from ictcli.console.plain import narrate, output
 from ictcli.console.runs import glance
 from ictcli.console.table import print_json
-from ictcli.runs.find import shown
-from ictcli.runs.list import Entry
+from ictcli.runs.list import Entry, shown
 from ictcli.runs.read import size
 from ictcli.runs.remove import OldCheckpoint
 from ictcli.tables.numbers import counted, size_text

@@ -198,9 +198,9 @@ def graded(
             f"note: {counted(len(unread), 'gold')} cannot be read (line {lines}): "
             "only an answer that is the same letter by letter is correct there"
         )
-    rows = [*zip_longest(responses, verdicts, explanations, beside)]
     if as_json:
-        print_json([{"line": row.number, **as_columns(*judged)} for row, *judged in rows])
+        rows = zip_longest(responses, verdicts, explanations, beside)
+        print_json([{"line": row.number, **as_columns(a, b, c)} for row, a, b, c in rows])
         return
     for response, explanation in zip(responses, explanations, strict=False):
         explain(f"line {response.number}", explanation)

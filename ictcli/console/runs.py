@@ -11,8 +11,7 @@ from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.fingerprint import flat
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
-from ictcli.runs.find import shown
-from ictcli.runs.list import Entry
+from ictcli.runs.list import Entry, shown
 from ictcli.runs.records import Environment
 from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
 from ictcli.tables import Cell, Column, Table, text_table

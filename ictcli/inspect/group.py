@@ -147,10 +147,8 @@ def level(value: float, top: float) -> int:
 def regimes(stats: dict[str, Numbers]) -> list[str | None]:
     """`RolloutView.regime` of these statistics."""
 
-    def regime(prob: float | None, beta: float | None) -> str | None:
-        if prob is None or beta is None or prob == beta:
-            return None
-        return "R_H" if prob > beta else "R_L"
-
     pairs: Sequence[Numbers] = [stats.get("prob", []), stats.get("purity", [])]
-    return [regime(*pair) for pair in zip(*pairs, strict=False)]
+    return [
+        None if p is None or beta is None or p == beta else "R_H" if p > beta else "R_L"
+        for p, beta in zip(*pairs, strict=False)
+    ]

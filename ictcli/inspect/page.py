@@ -16,7 +16,7 @@ from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.page_data import Held, page_token, widths
 from ictcli.runs import is_run
 from ictcli.tables.pages import render
-from ictcli.text import BREAKS, html_text
+from ictcli.text import html_text
 
 MARK = '<meta name="generator" content="ictcli inspect">'
 """In the head of every page."""
@@ -35,29 +35,26 @@ TITLES = {
 def check_target(path: Path) -> None:
     """UserError where a page may not be written: over a folder, a device, a run's file, or a file
     that is no such page."""
-    if path.is_dir():
-        raise UserError(
-            f"{path} is a folder, and --html takes a file.", f"--html {path}/group.html"
-        )
-    parent = next((parent for parent in path.parents if parent.exists()), None)
-    if parent is not None and not parent.is_dir():
-        raise UserError(f"{parent} is a file, not a folder.", "--html takes another place")
+    above = next((parent for parent in path.parents if parent.exists()), Path())
     run = next((parent for parent in path.absolute().parents if is_run(parent)), None)
-    if run is not None and path.suffix.lower() not in (".html", ".htm"):
-        raise UserError(
-            f"{path} lies in the run {run}, and does not end in .html.", "--html group.html"
-        )
-    if not path.exists():
+    other = "--html group.html"
+    if path.is_dir():
+        why, other = "is a folder, and --html takes a file", f"--html {path}/group.html"
+    elif not above.is_dir():
+        why = f"would lie in {above}, which is a file, not a folder"
+    elif run is not None and path.suffix.lower() not in (".html", ".htm"):
+        why = f"lies in the run {run}, and does not end in .html"
+    elif not path.exists():
         return
-    if not path.is_file():
-        raise UserError(f"{path} is no regular file.", "--html group.html")
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    if MARK.encode() not in head:
-        raise UserError(
-            f"{path} is there already, and is no page that inspect wrote.",
-            "--html takes another name, or delete it first",
-        )
+    elif not path.is_file():
+        why = "is no regular file"
+    else:
+        with path.open("rb") as file:
+            if MARK.encode() in file.read(HEAD_BYTES):
+                return
+        why = "is there already, and is no page that inspect wrote"
+        other = "--html takes another name, or delete it first"
+    raise UserError(f"{path} {why}.", other)
 
 
 def page(group: GroupView, held: Held) -> str:
@@ -74,16 +71,11 @@ def page(group: GroupView, held: Held) -> str:
         titles=shadings,
         mark=Markup(MARK),
         policy=Markup(POLICY),
-        lines=_lines,
         tokens=_tokens,
         data=_embedded({**held.data, "titles": shadings}),
         style=Markup((here / "page.css").read_text(encoding="utf-8")),
         script=Markup((here / "page.js").read_text(encoding="utf-8")),
     )
-
-
-def _lines(text: str) -> Markup:
-    return Markup(html_text(text, BREAKS))
 
 
 def _embedded(data: dict[str, object]) -> Markup:

@@ -1,8 +1,6 @@
-"""The groups in a page: the one it opens at, the step's other prompts, and other steps.
-
-After the shown step come whole steps, nearest first, while the page stays under PAGE_BYTES. A step
-too large for that alone gives the prompts nearest to the shown one. Numbers have four digits, as
-the page shows them; --json has them whole.
+"""The groups in a page: the one it opens at, the step's other prompts, and other steps, the nearest
+first, while the page stays under PAGE_BYTES. Numbers have four digits, as the page shows them;
+--json has them whole.
 """
 
 import json
@@ -16,6 +14,7 @@ from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.session import Session
 from ictcli.inspect.view import StepView
+from ictcli.tables.numbers import counted, listed
 from ictcli.text import one_line, sign
 
 PAGE_BYTES = 8 << 20
@@ -35,75 +34,52 @@ class Held:
     """Sentences on what the page holds and what was left out."""
 
 
-@dataclass(frozen=True)
-class _Step:
-    groups: list[GroupView]
-    data: list[Data]
-    bytes: int
-
-    @property
-    def number(self) -> int:
-        return self.groups[0].step
-
-    @property
-    def whole(self) -> bool:
-        return len(self.groups) == self.groups[0].prompts
-
-
 def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
     """The groups of a page that opens at `shown`. Steps that cannot be read are left out."""
-    first = _step(view, shown, limit, around=shown.prompt)
-    steps, room = [first], limit - first.bytes
-    too_large: list[int] = []
-    errors: dict[int, str] = {}
-    nearest = sorted(session.recordings.steps, key=lambda number: abs(number - shown.step))
-    for number in nearest[1:]:
-        if too_large or not first.whole or room < first.bytes:
-            too_large.append(number)
-            continue
+    steps: dict[int, list[tuple[GroupView, Data]]] = {}
+    errors: list[str] = []
+    room = limit
+    for number in sorted(session.recordings.steps, key=lambda number: abs(number - shown.step)):
         try:
-            step = _step(session.open(number), shown, room, around=1)
+            step = view if number == shown.step else session.open(number)
         except UserError as error:
-            errors[number] = error.message
+            errors.append(f"Step {number} is not in it: {one_line(error.message)}")
             continue
-        if step.whole:
-            steps.append(step)
-            room -= step.bytes
-        else:
-            too_large.append(number)
-    steps.sort(key=lambda step: step.number)
+        around = shown.prompt if step is view else 1
+        for prompt in sorted(range(1, step.prompts + 1), key=lambda prompt: abs(prompt - around)):
+            group = step.group(prompt, shown.by)
+            data = _group(group)
+            room -= len(json.dumps(data, separators=(",", ":")))
+            room -= sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
+            if room >= 0 or not steps:
+                steps.setdefault(number, []).append((group, data))
+            if room < 0:
+                break
+        if room < 0:
+            break
+    held = {
+        number: sorted(steps[number], key=lambda pair: pair[0].prompt) for number in sorted(steps)
+    }
+    groups = [group for pairs in held.values() for group, _ in pairs]
+    where = [*map(str, held)] if len(held) < 7 else [f"{min(held)} to {max(held)}"]
+    content = f"{counted(len(groups), 'prompt')} of step{'s' * (len(held) > 1)} {listed(where)}"
+    more = "More would make it too large: --step and --prompt write pages of others."
     return Held(
-        [group for step in steps for group in step.groups],
+        groups,
         {
             "start": {"step": shown.step, "prompt": shown.prompt},
             **{key: getattr(shown, key) for key in ("by", "shown", "at", "candidates")},
-            "steps": [_about(step) for step in steps],
+            "steps": [_about(pairs) for pairs in held.values()],
         },
-        _sentences(steps, sorted(too_large), errors),
+        [f"This page holds {content}.", *[more] * (room < 0), *errors],
     )
 
 
-def _step(view: StepView, shown: GroupView, room: int, *, around: int) -> _Step:
-    """A step's groups that fit into `room` bytes, at least one; those nearest to prompt `around`
-    come first."""
-    held: list[tuple[GroupView, Data]] = []
-    size = 0
-    for prompt in sorted(range(1, view.prompts + 1), key=lambda number: abs(number - around)):
-        group = view.group(prompt, shown.by)
-        data = _group(group)
-        size += len(json.dumps(data, separators=(",", ":")))
-        size += sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
-        if held and size > room:
-            break
-        held.append((group, data))
-    held.sort(key=lambda pair: pair[0].prompt)
-    return _Step([group for group, _ in held], [data for _, data in held], size)
-
-
-def _about(step: _Step) -> Data:
-    group = step.groups[0]
+def _about(pairs: Sequence[tuple[GroupView, Data]]) -> Data:
+    group, _ = pairs[0]
     methods = [{"name": m.name, "weight_top": m.weight_top} for m in group.methods]
-    return {"step": step.number, "tops": group.tops, "methods": methods, "groups": step.data}
+    groups = [data for _, data in pairs]
+    return {"step": group.step, "tops": group.tops, "methods": methods, "groups": groups}
 
 
 def _group(group: GroupView) -> Data:
@@ -155,36 +131,3 @@ def _weights(values: Sequence[float | None], kept: Sequence[bool]) -> float | li
 
 def _short(values: Sequence[float | None]) -> list[float | None]:
     return [v if v is None else float(f"{v:.{DIGITS}g}") if v % 1 else int(v) for v in values]
-
-
-def _sentences(
-    steps: Sequence[_Step], too_large: Sequence[int], errors: dict[int, str]
-) -> list[str]:
-    cut = next((step for step in steps if not step.whole), None)
-    if cut:
-        numbers = [group.prompt for group in cut.groups]
-        part = f"prompts {numbers[0]} to {numbers[-1]}" if numbers[1:] else f"prompt {numbers[0]}"
-        content = f"{part} of {cut.groups[0].prompts} of step {cut.number}"
-    else:
-        prompts = steps[0].groups[0].prompts
-        part = f"all {prompts} prompts" if prompts > 1 else "the one prompt"
-        content = f"{part} of {_name_steps([step.number for step in steps])}"
-    sentences = [f"This page holds {content}."]
-    if too_large or cut:
-        also = ""
-        if too_large:
-            also = f"{_name_steps(too_large).capitalize()} would make it too large. "
-        options = " and ".join(["--step"] * bool(too_large) + ["--prompt"] * bool(cut))
-        sentences.append(f"{also}Another {options} writes a page of those.")
-    return sentences + [
-        f"Step {number} is not in it: {one_line(errors[number])}" for number in sorted(errors)
-    ]
-
-
-def _name_steps(steps: Sequence[int]) -> str:
-    """`step 5`, `steps 5, 10 and 15`; of many the first and the last."""
-    if len(steps) == 1:
-        return f"step {steps[0]}"
-    if len(steps) > 6:
-        return f"{len(steps)} steps from {steps[0]} to {steps[-1]}"
-    return f"steps {', '.join(map(str, steps[:-1]))} and {steps[-1]}"

@@ -1,4 +1,5 @@
-"""Every run under a folder, a line each."""
+"""Runs by name, a path or what `ictcli runs ls` calls a run in runs/, and every one under a folder,
+a line each."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Literal
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, nearest
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import check_inside
@@ -23,6 +24,8 @@ from ictcli.runs.records import (
     passes_by_k,
 )
 
+RUNS = Path("runs")
+"""Where `ictcli train` and `ictcli compare` make their folders."""
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
 LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json")
 """What a run folder without a recipe is known by: it was lost, or not yet written."""
@@ -76,6 +79,64 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
 
 def _looks_like_a_run(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in ("recipe.toml", *LEFT))
+
+
+def find_run(name: Path) -> Path:
+    """`find_folder`; UserError too for a run that may not be read (see `check_inside`)."""
+    return _checked(find_folder(name))
+
+
+def _checked(path: Path) -> Path:
+    if any(find_runs(path, 0)):
+        check_inside(path)
+    return path
+
+
+def find_folder(name: Path) -> Path:
+    """The path itself if it exists, else the one in runs/. UserError, with the nearest name, where
+    neither exists; whether it is a run is for the caller to see."""
+    if path := existing(name):
+        return path
+    raise UserError(
+        f"There is no run {name}, here or in {RUNS}/{_nearest(str(name))}.",
+        "ictcli runs ls lists the runs there are",
+    )
+
+
+def find_model(name: str) -> str:
+    """The same for a model: hub ids and `builtin:NAME` pass. UserError for a name that is like a
+    run's and is none."""
+    if ":" in name or Path(name).expanduser().exists():
+        _checked(Path(name))
+        return name
+    if path := existing(Path(name)):
+        return str(_checked(path))
+    group, slash, _ = name.partition("/")
+    near = "" if slash and not (RUNS / group).is_dir() else _nearest(name)
+    if near:
+        raise UserError(
+            f"There is no model or run {name}, here or in {RUNS}/{near}.",
+            "ictcli runs ls lists the runs; a model of the hub is OWNER/NAME",
+        )
+    return name
+
+
+def existing(name: Path) -> Path | None:
+    """The path itself if it exists, else the one in runs/ if that does."""
+    return next((path for path in (name, RUNS / name) if path.exists()), None)
+
+
+def shown(run: Path) -> str:
+    """The shortest name that `find_run` takes for a run."""
+    if not run.is_relative_to(RUNS):
+        return str(run)
+    name = run.relative_to(RUNS)
+    return str(run if name.exists() else name)
+
+
+def _nearest(name: str) -> str:
+    names = [shown(run) for run in find_runs(RUNS)]
+    return nearest(name.removeprefix(f"{RUNS}/"), names)
 
 
 def list_runs(folder: Path) -> list[Entry]:

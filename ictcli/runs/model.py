@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
-from ictcli.evaluation.settings import ModelSettings
+from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
@@ -25,6 +25,7 @@ from ictcli.recipe.tables import (
     Example,
     OptimizerSettings,
     PromptSettings,
+    RewardSettings,
     SamplingSettings,
 )
 from ictcli.runs import fingerprint
@@ -40,26 +41,6 @@ from ictcli.tasks.split import digest_of, key_of
 
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What a run's recipe says of its model; the defaults are for a model that no run made."""
-
-    engine: EngineSettings = field(default_factory=EngineSettings)
-    prompt: PromptSettings = field(default_factory=PromptSettings)
-    sampling: SamplingSettings = field(default_factory=SamplingSettings)
-    temperature: float = 1.0
-    max_tokens: int | None = None
-    columns: ColumnSettings = field(default_factory=ColumnSettings)
-    pattern: str | None = None
-    """How answers were read in training."""
-    missing: tuple[str, ...] = ()
-    """Sentences on plugins that are not there any more: only the run's own benchmarks need them."""
-    plugins: tuple[Path, ...] = ()
-    """Those that are."""
-    recipe: RecipeFile | None = None
-    """The run's, as it was read."""
 
 
 def find_models(
@@ -98,51 +79,50 @@ def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[Mod
 
 
 def _model_spec(
-    model: str, name: str, checkpoint: str | None, settings: ModelSettings
-) -> tuple[ModelSpec, tuple[str, ...]]:
+    model: str, name: str, checkpoint: str | None, typed: ModelSettings
+) -> tuple[ModelSpec, list[str]]:
     """A model or run with the settings that were typed in place of its recipe's, and sentences on
-    plugins that are missing."""
+    plugins that are missing: only the run's own benchmarks need them. A built-in model is asked as
+    the recipe that trains it asks."""
     run = Path(model) if is_run(Path(model)) else None
-    trained = settings_of(run) if run else _defaults(model)
+    recipe, loaded, missing = None, list[Path](), list[str]()
+    trained = EvaluationSettings()
+    if run:
+        recipe, trained, loaded, missing = settings_of(run)
+    elif model in RECIPES:
+        trained = _read(read_recipe(RECIPES[model]))[1]
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
     if run and not saved:
         check_finished(run, "model", "adapter")
-    engine = _with(trained.engine, settings.engine)
-    sampling = _with(trained.sampling, settings.sampling)
-    temperature = settings.temperature
-    if run is not None and saved is not None:
-        data = trained.recipe.data if trained.recipe else dict[str, Any]()
-        load = partial(engine_at, run, data, saved, engine)
-        fingerprint = partial(weights_of, saved)
+    engine = _with(trained.engine, typed.engine)
+    sampling = _with(trained.sampling, typed.sampling)
+    if recipe and run and saved:
+        load = partial(engine_at, run, recipe.data, saved, engine)
+        checksum = partial(weights_of, saved)
     else:
         load = partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
-        fingerprint = partial(checksums.fingerprint, locate(model)) if known else lambda: None
+        checksum = partial(checksums.fingerprint, locate(model)) if known else lambda: None
+    heats = (typed.temperature, trained.temperature, 1.0)
     spec = ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,
         load=load,
-        fingerprint=fingerprint,
+        fingerprint=checksum,
         rows=engine.rows,
-        prompt=_with(trained.prompt, settings.prompt),
-        temperature=trained.temperature if temperature is None else temperature,
+        prompt=_with(trained.prompt, typed.prompt),
+        temperature=next(heat for heat in heats if heat is not None),
         top_p=sampling.top_p,
         top_k=sampling.top_k,
         max_tokens=trained.max_tokens,
         run=run,
         columns=trained.columns,
-        pattern=trained.pattern,
-        plugins=trained.plugins,
-        recipe=trained.recipe,
-        trained_on=partial(trained_on, trained.recipe) if trained.recipe else tuple,
+        pattern=trained.reward.pattern,
+        plugins=tuple(loaded),
+        recipe=recipe,
+        trained_on=partial(trained_on, recipe) if recipe else tuple,
     )
-    return spec, trained.missing
-
-
-def _defaults(model: str) -> RunSettings:
-    """How a model that no run made is asked: a built-in one as the recipe that trains it does."""
-    recipe = RECIPES.get(model)
-    return replace(_read(read_recipe(recipe)), recipe=None) if recipe else RunSettings()
+    return spec, missing
 
 
 def _with(table: Any, typed: Any) -> Any:
@@ -150,7 +130,11 @@ def _with(table: Any, typed: Any) -> Any:
     return table.model_copy(update={key: getattr(typed, key) for key in typed.model_fields_set})
 
 
-def settings_of(run: Path) -> RunSettings:
+Read = tuple[RecipeFile, EvaluationSettings, list[Path], list[str]]
+"""A run's recipe, what it says of its model, its plugins, and sentences on those that are gone."""
+
+
+def settings_of(run: Path) -> Read:
     """Read a run's recipe, and load its plugins where they still are. UserError where it is none,
     or only a part of one."""
     try:
@@ -187,7 +171,7 @@ def trained_on(file: RecipeFile) -> Collection[str]:
     return {key_of(problem.prompt) for problem in train}
 
 
-def _read(file: RecipeFile) -> RunSettings:
+def _read(file: RecipeFile) -> Read:
     data = file.data
     missing: list[str] = []
     loaded: list[Path] = []
@@ -196,20 +180,18 @@ def _read(file: RecipeFile) -> RunSettings:
             loaded.append(plugins.load(name))
         except UserError as error:
             missing.append(error.message)
-    reward: Any = data.get("reward")
-    temperature = data.get("eval", {}).get("temperature", data["temperature"])
-    return RunSettings(
-        EngineSettings.model_validate(data.get("engine", {})),
-        _prompt(file.path, data.get("prompt", {})),
-        SamplingSettings.model_validate(data.get("sampling", {})),
-        float(temperature),
-        data.get("max_tokens"),
-        _columns(data),
-        cast(dict[str, Any], reward).get("pattern") if isinstance(reward, dict) else None,
-        tuple(missing),
-        tuple(loaded),
-        file,
+    reward: object = data.get("reward")
+    answers = cast(dict[str, Any], reward) if isinstance(reward, dict) else dict[str, Any]()
+    settings = EvaluationSettings(
+        engine=EngineSettings.model_validate(data.get("engine", {})),
+        prompt=_prompt(file.path, data.get("prompt", {})),
+        sampling=SamplingSettings.model_validate(data.get("sampling", {})),
+        temperature=float(data.get("eval", {}).get("temperature", data["temperature"])),
+        max_tokens=data.get("max_tokens"),
+        columns=_columns(data),
+        reward=RewardSettings(pattern=answers.get("pattern")),
     )
+    return file, settings, loaded, missing
 
 
 def _columns(data: Mapping[str, Any]) -> ColumnSettings:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ictcli.cli.process import THREAD_VARIABLES
+from ictcli.cli.options import THREAD_VARIABLES
 
 TELL = """
 import json, os, subprocess, sys, time
-from ictcli.cli.process import process_settings
+from ictcli.cli.options import process_settings
 with process_settings({nice}, {threads}, {awake}):
     code = "import json, os; print(json.dumps([os.nice(0), dict(os.environ)]))"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -93,7 +93,7 @@ def test_where_nothing_keeps_it_awake_a_sentence_says_so(tmp_path: Path, there: 
 
 
 def test_macos_s_own_keeper_watches_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ictcli.cli import process
+    from ictcli.cli import options as process
 
     monkeypatch.setattr(process.sys, "platform", "darwin")
     monkeypatch.setattr(process.shutil, "which", lambda name: f"/usr/bin/{name}")
