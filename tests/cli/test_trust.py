@@ -85,33 +85,20 @@ def test_a_comparison_of_a_runs_recipe_is_asked_for_too(made: Stranger) -> None:
     assert not made.ran()
 
 
-def test_a_runs_recipe_is_no_study(made: Stranger) -> None:
-    path = made.folder / "run" / "recipe.toml"
-    text = path.read_text()
-    path.write_text(f'recipes = ["chain"]\nmethods = ["ict"]\n{text}')
-    try:
-        refusal(made.run("another", "compare", "run/recipe.toml"), 2)
-        assert not made.ran()
-    finally:
-        path.write_text(text)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_code_that_changed_is_not_what_was_trusted(made: Stranger, name: str) -> None:
+def test_code_that_changed_is_not_what_was_trusted(made: Stranger) -> None:
     before = made.plugin.read_text()
     made.plugin.write_text(before + "# another\n")
     try:
-        assert str(made.plugin) in refusal(made.run("maker", *COMMANDS[name]), 2)
+        assert str(made.plugin) in refusal(made.run("maker", *COMMANDS["eval"]), 2)
         assert not made.ran()
     finally:
         made.plugin.write_text(before)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["resume", "download"])
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ('reward = "os:system"', "the module os"),
         ('[reward]\nverifier = "os:system"', "the module os"),
         ("[engine]\ntrust_remote_code = true", "the code of the model builtin:chain"),
         ('plugins = "inside.py"', "run/inside.py"),
