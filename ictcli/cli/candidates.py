@@ -7,7 +7,7 @@ The functions are for `shell_complete` of click's parameters.
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import click
 from click import Context, Parameter
@@ -32,7 +32,7 @@ def _names(*places: str) -> Iterator[str]:
     for place in places:
         module, _, name = place.partition(":")
         found: Any = getattr(importlib.import_module(f"ictcli.{module}"), name)
-        yield from found() if callable(found) else found
+        yield from cast(Iterable[str], found() if callable(found) else found)
 
 
 def _of(*places: str, kind: str = "", listed: bool = False) -> Complete:

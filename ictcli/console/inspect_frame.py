@@ -16,7 +16,6 @@ from ictcli.text import figure, one_line, sign, visible
 WIDEST = 14
 """Most cells of a token in the grid; longer ones end in an ellipsis."""
 LABEL = 12
-"""Cells of the labels left of the grid."""
 DARK = ("#4a3a2c", "#7a4a1e", "#a85a10", "#d97706", "#ffb020")
 LIGHT = ("#ffefd9", "#ffdcae", "#ffc078", "#fb9a3c", "#e8710a")
 KEYS = "←→↑↓ move  space: kept  m method  s shade  n/p prompt  [/] step  c model  q quit"

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ictcli.console.plain import PacedObserver, PlainObserver, passes
+from ictcli.console.plain import PlainObserver
 from ictcli.console.table import Screen, cell_text
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
@@ -52,7 +52,7 @@ def observer(recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True)
     return PlainObserver(recipe, folder, later)
 
 
-class LiveObserver(PacedObserver):
+class LiveObserver(PlainObserver):
     """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
 
     def __init__(self, recipe: Recipe, folder: Path, later: int = 0) -> None:
@@ -79,23 +79,16 @@ class LiveObserver(PacedObserver):
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         super().evaluated(label, evaluation)
-        self._print(cell_text(f"{label}: {passes(evaluation)}"))
         self._status = "training"
         self._draw()
 
-    def warned(self, message: str) -> None:
-        self._print(cell_text(f"warning: {message}", style="yellow"))
-
     def say(self, line: str) -> None:
-        self._print(cell_text(line))
-
-    def _print(self, text: Text) -> None:
+        style = "yellow" if line.startswith("warning: ") else ""
         with contextlib.suppress(OSError):  # no run ends because its terminal was closed
-            self._console.print(text)
+            self._console.print(cell_text(line, style))
 
-    def stepped(self, step: Step) -> None:
+    def show(self, step: Step) -> None:
         self._history.append(step.metrics)
-        super().stepped(step)
         self._rollout = self._newest(step)
         self._draw()
 

@@ -44,13 +44,9 @@ def narrate_paragraph(text: str) -> None:
     narrate("", *wrapped(one_line(text), sys.stderr).split("\n"))
 
 
-def passes(evaluation: Evaluation) -> str:
-    """`pass@1 0.312  pass@4 0.701` of an evaluation."""
-    return "  ".join(f"{name} {score.value:.3f}" for name, score in evaluation.passes.items())
-
-
-class PacedObserver(Observer):
-    """Knows how long its run will still take, and `later` runs like it after it."""
+class PlainObserver(Observer):
+    """Writes to stderr. Knows how long its run will still take, and `later` runs like it after
+    it."""
 
     engine: Engine | None = None
 
@@ -59,15 +55,22 @@ class PacedObserver(Observer):
         self.pace, self.later = Pace(recipe), later
 
     def attach(self, engine: Engine) -> None:
-        self.engine = engine
+        self.engine, about = engine, engine.describe()
         for name in self.recipe.log:
             self.say(f"log:   {where_to_look(name, self.folder)}")
+        self.say(
+            f"{self.folder}: {self.recipe.rule.name} on {self.recipe.task}, "
+            f"{about['parameters']:,} parameters, {about['engine']} on {about['device']} "
+            f"({about['dtype']})"
+        )
 
     def evaluating(self, label: str, done: int, total: int) -> None:
         self.pace.evaluating(done, total)
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         self.pace.evaluated(evaluation.seconds)
+        scores = "  ".join(f"{name} {score.value:.3f}" for name, score in evaluation.passes.items())
+        self.say(f"{label}: {scores}  ({evaluation.problems} problems x {evaluation.n})")
 
     def stepped(self, step: Step) -> None:
         first = self.pace.estimate() is None
@@ -78,6 +81,21 @@ class PacedObserver(Observer):
                 f"time left: about {self.left()}, by the first step of this process "
                 f"({estimate.parts()}); later ones make it surer"
             )
+        self.show(step)
+
+    def show(self, step: Step) -> None:
+        m = step.metrics
+        self.say(
+            f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}  "
+            f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "
+            f"kept {figure(m.share_kept, '.1%')}  length {figure(m.length, '.1f')}  "
+            f"unparsed {figure(m.unparsed, '.0%')}  truncated {figure(m.truncated, '.0%')}  "
+            f"grad {figure(m.grad_norm)}  "
+            f"{step.timings.seconds:.2f}s  left {self.pace.left()}"
+        )
+
+    def warned(self, message: str) -> None:
+        self.say(f"warning: {message}")
 
     def left(self) -> str:
         """The time left of the run, and what later ones will take."""
@@ -90,36 +108,3 @@ class PacedObserver(Observer):
     def say(self, line: str) -> None:
         """Show a line."""
         narrate(line)
-
-
-class PlainObserver(PacedObserver):
-    """Writes to stderr."""
-
-    def attach(self, engine: Engine) -> None:
-        super().attach(engine)
-        about = engine.describe()
-        narrate(
-            f"{self.folder}: {self.recipe.rule.name} on {self.recipe.task}, "
-            f"{about['parameters']:,} parameters, {about['engine']} on {about['device']} "
-            f"({about['dtype']})"
-        )
-
-    def evaluated(self, label: str, evaluation: Evaluation) -> None:
-        super().evaluated(label, evaluation)
-        size = f"{evaluation.problems} problems x {evaluation.n}"
-        narrate(f"{label}: {passes(evaluation)}  ({size})")
-
-    def stepped(self, step: Step) -> None:
-        super().stepped(step)
-        m = step.metrics
-        narrate(
-            f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}  "
-            f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "
-            f"kept {figure(m.share_kept, '.1%')}  length {figure(m.length, '.1f')}  "
-            f"unparsed {figure(m.unparsed, '.0%')}  truncated {figure(m.truncated, '.0%')}  "
-            f"grad {figure(m.grad_norm)}  "
-            f"{step.timings.seconds:.2f}s  left {self.pace.left()}"
-        )
-
-    def warned(self, message: str) -> None:
-        narrate(f"warning: {message}")

@@ -176,7 +176,6 @@ def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
 
 SHOWN = 5
 LONGEST = 200
-"""Characters of an answer that are shown."""
 
 
 def graded(

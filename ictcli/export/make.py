@@ -38,9 +38,7 @@ class Trained:
     file: RecipeFile
     recipe: Recipe
     saved: Path | None
-    """The checkpoint."""
     settings: EngineSettings
-    """Of the engine that loads it."""
 
     @property
     def step(self) -> int | None:

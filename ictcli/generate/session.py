@@ -21,7 +21,6 @@ from ictcli.types import IntArray, Problem, Rollouts, Sampling
 MAX_TOKENS = 2048
 """Of an answer, where neither a run nor the user says."""
 SHOWN = 60
-"""Characters of a prompt in an error."""
 
 Heard = Callable[[int, str, bool], None]
 """(row, text, ended): the text that an answer grew by, and whether that is the last of it."""
@@ -52,7 +51,6 @@ class Reply:
     sampling: Sampling
     answers: tuple[Answer, ...]
     stopped: bool
-    """By Ctrl-C."""
 
 
 class Session:

@@ -15,12 +15,10 @@ FORMAT = 1
 SYMBOLS = {"uniqueness": "u", "entropy": "H1", "purity": "β", "prob": "p"}
 """Of the statistics that are shown beside a token."""
 MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
-"""Of verdicts."""
 LEVELS = 6
 """Shades on a terminal, no shade among them."""
 
 Numbers = list[float | None]
-"""None for a number that is not finite."""
 Gradient = dict[str, tuple[float, float]]
 """Shares of the step's gradient on tokens made likelier and less likely, by kind."""
 
@@ -39,7 +37,6 @@ class RolloutView:
     finished: bool
     tokens: list[int]
     pieces: list[str]
-    """The text of each token."""
     logp: Numbers
     stats: dict[str, Numbers]
     regime: list[str | None]
@@ -106,7 +103,6 @@ class GroupView:
     prompts: int
     problem: dict[str, str]
     by: str
-    """The shading at first."""
     shown: str
     """The method whose tokens are marked at first."""
     tops: dict[str, float]

@@ -19,7 +19,6 @@ from ictcli.tables.pages import render
 from ictcli.text import html_text
 
 MARK = '<meta name="generator" content="ictcli inspect">'
-"""In the head of every page."""
 HEAD_BYTES = 1024
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"

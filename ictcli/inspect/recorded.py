@@ -52,7 +52,6 @@ class RecordedStep:
     weights: FloatArray
     """(B, T)"""
     notes: tuple[str, ...]
-    """Sentences for the reader."""
 
     @property
     def path(self) -> Path:

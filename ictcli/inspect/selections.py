@@ -26,7 +26,6 @@ class Selection:
     kept: BoolArray
     weights: FloatArray
     trained: bool = False
-    """Whether the step was trained on it."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ class StepView:
     missing: list[MissingStatistics]
     decode: Decode | None
     methods: Sequence[str] = ()
-    """Methods named by the user."""
     decided: Decided | None = None
     """What the choices of the responses came to, where the task knows."""
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])

@@ -52,7 +52,6 @@ class State:
     nonfinite: Count = 0
     """Steps skipped in a row for a loss, gradient or logit that was not finite."""
     skipped: Count = 0
-    """Steps skipped in all."""
     first_entropy: float | None = None
     tokens_sampled: Count = 0
     tokens_kept: Count = 0

@@ -38,7 +38,6 @@ class Entry(RunRecord):
     """A run at a glance; what is not known is None or empty."""
 
     run: str
-    """Its folder."""
     state: State
     recipe: str
     """The name it was trained by."""
@@ -56,7 +55,6 @@ class Entry(RunRecord):
     """When it was last written to, in UTC."""
     seconds: float | None
     note: str
-    """What is wrong with it."""
 
 
 def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:

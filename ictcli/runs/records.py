@@ -70,7 +70,6 @@ class BestCheckpoint(Format):
     """best.json: the best checkpoint of a run by `checkpoint.best`."""
 
     checkpoint: str
-    """The name of its folder."""
     step: int
     metric: str
     value: float | None
@@ -114,7 +113,6 @@ class Summary(RunRecord):
     seed: int | None = None
     steps: int
     before: dict[str, Interval]
-    """pass@k by name."""
     after: dict[str, Interval]
     change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
     """after - before, paired by problem."""

@@ -35,7 +35,6 @@ class Curve(RunRecord):
 
     first: float
     last_tenth: float
-    """The mean of the last tenth of the steps."""
     least: float
     most: float
     values: list[float]
@@ -81,7 +80,6 @@ class Detail(Entry):
     bytes: dict[str, int]
     """On the disk, by part of the folder."""
     next: list[str]
-    """Commands to go on with."""
 
 
 def detail(run: Path) -> Detail:

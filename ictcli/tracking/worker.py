@@ -7,6 +7,7 @@ one line, why it failed, which is empty if it did not.
 """
 
 import contextlib
+import importlib
 import os
 import secrets
 import signal
@@ -15,14 +16,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ictcli.errors import install
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import lock_of, write_json
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord, StepMetrics, StepTimings
-from ictcli.tracking import About, evaluation_figures, figures, open_tracker
+from ictcli.tracking import About, LibraryRun, evaluation_figures, figures
 
 LAST_SECONDS = 60
 """Time to finish when the run has ended."""
@@ -69,14 +70,14 @@ class Progress(RunRecord):
 
     id: str
     place: int
-    """Of the last entry that was logged."""
 
 
 def _track(name: str, about: About, over: threading.Event) -> None:
     path = about.folder / "tracking" / f"{name}.json"
     progress = read_record(path, Progress, strict=False)
     progress = progress or Progress(id=secrets.token_hex(4), place=-1)
-    tracker = open_tracker(name, about.model_copy(update={"id": progress.id}))
+    library: Any = importlib.import_module(f"ictcli.tracking.{name}")
+    tracker: LibraryRun = library.open_tracker(about.model_copy(update={"id": progress.id}))
     logged = progress.place
     if tracker.rewinds and about.done < about.steps:
         logged = min(logged, about.done)

@@ -15,7 +15,6 @@ from ictcli.algorithm.selection import share_count
 from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import METRICS, known
 from ictcli.runs import Run, read_rollouts
-from ictcli.tasks.chain.tokenizer import VOCABULARY
 
 Trained = tuple[Path, Ended]
 JSONS = ("json", "jsonl")
@@ -97,23 +96,16 @@ def test_recorded_rollouts_show_which_tokens_were_trained(trained: Trained) -> N
     names = sorted(path.name for path in (folder / "rollouts").iterdir())
     assert names == ["step-000003.safetensors", "step-000006.safetensors"]
     arrays, about = read_rollouts(folder / "rollouts" / names[1])
-    B, T = arrays["tokens"].shape
+    B = len(arrays["tokens"])
     assert (B, about["step"], about["group"]) == (16, 6, 4)
     assert len(about["prompts"]) == len(about["problems"]) == 4
     assert len(about["texts"]) == len(about["verdicts"]) == B
-    valid = np.arange(T) < arrays["lengths"][:, None]
-    for name in ("logp", "stats/entropy", "stats/purity", "stats/prob", "stats/uniqueness"):
-        assert arrays[name].shape == (B, T)
-        assert not arrays[name][~valid].any()
-    assert arrays["kept"].sum(axis=1).max() > 0
-    quota = [share_count(0.1, int(length)) for length in arrays["lengths"]]
-    assert (arrays["kept"].sum(axis=1) <= quota).all()
-    assert ((arrays["weights"] > 0) == arrays["kept"]).all()
+    assert ((arrays["weights"] > 0) == arrays["kept"]).all() and arrays["kept"].any()
     for row in range(B):  # kept are the tokens of highest uniqueness
-        u, kept = arrays["stats/uniqueness"][row], arrays["kept"][row]
-        assert u[kept].min(initial=np.inf) >= u[valid[row] & ~kept].max(initial=0)
-        written = [VOCABULARY[token] for token in arrays["tokens"][row][valid[row]] if token > 1]
-        assert about["texts"][row] == "".join(written)
+        n = int(arrays["lengths"][row])
+        u, kept = arrays["stats/uniqueness"][row, :n], arrays["kept"][row, :n]
+        assert kept.sum() <= share_count(0.1, n)
+        assert u[kept].min(initial=np.inf) >= u[~kept].max(initial=0)
 
 
 def test_a_dry_run_prints_a_recipe_that_reads_back_equal(
