@@ -249,7 +249,13 @@ def _meant(error: click.NoSuchOption, args: list[str]) -> tuple[str, str]:
     command = error.ctx.command_path if error.ctx else "ictcli"
     params = error.ctx.command.params if error.ctx else []
     name = error.option_name.lstrip("-").replace("-", "_")
-    keys = _keys(command) if any("KEY=VALUE" in (p.metavar or "") for p in params) else []
+    keys: list[str] = []
+    if any("KEY=VALUE" in (param.metavar or "") for param in params):
+        from ictcli.evaluation.settings import EvaluationSettings, GenerateSettings
+        from ictcli.recipe import Recipe, recipe_keys
+
+        models = {"eval": EvaluationSettings, "generate": GenerateSettings}
+        keys = [*recipe_keys(models.get(command.split()[-1], Recipe))]
     ends = (f".{name}", f".{name}s")
     fitting = [key for key in keys if key == name] or [k for k in keys if f".{k}".endswith(ends)]
     if not fitting:
@@ -263,11 +269,3 @@ def _meant(error: click.NoSuchOption, args: list[str]) -> tuple[str, str]:
     typed = f"settings are {' or '.join(settings)}, without dashes"
     meant = shlex.join(["ictcli", *args[:place], settings[0], *rest])
     return f"There is no option {error.option_name}: {typed}.", meant
-
-
-def _keys(command: str) -> list[str]:
-    from ictcli.evaluation.settings import EvaluationSettings, GenerateSettings
-    from ictcli.recipe import Recipe, recipe_keys
-
-    models = {"eval": EvaluationSettings, "generate": GenerateSettings}
-    return [*recipe_keys(models.get(command.split()[-1], Recipe))]

@@ -81,8 +81,7 @@ def command(
         narrate(f"note: {note}")
     if html:
         from ictcli.files import write_text
-        from ictcli.inspect.page import page
-        from ictcli.inspect.page_data import page_data
+        from ictcli.inspect.page import page, page_data
 
         held = page_data(session, view, group)
         write_text(html, page(group, held))

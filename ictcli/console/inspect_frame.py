@@ -81,10 +81,13 @@ class Frame:
         return [*body, *foot, last]
 
     def _head(self) -> list[Text]:
-        group = self.group
+        group, place = self.group, self.group.steps.index(self.group.step)
+        before, last = max(0, place - 2), place + 3
+        near = ["…"] * (before > 0) + [*map(str, group.steps[before:last])]
+        near += ["…"] * (last < len(group.steps))
         first = Text.assemble(
             (f"prompt {group.prompt}/{group.prompts}", "bold"),
-            f"  step {group.step} (recorded: {_near(group)})  ",
+            f"  step {group.step} (recorded: {', '.join(near)})  ",
             (one_line(group.run or group.file), "dim"),
         )
         gold = f"  gold {visible(group.problem['gold'])}"
@@ -218,14 +221,6 @@ class Frame:
         kept[0] = Text.assemble("kept by ", kept[0])
         missing = [cell_text(missing.sentence, "dim") for missing in self.group.missing[:2]]
         return [self._rule(), *packed(facts, self.width), *packed(kept, self.width), *missing]
-
-
-def _near(group: GroupView) -> str:
-    """The recorded steps around this one."""
-    steps, place = group.steps, group.steps.index(group.step)
-    first, last = max(0, place - 2), min(len(steps), place + 3)
-    shown = ["…"] * (first > 0) + [*map(str, steps[first:last])] + ["…"] * (last < len(steps))
-    return ", ".join(shown)
 
 
 def cell(token: str, width: int) -> str:

@@ -85,7 +85,11 @@ def raw() -> Generator[None]:
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    handlers = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    handlers = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         tty.setcbreak(descriptor)
         now: list[Any] = termios.tcgetattr(descriptor)
@@ -97,7 +101,3 @@ def raw() -> Generator[None]:
             termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-def _leave(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)

@@ -24,12 +24,17 @@ def plan(
     rollouts = recipe.prompts * recipe.group
     updates = len(mini_batches(recipe.prompts, recipe.update.minibatch)) * recipe.update.epochs
     if as_json:
+        seconds = None
+        if costs:
+            estimate = costs.time(recipe)
+            whole = {"seconds": costs.load + estimate.seconds, "load": costs.load}
+            seconds = {name: round(s, 3) for name, s in {**whole, **asdict(estimate)}.items()}
         fields = {
             "recipe": recipe.model_dump(mode="json", exclude_none=True),
             "rollouts_per_step": rollouts,
             "updates_per_step": updates,
             "memory": memory.json(),
-            "time": _time_json(recipe, costs) if costs else None,
+            "time": seconds,
         }
         print_json(fields)
         return
@@ -43,12 +48,6 @@ def plan(
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
     _print_time(recipe, costs)
-
-
-def _time_json(recipe: Recipe, costs: RunCosts) -> dict[str, float]:
-    estimate = costs.time(recipe)
-    seconds = {"seconds": costs.load + estimate.seconds, "load": costs.load, **asdict(estimate)}
-    return {name: round(value, 3) for name, value in seconds.items()}
 
 
 TIMED = (

@@ -50,7 +50,11 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
     made_here = "train" in data.model_fields_set and data.train is None
-    measured = _at_end(summary) if step is None else _at_step(run, step)
+    measured: Measured | None = None  # the run did not finish
+    if step is not None:
+        measured = _at_step(run, step)
+    elif s := summary:
+        measured = s.before, s.after, s.problems, s.samples_per_problem
     named = re.sub(r"[^\w./ -]", "_", name)
     return render(
         Path(__file__).with_name("card.md.jinja"),
@@ -98,13 +102,6 @@ def license_of(base: str) -> str | None:
 Scores = Mapping[str, Interval | None]
 Measured = tuple[Scores, Scores, int, int]
 """Figures before training and of the weights by metric, the problems, and the samples of each."""
-
-
-def _at_end(summary: Summary | None) -> Measured | None:
-    """Of the last weights; None where the run did not finish."""
-    if summary is None:
-        return None
-    return summary.before, summary.after, summary.problems, summary.samples_per_problem
 
 
 def _at_step(run: Path, step: int) -> Measured | None:

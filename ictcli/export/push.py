@@ -23,18 +23,17 @@ def open_repository(repo: str, *, public: bool) -> Any:
 
     api: Any = HfApi()
     _request(repo, api.whoami)
-    if not public and _request(repo, lambda: _is_open(api, repo)):
+
+    def is_open() -> bool:
+        there = api.repo_exists(repo, repo_type="model")
+        return there and not api.repo_info(repo, repo_type="model").private
+
+    if not public and _request(repo, is_open):
         raise UserError(
             f"{repo} is there already and public: everybody would see what is pushed.",
             f"--push {repo} --public, or push to another name",
         )
     return api
-
-
-def _is_open(api: Any, repo: str) -> bool:
-    """Whether a repository is there, and everybody sees it."""
-    there = api.repo_exists(repo, repo_type="model")
-    return there and not api.repo_info(repo, repo_type="model").private
 
 
 def push(api: Any, folder: Path, repo: str, *, public: bool) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ictcli.inspect.selections import MissingStatistics
 from ictcli.text import figure
 
 FORMAT = 1
@@ -21,6 +20,15 @@ LEVELS = 6
 Numbers = list[float | None]
 Gradient = dict[str, tuple[float, float]]
 """Shares of the step's gradient on tokens made likelier and less likely, by kind."""
+
+
+@dataclass(frozen=True)
+class MissingStatistics:
+    """The statistics that a method needs and the run did not record."""
+
+    name: str
+    statistics: tuple[str, ...]
+    sentence: str
 
 
 @dataclass(frozen=True)

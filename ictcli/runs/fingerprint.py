@@ -27,18 +27,13 @@ MAY_CHANGE = ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data
 """Keys that may differ between two processes of a run; the model and the data have checksums."""
 
 
-def began_with(began: Environment) -> dict[str, Any]:
-    """The fingerprint of a run, as far as its version recorded it."""
-    checksums = {"recipe": began.recipe_sha256, "model": began.model.sha256}
-    known = {part: sha256 for part, sha256 in checksums.items() if sha256}
-    return known | of_problems(began.data.to_json())
-
-
 def check_same(
     run: Path, began: Environment, now: Fingerprint, since: str = "the run began"
 ) -> None:
     """UserError, with a sentence on what differs, where a part that both have does."""
-    before = began_with(began)
+    checksums = {"recipe": began.recipe_sha256, "model": began.model.sha256}
+    before: dict[str, Any] = {part: sha256 for part, sha256 in checksums.items() if sha256}
+    before |= of_problems(began.data.to_json())
     differs = [part for part in before if part in now and before[part] != now[part]]
     if "recipe" in differs:
         file = run / "recipe.toml"

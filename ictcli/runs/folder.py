@@ -68,7 +68,9 @@ class Run:
     def create(folder: Path, recipe: Recipe) -> "Run":
         """A new run folder. UserError where the path is taken, or holds a link (see
         `check_inside`)."""
-        if folder.exists() and (not folder.is_dir() or _holds_anything(folder)):
+        # a process that was killed before it wrote the recipe leaves no more than these
+        there = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
+        if any(path.name != ".lock" and not is_leftover(path) for path in there):
             ways = "--run OTHER takes another folder"
             word = shell_word(folder)
             if is_run(folder):  # never advise to delete what is not ours
@@ -237,11 +239,6 @@ class Run:
 
 def is_run(folder: Path) -> bool:
     return (folder / "recipe.toml").is_file()
-
-
-def _holds_anything(folder: Path) -> bool:
-    """Whether there is more than what a process killed before it wrote the recipe leaves."""
-    return any(path.name != ".lock" and not is_leftover(path) for path in folder.iterdir())
 
 
 def free_folder(base: Path, name: str) -> Path:

@@ -59,7 +59,7 @@ class Entry(RunRecord):
 
 def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
     """The runs at and below a folder, in the order of their names; not within another run."""
-    if _looks_like_a_run(folder):
+    if any(os.path.lexists(folder / name) for name in ("recipe.toml", *LEFT)):
         yield folder
         return
     try:
@@ -73,10 +73,6 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
         return
     for name in names if depth else ():
         yield from find_runs(folder / name, depth - 1)
-
-
-def _looks_like_a_run(folder: Path) -> bool:
-    return any(os.path.lexists(folder / name) for name in ("recipe.toml", *LEFT))
 
 
 def find_run(name: Path) -> Path:
@@ -160,11 +156,13 @@ def _entry(run: Path, *more: str) -> Entry:
     summary = read_record(run / "summary.json", Summary, strict=False)
     last = last_record(run / "metrics.jsonl", StepMetrics)
     state, note = _state(run, recipe, summary)
+    notes = [note] * bool(note)
     if state != "running":  # it writes them
         altered = manifest.altered(run, *manifest.RESULTS, "eval/*.json", *more)
-        wrong = [f"{name} {why}" for name, why in altered.items()]
-        note = "; ".join([*([note] if note else []), *wrong])
+        notes += [f"{name} {why}" for name, why in altered.items()]
     before, after = _scores(run, summary)
+    timings = () if summary else read_lines(run / "timings.jsonl", StepTimings)
+    steps = [(line.sample_s or 0.0) + (line.update_s or 0.0) for line in timings]
     at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")), run)
     return Entry(
         run=str(run),
@@ -179,8 +177,8 @@ def _entry(run: Path, *more: str) -> Entry:
         before=before,
         after=after,
         when=_when(at),
-        seconds=summary.wall_s if summary else _seconds(run),
-        note=note,
+        seconds=summary.wall_s if summary else sum(steps) if steps else None,
+        note="; ".join(notes),
     )
 
 
@@ -262,9 +260,3 @@ def evaluations(run: Path) -> Sequence[Path]:
     return sorted(
         (run / "eval").glob("*.json"), key=lambda path: order.get(path.stem, f"1{path.stem}")
     )
-
-
-def _seconds(run: Path) -> float | None:
-    """Of the steps so far, without evaluations."""
-    timings = read_lines(run / "timings.jsonl", StepTimings)
-    return sum((t.sample_s or 0.0) + (t.update_s or 0.0) for t in timings) if timings else None

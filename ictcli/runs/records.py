@@ -32,11 +32,6 @@ class RecipeRecord(RunRecord):
         return str(method.get("name", "") if isinstance(method, dict) else method)
 
     @property
-    def own_data(self) -> bool:
-        """Whether a file stands in for the task's problems."""
-        return (self.model_extra or {}).get("data") is not None
-
-    @property
     def evaluation(self) -> dict[str, JsonValue]:
         """The table `eval`; empty where there is none."""
         table = cast(JsonValue, (self.model_extra or {}).get("eval"))

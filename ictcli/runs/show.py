@@ -87,6 +87,8 @@ def detail(run: Path) -> Detail:
     shown, environment = entry(run, "eval/*"), read_environment(run)
     timings = read_lines(run / "timings.jsonl", StepTimings)
     seconds = sorted(line.seconds for line in timings if line.seconds is not None)
+    parts = {name: taken for name in PARTS if (taken := size(run / name))}
+    total = size(run)
     return Detail(
         **dict(shown),
         keys=read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord(),
@@ -100,7 +102,7 @@ def detail(run: Path) -> Detail:
             for path in evaluations(run)
         ],
         checkpoints=[_checkpoint(path) for path in sorted((run / "checkpoints").glob("step-*"))],
-        bytes=_sizes(run),
+        bytes={**parts, "other": total - sum(parts.values()), "total": total},
         next=next_commands(run, shown.state),
     )
 
@@ -128,12 +130,6 @@ def _checkpoint(path: Path) -> CheckpointFolder:
     return CheckpointFolder(path=str(path), step=step, bytes=size(path), whole=state is not None)
 
 
-def _sizes(run: Path) -> dict[str, int]:
-    parts = {name: taken for name in PARTS if (taken := size(run / name))}
-    total = size(run)
-    return {**parts, "other": total - sum(parts.values()), "total": total}
-
-
 def next_commands(run: Path, state: State) -> list[str]:
     """What can be done with a run in its state."""
     where = shell_word(run)
@@ -154,7 +150,8 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     bench = recipe.evaluation.get("bench")
     if not isinstance(bench, str):
-        if recipe.own_data or not (names := benchmark_of(recipe.task)):
+        own = (recipe.model_extra or {}).get("data") is not None
+        if own or not (names := benchmark_of(recipe.task)):
             return None
         return f"ictcli eval {shell_word(model or run)} --bench {shell_word(names)}"
     columns = recipe.evaluation.get("columns")

@@ -11,8 +11,7 @@ from synthetic import HOSTILE, record
 
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView
-from ictcli.inspect.page import check_target, page
-from ictcli.inspect.page_data import Held, page_data, page_token
+from ictcli.inspect.page import Held, check_target, page, page_data, page_token
 from ictcli.inspect.session import Session
 
 VOID = {"meta", "br", "p", "td", "th", "tr"}  # may stay open
