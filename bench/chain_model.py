@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from chain_texts import EOS_ID, PAD_ID, VOCABULARY, is_sound, make_tokenizer, solution
 from pretraining import Built, Recipe, build, parser_of, rounded
 from torch import Tensor
 from torch.nn import functional
@@ -30,18 +31,9 @@ from ictcli.engine.models import BUILTIN
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.rewards.builtin import chain
-from ictcli.tasks.chain.problem import (
-    CHAIN,
-    CHAIN_LONG,
-    forks,
-    is_heldout,
-    is_sound,
-    make_expression,
-    solution,
-    value,
-)
-from ictcli.tasks.chain.tokenizer import EOS_ID, PAD_ID, VOCABULARY, make_tokenizer
+from ictcli.tasks.chain.problem import CHAIN, CHAIN_LONG, forks, make_expression, value
 from ictcli.tasks.prompts import decode
+from ictcli.tasks.task import is_set_aside
 from ictcli.types import Sampling
 
 HELDOUT_PROBLEMS = 512
@@ -104,7 +96,7 @@ def batches(recipe: ChainRecipe) -> Iterator[tuple[int, Tensor]]:
             texts: list[str] = []
             while len(texts) < recipe.rows:
                 expression = make_expression(rng, (size, size))
-                if not is_heldout(expression):
+                if not is_set_aside(expression):
                     texts.append(f"{expression}={solution(expression, rng, recipe.right)}")
             ids = bytearray("".join(texts).encode().translate(_IDS))
             yield 2 * size, torch.frombuffer(ids, dtype=torch.uint8).view(recipe.rows, -1).long()
@@ -139,7 +131,7 @@ def heldout_expressions(count: int, operands: tuple[int, int], seed: int) -> lis
     found: list[str] = []
     while len(found) < count:
         expression = make_expression(rng, operands)
-        if is_heldout(expression):
+        if is_set_aside(expression):
             found.append(expression)
     return found
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from chain_texts import make_tokenizer
 
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import normalise
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.types import ROW_STATS, FloatArray, Rollouts
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def in_fresh_process(work: Callable[..., T], *arguments: object) -> T:
 
 def peak_of(engine: Any, work: Callable[[], object]) -> int:
     """The peak of MLX's allocator, or for torch of this process's resident set."""
-    from ictcli.engine.memory import forget_peak, peak_rss
+    from ictcli.engine.budget import forget_peak, peak_rss
 
     if engine.settings.backend == "torch":
         forget_peak()

@@ -13,7 +13,7 @@ from ictcli.engine import build_engine
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.tasks import find_task
 from ictcli.tasks.forks import fork_mask
-from ictcli.tasks.ledger.words import SETTINGS
+from ictcli.tasks.ledger.problem import SETTINGS
 from ictcli.types import Sampling
 
 PROBLEMS, SAMPLES = 32, 8

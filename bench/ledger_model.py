@@ -20,6 +20,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from ledger_texts import (
+    END_ID,
+    PAD_ID,
+    PIECE,
+    STYLES,
+    VOCABULARY,
+    is_sound,
+    make_tokenizer,
+    solution,
+)
 from pretraining import Built, Recipe, build, parser_of, rounded
 from torch import Tensor
 from torch.nn import functional
@@ -32,10 +42,15 @@ from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.tasks import find_task
 from ictcli.tasks.forks import fork_mask
-from ictcli.tasks.ledger.problem import is_sound, ledgers, solution
-from ictcli.tasks.ledger.tasks import DOMAIN, heldout
-from ictcli.tasks.ledger.tokenizer import END_ID, PAD_ID, PIECE, VOCABULARY, make_tokenizer
-from ictcli.tasks.ledger.words import DAYS, NUMBERS, SETTINGS, TRADES
+from ictcli.tasks.ledger.problem import (
+    DAYS,
+    DOMAIN,
+    NUMBERS,
+    SETTINGS,
+    TRADES,
+    heldout,
+    ledgers,
+)
 from ictcli.tasks.prompts import decode
 from ictcli.types import Sampling
 
@@ -114,7 +129,8 @@ def batches(recipe: LedgerRecipe) -> Iterator[tuple[int, Tensor]]:
         rows: list[Tensor] = []
         prompt = ""
         for prompt, ledger in islice(ledgers(rng, setting, heldout=False), recipe.rows):
-            ids = encode(prompt + solution(ledger, setting, rng, 1.0 if lesson else recipe.right))
+            right = 1.0 if lesson else recipe.right
+            ids = encode(prompt + solution(ledger, STYLES[name], rng, right))
             rows.append(torch.tensor([*ids, END_ID]))
         padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD_ID)
         yield len(encode(prompt)), padded

@@ -182,11 +182,11 @@ def print_row(*cells: str) -> None:
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def sampled(recipes: Mapping[str, Recipe]) -> tuple[SharedRollouts, Engine]:
+def sampled(recipes: Mapping[str, Recipe], seed: int) -> tuple[SharedRollouts, Engine]:
     """The shared rollouts of the comparison."""
     first = next(iter(recipes.values()))
     engine = build_engine(first.model, first.engine)
-    return sample_shared(dict(recipes), engine), engine
+    return sample_shared(recipes, seed, engine), engine
 
 
 def main(folder: Path) -> None:
@@ -198,10 +198,8 @@ def main(folder: Path) -> None:
         return [path for path in folders if (path / "summary.json").exists()]
 
     shared, engine = sampled(
-        {
-            label: recipe_of(runs(label)[0]).model_copy(update={"seed": seed})
-            for label in comparison["overlap"]["labels"]
-        }
+        {label: recipe_of(runs(label)[0]) for label in comparison["overlap"]["labels"]},
+        seed,
     )
     by_label = {label: runs(label) for label in comparison["attribution"]}
     if by_label:

@@ -99,13 +99,9 @@ def taken_off(model: nn.Module) -> Generator[None]:
     """Within, the model is what it was before its adapters: the reference policy of their run,
     without a second copy of the weights."""
     on = [(name, module) for name, module in model.named_modules() if hasattr(module, "lora_a")]
-    plain = [(name, _adapted(module)) for name, module in on]
+    plain = [(n, m.embedding if "embedding" in m else m.linear) for n, m in on]
     model.update_modules(tree_unflatten(plain))
     try:
         yield
     finally:
         model.update_modules(tree_unflatten(on))
-
-
-def _adapted(module: Any) -> Any:
-    return module.embedding if "embedding" in module else module.linear

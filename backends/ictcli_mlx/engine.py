@@ -12,7 +12,7 @@ import mlx.core as mx
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.models import name_end_token
+from ictcli.engine.models import name_end_token, stop_ids
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
@@ -48,7 +48,7 @@ class MlxEngine(EngineCore):
         super().__init__(model, settings, optimizer, Memory(settings.memory_limit), ran_out)
         self.loaded = load(self.source, settings, self.device)
         self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
-        self.stop_ids = self.loaded.stop_ids
+        self.stop_ids = stop_ids(self.tokenizer, self.loaded.config.get("eos_token_id"))
         self.lengths = self.loaded.lengths
         self.vocabulary = self.loaded.vocabulary
         self.memory.watch("Loading the model", "take a smaller or a 4-bit model")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import mlx.core as mx
@@ -20,7 +21,7 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from ictcli.engine.lengths import Lengths, read_lengths
-from ictcli.engine.models import Source, loading, older_names, stop_ids
+from ictcli.engine.models import Source, loading, older_names
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
@@ -45,22 +46,13 @@ class Loaded:
     lengths: Lengths
 
     @property
-    def text_config(self) -> dict[str, Any]:
-        """The language model's settings, also of a model that takes images too."""
-        return self.config.get("text_config", self.config)
-
-    @property
     def vocabulary(self) -> int:
         """Logits a token, which is what every statistic is taken of."""
-        size = self.text_config.get("vocab_size") or self.config.get("vocab_size")
+        text = self.config.get("text_config", self.config)  # of a model that takes images too
+        size = text.get("vocab_size") or self.config.get("vocab_size")
         if not size:
             raise UserError(f"{self.folder}/config.json has no vocab_size.", "add it")
         return int(size)
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """Ids that end a response (`ictcli.engine.models.stop_ids`)."""
-        return stop_ids(self.tokenizer, self.config.get("eos_token_id"))
 
 
 def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
@@ -237,7 +229,7 @@ def _heads_take(
     MLX has no hooks. A head's class is exchanged for one that changes the input first, so whatever
     the model does after its head (scaling, soft capping) is done.
     """
-    taken = _Taken(change, [])
+    taken = SimpleNamespace(change=change, inputs=[])
     plain = [(module, type(module)) for module, _ in heads]
     for module, method in heads:
         module.__class__ = _taking(type(module), method)
@@ -248,12 +240,6 @@ def _heads_take(
         for module, kind in plain:
             module.__class__ = kind
             del module.taken
-
-
-@dataclass(frozen=True)
-class _Taken:
-    change: Callable[[mx.array], mx.array]
-    inputs: list[mx.array]
 
 
 @cache  # a class refers to itself: one for each pass would keep its arrays until Python looks

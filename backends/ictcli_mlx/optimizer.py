@@ -14,12 +14,8 @@ from .files import flat, number
 
 
 class Optimizer:
-    """AdamW with gradient clipping over float32 master weights of what the model trains.
-
-    A bfloat16 number has 8 binary digits: around 0.02 its neighbours are 1e-4 apart, so a step of
-    1e-6 would always be rounded away. Weights of 16 bits therefore have float32 copies that AdamW
-    steps, and the model's own are these, rounded. Float32 weights are their own masters.
-    """
+    """AdamW with gradient clipping over float32 masters of what the model trains: 16 bits would
+    round small steps away, so that the model's own weights are these, rounded."""
 
     kinds = ("adamw", "master")
 
@@ -30,7 +26,7 @@ class Optimizer:
         self.clip_norm = settings.clip_norm
         self.gradient: Any = None
         """Float32, by the names of the trained weights; None before a pass."""
-        self.masters: Any = _float32(model.trainable_parameters())
+        self.masters: Any = tree_map(lambda x: x.astype(mx.float32), model.trainable_parameters())
         self.adamw = optim.AdamW(
             learning_rate=0.0,
             betas=[settings.beta1, settings.beta2],
@@ -110,7 +106,3 @@ class Optimizer:
         self._round()
         # the old ones can be dropped
         mx.eval(self.model.trainable_parameters(), self.masters, self.adamw.state)
-
-
-def _float32(tree: Any) -> Any:
-    return tree_map(lambda x: x.astype(mx.float32), tree)

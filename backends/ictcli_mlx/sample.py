@@ -6,12 +6,13 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from mlx.utils import tree_map
+from mlx_lm.models.cache import make_prompt_cache
 
 from ictcli.engine.sampling import Written, draw
-from ictcli.errors import RunFailedError
+from ictcli.errors import RunFailedError, UserError
 from ictcli.types import FloatArray, OnTokens, Rollouts, Sampling
 
-from .cache import arrays, new_cache, pad, settle, take
 from .device import Memory
 from .files import number
 from .plan import GPU_PREFILL_TOKENS, PREFILL_TOKENS
@@ -109,16 +110,21 @@ def _prefill(
     chunk = max((PREFILL_TOKENS if on_cpu else GPU_PREFILL_TOKENS) // len(prompts), 2)
     if padded:
         longest += longest % chunk == 1  # a window's cache takes a lone token for a decoded one
-        pad(caches, before, longest)
+        padding = [longest - length for length in before]
+        for cache in caches:
+            cache.prepare(lengths=before, right_padding=padding)
     ids = np.zeros((len(prompts), longest), dtype=np.int32)
     for row, prompt in enumerate(prompts):
         ids[row, : before[row]] = prompt[:-1]
     for first in range(0, longest, chunk):
         model(mx.array(ids[:, first : first + chunk]), cache=caches)  # its logits are never made
-        mx.eval(arrays(caches))  # bounds memory: one chunk's activations at a time
+        mx.eval(
+            [cache.state for cache in caches]
+        )  # bounds memory: one chunk's activations at a time
         memory.watch("Reading the prompts", "lower engine.rows or prompts, or shorten the prompts")
     if padded:
-        settle(caches)
+        for cache in caches:
+            cache.finalize()  # the padding goes to the left, where decoding leaves it
     last = mx.array([[prompt[-1]] for prompt in prompts])
     logits = model(last, cache=caches)[:, -1].astype(mx.float32)
     rows = mx.array(np.repeat(np.arange(len(prompts)), group))
@@ -143,3 +149,31 @@ def mixes_lengths(model: Any, vocabulary: int, memory: Memory) -> bool:
         raise
     except Exception:  # whatever a model that does not know padding makes of it
         return False
+
+
+def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
+    """Empty caches for prompts of these lengths, side by side.
+
+    Prompts of one length need no mask, and get the model's plain caches. Else they are the batched
+    kind, which knows each row's padding; a model whose caches have none is refused.
+    """
+    caches = make_prompt_cache(model)
+    if len(set(lengths)) == 1:
+        return caches
+    unknown = [type(cache).__name__ for cache in caches if not hasattr(cache, "merge")]
+    if unknown:
+        raise UserError(
+            f"The model's {unknown[0]} of mlx-lm holds prompts of one length only.", "prompts=1"
+        )
+    return [cache.merge([cache] * len(lengths)) for cache in caches]
+
+
+def take(caches: Sequence[Any], rows: mx.array) -> None:
+    """Keep the rows (R',), any number of times each."""
+    for cache in caches:
+        if hasattr(cache, "caches"):  # a layer of several
+            take(cache.caches, rows)
+        elif hasattr(cache, "filter"):
+            cache.filter(rows)
+        elif not cache.empty():
+            cache.keys, cache.values = tree_map(lambda x: x[rows], (cache.keys, cache.values))

@@ -5,7 +5,7 @@ import json
 import warnings
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from peft import (
@@ -35,12 +35,12 @@ NAME = "default"
 def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
     """Freeze the model, read from `path`, and give it new adapters, in float32 whatever its own
     type. peft's object shares the model, whose linear layers it exchanges for its own."""
-    wanted = _targets(model, settings)
+    wanted, alpha = _targets(model, settings), settings.alpha
     config = LoraConfig(
         task_type="CAUSAL_LM",
         base_model_name_or_path=str(Path(path).resolve()) if Path(path).is_dir() else path,
         r=settings.rank,
-        lora_alpha=_plain(settings.alpha),
+        lora_alpha=int(alpha) if alpha.is_integer() else cast(Any, alpha),  # as peft writes it
         lora_dropout=0.0,  # it would make the ratio of pi to pi_old noise
         target_modules=sorted(wanted),
         use_dora=settings.kind == "dora",
@@ -90,11 +90,6 @@ def _fuse(model: nn.Module) -> None:
             continue
         if NAME not in module.lora_variant and not module.lora_bias[NAME]:
             module.__class__ = FusedLora
-
-
-def _plain(alpha: float) -> Any:
-    """An integer where it is one, as peft writes it."""
-    return int(alpha) if alpha == int(alpha) else alpha
 
 
 def _targets(model: Any, settings: AdapterSettings) -> dict[str, str]:

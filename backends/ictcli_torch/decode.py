@@ -7,7 +7,7 @@ GPU needs to run it. A graph launches all of them at once.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,22 +30,6 @@ class Prefix:
     """(P, L); None where nothing is padded."""
     lengths: Tensor
     """(P,)"""
-
-
-class Decoder(Protocol):
-    """Decodes the rows alive side by side."""
-
-    def step(self, token: Tensor) -> Tensor:
-        """Logits (R, V) float32 after the tokens (R,)."""
-        ...
-
-    def keep(self, alive: Tensor) -> None:
-        """Go on with these of the rows (R,) alone."""
-        ...
-
-
-MakeDecoder = Callable[[Any, Prefix, Tensor, int], Decoder]
-"""Of a model, prompts that it read, the prompt of each row (R,), and a number of steps."""
 
 
 def read(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
@@ -78,7 +62,11 @@ def _forward(model: Any, ids: Tensor, cache: Any, mask: Tensor | None, positions
 
 
 class GrowingDecoder:
-    """Plain forward passes of the rows alive, any kind of cache growing with them."""
+    """Plain forward passes of the rows alive, any kind of cache growing with them.
+
+    Made of a model, prompts that it read, the prompt of each row (R,), and a number of steps.
+    `step` gives logits (R, V) float32 after the tokens (R,); `keep` goes on with some of the rows.
+    """
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._cache = model, prefix.cache

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import torch
 from psutil import Process
 
-from ictcli.engine.memory import forget_peak, peak_rss, says_full
+from ictcli.engine.budget import forget_peak, peak_rss, says_full
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 

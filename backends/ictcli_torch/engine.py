@@ -4,7 +4,6 @@ import contextlib
 import copy
 import json
 from collections.abc import Generator
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.lengths import read_lengths
-from ictcli.engine.models import loading, name_end_token, older_names
+from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
+from .cpu import arranged
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .files import read_arrays
-from .linear import arranged
-from .model import hold_frequencies, load, stop_ids, text_config
+from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
 from .plan import WORTH_ARRANGING
 from .prefix import takes_positions
@@ -65,7 +64,7 @@ class TorchEngine(EngineCore):
         with loading(self.source.path, "mlx"):
             hold_frequencies(self.model, self.lengths.context)
         self.vocabulary = int(config.vocab_size)
-        self.stop_ids = stop_ids(self.model, self.tokenizer)
+        self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
         self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
@@ -148,7 +147,11 @@ class TorchEngine(EngineCore):
         self.optimizer.load(state, weights)
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
-        with self._whole():
+        with contextlib.ExitStack() as stack:
+            if self.adapted is not None or self.settings.load_in_4bit:
+                from . import merged
+
+                stack.enter_context(merged.merged(self.model))
             self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         name_end_token(folder)
@@ -157,13 +160,6 @@ class TorchEngine(EngineCore):
         if self.settings.load_in_4bit:
             config.pop("quantization_config", None)  # the weights were unpacked
         path.write_text(json.dumps(config | older_names(config), indent=2) + "\n", "utf-8")
-
-    def _whole(self) -> AbstractContextManager[None]:
-        if self.adapted is None and not self.settings.load_in_4bit:
-            return contextlib.nullcontext()
-        from . import merged
-
-        return merged.merged(self.model)
 
     def export_adapter(self, folder: Path) -> None:
         self.adapters().write(folder, self.adapted, self.base)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ictcli.errors import UserError
 
 from .adapter import NAME
-from .linear import OneDnnLinear
+from .cpu import OneDnnLinear
 
 
 @contextlib.contextmanager
@@ -60,7 +60,9 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
     base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
     weight: Tensor = dequantize_module_weight(base)
     if isinstance(module, LoraLayer):
-        weight = _with_adapter(module, weight)
+        weight = _sum(module, weight)
+        if module.use_dora[NAME]:
+            weight *= _stretch(module, weight)[:, None]
     out, inputs = weight.shape
     plain = nn.Linear(inputs, out, bias=False, device="meta")
     plain.__class__ = OneDnnLinear if isinstance(base, OneDnnLinear) else nn.Linear
@@ -72,15 +74,8 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
     return plain
 
 
-def _with_adapter(layer: Any, weight: Tensor) -> Tensor:
-    """W + scale B A; with DoRA, its rows scaled to the magnitudes."""
-    whole = _sum(layer, weight)
-    if layer.use_dora[NAME]:
-        whole *= _stretch(layer, whole)[:, None]
-    return whole
-
-
 def _sum(layer: Any, weight: Tensor) -> Tensor:
+    """W + scale B A."""
     A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
     return torch.addmm(weight.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
 
@@ -112,16 +107,13 @@ def _norms_kept(layers: list[Any]) -> Generator[None]:
     held = [layer for layer in layers if NAME in layer.lora_A and layer.use_dora[NAME]]
     try:
         for layer in held:
-            layer.forward = partial(_with_norm, layer, _norm_factor(layer))
+            with torch.no_grad():
+                whole = _sum(layer, dequantize_module_weight(layer.get_base_layer()))
+                layer.forward = partial(_with_norm, layer, _stretch(layer, whole))
         yield
     finally:
         for layer in held:
             layer.__dict__.pop("forward", None)
-
-
-@torch.no_grad()
-def _norm_factor(layer: Any) -> Tensor:
-    return _stretch(layer, _sum(layer, dequantize_module_weight(layer.get_base_layer())))
 
 
 def _with_norm(layer: Any, factor: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:

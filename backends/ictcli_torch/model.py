@@ -20,8 +20,7 @@ from ictcli.engine.models import Source
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
-from .attention import in_float32
-from .linear import by_onednn
+from .cpu import by_onednn, in_float32
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""
@@ -110,11 +109,6 @@ def recomputing(model: Any, active: bool) -> Generator[None]:
     finally:
         for block in plain:
             del block.forward
-
-
-def stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Ids that end a response (`ictcli.engine.models.stop_ids`)."""
-    return models.stop_ids(tokenizer, model.generation_config.eos_token_id)
 
 
 def text_config(model: Any) -> Any:

@@ -25,9 +25,9 @@ NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 CHUNK = 32
 """Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer`)."""
 LARGE = 1 << 18
-"""Weights of a layer from which oneDNN is worth a call that costs more (`linear`)."""
+"""Weights of a layer from which oneDNN is worth a call that costs more (`cpu`)."""
 WORTH_ARRANGING = 64
-"""Decoding steps from which `linear.arranged` is worth what some 20 steps save."""
+"""Decoding steps from which `cpu.arranged` is worth what some 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
 """Logits whose statistics are taken at once (`stats`): 1 MB, which a core's cache holds; on a GPU,
 which has no cache to fit and launches every call, 256 MB."""
@@ -111,7 +111,7 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
 
 
 def _arranged(work: Workload) -> int:
-    """Bytes of the weights in oneDNN's order (`linear.arranged`)."""
+    """Bytes of the weights in oneDNN's order (`cpu.arranged`)."""
     s, recipe, width = work.shape, work.recipe, work.width
     by_onednn = work.device == "cpu" and platform.machine() in X86
     if not by_onednn or (width < 4 and not multiplies_bfloat16()):

@@ -52,10 +52,11 @@ class ResponseLayer(DynamicLayer):
 def shares_prompts(model: Any) -> bool:
     """Whether rows can share a prompt: every block looks back at all keys and values before it, the
     caller says where each row stands, and what it is rotated by does not follow its length."""
+    ropes = rope_settings(text_config(model).to_dict())
     return (
         all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
         and takes_positions(model)
-        and rope_types(model).isdisjoint(FOLLOWING)
+        and not any(rope.get("rope_type") in FOLLOWING for rope in ropes)
     )
 
 
@@ -64,12 +65,6 @@ def takes_positions(model: Any) -> bool:
     itself counts padding too."""
     parameters = inspect.signature(decoder_of(model).forward).parameters
     return {"past_key_values", "position_ids"} <= parameters.keys()
-
-
-def rope_types(model: Any) -> set[str]:
-    """The kinds of rotary frequencies, of which a model may have one for each kind of block."""
-    ropes = rope_settings(text_config(model).to_dict())
-    return {rope["rope_type"] for rope in ropes if rope.get("rope_type")}
 
 
 @contextlib.contextmanager

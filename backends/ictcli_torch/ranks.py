@@ -19,7 +19,7 @@ from ictcli.engine.communicator import Communicator, gone
 from ictcli.engine.distributed import DataParallel
 from ictcli.errors import EngineMissingError, RunFailedError
 from ictcli.ranks import find_launch
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 
 from .engine import TorchEngine
 
@@ -59,7 +59,7 @@ class TorchCommunicator(Communicator):
             with super().together():
                 yield
         except RuntimeError as error:
-            if self.broken and _says_lost(error):
+            if self.broken and any(word in str(error).lower() for word in LOST):
                 raise gone(_reason(error)) from error
             raise
 
@@ -119,11 +119,6 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         yield bucket
 
 
-def _says_lost(error: RuntimeError) -> bool:
-    text = str(error).lower()
-    return any(word in text for word in LOST)
-
-
 def _reason(error: RuntimeError) -> str:
     """Its first sentence, without the place in torch's source that it begins with."""
     line = next(iter(str(error).splitlines()), "")
@@ -137,12 +132,7 @@ class DataParallelEngine(DataParallel, TorchEngine):
     optimizer: Any
 
     def __init__(
-        self,
-        ranks: TorchCommunicator,
-        model: str,
-        settings: EngineSettings,
-        optimizer: OptimizerSettings | None = None,
-        adapters: AdapterSettings | None = None,
+        self, ranks: TorchCommunicator, model: str, settings: EngineSettings, *trains: Any
     ) -> None:
         device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
         launch, gpus = find_launch(), torch.cuda.device_count()
@@ -152,7 +142,7 @@ class DataParallelEngine(DataParallel, TorchEngine):
                 f"torchrun --nproc-per-node {gpus}, or engine.device=cpu",
             )
         settings = settings.model_copy(update={"device": device})
-        super().__init__(ranks, model, settings, optimizer, adapters)
+        super().__init__(ranks, model, settings, *trains)
 
     def sum_gradient(self) -> None:
         for master in self.optimizer.masters.values():
@@ -166,15 +156,15 @@ def build(
     model: str,
     settings: EngineSettings,
     optimizer: OptimizerSettings | None = None,
-    adapters: AdapterSettings | None = None,
+    *adapters: Any,
 ) -> DataParallelEngine:
     """An engine of this process. One that does not train has all weights, whatever
     `settings.shard` says."""
     if settings.shard and optimizer is not None:
         from .shard import ShardedEngine
 
-        return ShardedEngine(ranks, model, settings, optimizer, adapters)
-    return DataParallelEngine(ranks, model, settings, optimizer, adapters)
+        return ShardedEngine(ranks, model, settings, optimizer, *adapters)
+    return DataParallelEngine(ranks, model, settings, optimizer, *adapters)
 
 
 @cache

@@ -10,7 +10,7 @@ from ictcli.engine.sampling import Written, draw
 from ictcli.types import FloatArray, OnTokens, Rollouts, Sampling
 
 from . import namespace
-from .decode import GrowingDecoder, MakeDecoder, read
+from .decode import FixedDecoder, GrowingDecoder, read
 from .stats import StatsRecorder
 
 
@@ -24,7 +24,7 @@ def lockstep(
     wanted: Sequence[str],
     on_tokens: OnTokens | None = None,
     *,
-    decoder: MakeDecoder = GrowingDecoder,
+    decoder: type[GrowingDecoder | FixedDecoder] = GrowingDecoder,
 ) -> Rollouts:
     """Decode all rows of some prompts. `uniforms` (B, T) decide every draw."""
     device = model.device

@@ -131,13 +131,13 @@ def frequent(batch: Scored, options: ShareOptions) -> Choice:
     return Choice(batch.valid & ~_top(batch, batch.stats["uniqueness"], options, zeros=True))
 
 
-class Entropy20Options(Options):
+class FifthOptions(Options):
     keep: float = Field(default=0.2, gt=0, le=1)
     """Share of tokens kept."""
 
 
-@register("arXiv 2506.01939, Eq. 6", options=Entropy20Options, normalisation="kept")
-def entropy20(batch: Scored, options: Entropy20Options) -> Choice:
+@register("arXiv 2506.01939, Eq. 6", options=FifthOptions, normalisation="kept")
+def entropy20(batch: Scored, options: FifthOptions) -> Choice:
     """The 20 % of tokens with the highest entropy H1 over the batch; mean over those.
 
     Ours: the batch is that of one optimiser update, where the paper says micro-batch, so that the

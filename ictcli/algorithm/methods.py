@@ -4,29 +4,34 @@ Importing this fills the table: `choosing` has those that choose, `weighing` tho
 much. Plugins import from here.
 """
 
-from ictcli.algorithm import choosing, weighing
-from ictcli.algorithm.choosing import ShareOptions
-from ictcli.algorithm.registry import (
-    METHODS,
-    Choice,
-    Method,
-    Options,
-    Rule,
-    Scored,
-    find_method,
-    register,
-)
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = [
-    "METHODS",
-    "Choice",
-    "Method",
-    "Options",
-    "Rule",
-    "Scored",
-    "ShareOptions",
-    "choosing",
-    "find_method",
-    "register",
-    "weighing",
-]
+from ictcli.algorithm import choosing as choosing
+from ictcli.algorithm import weighing as weighing
+from ictcli.algorithm.choosing import ShareOptions as ShareOptions
+from ictcli.algorithm.registry import METHODS as METHODS
+from ictcli.algorithm.registry import Choice as Choice
+from ictcli.algorithm.registry import Method as Method
+from ictcli.algorithm.registry import Options as Options
+from ictcli.algorithm.registry import Rule as Rule
+from ictcli.algorithm.registry import Scored as Scored
+from ictcli.algorithm.registry import find_method as find_method
+from ictcli.algorithm.registry import register as register
+
+
+def beside(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The method table to compare method `name` with the method of `table`: the defaults of
+    `name`, but `keep` and `scope` as in `table`, so that a control selects as many tokens from the
+    same sets. A method whose default differs from `ShareOptions` keeps its default."""
+    if name == table["name"]:
+        return dict(table)
+    options = [find_method(method).options for method in (name, table["name"])]
+    if not all(issubclass(each, ShareOptions) for each in options):
+        return {"name": name}
+    shared = [
+        key
+        for key, field in ShareOptions.model_fields.items()
+        if key in table and options[0].model_fields[key].default == field.default
+    ]
+    return {"name": name, **{key: table[key] for key in shared}}

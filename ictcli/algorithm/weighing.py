@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from ictcli.algorithm.choosing import FifthOptions
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 from ictcli.algorithm.selection import share_count, top_share
 from ictcli.types import BoolArray, FloatArray, IntArray
@@ -44,13 +45,8 @@ def nat(batch: Scored, options: NatOptions) -> Choice:
     return Choice(batch.valid, weight=np.where(drawn, 1 / np.where(drawn, p, 1), 0.0))
 
 
-class GmtsOptions(Options):
-    keep: float = Field(default=0.2, gt=0, le=1)
-    """Share of tokens kept."""
-
-
-@register("arXiv 2608.30632, Eq. 4", options=GmtsOptions, normalisation="kept")
-def gmts(batch: Scored, options: GmtsOptions) -> Choice:
+@register("arXiv 2608.30632, Eq. 4", options=FifthOptions, normalisation="kept")
+def gmts(batch: Scored, options: FifthOptions) -> Choice:
     """The 20 % of tokens with the highest |H1 * A| over the batch; mean over those.
 
     The paper's factor in front of the gradient is A on policy and without a KL term. Ours: the
@@ -185,7 +181,7 @@ def sc_grpo(batch: Scored, options: ScGrpoOptions) -> Choice:
 
     Groups with one correct response, or only those, are as with grpo. c is a quantile of D, ours:
     over the batch, not the micro-batch. Not here: the paper's advantage of groups without a correct
-    response, by how much they differ. What the model reads is in `ictcli.train.solutions`.
+    response, by how much they differ. What the model reads is in `ictcli.train.step`.
     """
     right = batch.correct.reshape(-1, batch.group).sum(axis=1).repeat(batch.group)
     read = batch.valid & ((right >= 2) & (right < batch.group))[:, None]

@@ -178,7 +178,7 @@ def _run() -> int:
     except BrokenPipeError:
         raise
     except (MemoryError, RuntimeError) as error:
-        from ictcli.engine.memory import is_full
+        from ictcli.engine.budget import is_full
 
         if not is_full(error):
             raise

@@ -108,7 +108,7 @@ def _plan(recipe: Recipe, memory: float, gpus: int | None, *, timed: bool, as_js
     from ictcli.console import narrate, output
     from ictcli.console.plan import examples, plan, print_gpu_plan
     from ictcli.planning.advice import check_memory
-    from ictcli.planning.gpus import GpuPlan, plan_gpus
+    from ictcli.planning.estimate import GpuPlan, plan_gpus
     from ictcli.planning.machine import memory_limit
     from ictcli.planning.preflight import preflight
     from ictcli.recipe import to_toml

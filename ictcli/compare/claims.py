@@ -7,23 +7,24 @@ included; it is no evidence of equality. Source: arXiv 2606.19771; what it leave
 - *Better than random tokens of the same number*: against `random` with the same swept settings;
   undecided if the shares that the two trained differ by more than a tenth of the larger.
 - *pass@4 gains more than pass@1*: (pass@4 - pass@1) against that of grpo, which the paper's text
-  compares, and of the model before training, which its own table contradicts for 1.5B and 7B.
-  Supported only if the gain in pass@4 is itself significant, by Holm's correction in the place of
-  that difference; a significant loss contradicts it. Where most problems are hard, pass@4
-  gains more by arithmetic; where most are easy, less: the sentence names the room that was left.
+  compares, and of the model before training. Supported only if the gain in pass@4 is itself
+  significant, by Holm's correction in the place of that difference; a significant loss contradicts
+  it. Where most problems are hard, pass@4 gains more by arithmetic; where most are easy, less: the
+  sentence names the room that was left.
 
 Holm's correction is by family: `main` holds the tests against grpo and random and those of the
 gains, `second` those against other methods and larger shares, `fork` those of the forks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Literal
+from pathlib import Path
 
 import numpy as np
 
-from ictcli.compare.caveats import Crashed, caveats
+from ictcli.compare.comparison import Claim, JudgedDifference, Verdict
+from ictcli.compare.notes import Crashed, caveats
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import (
     BEFORE,
@@ -33,64 +34,15 @@ from ictcli.compare.statistics import (
     difference,
     paired,
 )
-from ictcli.compare.variants import Variant
-from ictcli.tables.numbers import counted, interval, p_value, percent, points
+from ictcli.compare.variants import SUBJECT, Variant
+from ictcli.tables.numbers import percent, points
+from ictcli.tables.pages import render
+from ictcli.types import FloatArray
 
-Verdict = Literal["supported", "contradicted", "undecided"]
-SUBJECT = "ict"
+TEMPLATE = Path(__file__).with_name("claim.jinja")
 CONTROL = "random"
 SAME = 0.1
 """Two shares are the same number if they differ by at most this part of the larger."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgedDifference(PairedDifference):
-    """The difference a claim rests on, with its family of Holm's correction."""
-
-    rival: str
-    family: str
-    tests: int
-    """How many tests the family has."""
-
-
-@dataclass(frozen=True)
-class EntropyRatio:
-    """Final over first mean H1: its geometric mean over seeds with a 95 % interval."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    ratios: list[float]
-    """Of each seed."""
-    alarmed: int
-    """Seeds that crossed a bound at some step."""
-    seeds: int
-
-
-@dataclass(frozen=True)
-class PredictionQuality:
-    """Predicted against measured dH2: each figure with its 95 % interval over seeds."""
-
-    pearson: tuple[float, float | None, float | None]
-    error: tuple[float, float | None, float | None]
-    seeds: int
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim of the paper; `name` holds the variant it is about."""
-
-    name: str
-    verdict: Verdict
-    sentence: str
-    numbers: JudgedDifference | EntropyRatio | PredictionQuality
-    caveats: tuple[str, ...] = ()
-    """Ceilings, floors and crashed runs that it touches."""
-
-    @property
-    def test(self) -> JudgedDifference | None:
-        """The test it rests on; None if it is judged against bounds."""
-        return self.numbers if isinstance(self.numbers, JudgedDifference) else None
 
 
 @dataclass(frozen=True)
@@ -100,12 +52,26 @@ class _Test:
     """What is compared: the start of the sentence."""
     rival: str
     difference: PairedDifference
-    note: str = ""
+    trained: tuple[TrainedTokens, ...] = ()
+    """What the two trained, where the claim looks at it."""
+    alike: bool = False
+    """Whether it decides only of two that trained as many tokens."""
     gain: tuple[str, PairedDifference] | None = None
     """A metric and the gain in it, which must itself be significant and above 0 for support."""
-    comparable: bool = True
-    """Whether the two are what the claim compares; otherwise it is undecided."""
+    note: str = ""
+    """Ends the sentence."""
     caveats: tuple[str, ...] = ()
+
+    @property
+    def chose(self) -> bool:
+        """Whether either chose tokens at all: the dense warm-up may take every step."""
+        return any(each.share_kept is not None for each in self.trained)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the two are what the claim compares; otherwise it is undecided."""
+        shares = [each.share_chosen for each in self.trained if self.alike and self.chose]
+        return not shares or abs(shares[0] - shares[1]) <= SAME * max(shares)
 
 
 def accuracy_claims(
@@ -122,12 +88,12 @@ def accuracy_claims(
     tests = _AccuracyTests(scores, task, crashed)
     main: list[_Test] = []
     second: list[_Test] = []
-    for variant in subjects(variants):
+    for variant in [each for each in variants if each.method == SUBJECT]:
         for method in dict.fromkeys(each.method for each in variants if each.method != SUBJECT):
             if rival := variant.counterpart(method, variants):
-                shares = _shares_note(trained if method == CONTROL else {}, variant, rival)
+                pair = _pair(trained, variant, rival) if method == CONTROL else ()
                 family = main if method in ("grpo", CONTROL) else second
-                family += tests.better(variant.label, rival.label, *shares)
+                family += tests.better(variant.label, rival.label, pair)
         if grpo := variant.counterpart("grpo", variants):
             main += tests.gain(variant.label, grpo.label)
         main += tests.gain(variant.label, BEFORE)
@@ -136,70 +102,42 @@ def accuracy_claims(
     return [*_judged(main, "main"), *_judged(second, "second")]
 
 
-def subjects(variants: Iterable[Variant]) -> list[Variant]:
-    """The variants that the paper's claims are about."""
-    return [variant for variant in variants if variant.method == SUBJECT]
-
-
 def fork_claims(
-    recall: Mapping[Variant, Sequence[float]], kept: Mapping[Variant, float] = {}
+    recall: Mapping[Variant, FloatArray], trained: Mapping[Variant, TrainedTokens] = {}
 ) -> list[Claim]:
     """Whether unique tokens are the forks: each variant of ict, on its own rollouts and at its own
     share, against random tokens and the highest entropy with the same swept settings.
 
-    recall: of the true forks while training, by variant a value per seed, NaN without a run.
-    kept: shares of tokens trained in those steps."""
-    values = {each: np.array(seeds, dtype=np.float64)[:, None] for each, seeds in recall.items()}
-    trained = {
-        each: TrainedTokens(tokens_kept_share=share, share_kept=share)
-        for each, share in kept.items()
-    }
+    recall: of the true forks while training, by variant (S, 1), NaN without a run. trained: the
+    tokens of those steps."""
     tests: list[_Test] = []
-    for variant, method in product(subjects(recall), (CONTROL, "entropy20")):
+    judged = [each for each in recall if each.method == SUBJECT]
+    for variant, method in product(judged, (CONTROL, "entropy20")):
         rival = variant.counterpart(method, recall)
-        if rival is None or not paired(values[variant], values[rival]):
+        if rival is None or not paired(recall[variant], recall[rival]):
             continue
         label = variant.label
         tokens = "unique tokens" if label == SUBJECT else f"the unique tokens of {label}"
-        note, comparable = _shares_note(trained, variant, rival, must_match=method == CONTROL)
-        mean = percent(float(np.nanmean(values[variant])))
+        mean = percent(float(np.nanmean(recall[variant])))
         tests.append(
             _Test(
                 f"{tokens} are forks, more than those of {rival.label}",
                 f"{label}'s recall of the true forks while training ({mean} %)",
                 rival.label,
-                difference(values[variant], values[rival]),
-                note,
-                comparable=comparable,
+                difference(recall[variant], recall[rival]),
+                _pair(trained, variant, rival),
+                alike=method == CONTROL,
             )
         )
     return _judged(tests, "fork")
 
 
-def _shares_note(
-    trained: Mapping[Variant, TrainedTokens],
-    variant: Variant,
-    rival: Variant,
-    *,
-    must_match: bool = True,
-) -> tuple[str, bool]:
-    """A sentence on the shares of tokens that two variants trained, and whether the two can be
-    compared: whether they chose the same number wherever they chose, if that `must_match`."""
-    if variant not in trained or rival not in trained:
-        return "", True
-    pair = trained[variant], trained[rival]
-    whole = [each.tokens_kept_share for each in pair]
-    note = f" They trained {percent(whole[0])} % and {percent(whole[1])} % of the tokens"
-    if all(each.share_kept is None for each in pair):
-        return note + ": the dense warm-up takes every step, so the two are one method.", True
-    chosen = [
-        each.tokens_kept_share if each.share_kept is None else each.share_kept for each in pair
-    ]
-    if whole != chosen:
-        note += f", {percent(chosen[0])} % and {percent(chosen[1])} % after the dense warm-up"
-    if must_match and abs(chosen[0] - chosen[1]) > SAME * max(chosen):
-        return note + ": not the same number, so nothing is decided.", False
-    return note + ".", True
+def _pair(
+    trained: Mapping[Variant, TrainedTokens], variant: Variant, rival: Variant
+) -> tuple[TrainedTokens, ...]:
+    """What two variants trained; empty if it is not known of both."""
+    known = variant in trained and rival in trained
+    return (trained[variant], trained[rival]) if known else ()
 
 
 def _is_larger_share(variant: Variant, other: Variant) -> bool:
@@ -210,14 +148,9 @@ def _is_larger_share(variant: Variant, other: Variant) -> bool:
     return alike and isinstance(more, int | float) and more > 0.1
 
 
-def here(task: str) -> str:
-    """What a claim about accuracy is judged of: another task or model may show another."""
-    return f"on {task} at this size"
-
-
 def better(task: str, variant: str, rival: str, metric: str) -> str:
-    """The name of the claim."""
-    return f"{variant} is better than {rival} {here(task)}: {metric}"
+    """The name of the claim, with what it is judged of: another task or model may show another."""
+    return f"{variant} is better than {rival} on {task} at this size: {metric}"
 
 
 @dataclass(frozen=True)
@@ -227,7 +160,7 @@ class _AccuracyTests:
     crashed: Crashed
 
     def better(
-        self, variant: str, rival: str, note: str = "", comparable: bool = True
+        self, variant: str, rival: str, trained: tuple[TrainedTokens, ...] = ()
     ) -> list[_Test]:
         """By metric, variant - rival."""
         return [
@@ -236,8 +169,8 @@ class _AccuracyTests:
                 f"{variant}'s {metric}",
                 rival,
                 difference(by_variant[variant], by_variant[rival]),
-                note,
-                comparable=comparable,
+                trained,
+                alike=True,
                 caveats=caveats(self.scores, (metric,), (variant, rival), self.crashed),
             )
             for metric, by_variant in self.scores.items()
@@ -247,7 +180,7 @@ class _AccuracyTests:
     def gain(self, variant: str, rival: str) -> list[_Test]:
         """The gain over `rival` in pass@4 (the largest k where there is none) less that in
         pass@1; nothing where either metric or the rival is missing."""
-        ks = sorted(int(m.removeprefix("pass@")) for m in self.scores if m.startswith("pass@"))
+        ks = sorted(int(metric.removeprefix("pass@")) for metric in self.scores)
         if 1 not in ks or len(ks) < 2 or rival not in self.scores["pass@1"]:
             return []
         metric = "pass@4" if 4 in ks else f"pass@{ks[-1]}"
@@ -259,14 +192,15 @@ class _AccuracyTests:
         room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
         return [
             _Test(
-                f"{variant} gains more in {metric} than in pass@1 over {name}, {here(self.task)}",
+                f"{variant} gains more in {metric} than in pass@1 over {name}, "
+                f"on {self.task} at this size",
                 f"{variant}'s gain in {metric} over {name}",
                 "its gain in pass@1",
                 difference(many[variant] - first[variant], many[rival] - first[rival]),
-                f" The gains are {points(gains[0].value)} points in {metric} and "
+                gain=(metric, gains[0]),
+                note=f"The gains are {points(gains[0].value)} points in {metric} and "
                 f"{points(gains[1].value)} in pass@1; {name} left {room[1]} points to gain in "
                 f"pass@1 and {room[0]} in {metric}.",
-                (metric, gains[0]),
                 caveats=caveats(self.scores, ("pass@1", metric), (variant, rival), self.crashed),
             )
         ]
@@ -296,29 +230,5 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
 
 
 def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> str:
-    side = "above" if result.value >= 0 else "below"
-    rival = test.rival if test.rival.startswith("its") else f"{test.rival}'s"
-    tested = ""
-    if result.p is not None and result.p_holm is not None:
-        tested = (
-            f" (95 % interval {interval(result.low, result.high, points)}; p {p_value(result.p)}, "
-            f"{p_value(result.p_holm)} after Holm's correction over {counted(size, 'test')} of the "
-            f"{family} family)"
-        )
-    runs = counted(result.seeds, "seed")
-    if result.problems > 1:
-        runs += f" and {counted(result.problems, 'problem')}"
-    outcome = "significant" if result.differs else "not significant"
-    if result.seeds == 1:
-        outcome = "one seed cannot tell a method from chance"
-    elif result.p is None:
-        outcome = "the same in every one of them, so there is no test"
-    elif result.detectable:
-        outcome += (
-            f"; a difference of {percent(result.detectable)} points would be seen 4 times in 5 "
-            "before correction"
-        )
-    return (
-        f"{test.subject} is {percent(abs(result.value))} points {side} {rival}{tested} over "
-        f"{runs}: {outcome}.{test.note}"
-    )
+    text = render(TEMPLATE, "txt", test=test, result=result, size=size, family=family)
+    return " ".join(text.split())

@@ -1,10 +1,11 @@
 """comparison.json as frozen models: everything that a comparison measured."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import JsonValue
 
-from ictcli.compare.claims import Claim
 from ictcli.compare.gradients import Attribution
 from ictcli.compare.run_means import Cost, Curve, Probe, TrainedTokens
 from ictcli.compare.shared_rollouts import ForkComparison, Overlap, Places, UniquenessCurve
@@ -15,6 +16,59 @@ from ictcli.recipe.metrics import METRICS, shown_in
 FORMAT = 4
 CURVES = {name: (METRICS[name].long_heading, METRICS[name].heading) for name in shown_in("compare")}
 """Metrics recorded over training: the title of the curve, and a short heading."""
+
+
+Verdict = Literal["supported", "contradicted", "undecided"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedDifference(PairedDifference):
+    """The difference a claim rests on, with its family of Holm's correction."""
+
+    rival: str
+    family: str
+    tests: int
+    """How many tests the family has."""
+
+
+@dataclass(frozen=True)
+class EntropyRatio:
+    """Final over first mean H1: its geometric mean over seeds with a 95 % interval."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    ratios: list[float]
+    """Of each seed."""
+    alarmed: int
+    """Seeds that crossed a bound at some step."""
+    seeds: int
+
+
+@dataclass(frozen=True)
+class PredictionQuality:
+    """Predicted against measured dH2: each figure with its 95 % interval over seeds."""
+
+    pearson: tuple[float, float | None, float | None]
+    error: tuple[float, float | None, float | None]
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper; `name` holds the variant it is about."""
+
+    name: str
+    verdict: Verdict
+    sentence: str
+    numbers: JudgedDifference | EntropyRatio | PredictionQuality
+    caveats: tuple[str, ...] = ()
+    """Ceilings, floors and crashed runs that it touches."""
+
+    @property
+    def test(self) -> JudgedDifference | None:
+        """The test it rests on; None if it is judged against bounds."""
+        return self.numbers if isinstance(self.numbers, JudgedDifference) else None
 
 
 class VariantRecord(Record):
@@ -75,7 +129,7 @@ class Comparison(Setting):
     differences: Mapping[str, Mapping[str, PairedDifference]]
     """From the baseline."""
     crashed: Mapping[str, Sequence[int]] = {}
-    """By variant, the seeds of runs that crashed (`ictcli.compare.caveats`)."""
+    """By variant, the seeds of runs that crashed (`ictcli.compare.notes`)."""
     differences_without_crashed: Mapping[str, Mapping[str, PairedDifference]] = {}
     """The same of the other runs, where some crashed."""
     differences_from_stopped: Mapping[str, Mapping[str, PairedDifference]] = {}
@@ -95,3 +149,8 @@ class Comparison(Setting):
     paper: PaperTable | None = None
     failed: Sequence[str] = ()
     notes: Sequence[str] = ()
+
+    @property
+    def tests(self) -> list[PairedDifference]:
+        """All differences from the baseline."""
+        return [each for rows in self.differences.values() for each in rows.values()]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ictcli.algorithm.shares import beside
+from ictcli.algorithm.methods import beside
 from ictcli.compare.variants import Grid, Variant
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
@@ -137,7 +137,8 @@ def run_specs(
     of `grid` is to be chosen, a run that was trained keeps the value in its folder. UserError if
     the folder holds runs of another recipe, or of no value of the grid, or if two variants are the
     same."""
-    seeds = range(design.first_seed, design.first_seed + design.seeds)
+    first = design.first_seed
+    seeds = range(first, first + design.seeds)
     specs = [
         _final_spec(design, variant, seed, tuned, grid)
         for seed in seeds
@@ -150,7 +151,7 @@ def run_specs(
                 f"{runs} runs would go by the name {folder}.",
                 "leave out swept values that differ in signs alone",
             )
-    _check_twins({s.variant.label: s.recipe for s in specs if s.seed == design.first_seed})
+    _check_twins({s.variant.label: s.recipe for s in specs if s.seed == first})
     return specs
 
 
@@ -203,11 +204,8 @@ def _trained_with(folder: Path, what: str) -> UserError:
 def is_unused(folder: Path) -> bool:
     """Whether a folder holds no run, or one that failed before its first evaluation."""
     written = {"recipe.toml", "environment.json", "manifest.json", "failure.json"}
-    return not is_run(folder) or {path.name for path in folder.iterdir()} <= {
-        *written,
-        ".lock",
-        "log.txt",
-    }
+    written |= {".lock", "log.txt"}
+    return not is_run(folder) or {path.name for path in folder.iterdir()} <= written
 
 
 def slug(label: str) -> str:

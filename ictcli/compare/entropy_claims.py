@@ -10,16 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ictcli.compare.claims import (
-    SUBJECT,
-    Claim,
-    EntropyRatio,
-    PredictionQuality,
-    Verdict,
-)
-from ictcli.compare.statistics import SeedMean, over_seeds
-from ictcli.compare.variants import Variant
-from ictcli.tables.numbers import counted
+from ictcli.compare.comparison import Claim, EntropyRatio, PredictionQuality, Verdict
+from ictcli.compare.statistics import over_seeds
+from ictcli.compare.variants import SUBJECT, Variant
+from ictcli.tables.numbers import Format, counted, thousandths
+from ictcli.tables.table import Span
 from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
 
@@ -66,10 +61,10 @@ def prediction_claims(probes: Mapping[Variant, Sequence[tuple[float, float]]]) -
             Claim(
                 f"{variant.label}: the first-order prediction of dH2 holds",
                 verdict,
-                f"Predicted and measured dH2 correlate at r = {r.value:.3f}"
-                f"{_span(r, '{:.3f}')} over {counted(len(seeds), 'seed')}, with a mean absolute "
-                f"error of {error.value:.2g}{_span(error, '{:.2g}')}; the paper claims r > "
-                f"{PEARSON_ABOVE} and an error under {ERROR_BELOW}.",
+                f"Predicted and measured dH2 correlate at r = {_with_span(r, thousandths)} over "
+                f"{counted(len(seeds), 'seed')}, with a mean absolute error of "
+                f"{_with_span(error, '{:.2g}'.format)}; the paper claims r > {PEARSON_ABOVE} and "
+                f"an error under {ERROR_BELOW}.",
                 PredictionQuality(
                     (r.value, r.low, r.high), (error.value, error.low, error.high), len(seeds)
                 ),
@@ -78,11 +73,11 @@ def prediction_claims(probes: Mapping[Variant, Sequence[tuple[float, float]]]) -
     return claims
 
 
-def _span(mean: SeedMean, form: str) -> str:
-    """The interval in brackets, where there is one."""
+def _with_span(mean: Span, form: Format) -> str:
+    """A mean, and its interval in brackets where there is one."""
     if mean.low is None or mean.high is None:
-        return ""
-    return f" ({form.format(mean.low)} to {form.format(mean.high)})"
+        return form(mean.value)
+    return f"{form(mean.value)} ({form(mean.low)} to {form(mean.high)})"
 
 
 def _ratio(curve: FloatArray) -> float | None:

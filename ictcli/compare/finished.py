@@ -1,20 +1,67 @@
-"""The finished runs of a comparison: their files, read and checked."""
+"""The finished runs of a comparison: whether they are as they began, and their files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from ictcli.compare.design import RunSpec
+from ictcli.compare.folder import OTHER
 from ictcli.compare.launch import Summaries
 from ictcli.compare.variants import Variant
+from ictcli.errors import UserError
 from ictcli.evaluation.record import Record
-from ictcli.recipe import Recipe
-from ictcli.runs import manifest
+from ictcli.recipe import Recipe, read_recipe
+from ictcli.recipe.tables import EngineSettings
+from ictcli.runs import fingerprint, manifest
 from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
+from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.text import shell_word
 from ictcli.types import FloatArray
+
+PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "curriculum"}
+"""The settings, beside the seed of `prompt.shots`, that problems come from."""
+
+
+def check_began(runs: Sequence[RunSpec]) -> None:
+    """UserError if the recipe, a verifier's file, the model or the problems of a finished run
+    changed since it began: it could not be continued either. Problems are not looked at under
+    `prompt.max_tokens`, which takes an engine."""
+
+    @cache
+    def of_model(model: str, backend: str) -> dict[str, str]:
+        return fingerprint.of_model(model, EngineSettings(backend=backend))
+
+    problems: dict[tuple[str, int | None], dict[str, Any]] = {}
+    for spec in runs:
+        folder, recipe = spec.folder, spec.recipe
+        if not (folder / "summary.json").exists():
+            continue
+        began = read_environment(folder)
+        now: dict[str, Any] = {}
+        if began.recipe_sha256:
+            file = read_recipe(folder / "recipe.toml").data
+            now["recipe"] = fingerprint.of_recipe(file, began)
+        if began.model.sha256:
+            now |= of_model(recipe.model, recipe.engine.backend)
+        if began.data.heldout and not recipe.prompt.max_tokens:
+            seed = recipe.seed if recipe.prompt.shots else None
+            key = recipe.model_dump_json(include=PREPARED), seed
+            if key not in problems:
+                task = task_of(recipe)
+                data = described(task, heldout(recipe, task))
+                problems[key] = fingerprint.of_problems(data)
+            now |= problems[key]
+        try:
+            fingerprint.check_same(folder, began, now)
+        except UserError as error:
+            raise UserError(
+                error.message,
+                f"put that back; or rm -r {shell_word(folder)} trains the run again; {OTHER}",
+            ) from None
 
 
 class Counts(Record):
@@ -45,10 +92,6 @@ class FinishedRun:
     timings: Sequence[StepTimings]
 
     @property
-    def label(self) -> str:
-        return self.spec.variant.label
-
-    @property
     def is_dense(self) -> bool:
         """Whether the dense warm-up takes every step: the run trained as grpo."""
         return self.spec.recipe.dense_steps >= self.spec.recipe.steps
@@ -58,6 +101,10 @@ class FinishedRun:
         values = [line.value(name) for line in self.metrics[start:]]
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
+    def mean(self, name: str, start: int = 0) -> float:
+        """Of a metric over the steps after `start` that have it."""
+        return float(np.nanmean(self.series(name, start)))
+
 
 @dataclass(frozen=True)
 class VariantRuns:
@@ -65,6 +112,10 @@ class VariantRuns:
 
     variant: Variant
     runs: Sequence[FinishedRun]
+
+    @property
+    def label(self) -> str:
+        return self.variant.label
 
     @property
     def recipe(self) -> Recipe:

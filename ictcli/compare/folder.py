@@ -10,11 +10,10 @@ what to do when it ends early.
 """
 
 import contextlib
-import errno
 from collections.abc import Collection, Generator
 from pathlib import Path
 
-from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.files import is_leftover, take_lock
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
@@ -24,7 +23,6 @@ from ictcli.text import shell_word
 
 OTHER = "--out OTHER takes another folder"
 GOES_ON = "the same command goes on from there"
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ReportedVariant(RunRecord):
@@ -85,12 +83,12 @@ def opened(folder: Path) -> Generator[None]:
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
-    with _explained(folder):
+    try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = take_lock(folder)
         except OSError as error:
-            if isinstance(error, UserError) or error.errno in FULL:
+            if isinstance(error, UserError) or is_disk_full(error):
                 raise
             why = error.strerror or error
             raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
@@ -102,19 +100,12 @@ def opened(folder: Path) -> Generator[None]:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             lock.release()
-
-
-@contextlib.contextmanager
-def _explained(folder: Path) -> Generator[None]:
-    """Ctrl-C and a full disk as errors that say what to do next."""
-    try:
-        yield
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "Interrupted: what came after the last checkpoint of a run will be done again.", GOES_ON
         ) from None
     except OSError as error:
-        if error.errno not in FULL:
+        if not is_disk_full(error):
             raise
         raise full(error.filename or folder) from error
 

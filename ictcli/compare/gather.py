@@ -1,30 +1,25 @@
 """From the run folders of a comparison to its `Comparison`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ictcli.compare import caveats, run_means, shared_rollouts
-from ictcli.compare.claims import Claim, accuracy_claims, fork_claims, subjects
-from ictcli.compare.comparison import CURVES, Comparison, Setting, VariantRecord
+from ictcli.compare import notes, run_means, shared_rollouts
+from ictcli.compare.claims import accuracy_claims, fork_claims
+from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
 from ictcli.compare.design import RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
 from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.gradients import attribution
-from ictcli.compare.notes import notes_of, of_controls, of_crashes
 from ictcli.compare.paper import paper_table
-from ictcli.compare.plan import ComparisonPlan
+from ictcli.compare.plan import ComparisonPlan, Tuned
 from ictcli.compare.statistics import (
     BEFORE,
-    PairedDifference,
-    Scores,
     differences,
-    differences_of_pairs,
     estimate,
     scores_of,
 )
-from ictcli.compare.tuning import Tuned
-from ictcli.compare.variants import STOPPED
+from ictcli.compare.variants import STOPPED, SUBJECT
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import Recipe, to_toml
@@ -47,17 +42,22 @@ def gather(
     `tuned` holds what each override of the plan's grid reached. A variant without a finished run is
     left out, with a note."""
     variants = by_variant(plan.design.variants, done)
-    by_label = {each.variant.label: each.runs for each in variants}
+    by_label = {each.label: each.runs for each in variants}
     setting = _setting(plan, specs, done, command)
-    base = _used_baseline(variants, plan.baseline)
-    n, seeds, ks = setting.n, setting.seeds, setting.ks
+    named = [each.label for each in variants if plan.baseline in (each.label, each.variant.method)]
+    base = (named or list(by_label))[0]
+    seeds = setting.seeds
     correct = _counts(variants, seeds, setting.problems)
-    scores = scores_of(correct, n, ks)
-    crashed = caveats.crashed_runs(scores, run_means.unparsed_shares(variants, seeds))
+    scores = scores_of(correct, setting.n, setting.ks)
+    crashed = notes.crashed_runs(scores, run_means.unparsed_shares(variants, seeds))
     controls = _controls(variants)
+    alike = {run.label: control.label for run, control in controls if is_beginning(control, run)}
+    stopped = {label: control for label, control in alike.items() if control != base}
     training = {each.variant: run_means.trained_tokens(each.runs) for each in variants}
-    alike = {run.variant.label: at.variant.label for run, at in controls if is_beginning(at, run)}
-    shared = shared_rollouts.sample_shared(_choosing(variants, _first(done).seed), engine)
+    choosing = [each for each in variants if not each.variant.stops] or variants
+    shared = shared_rollouts.sample_shared(
+        {each.label: each.recipe for each in choosing}, _first(done).seed, engine
+    )
     attributed, missing = attribution(variants, shared.domain, engine.tokenizer)
     return Comparison(
         **dict(setting),
@@ -70,14 +70,14 @@ def gather(
         differences=differences(scores, base),
         crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
         differences_without_crashed=(
-            differences(caveats.without(scores, crashed), base) if crashed else {}
+            differences(notes.without(scores, crashed), base) if crashed else {}
         ),
-        differences_from_stopped=_beyond_warmup(scores, alike, base),
+        differences_from_stopped=differences(scores, stopped) if stopped else {},
         claims=[
             *accuracy_claims(scores, setting.task, list(training), training, crashed),
             *_other_claims(variants, seeds),
         ],
-        passk={label: _pass_curve(counts, n) for label, counts in correct.items()},
+        passk={label: _pass_curve(counts, setting.n) for label, counts in correct.items()},
         curves={
             name: {label: run_means.curve(runs, name) for label, runs in by_label.items()}
             for name in CURVES
@@ -85,7 +85,7 @@ def gather(
         probe={
             label: run_means.probe_of(runs)
             for label, runs in by_label.items()
-            if any(map(run_means.probed, runs))
+            if run_means.mean_probes(runs)
         },
         places=shared_rollouts.places(shared),
         training={variant.label: tokens for variant, tokens in training.items()},
@@ -97,11 +97,11 @@ def gather(
         paper=paper_table(_first(done)),
         failed=failed,
         notes=[
-            *of_crashes(crashed, seeds),
+            *notes.of_crashes(crashed, seeds),
             *shared.failed,
             *missing,
-            *of_controls(controls, alike),
-            *notes_of(plan.design, variants, scores, base, plan.baseline, tuned),
+            *notes.of_controls(controls, alike),
+            *notes.notes_of(plan, variants, scores, base, tuned),
         ],
     )
 
@@ -141,19 +141,6 @@ def _setting(
     )
 
 
-def _used_baseline(variants: Sequence[VariantRuns], asked: str) -> str:
-    """The label of the first variant that is, or is of, the baseline asked for, or of the first."""
-    known = [each.variant for each in variants]
-    named = [each for each in known if asked in (each.label, each.method)]
-    return (named or known)[0].label
-
-
-def _choosing(variants: Sequence[VariantRuns], seed: int) -> dict[str, Recipe]:
-    """By label the recipes that choose tokens, all with this seed."""
-    chosen = [each for each in variants if not each.variant.stops or len(variants) == 1]
-    return {each.variant.label: each.recipe.model_copy(update={"seed": seed}) for each in chosen}
-
-
 def _controls(variants: Sequence[VariantRuns]) -> list[tuple[VariantRuns, VariantRuns]]:
     """Each variant with a dense warm-up that ends before it does, and the control that stops
     there, if there is one."""
@@ -177,26 +164,16 @@ def is_beginning(control: VariantRuns, variant: VariantRuns) -> bool:
     return control.recipe.steps == variant.recipe.dense_steps and first == other
 
 
-def _beyond_warmup(
-    scores: Scores, alike: Mapping[str, str], base: str
-) -> dict[str, dict[str, PairedDifference]]:
-    """Differences of the variants with a dense warm-up from the runs that end with it; empty where
-    there are none, or they are the baseline."""
-    rivals = {label: control for label, control in alike.items() if control != base}
-    return differences_of_pairs(scores, rivals) if rivals else {}
-
-
 def _counts(
     variants: Sequence[VariantRuns], seeds: Sequence[int], problems: int
 ) -> dict[str, IntArray]:
     """Correct samples by label, (seeds, problems) each; -1 where a run is missing."""
     missing = np.full((len(seeds), problems), -1)
-    counts = {BEFORE: missing.copy()}
+    counts = {label: missing.copy() for label in (BEFORE, *(each.label for each in variants))}
     for each in variants:
-        counts[each.variant.label] = missing.copy()
         for run in each.runs:
             row = seeds.index(run.spec.seed)
-            counts[each.variant.label][row] = run.after.correct
+            counts[each.label][row] = run.after.correct
             if counts[BEFORE][row][0] < 0:
                 counts[BEFORE][row] = run.before.correct
     return counts
@@ -205,13 +182,13 @@ def _counts(
 def _other_claims(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> list[Claim]:
     """The claims on forks, entropy and dH2. The last is judged by the variants of ict, or else by
     the first variant that probed."""
-    runs = {each.variant: each.runs for each in variants}
-    means = {variant: run_means.mean_probes(its) for variant, its in runs.items()}
-    probed = [variant for variant in runs if means[variant]]
-    judged = subjects(probed) or probed[:1]
+    entropy = {each.variant: [run.series("entropy") for run in each.runs] for each in variants}
+    means = {each.variant: run_means.mean_probes(each.runs) for each in variants}
+    probed = [variant for variant, its in means.items() if its]
+    judged = [each for each in probed if each.method == SUBJECT] or probed[:1]
     return [
         *fork_claims(*run_means.fork_recalls(variants, seeds)),
-        *entropy_claims({v: [run.series("entropy") for run in its] for v, its in runs.items()}),
+        *entropy_claims(entropy),
         *prediction_claims({variant: means[variant] for variant in judged}),
     ]
 

@@ -15,11 +15,12 @@ from safetensors import SafetensorError
 
 from ictcli.algorithm.attribution import KINDS, Attributed, attribute
 from ictcli.compare.finished import VariantRuns
-from ictcli.compare.statistics import SeedMean, over_seeds
+from ictcli.compare.statistics import over_seeds
 from ictcli.errors import UserError
 from ictcli.files import numbered
 from ictcli.runs.rollouts import Batch, batch_of, read_rollouts
 from ictcli.tables.numbers import listed
+from ictcli.tables.table import Span
 from ictcli.tasks import Domain
 from ictcli.tasks.forks import Decided, decided, plain
 from ictcli.types import FloatArray
@@ -37,16 +38,16 @@ class GradientShare:
     """Tokens that are made likelier, w A > 0; else less likely."""
     regime: str | None
     """One of REGIMES; None: both."""
-    share: SeedMean
+    share: Span
 
 
 @dataclass(frozen=True)
 class LostUniqueness:
     """Mean uniqueness of tokens before and after an answer is lost, and the rise."""
 
-    before: SeedMean
-    after: SeedMean
-    rise: SeedMean
+    before: Span
+    after: Span
+    rise: Span
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Attribution:
     """Recorded steps of a run, the fewest of any."""
     shares: Sequence[GradientShare]
     """Without forks: of sure tokens and the rest."""
-    towards_right: SeedMean | None = None
+    towards_right: Span | None = None
     """`Attributed.towards_right`; None where the task does not know its forks."""
     uniqueness: LostUniqueness | None = None
     """None where it was not recorded, or no answer is known to be lost."""
@@ -109,8 +110,8 @@ def attribution(
             for run in each.runs
         ]
         if recorded := [of_run for of_run in steps if of_run]:
-            by_label[each.variant.label] = of_runs(recorded, knows_forks=knows)
-    labels = [each.variant.label for each in chosen]
+            by_label[each.label] = of_runs(recorded, knows_forks=knows)
+    labels = [each.label for each in chosen]
     if by_label and (without := [label for label in labels if label not in by_label]):
         missing.append(f"No step of {listed(without)} says where the gradient went.")
     return by_label, list(dict.fromkeys(missing))

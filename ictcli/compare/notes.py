@@ -1,19 +1,43 @@
-"""What a reader of a comparison has to know beside its figures."""
+"""What a reader of a comparison has to know beside its figures: ceilings, runs that crashed, what
+is missing or was made otherwise.
 
-from collections.abc import Collection, Sequence
+A run crashed if it ended far below the other seeds of its variant: its pass@1 is less than half of
+their median, at least 10 points lower, and lower by more than chance with few problems and samples;
+or more than half of its samples have no readable answer where fewer than a quarter of theirs have
+none (medians). Ours. It takes three runs of a variant.
+
+The crossed test takes runs to vary about normally, which these do not (`bench/worlds.py`), so the
+others are compared too. That says how methods do where they hold, not how often they do.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from operator import attrgetter
 
-from ictcli.compare.caveats import Crashed
-from ictcli.compare.claims import subjects
-from ictcli.compare.design import Design
+import numpy as np
+
 from ictcli.compare.finished import VariantRuns
-from ictcli.compare.statistics import Scores, paired
-from ictcli.compare.tuning import Tuned
+from ictcli.compare.plan import ComparisonPlan, Tuned
+from ictcli.compare.statistics import BEFORE, Scores, paired
+from ictcli.compare.variants import SUBJECT
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
-from ictcli.tables.numbers import listed
+from ictcli.tables.numbers import counted, listed, percent
+from ictcli.types import FloatArray
 
+CEILING = 0.95
+"""A mean above it is at its ceiling, one below 1 - CEILING at its floor: methods can hardly differ
+there."""
+LEAST_RUNS = 3
+PART, POINTS = 0.5, 0.1
+"""A crashed run reaches less than this part of the others' median, and is this much lower."""
+CHANCE = 3.0
+"""Standard errors over problems that chance alone does not explain."""
+UNREADABLE, READABLE = 0.5, 0.25
+"""Shares of samples without a readable answer: of a crashed run more, of the others fewer."""
+
+Crashed = Mapping[str, Sequence[int]]
+"""By variant, the places of the seeds of runs that crashed; variants without one are left out."""
 MADE_WITH = {
     "version of ictcli": ("ictcli",),
     "version of Python": ("python",),
@@ -27,25 +51,92 @@ MADE_WITH = {
 """What runs are made with, and the fields of environment.json that say so."""
 
 
+def crashed_runs(scores: Scores, unparsed: Mapping[str, FloatArray]) -> dict[str, list[int]]:
+    """The runs that crashed, by the smallest k of `scores`. unparsed: (S,) shares of samples
+    without a readable answer, by variant; NaN where a run is missing."""
+    crashed: dict[str, list[int]] = {}
+    for label, values in next(iter(scores.values())).items():
+        unread = unparsed.get(label)
+        seeds = [seed for seed in range(len(values)) if _is_crashed(values, unread, seed)]
+        if seeds and label != BEFORE:
+            crashed[label] = seeds
+    return crashed
+
+
+def without(scores: Scores, crashed: Crashed) -> Scores:
+    """The scores with the crashed runs missing."""
+
+    def kept(label: str, values: FloatArray) -> FloatArray:
+        values = values.copy()
+        values[list(crashed.get(label, ()))] = np.nan
+        return values
+
+    return {
+        metric: {label: kept(label, values) for label, values in by_variant.items()}
+        for metric, by_variant in scores.items()
+    }
+
+
+def caveats(
+    scores: Scores, metrics: Sequence[str], labels: Sequence[str], crashed: Crashed
+) -> tuple[str, ...]:
+    """The ceilings, floors and crashed runs that a comparison touches, a phrase each."""
+    phrases: list[str] = []
+    for metric in metrics:
+        for label in labels:
+            mean = float(np.nanmean(scores[metric][label]))
+            if not 1 - CEILING <= mean <= CEILING:
+                bound = "ceiling" if mean > CEILING else "floor"
+                phrases.append(f"{bound}: {metric} of {label} is {percent(mean)} %")
+    for label in labels:
+        if label in crashed:
+            runs = counted(len(crashed[label]), "run")
+            phrases.append(f"mixture: {runs} of {label} crashed")
+    return tuple(phrases)
+
+
+def _is_crashed(values: FloatArray, unparsed: FloatArray | None, seed: int) -> bool:
+    others = np.delete(values, seed, axis=0)
+    others = others[~np.isnan(others).any(axis=1)]
+    mean = float(values[seed].mean())
+    if np.isnan(mean) or len(others) < LEAST_RUNS - 1:
+        return False
+    median = float(np.median(others.mean(axis=1)))
+    if mean < PART * median and mean <= median - POINTS and _below(values[seed], others):
+        return True
+    if unparsed is None:
+        return False
+    typical = float(np.nanmedian(np.delete(unparsed, seed)))
+    return bool(unparsed[seed] > UNREADABLE and typical < READABLE)
+
+
+def _below(run: FloatArray, others: FloatArray) -> bool:
+    """Whether a run (N,) is below the mean of others (S, N) by more than chance explains."""
+    below = others.mean(axis=0) - run
+    if len(below) < 2:
+        return False
+    return bool(below.mean() > CHANCE * below.std(ddof=1) / np.sqrt(len(below)))
+
+
 def notes_of(
-    design: Design,
+    plan: ComparisonPlan,
     variants: Sequence[VariantRuns],
     scores: Scores,
     base: str,
-    asked: str,
     tuned: Tuned | None = None,
 ) -> list[str]:
     """Sentences on a baseline without a finished run, variants without one (or, if they were
     `tuned`, without a tuning run), runs made with other programs or machines than others, warm-ups
     that take every step, and pairs of variants that share no seed. `base` is the label of the
-    variant used for the baseline `asked` for."""
+    variant used for the baseline that was asked for."""
+    asked, planned = plan.baseline, plan.design.variants
     finished = [each.variant for each in variants]
     notes: list[str] = []
     if not any(asked in (each.label, each.method) for each in finished):
-        is_known = any(asked in (each.label, each.method) for each in design.variants)
+        is_known = any(asked in (each.label, each.method) for each in planned)
         why = "has no finished run" if is_known else "is not among the methods"
         notes.append(f"The baseline {asked} {why}: differences are from {base}.")
-    for variant in design.variants:
+    for variant in planned:
         if variant not in finished:
             runs = "runs" if tuned is None or tuned.get(variant.label) else "tuning runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
@@ -55,7 +146,7 @@ def notes_of(
             f"The runs were not all made with the same {listed(differ)}: the times of some "
             "say nothing beside those of others, and figures may differ for that reason too."
         )
-    if dense := [each.variant.label for each in variants if each.is_dense]:
+    if dense := [each.label for each in variants if each.is_dense]:
         notes.append(
             f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "
             "token, and methods that differ in their choice alone are one."
@@ -63,7 +154,7 @@ def notes_of(
     passes = next(iter(scores.values()))
     for pair in combinations(finished, 2):
         first, second = (each.label for each in pair)
-        is_judged = base in (first, second) or subjects(pair)
+        is_judged = base in (first, second) or SUBJECT in (each.method for each in pair)
         if is_judged and not paired(passes[first], passes[second]):
             notes.append(
                 f"{first} and {second} have no seed that both finished: nothing is said of their "
@@ -90,18 +181,16 @@ def of_controls(
     controls: Sequence[tuple[VariantRuns, VariantRuns]], alike: Collection[str]
 ) -> list[str]:
     """A sentence for each variant whose control did not train as it did; those of `alike` did."""
-    pairs = [(each.variant.label, control.variant.label) for each, control in controls]
     return [
-        f"{control} was trained otherwise than {label} while it warmed up: what the steps of "
-        f"{label} after that added is not known."
-        for label, control in pairs
-        if label not in alike
+        f"{control.label} was trained otherwise than {each.label} while it warmed up: what the "
+        f"steps of {each.label} after that added is not known."
+        for each, control in controls
+        if each.label not in alike
     ]
 
 
 def _differs(environments: Sequence[Environment], fields: Sequence[str]) -> bool:
     """Whether the fields differ among those that recorded them."""
     value = attrgetter(*fields)
-    values = map(value, environments)
-    known = [each for each in values if each != value(Environment())]
+    known = [value(each) for each in environments if value(each) != value(Environment())]
     return any(each != known[0] for each in known)

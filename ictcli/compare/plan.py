@@ -1,16 +1,87 @@
-"""What `ictcli compare` will do, checked before anything is trained."""
+"""What `ictcli compare` will do, checked before anything is trained: its options, a study's file,
+the plan of each comparison, and the choice of a setting for every variant alike.
 
-from collections.abc import Sequence
+A study is one comparison on several recipes, as a file; `ictcli compare study` runs the one that
+ships.
+
+| path below the study's folder | is |
+|---|---|
+| RECIPE/ | the comparison on that recipe: see `ictcli.compare.folder` |
+| runs.csv | a row for each run of each: see `run.run_rows` |
+| report.html, report.md | what all of them found, side by side |
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from ictcli.compare.design import Design, RunSpec, run_specs, tuning_specs
 from ictcli.compare.folder import check_report
-from ictcli.compare.study import CompareOptions
-from ictcli.compare.tuning import check_problems, earlier_choice
-from ictcli.compare.variants import Grid, check_keys, read_grid, stopped_variants, variants_of
-from ictcli.recipe import load_recipe
-from ictcli.runs.trust import read_typed
+from ictcli.compare.launch import Summaries, read_summary
+from ictcli.compare.variants import (
+    Grid,
+    Variant,
+    check_keys,
+    read_grid,
+    stopped_variants,
+    variants_of,
+)
+from ictcli.errors import NothingFinishedError, UserError
+from ictcli.files.reading import parse_toml
+from ictcli.recipe import find_recipe, load_recipe, shipped_studies
+from ictcli.recipe.load import recipe_text, validate
+from ictcli.recipe.tables import Table
+from ictcli.runs.trust import is_of_run, read_typed
+from ictcli.tables.numbers import counted
+from ictcli.tasks.prepare import task_of
+
+METRIC = "pass@1"
+Tuned = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""By variant and override: pass@k on the tuning problems."""
+
+
+class CompareOptions(Table):
+    """The options of `ictcli compare` that decide which runs it is made of."""
+
+    methods: tuple[str, ...] = Field(min_length=1, strict=False)
+    seeds: int = Field(default=3, ge=1)
+    sweep: tuple[str, ...] = Field(default=(), strict=False)
+    tune: str | None = None
+    baseline: str = "grpo"
+    stop_after_warmup: bool = False
+
+
+class Study(CompareOptions):
+    """Recipes to compare methods on, all with the same options."""
+
+    recipes: tuple[str, ...] = Field(min_length=1, strict=False)
+    settings: tuple[str, ...] = Field(default=(), strict=False)
+    """Overrides, KEY=VALUE, of every recipe."""
+
+
+def read_study(source: str) -> Study | None:
+    """The study of this name or path; None if it is something else, a recipe say, or in a run's
+    folder, where none belongs. UserError if anything in it is wrong."""
+    path = shipped_studies().get(source, Path(source))
+    if path.suffix != ".toml" or not path.is_file() or is_of_run(path):
+        return None
+    try:
+        data = parse_toml(recipe_text(path))
+    except ValueError:
+        return None  # the recipe's reader says so
+    if "recipes" not in data:
+        return None
+    study = validate(Study, data, str(path), hint="ictcli recipes show study")
+    beside = tuple(
+        str(path.parent / name) if name.endswith(".toml") else name for name in study.recipes
+    )
+    study = study.model_copy(update={"recipes": beside})
+    names = [find_recipe(name).stem for name in study.recipes]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f"{path} names {twice} twice.", "name each recipe once")
+    return study
 
 
 @dataclass(frozen=True)
@@ -62,3 +133,70 @@ def plan_of(
     if not any(baseline in (each.label, each.method) for each in variants):
         notes.append(f"the baseline {baseline} is not among the methods: {variants[0].label} is")
     return ComparisonPlan(design, baseline, grid, tries, final, [*notes, *check_problems(tries)])
+
+
+def tuning_scores(tries: Sequence[RunSpec], summaries: Summaries) -> Tuned:
+    """What the tuning runs reached; failed runs are left out."""
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    for spec in tries:
+        of_variant = scores.setdefault(spec.variant.label, {})
+        if summary := summaries.get(spec.folder):
+            of_variant[spec.trying] = {k: passes.value for k, passes in summary.after.items()}
+    return scores
+
+
+def best_overrides(tuned: Tuned, variants: Sequence[Variant]) -> dict[str, str]:
+    """By variant the override of the highest pass@1 (the first k, if 1 is not evaluated), the
+    earlier of equals. Variants without a finished run are left out; NothingFinishedError without
+    any."""
+    best: dict[str, str] = {}
+    for variant in variants:
+        if scores := tuned.get(variant.label):
+            first = next(iter(scores.values()))
+            metric = METRIC if METRIC in first else next(iter(first))
+            best[variant.label] = max(scores.items(), key=lambda each: each[1][metric])[0]
+    if not best:
+        raise NothingFinishedError(
+            "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
+        )
+    return best
+
+
+def earlier_choice(tries: Sequence[RunSpec], variants: Sequence[Variant]) -> dict[str, str] | None:
+    """What tuning chose, if all of it is done; None if a run of it is missing or damaged."""
+    summaries: Summaries = {}
+    for spec in tries:
+        summary = read_summary(spec.folder)
+        if summary is None or isinstance(summary, str):
+            return None
+        summaries[spec.folder] = summary
+    return best_overrides(tuning_scores(tries, summaries), variants)
+
+
+def check_problems(tries: Sequence[RunSpec]) -> list[str]:
+    """Check, before anything is trained, that held-out problems are left to tune on beside those of
+    the final runs; gives a note where they are fewer. UserError where there are none."""
+    notes: list[str] = []
+    keys = {"task", "data", "eval", "reward", "plugins"}
+    recipes = {repr(spec.recipe.model_dump(include=keys)): spec.recipe for spec in tries}
+    for recipe in recipes.values():
+        skip, wanted = recipe.eval.skip, recipe.eval.problems
+        available = len(task_of(recipe).heldout(skip + wanted)) - (skip - wanted)
+        problems = counted(max(available, 0), "problem")
+        held = f"{recipe.eval.bench or recipe.task} holds out {problems}"
+        if available < 2:
+            raise UserError(
+                f"{held}: too few to tune on some and be judged by others.",
+                "leave --tune out, or take a larger data set",
+            )
+        if available <= wanted:
+            raise UserError(
+                f"{held}, and the final runs ask for {wanted}: none is left to tune on.",
+                f"eval.problems={available // 2} leaves as many for tuning",
+            )
+        if available < 2 * wanted:
+            notes.append(
+                f"{held}: tuning is judged by {counted(available - wanted, 'problem')}, "
+                f"the final runs by {wanted}"
+            )
+    return list(dict.fromkeys(notes))

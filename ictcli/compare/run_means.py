@@ -62,6 +62,11 @@ class TrainedTokens(Record):
     kept, as entropy20 does."""
     high_low_per_seed: Sequence[float | None] = ()
 
+    @property
+    def share_chosen(self) -> float:
+        """Of the steps after the dense warm-up, if there are any."""
+        return self.tokens_kept_share if self.share_kept is None else self.share_kept
+
 
 def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
     """At the steps that all runs have reached; those without a value are left out."""
@@ -77,36 +82,33 @@ def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
     )
 
 
-def probed(run: FinishedRun) -> dict[int, tuple[float, float]]:
-    """By step that probed: Pearson's r and the mean absolute error of the predicted dH2."""
-    return {
-        line.step: (line.probe_pearson, line.probe_error)
-        for line in run.metrics
-        if line.probe_pearson is not None and line.probe_error is not None
-    }
+def probes(run: FinishedRun) -> FloatArray:
+    """(2, steps): Pearson's r and the mean absolute error of the predicted dH2; NaN at steps
+    without both."""
+    both = np.array([run.series("probe_pearson"), run.series("probe_error")])
+    return np.where(np.isnan(both).any(axis=0), np.nan, both)
 
 
 def mean_probes(runs: Sequence[FinishedRun]) -> list[tuple[float, float]]:
-    """Pearson's r and the mean absolute error of each run that probed."""
-    means = [np.mean(list(probes.values()), axis=0) for run in runs if (probes := probed(run))]
-    return [(float(pearson), float(error)) for pearson, error in means]
+    """Both figures of each run that probed."""
+    probed = [both for both in map(probes, runs) if not np.isnan(both).all()]
+    return [(float(np.nanmean(both[0])), float(np.nanmean(both[1]))) for both in probed]
 
 
 def probe_of(runs: Sequence[FinishedRun]) -> Probe:
     """The probes at each step that every run has probed."""
-    probes = [probed(run) for run in runs]
-    steps = [step for step in probes[0] if all(step in probe for probe in probes)]
-    values = np.array([[probe[step] for probe in probes] for step in steps])
-    pearson, error = np.moveaxis(values.reshape(len(steps), len(runs), 2), 2, 0)
+    values = np.array([probes(run) for run in runs])
+    known = np.flatnonzero(~np.isnan(values).any(axis=(0, 1))).tolist()
+    pearson, error = values[:, 0, known], values[:, 1, known]
     return Probe(
-        step=steps,
+        step=[runs[0].metrics[place].step for place in known],
         runs=len(runs),
-        pearson=pearson.mean(axis=1).tolist(),
-        pearson_low=pearson.min(axis=1).tolist(),
-        pearson_high=pearson.max(axis=1).tolist(),
-        error=error.mean(axis=1).tolist(),
-        error_low=error.min(axis=1).tolist(),
-        error_high=error.max(axis=1).tolist(),
+        pearson=pearson.mean(axis=0).tolist(),
+        pearson_low=pearson.min(axis=0).tolist(),
+        pearson_high=pearson.max(axis=0).tolist(),
+        error=error.mean(axis=0).tolist(),
+        error_low=error.min(axis=0).tolist(),
+        error_high=error.max(axis=0).tolist(),
     )
 
 
@@ -124,48 +126,47 @@ def cost(runs: Sequence[FinishedRun]) -> Cost:
 def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
     kept = [run.summary.kept_tokens for run in runs]
     chosen = [run.summary.kept_tokens for run in runs if not run.is_dense]
+
+    def mean(name: str, tables: Sequence[Mapping[str, float]] = kept) -> float | None:
+        values = [table[name] for table in tables if name in table]
+        return float(np.mean(values)) if values else None
+
     return TrainedTokens(
         tokens_kept_share=float(np.mean([run.summary.tokens_kept_share for run in runs])),
-        share_kept=_mean("share_kept", chosen),
-        kept_prob=_mean("kept_prob", kept),
-        regime_high=_mean("regime_high", kept),
-        fork_recall=_mean("fork_recall", kept),
-        fork_precision=_mean("fork_precision", kept),
-        high_low_ratio=_mean("high_low_ratio", kept),
+        share_kept=mean("share_kept", chosen),
+        kept_prob=mean("kept_prob"),
+        regime_high=mean("regime_high"),
+        fork_recall=mean("fork_recall"),
+        fork_precision=mean("fork_precision"),
+        high_low_ratio=mean("high_low_ratio"),
         high_low_per_seed=[tokens.get("high_low_ratio") for tokens in kept],
     )
 
 
-def _mean(name: str, tables: Sequence[Mapping[str, float]]) -> float | None:
-    """The mean of a figure over the tables that have it."""
-    values = [table[name] for table in tables if name in table]
-    return float(np.mean(values)) if values else None
-
-
 def fork_recalls(
     variants: Sequence[VariantRuns], seeds: Sequence[int]
-) -> tuple[Mapping[Variant, Sequence[float]], Mapping[Variant, float]]:
-    """By variant of FORK_METHODS: the recall of the true forks while training, a mean for each seed
-    (NaN without its run), and the share of tokens kept in the same steps. Both are of the steps
+) -> tuple[dict[Variant, FloatArray], dict[Variant, TrainedTokens]]:
+    """By variant of FORK_METHODS: the recall of the true forks while training, (S, 1) means over
+    steps, NaN without a run, and the share of tokens kept in the same steps. Both are of the steps
     after every variant's dense warm-up; variants that are dense in every step are left out."""
     chosen = [each for each in variants if each.variant.method in FORK_METHODS]
     chosen = [each for each in chosen if not each.is_dense]
     warmup = max((each.recipe.dense_steps for each in chosen), default=0)
-    recalls: dict[Variant, list[float]] = {}
-    kept: dict[Variant, float] = {}
+    recalls: dict[Variant, FloatArray] = {}
+    trained: dict[Variant, TrainedTokens] = {}
     for each in chosen:
         known = [run for run in each.runs if not np.isnan(run.series("fork_recall", warmup)).all()]
         if known:
-            means = {run.spec.seed: _mean_after(run, "fork_recall", warmup) for run in known}
-            recalls[each.variant] = [means.get(seed, np.nan) for seed in seeds]
-            kept[each.variant] = float(
-                np.mean([_mean_after(run, "share_kept", warmup) for run in known])
-            )
-    return recalls, kept
+            means = {run.spec.seed: run.mean("fork_recall", warmup) for run in known}
+            recalls[each.variant] = by_seed(means, seeds)[:, None]
+            share = float(np.mean([run.mean("share_kept", warmup) for run in known]))
+            trained[each.variant] = TrainedTokens(tokens_kept_share=share, share_kept=share)
+    return recalls, trained
 
 
-def _mean_after(run: FinishedRun, name: str, warmup: int) -> float:
-    return float(np.nanmean(run.series(name, warmup)))
+def by_seed(values: Mapping[int, float], seeds: Sequence[int]) -> FloatArray:
+    """(S,) values; NaN where there is none of a seed."""
+    return np.array([values.get(seed, np.nan) for seed in seeds])
 
 
 def unparsed_shares(
@@ -173,11 +174,7 @@ def unparsed_shares(
 ) -> Mapping[str, FloatArray]:
     """By label the shares of samples without a readable answer after training, (seeds,) each; NaN
     where a run is missing."""
-    shares = {
-        each.variant.label: {run.spec.seed: run.after.unparsed for run in each.runs}
-        for each in variants
-    }
     return {
-        label: np.array([by_seed.get(seed, np.nan) for seed in seeds])
-        for label, by_seed in shares.items()
+        each.label: by_seed({run.spec.seed: run.after.unparsed for run in each.runs}, seeds)
+        for each in variants
     }

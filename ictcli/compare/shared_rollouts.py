@@ -1,5 +1,6 @@
 """Which tokens the methods choose from the same rollouts, sampled before training."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,9 +42,11 @@ class SharedRollouts:
     """A sentence for each variant whose rule failed on the batch."""
 
 
-def sample_shared(recipes: dict[str, Recipe], engine: Engine) -> SharedRollouts:
+def sample_shared(recipes: Mapping[str, Recipe], seed: int, engine: Engine) -> SharedRollouts:
     """Sample one batch from the model before training, with every statistic the methods want, and
-    let each variant choose from it as it does after any dense warm-up. `recipes`: by label."""
+    let each variant choose from it as it does after any dense warm-up. `recipes`: by label; all
+    take this seed."""
+    recipes = {label: each.model_copy(update={"seed": seed}) for label, each in recipes.items()}
     base = next(iter(recipes.values())).model_copy(update={"prompts": PROBLEMS})
     task = fitted(engine, task_of(base), 1)
     wanted = dict.fromkeys((*ROW_STATS, "uniqueness"))

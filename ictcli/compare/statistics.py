@@ -2,10 +2,7 @@
 
 Run s of every variant saw the same prompts, evaluation problems and draws, so variants are compared
 cell by cell, seed and problem, which cancels what they share; `crossed` then infers over seeds and
-problems together. The usual ways are wrong with 3 to 10 seeds: at a nominal 5 %, with 5 seeds and
-64 problems, `crossed` calls two identical methods different in 1 to 5 % of comparisons,
-Satterthwaite's t in 2 to 6, a percentile bootstrap in 1 to 9 and a t over problems alone in 7 to
-54. `tests/compare/worlds.py` measures this, and has the table for other sizes.
+problems together. The usual ways are wrong with 3 to 10 seeds: `bench/worlds.py` measures them.
 
 No exact permutation test can do this: that the runs of a seed may swap labels (`p_swap`) leaves 32
 arrangements of 5 seeds, and 2 of 32 is 0.0625. So `p` buys its resolution with a normal law of
@@ -21,6 +18,7 @@ from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.compare.crossed import LEVEL, Inference, infer, near_bound, p_near_bound
 from ictcli.evaluation.passk import pass_at_k
+from ictcli.tables.table import Span
 from ictcli.types import FloatArray, IntArray
 
 BEFORE = "(before)"
@@ -121,23 +119,14 @@ def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
     )
 
 
-@dataclass(frozen=True)
-class SeedMean:
-    """A mean over runs, with its 95 % interval over seeds (Student's t) where it has one."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> SeedMean:
-    """Of (S,) figures in [`least`, `most`], one of each run; without an interval where one value,
-    or equal ones, show no variation."""
+def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> Span:
+    """The mean of (S,) figures in [`least`, `most`], one of each run, with its 95 % interval over
+    seeds (Student's t); without one where one value, or equal ones, show no variation."""
     inference = infer(np.asarray(values, dtype=np.float64)[:, None])
     mean, half = inference.mean, inference.half
     if half is None:
-        return SeedMean(mean, None, None)
-    return SeedMean(mean, max(mean - half, least), min(mean + half, most))
+        return Span(mean, None, None)
+    return Span(mean, max(mean - half, least), min(mean + half, most))
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
@@ -145,19 +134,15 @@ def paired(values: FloatArray, baseline: FloatArray) -> bool:
     return values.shape == baseline.shape and bool((~np.isnan(values + baseline).any(axis=1)).any())
 
 
-def differences(scores: Scores, baseline: str) -> dict[str, dict[str, PairedDifference]]:
-    """By metric and variant: its difference from `baseline`, all of them one family of Holm's. The
-    model before training and a variant that shares no seed with the baseline are left out."""
-    variants = next(iter(scores.values()))
-    return differences_of_pairs(
-        scores, {each: baseline for each in variants if each not in (baseline, BEFORE)}
-    )
-
-
-def differences_of_pairs(
-    scores: Scores, rivals: Mapping[str, str]
+def differences(
+    scores: Scores, rivals: str | Mapping[str, str]
 ) -> dict[str, dict[str, PairedDifference]]:
-    """The same of each variant from its own rival."""
+    """By metric and variant: its difference from its rival, all of them one family of Holm's. A
+    variant that shares no seed with its rival is left out. One rival is that of all variants, but
+    of the model before training."""
+    if isinstance(rivals, str):
+        labels = next(iter(scores.values()))
+        rivals = {each: rivals for each in labels if each not in (rivals, BEFORE)}
     family = {
         (metric, variant): difference(by_variant[variant], by_variant[rival])
         for metric, by_variant in scores.items()

@@ -10,6 +10,8 @@ from ictcli.algorithm.methods import METHODS, Method, ShareOptions, find_method
 from ictcli.errors import UserError
 from ictcli.recipe import toml_value
 
+SUBJECT = "ict"
+"""The method that the paper's claims are about."""
 STOPPED = "stop-after-warmup"
 """The label of the control that ends with the dense warm-up."""
 _PROBLEMS = "all runs train on the same problems in the same order"

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.report import study, tables, token_tables, verdicts, words
-from ictcli.compare.report.palette import looks_of
+from ictcli.compare.report import study, tables, token_tables, words
+from ictcli.compare.report.drawing import looks_of
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
+from ictcli.compare.variants import STOPPED
 from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json, print_noted, print_table
 from ictcli.tables import Column, Table
@@ -47,13 +48,6 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
     )
 
 
-def tuned_to(chosen: Mapping[str, str], lost: Sequence[str]) -> None:
-    """Which value each variant goes on with, and which go no further."""
-    narrate("tuned: " + "; ".join(f"{label} {override}" for label, override in chosen.items()))
-    for label in lost:
-        narrate(f"note: {label} is left out: none of its tuning runs finished")
-
-
 def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     """A comparison as JSON, or as tables: what was reached, what was kept, and the answer: the
     differences from the baseline and the verdicts."""
@@ -66,23 +60,30 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
         shown.append(token_tables.forks(result, looks))
     if result.attribution:
         shown.append(token_tables.gradient(result.attribution, looks))
-    for table in shown:
-        print_noted(table)
+    print_noted(*shown)
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
         narrate(f"note: {line}")
-    if words.compared(result):
-        print_noted(tables.short_differences(result, looks))
-    if result.differences_from_stopped:
-        print_noted(tables.differences_from_stopped(result, looks))
+    answer: list[Table] = []
+    if result.tests:
+        families = {"": result.differences, ", none crashed": result.differences_without_crashed}
+        caption = (
+            f"differences from {result.baseline} in points, with 95 % intervals; * is significant "
+            "at 5 % after Holm's correction"
+        )
+        answer.append(tables.short_differences(looks, result.baseline, families, caption))
+    if stopped := result.differences_from_stopped:
+        caption = "what the steps after the dense warm-up added, in points"
+        answer.append(tables.short_differences(looks, STOPPED, {"": stopped}, caption))
     if result.claims:
         at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
         caption = (
             f"verdicts on {result.task} at {at}; undecided is no evidence that there is no "
             "difference"
         )
-        print_noted(verdicts.verdict_table(result.claims, caption))
+        answer.append(words.verdicts(result.claims, caption))
+    print_noted(*answer)
     narrate(f"runs: {folder}", f"report: {folder / 'report.html'}")
 
 
@@ -93,8 +94,7 @@ def studied(
     if as_json:
         print_json({name: result.model_dump(mode="json") for name, result in results.items()})
         return
-    table = study.first_metrics(results)
-    print_noted(table)
+    print_noted(study.first_metrics(results))
     for line in failed:
         narrate(f"failed: {line}")
     narrate(f"runs: {folder / 'runs.csv'}", f"report: {folder / 'report.html'}")

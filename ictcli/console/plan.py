@@ -7,8 +7,7 @@ from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json
 from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
-from ictcli.planning.estimate import MARGIN, MemoryEstimate
-from ictcli.planning.gpus import SIZES, GpuPlan
+from ictcli.planning.estimate import MARGIN, SIZES, GpuPlan, MemoryEstimate
 from ictcli.recipe import Recipe
 from ictcli.tasks.prepare import task_of
 from ictcli.text import duration

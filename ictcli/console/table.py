@@ -87,11 +87,12 @@ def print_table(
     out.print(grid)
 
 
-def print_noted(shown: Table) -> None:
-    """Print a table, by rows or by columns as it fits, and what it says of itself on stderr."""
-    print_table(shown, shown.turned())
-    narrate_paragraph(f"{shown.caption} {shown.note}".strip())
-    narrate("")
+def print_noted(*tables: Table) -> None:
+    """Print tables, by rows or by columns as each fits, and what it says of itself on stderr."""
+    for shown in tables:
+        print_table(shown, shown.turned())
+        narrate_paragraph(f"{shown.caption} {shown.note}".strip())
+        narrate("")
 
 
 def fitting(tables: Sequence[Table], width: int | None) -> list[list[str]]:

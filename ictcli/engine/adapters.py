@@ -16,13 +16,13 @@ import re
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import numpy as stored
+import safetensors.numpy
 from safetensors import safe_open
 
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS
@@ -31,6 +31,8 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.seeds import generator
 
+stored = cast(Any, safetensors.numpy)
+Arrays = dict[str, npt.NDArray[Any]]
 Layout = Literal["mlx", "peft"]
 FILES: dict[Layout, str] = {"mlx": ADAPTER_WEIGHTS, "peft": PEFT_WEIGHTS}
 PREFIX = "base_model.model."
@@ -130,20 +132,6 @@ def check_complete(expected: Iterable[str], stored: Iterable[str]) -> None:
         raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
 
 
-@dataclass(frozen=True)
-class Adapters:
-    """A folder of adapters, without the words of either layout."""
-
-    kind: Literal["lora", "dora"]
-    rank: int
-    scale: float
-    weights: dict[str, npt.NDArray[Any]]
-    """NAME.lora_a, NAME.lora_b and NAME.m, in mlx-lm's shapes."""
-    model: str
-    base: str
-    """A fingerprint of the model's weights; empty where the folder has none."""
-
-
 def layout_of(config: dict[str, Any]) -> Layout:
     return "peft" if "peft_type" in config else "mlx"
 
@@ -160,10 +148,14 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
         yield folder
         return
     with tempfile.TemporaryDirectory() as name:
-        if layout == "peft":
-            _write_peft(Path(name), _from_mlx(folder, config))
-        else:
-            _write_mlx(Path(name), _from_peft(folder, config), blocks)
+        convert = _to_peft if layout == "peft" else partial(_to_mlx, blocks=blocks)
+        converted, weights = convert(config, stored.load_file(folder / FILES[layout_of(config)]))
+        base = base_of(folder)
+        about = {"base": base} if layout == "peft" else {"format": "mlx"}
+        converted |= {"base": base} if layout == "mlx" and base else {}
+        stored.save_file(weights, Path(name) / FILES[layout], metadata=about)
+        text = json.dumps(converted, indent=2) + "\n"
+        (Path(name) / ADAPTER_CONFIG).write_text(text, encoding="utf-8")
         yield Path(name)
 
 
@@ -188,97 +180,60 @@ def stored_base(file: Path) -> str:
         return cast(dict[str, str], opened.metadata() or {}).get("base", "")
 
 
-def _from_mlx(folder: Path, config: dict[str, Any]) -> Adapters:
+def _to_peft(config: dict[str, Any], weights: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """Settings and weights in peft's layout, of those in mlx-lm's."""
     about = config["lora_parameters"]
-    weights = _load(folder / ADAPTER_WEIGHTS)
-    return Adapters(
-        config["fine_tune_type"],
-        int(about["rank"]),
-        float(about["scale"]),
-        weights,
-        str(config["model"]),
-        base_of(folder),
-    )
+    rank = int(about["rank"])
+    settings = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": str(config["model"]),
+        "inference_mode": True,
+        "r": rank,
+        "lora_alpha": float(about["scale"]) * rank,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "use_dora": config["fine_tune_type"] == "dora",
+        "target_modules": sorted({name.rpartition(".")[0] for name in weights}),
+    }
+    named: Arrays = {}
+    for name, values in weights.items():
+        layer, _, key = name.rpartition(".")
+        if values.ndim > 2:
+            raise ValueError(f"peft has no adapters for the experts of {layer}")
+        named[f"{PREFIX}{layer}.{TO_PEFT[key]}"] = np.ascontiguousarray(values.T)
+    return settings, named
 
 
-def _from_peft(folder: Path, config: dict[str, Any]) -> Adapters:
+def _to_mlx(
+    config: dict[str, Any], weights: Arrays, *, blocks: int
+) -> tuple[dict[str, Any], Arrays]:
+    """The other way round. `blocks` as in `in_layout`."""
     if config["peft_type"] != "LORA":
         raise ValueError(f"they are of peft's kind {config['peft_type']}, not LORA")
     for name in sorted(config.keys() - READ - WITHOUT_EFFECT):
         if config[name] not in PLAIN.get(name, OFF):
             raise ValueError(f"mlx-lm has nothing like peft's {name} = {config[name]!r}")
-    weights: dict[str, npt.NDArray[Any]] = {}
-    for name, values in _load(folder / PEFT_WEIGHTS).items():
-        layer, _, kind = name.removeprefix(PREFIX).rpartition(".lora_")
-        key = TO_MLX[f"lora_{kind}"]
-        weights[f"{layer}.{key}"] = np.ascontiguousarray(values.T)
-    rank = int(config["r"])
-    root = math.sqrt(rank) if config.get("use_rslora") else rank
-    return Adapters(
-        "dora" if config.get("use_dora") else "lora",
-        rank,
-        float(config["lora_alpha"]) / root,
-        weights,
-        str(config["base_model_name_or_path"]),
-        base_of(folder),
-    )
-
-
-def _load(file: Path) -> dict[str, npt.NDArray[Any]]:
-    return cast(Any, stored).load_file(file)
-
-
-def _write_peft(folder: Path, adapters: Adapters) -> None:
-    config = {
-        "peft_type": "LORA",
-        "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": adapters.model,
-        "inference_mode": True,
-        "r": adapters.rank,
-        "lora_alpha": adapters.scale * adapters.rank,
-        "lora_dropout": 0.0,
-        "bias": "none",
-        "use_dora": adapters.kind == "dora",
-        "target_modules": sorted({name.rpartition(".")[0] for name in adapters.weights}),
-    }
-    weights: dict[str, npt.NDArray[Any]] = {}
-    for name, values in adapters.weights.items():
-        layer, _, key = name.rpartition(".")
-        if values.ndim > 2:
-            raise ValueError(f"peft has no adapters for the experts of {layer}")
-        weights[f"{PREFIX}{layer}.{TO_PEFT[key]}"] = np.ascontiguousarray(values.T)
-    _write(folder, config, adapters, weights)
-
-
-def _write_mlx(folder: Path, adapters: Adapters, blocks: int) -> None:
-    layers = {name.rpartition(".")[0] for name in adapters.weights}
+    named: Arrays = {}
     places: dict[int, set[str]] = {}
-    for layer in layers:
+    for name, values in weights.items():
+        layer, _, kind = name.removeprefix(PREFIX).rpartition(".lora_")
+        named[f"{layer}.{TO_MLX[f'lora_{kind}']}"] = np.ascontiguousarray(values.T)
         match = PLACE.fullmatch(layer)
         if match is None:
             raise ValueError(f"mlx-lm's layout knows blocks only, and {layer} is in none")
         places.setdefault(int(match[1]), set()).add(match[2])
-    count = blocks - min(places, default=blocks)
-    config: dict[str, Any] = {
-        "fine_tune_type": adapters.kind,
-        "num_layers": count,
+    rank = int(config["r"])
+    settings = {
+        "fine_tune_type": "dora" if config.get("use_dora") else "lora",
+        "num_layers": blocks - min(places, default=blocks),
         "lora_parameters": {
-            "rank": adapters.rank,
-            "scale": adapters.scale,
+            "rank": rank,
+            "scale": float(config["lora_alpha"])
+            / (math.sqrt(rank) if config.get("use_rslora") else rank),
             "dropout": 0.0,
             "keys": sorted(set[str]().union(*places.values())),
         },
-        "model": adapters.model,
+        "model": str(config["base_model_name_or_path"]),
     }
-    _write(folder, config, adapters, adapters.weights)
-
-
-def _write(
-    folder: Path, config: dict[str, Any], adapters: Adapters, weights: dict[str, npt.NDArray[Any]]
-) -> None:
-    layout = layout_of(config)
-    about = {"base": adapters.base} if layout == "peft" else {"format": "mlx"}
-    if layout == "mlx" and adapters.base:
-        config = {**config, "base": adapters.base}
-    cast(Any, stored).save_file(weights, folder / FILES[layout], metadata=about)
-    (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    return settings, named

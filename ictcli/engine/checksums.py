@@ -1,7 +1,7 @@
 """Checksums that tell one model from another."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -68,38 +68,23 @@ def weights_fingerprint(folder: Path) -> str:
     """
     files = [file for file in weight_files(folder) if file.is_file()]
     places = sorted(place for file in files for place in _tensors(file))
-    total = sum(place.size for place in places)
+    total = sum(size for *_, size in places) or 1
     digest = hashlib.sha256()
-    for place in places:
-        digest.update(f"{place.name} {place.kind} {place.shape}\n".encode())
-        with open_plain(place.file) as opened:
-            _update(
-                digest, opened, place.start, place.size, -(-place.size * BLOCKS // (total or 1))
-            )
+    for name, kind, shape, file, start, size in places:
+        digest.update(f"{name} {kind} {shape}\n".encode())
+        with open_plain(file) as opened:
+            _update(digest, opened, start, size, -(-size * BLOCKS // total))
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, order=True)
-class _Place:
-    """Where a tensor lies, in bytes."""
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
-    file: Path
-    start: int
-    size: int
-
-
-def _tensors(file: Path) -> list[_Place]:
-    """Of a safetensors file: 8 bytes that say how long its header is, the header, the data."""
+def _tensors(file: Path) -> Iterator[tuple[str, str, tuple[int, ...], Path, int, int]]:
+    """Name, type, shape and file of each tensor, and the byte where it begins and how many it has.
+    A safetensors file is 8 bytes that say how long its header is, the header, the data."""
     with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))
-    places: list[_Place] = []
     for name, about in header.items():
         if name != "__metadata__":
             first, last = cast(tuple[int, int], about["data_offsets"])
-            shape, start = tuple(cast(list[int], about["shape"])), 8 + length + first
-            places.append(_Place(name, str(about["dtype"]), shape, file, start, last - first))
-    return places
+            shape = tuple(cast(list[int], about["shape"]))
+            yield name, str(about["dtype"]), shape, file, 8 + length + first, last - first

@@ -15,9 +15,9 @@ from ictcli.algorithm.quantities import statistic
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
-from ictcli.engine.lengths import Lengths
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.packing import MicroBatch
+from ictcli.engine.protocol import Engine
 from ictcli.engine.sampling import in_passes
 from ictcli.engine.score import compare
 from ictcli.engine.update import Update, UpdateStats
@@ -38,7 +38,7 @@ from ictcli.types import (
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
 
-class EngineCore(ABC):
+class EngineCore(Engine, ABC):
     """The verbs of `ictcli.engine.Engine` that need no device.
 
     A backend's `__init__` sets `model`, `tokenizer`, `lengths`, `vocabulary`, `stop_ids`,
@@ -46,11 +46,8 @@ class EngineCore(ABC):
     """
 
     model: Any
-    tokenizer: Any
-    lengths: Lengths
     vocabulary: int
     """V, the width of the logits."""
-    stop_ids: tuple[int, ...]
     optimizer: Any = None
     """Has `kinds`, `clip`, `step`, `drop_gradient` and `state`."""
     lockstep: Callable[..., Rollouts]
@@ -124,8 +121,11 @@ class EngineCore(ABC):
         """`generate` with the numbers (B, T) that decide its draws."""
 
         def decode(some: Sequence[Sequence[int]], part: FloatArray, places: IntArray) -> Rollouts:
-            heard = on_tokens and _by_place(on_tokens, places)
-            return self.lockstep(some, group, sampling, part, wanted, heard)
+            def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
+                assert on_tokens is not None
+                on_tokens(t, places[rows], tokens)
+
+            return self.lockstep(some, group, sampling, part, wanted, on_tokens and hear)
 
         def work() -> Rollouts:
             with self.for_sampling(0 if on_tokens else sampling.max_tokens):
@@ -254,14 +254,6 @@ class EngineCore(ABC):
             self.memory.end_phase()
 
     @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """See `ictcli.engine.Engine`."""
-
-    @abstractmethod
-    def keep_reference(self) -> None:
-        """See `ictcli.engine.Engine`."""
-
-    @abstractmethod
     def adapters(self) -> Any:
         """The backend's module with `put_on` and `read`."""
 
@@ -281,11 +273,6 @@ class EngineCore(ABC):
     @abstractmethod
     def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
         """Take back `trained_weights` and the optimiser's `state`."""
-
-
-def _by_place(on_tokens: OnTokens, places: IntArray) -> OnTokens:
-    """For a pass over the rows `places` (R,) of the batch."""
-    return lambda t, rows, tokens: on_tokens(t, places[rows], tokens)
 
 
 def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -46,10 +46,11 @@ class Call:
 
 
 def by_all(verb: Callable[..., T]) -> Callable[..., T]:
-    """A method that all ranks do at once. It is called on rank 0, which has the others do it."""
+    """A method that all ranks do at once. It is called on rank 0, which has the others do it. Who
+    would hear tokens, hears none."""
 
     @wraps(verb)
-    def do(engine: Any, *arguments: Any, **options: Any) -> T:
+    def do(engine: Any, *arguments: Any, on_tokens: OnTokens | None = None, **options: Any) -> T:
         with engine.ranks.together():
             engine.tell(verb.__name__, *arguments, **options)
             return verb(engine, *arguments, **options)
@@ -79,8 +80,10 @@ class DataParallel(EngineCore):
 
     def describe(self) -> dict[str, Any]:
         lie = {"processes": self.ranks.size, "parallelism": self.parallelism}
-        return {**super().describe(), **lie}
+        about: dict[str, Any] = super().describe()  # pyright: ignore[reportAbstractUsage]
+        return {**about, **lie}
 
+    @by_all
     def generate(
         self,
         prompts: Sequence[Sequence[int]],
@@ -88,19 +91,6 @@ class DataParallel(EngineCore):
         sampling: Sampling,
         seed: int,
         wanted: Sequence[str] = (),
-        on_tokens: OnTokens | None = None,
-    ) -> Rollouts:
-        rows = [[int(i) for i in prompt] for prompt in prompts]
-        return self.generate_shares(rows, group, sampling, seed, list(wanted))
-
-    @by_all
-    def generate_shares(
-        self,
-        prompts: list[list[int]],
-        group: int,
-        sampling: Sampling,
-        seed: int,
-        wanted: list[str],
     ) -> Rollouts:
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
         first, last = self.prompts_of(len(prompts))
@@ -116,6 +106,7 @@ class DataParallel(EngineCore):
         parts = [part for part in self.ranks.gather(own) if part is not None]
         return join(parts, range(len(prompts)))
 
+    @by_all
     def score(
         self,
         rollouts: Rollouts,
@@ -124,17 +115,6 @@ class DataParallel(EngineCore):
         *,
         reference: bool = False,
         solution: IntArray | None = None,
-    ) -> dict[str, FloatArray]:
-        return self.score_shares(rollouts, list(wanted), temperature, reference, solution)
-
-    @by_all
-    def score_shares(
-        self,
-        rollouts: Rollouts,
-        wanted: list[str],
-        temperature: float,
-        reference: bool,
-        solution: IntArray | None,
     ) -> dict[str, FloatArray]:
         first, last = self.prompts_of(len(rollouts.prompts))
         number = np.arange(len(rollouts)) // rollouts.group
@@ -164,7 +144,7 @@ class DataParallel(EngineCore):
 
     @by_all
     def keep_reference(self) -> None:
-        super().keep_reference()
+        super().keep_reference()  # pyright: ignore[reportAbstractUsage]
 
     @by_all
     def update(self, *arguments: Any, **options: Any) -> UpdateReport:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from ictcli.errors import UserError
 
-ORIGINAL = "original_max_position_embeddings"
+ORIGINAL, LONG = "original_max_position_embeddings", ("longrope", "su")
 CHANGES = frozenset((
     "sliding_window", "attention_chunk_size", "window_size", "chunk_size", "mamba_chunk_size",
     ORIGINAL,
@@ -47,7 +47,8 @@ def read_lengths(config: dict[str, Any], wanted: int, longest: int = 1 << 30) ->
             f"engine.context={longest}, or less",
         )
     ropes = list(rope_settings(config))
-    originals = [config.get(ORIGINAL) or rope.get(ORIGINAL) for rope in ropes if _is_long(rope)]
+    long = [rope for rope in ropes if (rope.get("rope_type") or rope.get("type")) in LONG]
+    originals = [config.get(ORIGINAL) or rope.get(ORIGINAL) for rope in long]
     context = min([longest, *filter(None, originals)])
     return Lengths(wanted or context, longest, tuple(sorted(set(_changes(config)))))
 
@@ -57,10 +58,6 @@ def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
     yield rope
     yield from (kind for kind in rope.values() if isinstance(kind, dict))
-
-
-def _is_long(rope: dict[str, Any]) -> bool:
-    return (rope.get("rope_type") or rope.get("type")) in ("longrope", "su")
 
 
 def _changes(config: dict[str, Any]) -> Iterator[int]:

@@ -159,7 +159,7 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     for stop in (*configured, named):
         if stop is not None:
             listed = cast(list[Any], stop if isinstance(stop, list | tuple) else [stop])
-            if not all(type(i) is int for i in listed):
+            if not all(type(i) is int and 0 <= i < 2**31 for i in listed):
                 raise UserError(f"The model's eos_token_id is {stop!r}.", "fetch the model again")
             ids.update(listed)
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})
@@ -171,19 +171,16 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
 
 def check_reachable(model: str) -> None:
     """UserError for a hub id that can come neither from the cache nor from the hub."""
-    if Path(model).is_dir() or answers() or is_cached(model):
+    if Path(model).is_dir() or answers():
+        return
+    folder = snapshot(model)
+    files = weight_files(folder) if folder else []
+    if files and all(file.is_file() for file in files):  # settings and weights are in the cache
         return
     raise UserError(
         f"The model {model} is not in the cache, and {silence()}.",
         f"with a network: ictcli download {shell_word(model)}; or give a folder with the model",
     )
-
-
-def is_cached(model: str) -> bool:
-    """Whether a hub id's settings and weights are all in the cache."""
-    folder = snapshot(model)
-    files = weight_files(folder) if folder else []
-    return bool(files) and all(file.is_file() for file in files)
 
 
 def weight_files(folder: Path) -> list[Path]:

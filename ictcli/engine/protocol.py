@@ -20,14 +20,17 @@ class Engine(Protocol):
 
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
-    context: int
-    """The longest sequence a run may have, prompt and response together, in tokens."""
     lengths: Lengths
     """The context, what `engine.context` can make of it, and where the arithmetic changes."""
     stop_ids: tuple[int, ...]
     """Token ids that end a response, from the model's generation settings and tokenizer."""
     budget: Budget
     """What it takes on at once; it shrinks where memory runs out."""
+
+    @property
+    def context(self) -> int:
+        """The longest sequence a run may have, prompt and response together, in tokens."""
+        ...
 
     def describe(self) -> dict[str, Any]:
         """Engine, device, dtype, parameter count and library versions, for environment.json."""

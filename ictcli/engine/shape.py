@@ -12,7 +12,7 @@ from typing import Any, cast
 from safetensors import safe_open
 
 from ictcli.engine.lengths import read_lengths
-from ictcli.engine.models import check_reachable, locate, reason_of, weight_files
+from ictcli.engine.models import check_reachable, locate, reason_of, snapshot, weight_files
 from ictcli.errors import UserError
 from ictcli.files.reading import parse_json, read_text
 
@@ -124,9 +124,7 @@ class ModelShape:
 def read_shape(model: str) -> ModelShape:
     """The shape of a folder, `builtin:NAME` or hub id. Of a hub id only config.json is fetched,
     unless it is in the cache. Raises UserError where it is missing or not like Qwen2's."""
-    folder = Path(locate(model).path)
-    if not folder.is_dir():
-        folder = _from_hub(model)
+    folder = snapshot(locate(model).path) or _from_hub(model)
     try:
         config = parse_json(read_text(folder / "config.json"))
         shape = _shape(config | config.get("text_config", {}))
@@ -138,21 +136,17 @@ def read_shape(model: str) -> ModelShape:
 
 
 def _from_hub(model: str) -> Path:
-    """The folder of the hub's cache that holds the model's config.json."""
+    """The folder of the hub's cache that the model's config.json was fetched into."""
     import huggingface_hub
 
-    hub = cast(Any, huggingface_hub)
-    path = hub.try_to_load_from_cache(model, "config.json")
-    if not isinstance(path, str):  # not in the cache, or known not to exist
-        check_reachable(model)
-        try:
-            path = str(hub.hf_hub_download(model, "config.json"))
-        except Exception as error:  # no such model, no access
-            raise UserError(
-                f"The config.json of {model} cannot be fetched: {reason_of(error)}.",
-                f"look at https://huggingface.co/{model}",
-            ) from error
-    return Path(path).parent
+    check_reachable(model)
+    try:
+        return Path(str(cast(Any, huggingface_hub).hf_hub_download(model, "config.json"))).parent
+    except Exception as error:  # no such model, no access
+        raise UserError(
+            f"The config.json of {model} cannot be fetched: {reason_of(error)}.",
+            f"look at https://huggingface.co/{model}",
+        ) from error
 
 
 def _shape(config: dict[str, Any]) -> "ModelShape":

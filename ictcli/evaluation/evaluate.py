@@ -15,7 +15,7 @@ from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
 from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample, Timings
-from ictcli.recipe.tables import PromptSettings
+from ictcli.recipe.data import PromptSettings
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
 from ictcli.types import Problem, Sampling
@@ -54,11 +54,6 @@ class Examination:
     @property
     def private(self) -> bool:
         return self.domain.private and not self.shown
-
-    def settings(self) -> SampleSettings:
-        """How the samples are drawn, as a record."""
-        prompt = self.prompt.model_dump(mode="json")
-        return SampleSettings(**asdict(self.sampling), prompt=prompt, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -133,7 +128,7 @@ def evaluate(
 def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Evaluation:
     """The figures of n samples of each problem, in their order."""
     n, count = asked.n, len(asked.problems)
-    rows = files.by_problem(asked.name, samples, n, count)
+    rows = [samples[first : first + n] for first in range(0, n * count, n)]
     correct = np.array([sum(s.status == "correct" for s in row) for row in rows], dtype=np.int64)
     total = n * count
     tokens = sum(sample.tokens for sample in samples)
@@ -156,7 +151,9 @@ def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Eval
         tokens_per_response=tokens / total,
         seconds=round(seconds, 2),
         tokens_per_second=round(tokens / seconds, 1) if seconds else None,
-        settings=asked.settings(),
+        settings=SampleSettings(
+            **asdict(asked.sampling), prompt=asked.prompt.model_dump(mode="json"), seed=asked.seed
+        ),
         correct=tuple(correct.tolist()),
         majority=None if most is None else tuple(most.tolist()),
     )

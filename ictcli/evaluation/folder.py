@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import RunFailedError, UserError, is_disk_full
 from ictcli.evaluation.provenance import Provenance
 from ictcli.files import check_inside, is_leftover, take_lock, write_json
 from ictcli.files.fingerprint import difference
@@ -74,7 +74,7 @@ def _writing(folder: Path) -> Generator[None]:
     except UnreadableError:
         raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise RunFailedError(
                 f"No space is left on the disk ({folder}).",
                 "free some, or --out OTHER takes a folder on another disk",

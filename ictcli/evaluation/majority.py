@@ -74,7 +74,7 @@ def _equal(
     """Whether the verifier calls either text of each pair right where the other is the gold: of
     equal ones, one may be unfinished. Without a comparison of answers, texts that differ are never
     equal."""
-    if not isinstance(verify, Verifier) or verify.answers is None:
+    if not isinstance(verify, Verifier) or verify.golds is None:
         return [False] * len(pairs)
     ways = [*pairs, *((leader, text) for text, leader in pairs)]
     boxes = [f"\\boxed{{{text}}}" for text, _ in ways]

@@ -1,6 +1,6 @@
 """pass@k, unbiased, its interval over problems, and paired differences."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -18,9 +18,6 @@ class Interval:
     value: float
     low: float
     high: float
-
-    def json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:

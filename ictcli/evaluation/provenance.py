@@ -16,7 +16,7 @@ from ictcli.evaluation.record import FORMAT, Record
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
 from ictcli.files.fingerprint import of_files
-from ictcli.recipe.tables import Example, PromptSettings
+from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
 

@@ -76,28 +76,21 @@ def result_of(
     suffix = prompt.suffix
     if suffix is None:
         suffix = "" if template == "own" else domain.suffix
-    decided = ResultSettings(
-        **dict(evaluation.settings),
-        **bench.model_dump(include={"source", "sha256", "verifier", "pattern", "timeout"}),
-        stop=loaded.stop,
-        template=template,
-        suffix=suffix,
-        example_prompt=None if hidden else example,
-        limit=settings.limit,
-        fingerprint=loaded.fingerprint,
-        engine=loaded.engine,
-        ictcli=provenance.ictcli,
-        libraries=provenance.libraries,
+    known = [provenance, loaded, bench, evaluation.settings]  # of what two have, the later's counts
+    decided = {name: value for record in known for name, value in record.model_dump().items()}
+    decided |= {"template": template, "suffix": suffix, "limit": settings.limit}
+    decided["example_prompt"] = None if hidden else example
+    return Result.model_validate(
+        {
+            **dict(evaluation),
+            "format": FORMAT,
+            "model": model.model,
+            "name": model.name,
+            "settings": decided,
+            "notes": spec.benchmark.notes,
+            "difference": None,
+        }
     )
-    about = {
-        "format": FORMAT,
-        "model": model.model,
-        "name": model.name,
-        "settings": decided,
-        "notes": spec.benchmark.notes,
-        "difference": None,
-    }
-    return Result.model_validate({**dict(evaluation), **about})
 
 
 def with_differences(results: Sequence[Result]) -> list[Result]:
@@ -113,11 +106,9 @@ def with_differences(results: Sequence[Result]) -> list[Result]:
 
 def difference(result: Result, first: Result) -> Differences:
     """A result minus another with the same problems, n and ks."""
-    n = result.n
-    scores: dict[str, Difference | None] = {**pass_differences(result, first), f"maj@{n}": None}
-    if result.majority is not None and first.majority is not None:
-        votes = np.array(result.majority), np.array(first.majority)
-        scores[f"maj@{n}"] = paired(*votes)
+    scores: dict[str, Difference | None] = {**pass_differences(result, first)}
+    votes = [np.array(each.majority) for each in (result, first) if each.majority is not None]
+    scores[f"maj@{result.n}"] = paired(*votes) if len(votes) == 2 else None
     return Differences(to=first.name, scores=scores)
 
 

@@ -165,14 +165,3 @@ class Timings:
                 if (timing.model, timing.benchmark) == (self._model, self._benchmark):
                     seconds[timing.first] = timing.seconds
         return seconds
-
-
-def by_problem(name: str, samples: Sequence[Sample], n: int, problems: int) -> list[list[Sample]]:
-    """`problems` lists of n samples. RunFailedError where any is missing."""
-    if len(samples) != n * problems:
-        raise RunFailedError(
-            f"The evaluation {name} has {len(samples)} samples, not {n} of each of {problems} "
-            "problems; a missing one is not a wrong one.",
-            "ictcli eval ... --resume takes those that are missing",
-        )
-    return [list(samples[first : first + n]) for first in range(0, n * problems, n)]

@@ -7,16 +7,8 @@ from pydantic import Field
 
 from ictcli.errors import UserError
 from ictcli.recipe import apply_overrides, typed_key, validate
-from ictcli.recipe.tables import (
-    ColumnSettings,
-    EngineSettings,
-    HubSettings,
-    Ks,
-    PromptSettings,
-    RewardSettings,
-    SamplingSettings,
-    Table,
-)
+from ictcli.recipe.data import ColumnSettings, HubSettings, Ks, PromptSettings, RewardSettings
+from ictcli.recipe.tables import EngineSettings, SamplingSettings, Table
 from ictcli.text import compiled
 
 T = TypeVar("T", bound="ModelSettings")

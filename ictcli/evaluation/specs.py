@@ -9,13 +9,7 @@ from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import RecipeFile
-from ictcli.recipe.tables import (
-    ColumnSettings,
-    Example,
-    HubSettings,
-    PromptSettings,
-    RewardSettings,
-)
+from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings, RewardSettings
 from ictcli.rewards import find_verifier
 from ictcli.seeds import generator
 from ictcli.tasks import Benchmark, Domain, find_benchmark

@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 
 from ictcli.engine import Engine
+from ictcli.engine.budget import is_full
 from ictcli.engine.checks import check_lengths
-from ictcli.engine.memory import is_full
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ictcli.errors import UserError
 from ictcli.evaluation.specs import ModelSpec, judged
 from ictcli.recipe import load_recipe
-from ictcli.recipe.tables import RewardSettings
+from ictcli.recipe.data import RewardSettings
 from ictcli.rewards import Explanation, find_verifier, grade
 from ictcli.rewards.verifiers import as_verifier
 from ictcli.tasks import BOXED, TASKS, Domain, Task, find_task

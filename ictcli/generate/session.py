@@ -12,7 +12,7 @@ from ictcli.evaluation.settings import GenerateSettings
 from ictcli.evaluation.specs import ModelSpec
 from ictcli.files import encodable
 from ictcli.generate.form import Form
-from ictcli.recipe.tables import Example
+from ictcli.recipe.data import Example
 from ictcli.seeds import seed_of
 from ictcli.tasks import prompts
 from ictcli.tasks.detokenize import Detokenizer

@@ -7,9 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from ictcli.algorithm.attribution import KINDS, attribute
-from ictcli.algorithm.methods import Method, find_method
+from ictcli.algorithm.methods import Method, beside, find_method
 from ictcli.algorithm.quantities import statistic
-from ictcli.algorithm.shares import beside
 from ictcli.algorithm.weights import group_advantage
 from ictcli.errors import UserError, nearest
 from ictcli.inspect.group import (

@@ -34,7 +34,8 @@ def device_of(settings: EngineSettings) -> str:
     loading it."""
     backend, device = choose_backend(settings.backend), settings.device.partition(":")[0]
     if backend == "mlx":
-        found = on_apple_silicon() or (_mlx_has_cuda() and bool(_visible_gpus()))
+        cuda = any(list(distributions(name=f"mlx-cuda-{version}")) for version in (12, 13))
+        found = on_apple_silicon() or (cuda and bool(_visible_gpus()))
         return "gpu" if device in ("gpu", "mps", "cuda") or (device == "auto" and found) else "cpu"
     if device != "auto":
         return device
@@ -61,15 +62,13 @@ def _machine_limit(settings: EngineSettings, machine_gib: float) -> MemoryLimit:
         name = f"{RAM_SHARE:.0%} of a machine of {machine_gib:g} GiB"
         return MemoryLimit(RAM_SHARE * machine_gib * 2**30, name)
     if on_cuda:
-        return MemoryLimit(_gpu_memory(settings.device), "the GPU's memory")
+        sizes, number = _visible_gpus(), settings.device.partition(":")[2]
+        index = int(number) if number.isdigit() else 0
+        return MemoryLimit(sizes[index] if index < len(sizes) else 0.0, "the GPU's memory")
     if sys.platform == "linux":
         return MemoryLimit(_available(), "what this machine has free")
     name = f"{RAM_SHARE:.0%} of this machine's memory"
     return MemoryLimit(RAM_SHARE * psutil.virtual_memory().total, name)
-
-
-def _mlx_has_cuda() -> bool:
-    return any(list(distributions(name=f"mlx-cuda-{version}")) for version in (12, 13))
 
 
 def _available() -> float:
@@ -88,13 +87,6 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except OSError:
         return ""
-
-
-def _gpu_memory(device: str) -> float:
-    """Bytes of `cuda` or `cuda:1`, counted among the visible GPUs; 0 where it is not known."""
-    sizes, number = _visible_gpus(), device.partition(":")[2]
-    index = int(number) if number.isdigit() else 0
-    return sizes[index] if index < len(sizes) else 0.0
 
 
 def _visible_gpus() -> list[float]:

@@ -8,7 +8,6 @@ from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
 from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
-from ictcli.recipe.tables import EngineSettings
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, task_of
@@ -16,28 +15,23 @@ from ictcli.tasks.prepare import heldout, task_of
 
 def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that cannot be."""
-    notes = list[str]()
-    if recipe.engine.shard:
-        notes = _shard_notes(recipe.engine)
+    notes, settings = list[str](), recipe.engine
+    if settings.shard:
+        if choose_backend(settings.backend) != "torch":
+            raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
+        if settings.load_in_4bit:
+            raise UserError(
+                "engine.shard spreads no weights of 4 bits.",
+                "engine.load_in_4bit=false, or engine.shard=false",
+            )
+        if not find_launch():
+            notes.append("engine.shard spreads nothing in one process: torchrun starts several.")
     if recipe.dense_steps >= recipe.steps:
         notes.append(
             f"{recipe.rule.name} chooses no token: warmup = {recipe.warmup} has each of the "
             f"{recipe.steps} steps train every token. warmup=0, or more steps, lets it choose."
         )
     return notes
-
-
-def _shard_notes(settings: EngineSettings) -> list[str]:
-    if choose_backend(settings.backend) != "torch":
-        raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
-    if settings.load_in_4bit:
-        raise UserError(
-            "engine.shard spreads no weights of 4 bits.",
-            "engine.load_in_4bit=false, or engine.shard=false",
-        )
-    if find_launch():
-        return []
-    return ["engine.shard spreads nothing in one process: torchrun starts several."]
 
 
 def preflight(recipe: Recipe) -> list[str]:
@@ -64,7 +58,7 @@ def preflight(recipe: Recipe) -> list[str]:
 
 def check_context(recipe: Recipe) -> None:
     """UserError for a max_tokens that fills the model's context, alone or as the method reads it
-    (`ictcli.train.solutions`)."""
+    (`ictcli.train.step`)."""
     try:
         shape = read_shape(recipe.model)
     except UserError:

@@ -39,14 +39,11 @@ class TimeEstimate:
             (self.evaluations, "evaluation", self.evaluation),
         )
         return ", ".join(
-            f"{number} {name}{'s' * (number > 1)} of {_short(seconds)}"
+            f"{number} {name}{'s' * (number > 1)} of "
+            + (f"{seconds:.2g}s" if seconds < 10 else duration(seconds))
             for number, name, seconds in kinds
             if number
         )
-
-
-def _short(seconds: float) -> str:
-    return f"{seconds:.2g}s" if seconds < 10 else duration(seconds)
 
 
 def estimate_time(

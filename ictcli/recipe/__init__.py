@@ -1,39 +1,19 @@
 """The recipe: read from TOML, overridden by `key=value`, and checked before any ML import."""
 
-from ictcli.recipe.load import (
-    RecipeFile,
-    check,
-    find_recipe,
-    load_recipe,
-    read_recipe,
-    recipe_keys,
-    recipe_text,
-    shipped_recipes,
-    shipped_studies,
-    table_to_toml,
-    to_toml,
-    unused_keys,
-    validate,
-)
-from ictcli.recipe.overrides import apply_overrides, toml_value, typed_key
-from ictcli.recipe.recipe import Recipe
-
-__all__ = [
-    "Recipe",
-    "RecipeFile",
-    "apply_overrides",
-    "check",
-    "find_recipe",
-    "load_recipe",
-    "read_recipe",
-    "recipe_keys",
-    "recipe_text",
-    "shipped_recipes",
-    "shipped_studies",
-    "table_to_toml",
-    "to_toml",
-    "toml_value",
-    "typed_key",
-    "unused_keys",
-    "validate",
-]
+from ictcli.recipe.load import RecipeFile as RecipeFile
+from ictcli.recipe.load import check as check
+from ictcli.recipe.load import find_recipe as find_recipe
+from ictcli.recipe.load import load_recipe as load_recipe
+from ictcli.recipe.load import read_recipe as read_recipe
+from ictcli.recipe.load import recipe_keys as recipe_keys
+from ictcli.recipe.load import recipe_text as recipe_text
+from ictcli.recipe.load import shipped_recipes as shipped_recipes
+from ictcli.recipe.load import shipped_studies as shipped_studies
+from ictcli.recipe.load import table_to_toml as table_to_toml
+from ictcli.recipe.load import to_toml as to_toml
+from ictcli.recipe.load import unused_keys as unused_keys
+from ictcli.recipe.load import validate as validate
+from ictcli.recipe.overrides import apply_overrides as apply_overrides
+from ictcli.recipe.overrides import toml_value as toml_value
+from ictcli.recipe.overrides import typed_key as typed_key
+from ictcli.recipe.recipe import Recipe as Recipe

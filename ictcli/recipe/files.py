@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.files.reading import MIB, read_bytes
-from ictcli.recipe.tables import QUESTION, TEMPLATES, Example
+from ictcli.recipe.data import QUESTION, TEMPLATES, Example
 from ictcli.rows import PROMPTS, read_file, text
 
 

@@ -16,11 +16,13 @@ from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
 from ictcli.errors import UserError, nearest
 from ictcli.files import plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.recipe.files import read_files
+from ictcli.recipe.keys import all_keys
 from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.overrides import KEYS_HINT, NAMES, apply_overrides, blamed, typed_key
 from ictcli.recipe.recipe import Recipe
-from ictcli.recipe.tables import ColumnSettings, HubSettings, Table
+from ictcli.recipe.tables import Table
 from ictcli.rows import is_file_name
 from ictcli.text import compiled, escaped, shell_word
 
@@ -33,7 +35,7 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def shipped_studies() -> dict[str, Path]:
-    """The paths of the studies that come with ictcli, by name: see `ictcli.compare.study`."""
+    """The paths of the studies that come with ictcli, by name: see `ictcli.compare.plan`."""
     return _shipped("studies")
 
 
@@ -209,14 +211,9 @@ def _check_across(recipe: Recipe, source: str, typed: Sequence[str]) -> None:
         raise refusal(("checkpoint.best",), f"checkpoint.best = {best!r} {fault[0]}.", fault[1])
 
 
-def recipe_keys(model: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:
+def recipe_keys(model: type[BaseModel] = Recipe) -> Iterator[str]:
     """Every key of a recipe as a dotted path, then the options of all methods."""
-    for name, info in model.model_fields.items():
-        kind = info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from recipe_keys(kind, f"{prefix}{name}.")
-        else:
-            yield prefix + name
+    yield from (each.key for each in all_keys(model))
     if model is Recipe:
         options = {key for method in METHODS.values() for key in method.options.model_fields}
         yield from (f"method.{key}" for key in ["name", *sorted(options)])

@@ -19,12 +19,13 @@ def typed_key(override: str) -> str:
 def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> None:
     """Apply each in place. A name (`method=ict`, `reward=integer`) goes before the other keys of
     its table, wherever it was typed."""
-    for override in sorted(overrides, key=lambda override: not _is_name(override)):
+
+    def is_name(override: str) -> bool:
+        value = toml_value(override.partition("=")[2])
+        return typed_key(override) in NAMES and isinstance(value, str)
+
+    for override in sorted(overrides, key=is_name, reverse=True):
         apply_override(data, override)
-
-
-def _is_name(override: str) -> bool:
-    return typed_key(override) in NAMES and isinstance(toml_value(override.partition("=")[2]), str)
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:

@@ -6,19 +6,21 @@ from pydantic import Field
 
 from ictcli.algorithm.methods import Method, Options, ShareOptions, find_method
 from ictcli.algorithm.objective import Objective
+from ictcli.recipe.data import (
+    ColumnSettings,
+    EvalSettings,
+    HubSettings,
+    PromptSettings,
+    RewardSettings,
+)
 from ictcli.recipe.tables import (
     AdapterSettings,
     AlarmSettings,
     CheckpointSettings,
     ClipSettings,
-    ColumnSettings,
     EngineSettings,
-    EvalSettings,
-    HubSettings,
     OptimizerSettings,
-    PromptSettings,
     RecordSettings,
-    RewardSettings,
     SamplingSettings,
     Table,
     UpdateSettings,

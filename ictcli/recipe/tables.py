@@ -1,13 +1,9 @@
 """The tables of a recipe, like `[clip]`: one frozen model each, with defaults and bounds."""
 
 import math
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
-
-TEMPLATES = ("auto", "chat", "none")
-QUESTION = "{question}"
-"""Placeholder of the question in a custom template."""
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class Table(BaseModel):
@@ -180,145 +176,6 @@ class SamplingSettings(Table):
     """Sample from the smallest set of tokens with this total probability; 1 = all tokens."""
     top_k: int = Field(default=0, ge=0)
     """Sample from the k most probable tokens; 0 = all tokens."""
-
-
-class ColumnSettings(Table):
-    """Columns of a custom data set. Without a name, the usual names are tried."""
-
-    prompt: str | None = None
-    """The question; default: prompt, question or problem."""
-    gold: str | None = None
-    """The correct answer: the text after `####`, in the last box, or all of it. Default: gold or
-    answer, or a solution with a box."""
-    choices: str | None = None
-    """Choices of a multiple-choice question: a list of texts, in CSV as JSON. Default: choices."""
-    id: str | None = None
-    """A unique id; default: id, or else the number of the line or row."""
-    response: str | None = None
-    """Worked response to show as an example (`prompt.shots`); default: a solution or the gold."""
-    difficulty: str | None = None
-    """A number for `curriculum = "difficulty"`."""
-
-    def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
-        """These names, and the other's where none is given here."""
-        return other.model_copy(update=self.model_dump(exclude_none=True))
-
-
-class HubSettings(Table):
-    """Which part of the data set `hub:owner/name` to use."""
-
-    config: str | None = None
-    """Config of the data set; required if it has several."""
-    split: str | None = None
-    """Split; default: train for a task, test for a benchmark."""
-    revision: str | None = None
-    """Commit, branch or tag; default: the newest commit, which a note names."""
-
-
-class Example(Table):
-    """A question, as it is in the data, and the response to show for it."""
-
-    prompt: str
-    """The question."""
-    response: str
-    """The response."""
-
-
-class PromptSettings(Table):
-    """How a question becomes the model's prompt."""
-
-    template: str = "auto"
-    """chat = the tokenizer's chat template; none; auto = chat if there is one and the task is in
-    words, else none; or a text with {question} in it, or a file of one: the whole prompt."""
-    system: str = ""
-    """System message, or text before the prompt where there is no chat template; empty = none."""
-    suffix: str | None = None
-    """Text after the question; default: the task's, or none with your own template."""
-    examples: tuple[Example, ...] = Field(default=(), strict=False)
-    """Few-shot examples, as turns of a chat or as text: a list of tables, or in TOML the path of a
-    file with a prompt and a response per row."""
-    shots: int = Field(default=0, ge=0)
-    """Number of examples to draw from the training problems; these are then not trained on."""
-    max_tokens: int = Field(default=0, ge=0)
-    """Problems whose whole prompt is longer are left out; 0 = no limit."""
-
-    @field_validator("template")
-    @classmethod
-    def _known_or_custom(cls, value: str) -> str:
-        if value not in TEMPLATES and QUESTION not in value:
-            raise ValueError(f"it is auto, chat, none, or a text with {QUESTION} in it")
-        return value
-
-    @model_validator(mode="after")
-    def _shots_or_examples(self) -> Self:
-        if self.shots and self.examples:
-            raise ValueError("prompt.shots draws the examples that prompt.examples gives: take one")
-        return self
-
-
-class RewardSettings(Table):
-    """What a response is rewarded for, and how its answer is read and judged."""
-
-    verifier: str | None = None
-    """A verifier's name, `file.py:function` or `module:function`; default: the task's."""
-    pattern: str | None = None
-    """Regular expression whose first group is the answer; default: the answer is the last box."""
-    correct: float = 1.0
-    """Weight of the verdict: 1 if correct, else 0, or the verifier's own score."""
-    format: float = 0.0
-    """Weight of giving any answer, right or wrong."""
-    overlong: float = Field(default=0.0, ge=0)
-    """Weight of DAPO's soft penalty on responses close to max_tokens (arXiv 2503.14476)."""
-    overlong_buffer: int = Field(default=0, ge=0)
-    """Tokens before max_tokens over which that penalty grows; 0 = a fifth of max_tokens."""
-    length: float = Field(default=0.0, ge=0)
-    """Weight of the penalty tokens / max_tokens."""
-    timeout: float = Field(default=5.0, gt=0)
-    """Seconds of CPU time to judge one answer; ten times as long on the clock."""
-    memory: float = Field(default=1.0, gt=0)
-    """GiB of memory to judge one answer."""
-
-
-def _distinct(values: tuple[int, ...]) -> tuple[int, ...]:
-    if len(set(values)) < len(values):
-        raise ValueError("no k may stand there twice")
-    return values
-
-
-Ks = Annotated[tuple[int, ...], Field(strict=False), AfterValidator(_distinct)]
-"""Values of k for pass@k."""
-
-
-class EvalSettings(Table):
-    """Evaluation on held-out problems: before, after, and during training."""
-
-    problems: int = Field(default=512, ge=1)
-    """Number of problems."""
-    n: int = Field(default=4, ge=1)
-    """Responses per problem."""
-    k: Ks = (1, 4)
-    """Values of k for pass@k, each at most n."""
-    every: int = Field(default=0, ge=0)
-    """Steps between evaluations during training; 0 = none."""
-    temperature: float | None = Field(default=None, ge=0)
-    """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
-    bench: str | None = None
-    """Where the problems come from: a benchmark, a .jsonl, .csv or .parquet file, or
-    `hub:owner/name`. None of them is trained on. Default: the task's held-out part."""
-    data: str | None = None
-    """File to use in place of that benchmark's data on the hub, with the same columns."""
-    columns: ColumnSettings = ColumnSettings()
-    """Columns of `bench`, if it is a file or `hub:owner/name`."""
-    hub: HubSettings = HubSettings()
-    """Which part of `bench` to use, if it is `hub:owner/name`."""
-    skip: int = Field(default=0, ge=0)
-    """Number of held-out problems to skip at the front."""
-
-    @model_validator(mode="after")
-    def _enough_samples(self) -> Self:
-        if not self.k or max(self.k) > self.n or min(self.k) < 1:
-            raise ValueError(f"every k must lie in 1..n = {self.n}")
-        return self
 
 
 class CheckpointSettings(Table):

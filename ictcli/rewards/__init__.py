@@ -10,7 +10,6 @@ from ictcli.rewards.explanations import Explanation, Reading
 from ictcli.rewards.grading import LIMITS, Limits, grade
 from ictcli.rewards.verifiers import (
     VERIFIERS,
-    Answers,
     Judge,
     Status,
     Verdict,
@@ -23,7 +22,6 @@ from ictcli.rewards.verifiers import (
 __all__ = [
     "LIMITS",
     "VERIFIERS",
-    "Answers",
     "Explanation",
     "Judge",
     "Limits",

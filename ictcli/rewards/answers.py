@@ -7,14 +7,9 @@ whatever it holds; only a pattern of the user's own may be slower, and has a tim
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ictcli.text import compiled
-
-Source = Literal["", "box", "boxes", "hashes", "pattern", "words", "response"]
-"""Where an answer stands: in the last box, in several boxes of one sentence, after `####`, in the
-match of the pattern, in a sentence that decides on a letter; or it is the whole response. Empty
-without an answer."""
 
 NO_ANSWER = "no answer in a box"
 NO_MATCH = "the answer pattern matches nothing"
@@ -45,7 +40,8 @@ class Located(NamedTuple):
 
     answer: str | None
     """None if there is none."""
-    source: Source
+    source: str
+    """Where it stands: one of `explanations.SOURCES`."""
     missing: str = NO_ANSWER
     """Why there is no answer, if there is none or it is empty."""
 
@@ -99,15 +95,11 @@ def _outer_boxes(text: str) -> list[_Box]:
             while closed and closed[-1].start > start:
                 inner.append(closed.pop())
             content = slice(begin, place - 1)
-            if len(inner) == 1 and _holds_only(text, content, inner[0]):
-                content = inner[0].content
+            if len(inner) == 1:
+                around = text[begin : inner[0].start] + text[inner[0].end : place - 1]
+                content = content if around.strip() else inner[0].content
             closed.append(_Box(start, place, content))
     return closed
-
-
-def _holds_only(text: str, content: slice, box: _Box) -> bool:
-    """Whether a content has nothing but a box."""
-    return not (text[content.start : box.start].strip() or text[box.end : content.stop].strip())
 
 
 def _joined(text: str, first: _Box, second: _Box) -> bool:
@@ -174,9 +166,3 @@ def located(text: str, gold: str = "", listed: Callable[[str], int] | None = Non
         return Located(contents[-1], "box")
     answer = hashed(text)
     return Located(answer, "" if answer is None else "hashes")
-
-
-def extract(response: str, pattern: str | None = None) -> str | None:
-    """The answer in a response, or None: by `pattern` if there is one, else the last balanced box,
-    else the text after `####`."""
-    return (located(response) if pattern is None else matched(response, pattern)).answer

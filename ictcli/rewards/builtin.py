@@ -1,15 +1,14 @@
 """The verifiers that come with ictcli: chain, integer, math, choice."""
 
 import re
-from dataclasses import replace
 
 from ictcli.rewards import choice as choices
 from ictcli.rewards.answers import LONGEST_AT_ONCE, located
 from ictcli.rewards.maths import compare as maths
 from ictcli.rewards.maths.copies import copied, without_asked
-from ictcli.rewards.maths.describe import describe, listed
 from ictcli.rewards.maths.latex import balanced
-from ictcli.rewards.verifiers import UNFINISHED, Answers, Verdict, register_verifier
+from ictcli.rewards.maths.nodes import UndecidedError
+from ictcli.rewards.verifiers import COPIED, UNFINISHED, Verdict, register_verifier
 
 _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
@@ -39,13 +38,12 @@ def math_at_once(answer: str, gold: str) -> Verdict | None:
         return None
     try:
         return math_verdict(answer, gold, algebra=False)
-    except maths.UndecidedError:
+    except UndecidedError:
         return None
 
 
 def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
-    """The verdict on a LaTeX answer; algebra may be slow. UndecidedError if only algebra can
-    tell."""
+    """The verdict on an answer; algebra may be slow. UndecidedError if only algebra can tell."""
     outcome = maths.compare(answer, gold, algebra=algebra)
     if outcome == "unreadable":
         long = len(answer) > maths.LONGEST
@@ -55,30 +53,23 @@ def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
     return Verdict("correct" if outcome == "same" else "wrong", answer, reason)
 
 
-MATH = Answers(math_verdict, math_at_once, maths.readable, listed, describe, copied, without_asked)
-INTEGER = replace(MATH, readable=whole)
+def rewarded(verdict: Verdict, answer: str, gold: str, question: str) -> Verdict:
+    """The verdict, or "wrong" if a correct answer is copied from the question."""
+    if verdict.status == "correct" and question and copied(answer, gold, question):
+        return Verdict("wrong", answer, COPIED)
+    return verdict
 
 
-@register_verifier("math", MATH)
+@register_verifier("integer", whole)
+@register_verifier("math", maths.readable)
 def math(response: str, gold: str, question: str = "") -> Verdict:
-    """The answer in a response against a LaTeX gold."""
-    return _judged(MATH, response, gold, question)
-
-
-@register_verifier("integer", INTEGER)
-def integer(response: str, gold: str, question: str = "") -> Verdict:
-    """The answer in a response against an integer gold."""
-    return _judged(INTEGER, response, gold, question)
-
-
-def _judged(answers: Answers, response: str, gold: str, question: str) -> Verdict:
-    answer, _, missing = located(response, gold, answers.listed)
+    """The answer in a response against a LaTeX gold, or an integer."""
+    answer, _, missing = located(response, gold, maths.listed)
     if not answer:
         return Verdict("unparsed", "", missing)
-    if answers.without_asked is not None:
-        answer = answers.without_asked(answer, gold, question)
-    verdict = answers.quick(answer, gold) or answers.compare(answer, gold)
-    return answers.rewarded(verdict, answer, gold, question)
+    answer = without_asked(answer, gold, question)
+    verdict = math_at_once(answer, gold) or math_verdict(answer, gold)
+    return rewarded(verdict, answer, gold, question)
 
 
 @register_verifier("choice")
@@ -89,8 +80,7 @@ def choice(response: str, gold: str) -> Verdict:
 
 @register_verifier("chain")
 def chain(response: str, gold: str) -> Verdict:
-    """The digit on the last line of a chain: after its last `;` (or its start), before its final
-    `#`."""
+    """The digit on the last line of a chain: after its last `;`, before its final `#`."""
     final = response[:-1].rpartition(";")[2]
     if not response.endswith("#") or len(final) != 1 or final not in "0123456789":
         return Verdict("unparsed", "")

@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ictcli.rewards import statement
-from ictcli.rewards.answers import LONGEST_AT_ONCE, Located, Source, located
-from ictcli.rewards.maths.compare import LONGEST, UndecidedError, compare
+from ictcli.rewards.answers import LONGEST_AT_ONCE, Located, located
+from ictcli.rewards.maths.compare import LONGEST, compare
 from ictcli.rewards.maths.latex import balanced, flat, tidy
+from ictcli.rewards.maths.nodes import UndecidedError
 from ictcli.rewards.verifiers import Verdict
 
 _BOX = re.compile(r"\\boxed\s?\{([^{}]{1,30}|\\[a-z]+\{[^{}]{1,30}\})\}")
@@ -22,7 +23,7 @@ class Decision(NamedTuple):
     """Empty without a letter; several if it names several."""
     answer: str | None
     """The text in a box, after `####` or of a pattern; None if the letters stand in words."""
-    source: Source
+    source: str
     missing: str
     """Why there is no letter, if there is none."""
 
@@ -77,11 +78,12 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
     """The letter of an answer: empty if there is none, several if it names several."""
     if len(answer) > LONGEST or not balanced(answer):
         return ""
-    of_text = _with_text(answer, choices)
-    if re.fullmatch(r"\(?[a-j]\)?\.?", answer):
-        answer = answer.upper()
-    letters = statement.marked(statement.plain(answer), naming(choices))
-    return "".join(dict.fromkeys(letters + of_text))
+    of_text = [chr(65 + place) for place, choice in enumerate(choices) if same(answer, choice)]
+    text = statement.plain(answer)
+    if re.fullmatch(r"\(?[a-j]\)?\.?", text):
+        text = text.upper()
+    letters = statement.letter_of(text, naming(choices))
+    return "".join(dict.fromkeys([*letters, *of_text]))
 
 
 def naming(choices: Sequence[str]) -> statement.Naming | None:
@@ -92,8 +94,7 @@ def naming(choices: Sequence[str]) -> statement.Naming | None:
 
     def named(text: str) -> str:
         words = _words(text)
-        found = [one == words for one in known]
-        return "".join(chr(65 + place) for place, is_it in enumerate(found) if is_it)
+        return "".join(chr(65 + place) for place, one in enumerate(known) if one == words)
 
     return named
 
@@ -102,11 +103,6 @@ def _words(text: str) -> str:
     """A plain text for comparison: words and signs in small letters, without a first article."""
     words = _WORD.findall(text.lower().strip(" .,:;"))
     return " ".join(words[1:] if words[:1] in (["the"], ["a"], ["an"]) else words)
-
-
-def _with_text(answer: str, choices: Sequence[str]) -> str:
-    """The letters of the choices that have this text."""
-    return "".join(chr(65 + place) for place, choice in enumerate(choices) if same(answer, choice))
 
 
 def same(answer: str, choice: str) -> bool:

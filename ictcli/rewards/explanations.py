@@ -3,30 +3,14 @@ decided."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ictcli.rewards import choice
-from ictcli.rewards.answers import Located, Source
-from ictcli.rewards.maths.compare import content
-from ictcli.rewards.maths.describe import same_layout
-from ictcli.rewards.verifiers import COPIED, UNFINISHED, Answers, Verdict, Verifier
+from ictcli.rewards.answers import Located
+from ictcli.rewards.builtin import math_at_once
+from ictcli.rewards.maths.compare import content, describe, same_layout
+from ictcli.rewards.verifiers import COPIED, UNFINISHED, Verdict, Verifier
 
-Rule = Literal[
-    "no answer",
-    "verbatim",
-    "unreadable",
-    "layout",
-    "numbers",
-    "parts",
-    "algebra",
-    "form",
-    "letters",
-    "limit",
-    "verifier",
-]
-"""What decided a verdict; `RULES` says it in words."""
-
-RULES: dict[Rule, str] = {
+RULES = {
     "no answer": "there is no answer to compare",
     "verbatim": "answer and gold are the same letter by letter",
     "unreadable": "the answer cannot be read",
@@ -39,8 +23,10 @@ RULES: dict[Rule, str] = {
     "limit": "the comparison was stopped",
     "verifier": "the verifier's own function decided",
 }
+"""What decides a verdict, in words."""
 
-SOURCES: dict[Source, str] = {
+
+SOURCES = {
     "": "none",
     "box": "the last box",
     "boxes": "the boxes of the last sentence",
@@ -49,6 +35,7 @@ SOURCES: dict[Source, str] = {
     "words": "the sentence that decides on a letter",
     "response": "read by the verifier",
 }
+"""Where an answer stands, in words."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +52,12 @@ class Explanation:
     """A verdict with its grounds."""
 
     verdict: Verdict
-    source: Source
-    """Where the answer stands in the response."""
+    source: str
+    """Where the answer stands in the response: one of SOURCES."""
     answer: Reading
     gold: Reading
-    rule: Rule
-    """What decided."""
+    rule: str
+    """What decided: one of RULES."""
 
     @property
     def why(self) -> str:
@@ -90,27 +77,21 @@ def explained(
     """The explanation of a verdict of `grade`."""
     if verifier.name == "choice":
         return _of_choice(verdict, gold, choice.decision(response, found, choices))
-    if verifier.answers is None:
-        rule: Rule = "limit" if verdict.status == "timeout" else "verifier"
+    if verifier.golds is None:
+        rule = "limit" if verdict.status == "timeout" else "verifier"
         rule = rule if found.answer is not None else "no answer"
         return Explanation(verdict, found.source, Reading(verdict.extracted), Reading(gold), rule)
-    read = verifier.answers.describe or _unread
-    right = Reading(gold, read(content(gold)))
+    right = Reading(gold, describe(content(gold)))
     if not found.answer:
         return Explanation(verdict, "", Reading(""), right, "no answer")
-    answer = Reading(found.answer, read(found.answer))
-    rule = _rule(verifier.answers, answer, right, verdict)
-    return Explanation(verdict, found.source, answer, right, rule)
+    answer = Reading(found.answer, describe(found.answer))
+    return Explanation(verdict, found.source, answer, right, _rule(answer, right, verdict))
 
 
-def _unread(_: str) -> str:
-    return ""
-
-
-def _rule(answers: Answers, answer: Reading, gold: Reading, verdict: Verdict) -> Rule:
+def _rule(answer: Reading, gold: Reading, verdict: Verdict) -> str:
     if verdict.status == "timeout":
         return "limit"
-    if verdict.failed or answers.describe is None:
+    if verdict.failed:
         return "verifier"
     if verdict.reason in (COPIED, UNFINISHED):
         return "form"
@@ -120,7 +101,7 @@ def _rule(answers: Answers, answer: Reading, gold: Reading, verdict: Verdict) ->
         return "unreadable"
     if verdict.status == "correct" and same_layout(answer.text, gold.text):
         return "layout"
-    if answers.quick(answer.text, gold.text) is None:
+    if math_at_once(answer.text, gold.text) is None:
         return "algebra"
     is_number = all(side.meaning.startswith("the number ") for side in (answer, gold))
     return "numbers" if is_number else "parts"
@@ -134,5 +115,5 @@ def _of_choice(verdict: Verdict, gold: str, decision: choice.Decision) -> Explan
     right = Reading(gold, f"the letter {choice.gold_letter(gold)}")
     if not letters and not decision.answer:
         return Explanation(verdict, "", answer, right, "no answer")
-    rule: Rule = "letters" if len(letters) == 1 else "unreadable"
+    rule = "letters" if len(letters) == 1 else "unreadable"
     return Explanation(verdict, decision.source, answer, right, rule)

@@ -1,75 +1,58 @@
 """Judging one response or many, each answer within limits of time and memory."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
 from ictcli.rewards.answers import Located
+from ictcli.rewards.builtin import math_at_once, math_verdict, rewarded
 from ictcli.rewards.explanations import Explanation, explained
+from ictcli.rewards.maths.compare import listed
+from ictcli.rewards.maths.copies import without_asked
 from ictcli.rewards.statement import shown
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
 from ictcli.rewards.workers import Fault, Limits, isolated
 
 LIMITS = Limits()
+Kind = str | Verifier | Judge
+Texts = Sequence[str]
+Yes = Literal[True]
+
+
+class Options(TypedDict, total=False):
+    """What `grade` may be told beside the texts."""
+
+    pattern: str | None
+    choices: Sequence[Any]
+    questions: str | Texts
+    limits: Limits
 
 
 @overload
 def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a sequence of them
-    responses: str,
-    golds: str,
-    kind: str | Verifier | Judge = ...,
-    *,
-    pattern: str | None = ...,
-    choices: Sequence[str] = ...,
-    questions: str = ...,
-    limits: Limits = ...,
-    explain: Literal[False] = ...,
+    responses: str, golds: str, kind: Kind = ..., **options: Unpack[Options]
 ) -> Verdict: ...
 @overload
-def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a sequence of them
-    responses: str,
-    golds: str,
-    kind: str | Verifier | Judge = ...,
-    *,
-    pattern: str | None = ...,
-    choices: Sequence[str] = ...,
-    questions: str = ...,
-    limits: Limits = ...,
-    explain: Literal[True],
+def grade(  # pyright: ignore[reportOverlappingOverload]
+    responses: str, golds: str, kind: Kind = ..., *, explain: Yes, **options: Unpack[Options]
 ) -> Explanation: ...
 @overload
 def grade(
-    responses: Sequence[str],
-    golds: Sequence[str],
-    kind: str | Verifier | Judge = ...,
-    *,
-    pattern: str | None = ...,
-    choices: Sequence[Sequence[str]] = ...,
-    questions: Sequence[str] = ...,
-    limits: Limits = ...,
-    explain: Literal[False] = ...,
+    responses: Texts, golds: Texts, kind: Kind = ..., **options: Unpack[Options]
 ) -> list[Verdict]: ...
 @overload
 def grade(
-    responses: Sequence[str],
-    golds: Sequence[str],
-    kind: str | Verifier | Judge = ...,
-    *,
-    pattern: str | None = ...,
-    choices: Sequence[Sequence[str]] = ...,
-    questions: Sequence[str] = ...,
-    limits: Limits = ...,
-    explain: Literal[True],
+    responses: Texts, golds: Texts, kind: Kind = ..., *, explain: Yes, **options: Unpack[Options]
 ) -> list[Explanation]: ...
 def grade(
-    responses: str | Sequence[str],
-    golds: str | Sequence[str],
-    kind: str | Verifier | Judge = "math",
+    responses: str | Texts,
+    golds: str | Texts,
+    kind: Kind = "math",
     *,
     pattern: str | None = None,
     choices: Sequence[Any] = (),
-    questions: str | Sequence[str] = (),
+    questions: str | Texts = (),
     limits: Limits = LIMITS,
     explain: bool = False,
 ) -> Verdict | Explanation | list[Verdict] | list[Explanation]:
@@ -101,18 +84,11 @@ def grade(
     verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
-    rows = [
-        Row(
-            response,
-            gold,
-            choices[row] if choices else (),
-            _located(
-                verifier, response, gold, pattern, limits, questions[row] if questions else ""
-            ),
-            questions[row] if questions else "",
-        )
-        for row, (response, gold) in enumerate(zip(responses, golds, strict=True))
-    ]
+    rows: list[Row] = []
+    for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
+        question = questions[row] if questions else ""
+        found = _located(verifier, response, gold, question, pattern, limits)
+        rows.append(Row(response, gold, choices[row] if choices else (), found, question))
     verdicts = _verdicts(verifier, rows, pattern is not None, limits)
     if explain:
         reasons = [explained(verifier, v, *row[:4]) for v, row in zip(verdicts, rows, strict=True)]
@@ -131,24 +107,18 @@ class Row(NamedTuple):
 
 
 def _located(
-    verifier: Verifier,
-    response: str,
-    gold: str,
-    pattern: str | None,
-    limits: Limits,
-    question: str,
+    verifier: Verifier, response: str, gold: str, question: str, pattern: str | None, limits: Limits
 ) -> Located:
-    compared = verifier.answers
     if pattern is not None:
         found = answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
-    elif compared is not None:
-        found = answers.located(response, gold, compared.listed)
+    elif verifier.golds is not None:
+        found = answers.located(response, gold, listed)
     elif verifier.name == "choice":
         return answers.located(shown(response))
     else:
         return Located(response, "response")
-    if compared is not None and compared.without_asked is not None and found.answer:
-        found = found._replace(answer=compared.without_asked(found.answer, gold, question))
+    if verifier.golds is not None and found.answer:
+        found = found._replace(answer=without_asked(found.answer, gold, question))
     return found
 
 
@@ -159,7 +129,7 @@ def _verdicts(
     verdicts: dict[int, Verdict] = {}
     left: dict[tuple[str, ...], list[int]] = {}  # what a worker must judge: the rows it is for
     for place, row in enumerate(rows):
-        if not row.found.answer and (required or verifier.answers is not None):
+        if not row.found.answer and (required or verifier.golds is not None):
             verdicts[place] = Verdict("unparsed", "", row.found.missing)
             continue
         verdict = _at_once(verifier, row)
@@ -173,22 +143,22 @@ def _verdicts(
         if isinstance(result, Fault):
             failed = result.kind == "error"
             reason = FAILED + result.message if failed else result.message
-            extracted = texts[0][:200] if verifier.answers else ""
+            extracted = texts[0][:200] if verifier.golds else ""
             result = Verdict("unparsed" if failed else "timeout", extracted, reason)
         verdicts |= dict.fromkeys(places, result)
-    if (compared := verifier.answers) is not None:
-        for place, row in enumerate(rows):
-            answer = row.found.answer or ""
-            verdicts[place] = compared.rewarded(verdicts[place], answer, row.gold, row.question)
-    return [verdicts[place] for place in range(len(rows))]
+    if verifier.golds is None:
+        return [verdicts[place] for place in range(len(rows))]
+    return [
+        rewarded(verdicts[place], row.found.answer or "", row.gold, row.question)
+        for place, row in enumerate(rows)
+    ]
 
 
 def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:
-    """The verdict, or else what a worker must judge: (answer, gold) or (response, gold,
-    question)."""
+    """The verdict, or what a worker must judge: (answer, gold) or (response, gold, question)."""
     answer = row.found.answer or ""
-    if verifier.answers is not None:
-        return verifier.answers.quick(answer, row.gold) or (answer, row.gold)
+    if verifier.golds is not None:
+        return math_at_once(answer, row.gold) or (answer, row.gold)
     if verifier.name == "choice":
         decision = choice.decision(row.response, row.found, row.choices)
         return choice.verdict(decision, row.gold, row.choices)
@@ -203,8 +173,7 @@ def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:
 def _judged(name: str, source: str | None, *texts: str) -> Verdict:
     """In a worker: the verdict of a verifier."""
     verifier = _load(name, source)
-    compare = verifier.judge if verifier.answers is None else verifier.answers.compare
-    return compare(*texts)
+    return verifier.judge(*texts) if verifier.golds is None else math_verdict(*texts)
 
 
 def _load(name: str, source: str | None, *_: str) -> Verifier:

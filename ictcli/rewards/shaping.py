@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ictcli.recipe.tables import RewardSettings
+from ictcli.recipe.data import RewardSettings
 from ictcli.rewards.verifiers import Verdict
 from ictcli.types import FloatArray, IntArray
 

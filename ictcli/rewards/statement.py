@@ -6,7 +6,7 @@ in words.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 LONGEST = 2_000
 """Characters of the last line that may be a statement."""
@@ -17,6 +17,10 @@ Naming = Callable[[str], str]
 _HIDDEN = re.compile(
     r"(?s)<!--.*?(?:-->|$)|<(del|s|think)>.*?</\1>|~~[^~\n]*~~|(?m:^[ \t]*(?:[-*+] )?>[^\n]*$)"
     r"|\[//\]: #[^\n]*"
+)
+_CLOSING = (
+    r"(?i:i hope|hope|(?:please )?let me know|feel free)"
+    r"(?: (?!(?:but|or|though|however|also|and|unless)\b)[^\n.!,;: A-J]+)*"
 )
 _LAYOUT = [
     (re.compile(pattern), text)
@@ -43,7 +47,7 @@ _LAYOUT = [
             r"(?: is)?:?)\n",
             r"\1 ",
         ),
-        (r"(?i)(?:\n|(?<=[.!]) )(?:i hope|hope|please let me know|let me know) [^\n.!]*[.!]?$", ""),
+        (rf"(?:(?:^|\n|(?<=[.!]) ){_CLOSING}[.!]?)+$", ""),
     )
 ]
 _NOUN = (
@@ -100,8 +104,8 @@ _STATEMENT = re.compile(
     re.I,
 )
 _REASON = re.compile(
-    r"(?<![.!;])(?<![.!;] ),? ?\b(?:because|since|as (?=(?:it|this|that|they|we|the) )|due to"
-    r"|given that) ?(?P<reason>.+)",
+    r"(?<![.!;])(?<![.!;] ),? ?\b(?:because|since|as (?=(?:it|this|that|they|we|the) )"
+    r"|(?<=, )as (?!long|far|if|for|soon|a )|due to|given that) ?(?P<reason>.+)",
     re.I,
 )
 _TWICE = re.compile(
@@ -131,8 +135,9 @@ _LEAD = re.compile(
 )
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|suppos\w+|assum\w+|imagine|pretend|whether|maybe|perhaps|might|could|would"
-    r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|\w+ed that|argu\w+|maintains|he"
-    r"|she|they|students?|friend|example|such as|e\.g|provided|as long as|believed?|reported|error"
+    r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|\w+ed that|argu\w+|maintains"
+    r"|(?:he|she|they)\b(?!.*[.!]$)|students?|friend|example|such as|e\.g|provided|as long as"
+    r"|believed?|reported|error"
     r"|misread\w*|possibly|unlikely|instance|format|form|template|hypothe\w+|guess|coin|key"
     r"|book|prompt|incorrect|false|instead|barely|hardly|wrong\w*|naive|flawed|mistake\w*|tempting"
     r"|trap|distractor|jok\w+|eliminate|discard|reject)\b|[\"?]",
@@ -186,9 +191,10 @@ def stated(response: str, naming: Naming | None = None) -> str:
     """The letter of the last statement of a response: empty if it says none, several if it names
     the letter with the text of another choice. `naming`: None if the choices are unknown."""
     *lines, line = ["", *plain(response[-20_000:]).split("\n")]
-    if len(line) > LONGEST or _listed(lines[-1], line):
-        return ""
-    for start in _starts(line):
+    above, this = _HEAD.match(lines[-1]), _HEAD.match(line)
+    if len(line) > LONGEST or (above and this and above["letter"] != this["letter"]):
+        return ""  # one of a list of choices
+    for start in (0, *(stop.end() for stop in re.finditer(r"[.!?;][\")]* +(?=\S)", line))):
         before = re.split(r"(?<=[.!?]) ", (line[:start] or lines[-1]).strip())[-1]
         if before.endswith(":") or _SUPPOSES.match(before):
             continue
@@ -200,31 +206,20 @@ def stated(response: str, naming: Naming | None = None) -> str:
     return ""
 
 
-def _listed(before: str, line: str) -> bool:
-    """Whether a line is one of a list of choices."""
-    above, this = _HEAD.match(before), _HEAD.match(line)
-    return bool(above and this and above["letter"] != this["letter"])
-
-
-def _starts(line: str) -> Iterator[int]:
-    """Where the last sentence may begin, the longest first: at the line's start and after stops."""
-    yield 0
-    yield from (stop.end() for stop in re.finditer(r"[.!?;][\")]* +(?=\S)", line))
-
-
 def upheld(before: str, after: str, letter: str) -> bool:
     """Whether the sentences around a marked letter leave it the answer: the words before it suppose
     and deny nothing, and nothing after it names another letter or takes it back."""
-    before = re.split(r"[.!?]\s|\n\n", plain(before))[-1]
+    before = re.split(r"[.!?][\")]*\s|\n\n", plain(before))[-1]
+    before = re.sub(r'"([^"]*)"', r"\1", before)  # a word in quotes is no speech
     after = plain(after)
-    others = set(_OPTION.findall(after)) - {letter, "A", "I"}
+    others = set(_OPTION.findall(after)) - {letter}
     denied = _DENIED.search(before)
     return not (others or denied or _SUPPOSED.search(before) or _DOUBT.search(after))
 
 
 def said(text: str, naming: Naming | None = None, *, alone: bool = True) -> str:
     """The letter that a sentence says is the answer; `alone`: a letter without words will do."""
-    if letter := _letter(text, naming, alone=alone):
+    if letter := letter_of(text, naming, alone=alone):
         return letter
     concedes = bool(_CONCEDES.match(text))
     for joint in _JOINT.finditer(text):
@@ -238,18 +233,13 @@ def said(text: str, naming: Naming | None = None, *, alone: bool = True) -> str:
         if joint["bracket"]:
             rest = rest.replace(")", "", 1)
         follows = bool(joint["so"] or joint["which"] or joint["bracket"])
-        if letter := _letter(rest, naming, alone=follows, named=True):
-            other = "" if joint["but"] else _letter(before, naming, alone=False)
+        if letter := letter_of(rest, naming, alone=follows, named=True):
+            other = "" if joint["but"] else letter_of(before, naming, alone=False)
             return letter if other in ("", letter) else other + letter
     return ""
 
 
-def marked(text: str, naming: Naming | None = None) -> str:
-    """The letter of what a box holds: a letter, with the text of its choice, or a statement."""
-    return _letter(text, naming, alone=True)
-
-
-def _letter(text: str, naming: Naming | None, *, alone: bool, named: bool = False) -> str:
+def letter_of(text: str, naming: Naming | None, *, alone: bool = True, named: bool = False) -> str:
     """The letter of a text that is one statement; `named`: words before it name the letter."""
     match = _STATEMENT.fullmatch(text)
     if match is None:

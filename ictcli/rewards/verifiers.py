@@ -51,52 +51,24 @@ Judge = Callable[..., Verdict]
 
 
 @dataclass(frozen=True)
-class Answers:
-    """How a verifier compares the answer that `answers.extract` reads from a response."""
-
-    compare: Callable[[str, str], Verdict]
-    """(answer, gold) to the verdict; may be slow, runs in a worker."""
-    quick: Callable[[str, str], Verdict | None]
-    """(answer, gold) to the verdict if it can be decided at once, without a worker; else None."""
-    readable: Callable[[str], bool]
-    """Whether answers can be compared with a gold."""
-    listed: Callable[[str], int] | None = None
-    """Number of answers that a text lists, so that one answer may stand in several boxes; None:
-    the last box alone is the answer."""
-    describe: Callable[[str], str] | None = None
-    """How an answer or a gold is read, in words, for explanations; empty if it cannot be read."""
-    copied: Callable[[str, str, str], bool] | None = None
-    """Whether (answer, gold, question) is a formula copied from the question, where the answer
-    equals the gold; None: copies are not looked for."""
-
-    without_asked: Callable[[str, str, str], str] | None = None
-    """(answer, gold, question) to the answer without the left side that the question asks for."""
-
-    def rewarded(self, verdict: Verdict, answer: str, gold: str, question: str) -> Verdict:
-        """The verdict, or "wrong" if a correct answer is copied from the question."""
-        if verdict.status != "correct" or not question or self.copied is None:
-            return verdict
-        return Verdict("wrong", answer, COPIED) if self.copied(answer, gold, question) else verdict
-
-
-@dataclass(frozen=True)
 class Verifier:
     """A named judge of responses. Calling it with (response, gold) or (response, gold, question)
     judges in this process without limits; `grade` is the safe way."""
 
     name: str
     judge: Judge
-    answers: Answers | None = None
     source: str | None = None
     """Where a worker imports it from: a plugin `file.py` that registers it, `file.py:function` or
     `module:function`. None: it runs in this process."""
+    golds: Callable[[str], bool] | None = None
+    """Whether mathematical answers can be compared with a gold; None: it judges whole responses."""
 
     def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
         return self.judge(response, gold, question)
 
     def readable(self, gold: str) -> bool:
         """Whether answers can be compared with a gold."""
-        return self.answers is None or self.answers.readable(gold)
+        return self.golds is None or self.golds(gold)
 
 
 VERIFIERS: dict[str, Verifier] = {}
@@ -105,7 +77,7 @@ OPTIONAL = {"math-verify": "ictcli.rewards.public:math_verify"}
 
 
 def register_verifier(
-    name: str, answers: Answers | None = None
+    name: str, golds: Callable[[str], bool] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: register a function (response, gold) -> Verdict or bool under `name`. A parameter
     `question` takes the question. Functions of plugin files run in worker processes, within the
@@ -114,7 +86,7 @@ def register_verifier(
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
         source = None if path is None else str(path)
-        VERIFIERS[name] = Verifier(name, checked(name, function), answers, source)
+        VERIFIERS[name] = Verifier(name, checked(name, function), source, golds)
         return function
 
     return add
@@ -202,4 +174,4 @@ def from_source(place: str, function: str) -> Verifier:
             f"{place} has no function {function!r}.",
             f"a verifier is a function (response, gold) of {Path(place).name}",
         )
-    return Verifier(source, checked(source, judge), None, source)
+    return Verifier(source, checked(source, judge), source)

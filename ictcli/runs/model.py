@@ -18,14 +18,11 @@ from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
 from ictcli.recipe import RecipeFile, load_recipe, read_recipe
+from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
 from ictcli.recipe.tables import (
     AdapterSettings,
-    ColumnSettings,
     EngineSettings,
-    Example,
     OptimizerSettings,
-    PromptSettings,
-    RewardSettings,
     SamplingSettings,
 )
 from ictcli.runs import fingerprint

@@ -1,4 +1,4 @@
-"""Pages of templates, for HTML and Markdown: whatever a template is given stays text in both."""
+"""Templates, for HTML, Markdown and plain text: whatever one is given stays text in all."""
 
 import json
 from collections.abc import Callable
@@ -21,16 +21,17 @@ from ictcli.text import (
 )
 
 
-def render(template: Path, form: Literal["html", "md"], **values: Any) -> str:
-    """A template with these values, as HTML or Markdown. Templates beside it are found by name,
-    `kind` ends the names of those of this form, and functions of `numbers` are filters."""
+def render(template: Path, form: Literal["html", "md", "txt"], **values: Any) -> str:
+    """A template with these values, as HTML, Markdown or plain text. Templates beside it are found
+    by name, `kind` ends the names of those of this form, and functions of `numbers` are filters and
+    at hand by their names."""
     environment = _environment(template.parent, form)
     return environment.get_template(template.name).render(kind=f".{form}.jinja", **values)
 
 
 @cache
 def _environment(folder: Path, form: str) -> Environment:
-    escape = markdown_text if form == "md" else _html
+    escape = {"md": markdown_text, "txt": str}.get(form, _html)
 
     def shown(value: Any) -> Any:
         return value if hasattr(value, "__html__") else Markup(escape(value))
@@ -44,9 +45,12 @@ def _environment(folder: Path, form: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    forms = {name: form for name, form in vars(numbers).items() if callable(form)}
     made = {"code": markdown_code, "block": markdown_block, "table": markdown, "quoted": quoted}
     filters = cast(dict[str, Any], environment.filters)  # pyright: ignore[reportUnknownMemberType]
-    filters |= {name: form for name, form in vars(numbers).items() if callable(form)}
+    filters |= forms
+    variables = cast(dict[str, Any], environment.globals)  # pyright: ignore[reportUnknownMemberType]
+    variables |= forms
     filters |= {name: _markup(form) for name, form in made.items()}
     filters |= {"json": _json, "line": _line}
     return environment

@@ -4,31 +4,18 @@ Every choice is a function of (seed, step), so any batch can be made again. Add 
 `register_task` or a benchmark with `register_benchmark` in a plugin file; docs/extending.md.
 """
 
-# datasets, chain.problem and ledger.tasks register their tasks and benchmarks
+# datasets, and chain and ledger of forks, register their tasks and benchmarks
 from ictcli.tasks import datasets as datasets
-from ictcli.tasks.chain import problem as problem
-from ictcli.tasks.ledger import tasks as tasks
-from ictcli.tasks.registry import (
-    BENCHMARKS,
-    TASKS,
-    find_benchmark,
-    find_task,
-    register_benchmark,
-    register_task,
-)
-from ictcli.tasks.task import BOXED, Benchmark, Domain, Task, shuffled_batch, with_train
-
-__all__ = [
-    "BENCHMARKS",
-    "BOXED",
-    "TASKS",
-    "Benchmark",
-    "Domain",
-    "Task",
-    "find_benchmark",
-    "find_task",
-    "register_benchmark",
-    "register_task",
-    "shuffled_batch",
-    "with_train",
-]
+from ictcli.tasks import forks as forks
+from ictcli.tasks.registry import BENCHMARKS as BENCHMARKS
+from ictcli.tasks.registry import TASKS as TASKS
+from ictcli.tasks.registry import find_benchmark as find_benchmark
+from ictcli.tasks.registry import find_task as find_task
+from ictcli.tasks.registry import register_benchmark as register_benchmark
+from ictcli.tasks.registry import register_task as register_task
+from ictcli.tasks.task import BOXED as BOXED
+from ictcli.tasks.task import Benchmark as Benchmark
+from ictcli.tasks.task import Domain as Domain
+from ictcli.tasks.task import Task as Task
+from ictcli.tasks.task import shuffled_batch as shuffled_batch
+from ictcli.tasks.task import with_train as with_train

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from ictcli.errors import UserError, nearest
-from ictcli.recipe.tables import ColumnSettings, HubSettings
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed
 from ictcli.rows import PROMPTS, Row, Rows, is_file_name, read_file, text
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked

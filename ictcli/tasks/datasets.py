@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import blake2b
 
 from ictcli.errors import UserError
-from ictcli.recipe.tables import Example
+from ictcli.recipe.data import Example
 from ictcli.rewards import Verifier
 from ictcli.rewards.answers import boxed
 from ictcli.rows import Row, Rows, read_file, text

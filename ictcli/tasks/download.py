@@ -60,24 +60,19 @@ def _model(model: str) -> Part:
     path = locate(model).path
     check_reachable(path)
     if not Path(path).is_dir():
-        path = _fetched(path)
+        import huggingface_hub
+
+        download = cast(Any, huggingface_hub).snapshot_download
+        try:
+            with quiet():
+                path = download(path, allow_patterns=list(FILES), ignore_patterns=["*/*"])
+        except Exception as error:  # no such model, no access, the network
+            raise UserError(
+                f"The model {path} cannot be fetched: {reason_of(error)}.",
+                f"look at https://huggingface.co/{path}; the same command goes on where it broke "
+                "off",
+            ) from error
     return Part("model", model, _size(Path(path)), Path(path))
-
-
-def _fetched(model: str) -> str:
-    """The folder in the cache that holds a hub id's files."""
-    import huggingface_hub
-
-    try:
-        with quiet():
-            return cast(Any, huggingface_hub).snapshot_download(
-                model, allow_patterns=list(FILES), ignore_patterns=["*/*"]
-            )
-    except Exception as error:  # no such model, no access, the network
-        raise UserError(
-            f"The model {model} cannot be fetched: {reason_of(error)}.",
-            f"look at https://huggingface.co/{model}; the same command goes on where it broke off",
-        ) from error
 
 
 def _sources(recipe: Recipe) -> Iterator[dict[str, Any]]:

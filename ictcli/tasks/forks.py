@@ -8,8 +8,7 @@ import numpy as np
 
 from ictcli.tasks.chain import problem as chain
 from ictcli.tasks.detokenize import Decode
-from ictcli.tasks.ledger import tasks as ledger
-from ictcli.tasks.ledger.words import SETTINGS
+from ictcli.tasks.ledger import problem as ledger
 from ictcli.tasks.task import Domain, Task
 from ictcli.types import BoolArray, IntArray, Problem, Rollouts
 
@@ -70,7 +69,7 @@ def plain(tokenizer: Any) -> Decode:
 
 def built_in(task: str) -> Domain | None:
     """The domain of a built-in task, which needs no data; None for other tasks."""
-    return {"chain": chain.DOMAIN, **dict.fromkeys(SETTINGS, ledger.DOMAIN)}.get(task)
+    return {"chain": chain.DOMAIN, **dict.fromkeys(ledger.SETTINGS, ledger.DOMAIN)}.get(task)
 
 
 def _texts(

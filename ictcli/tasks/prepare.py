@@ -7,7 +7,7 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
-from ictcli.recipe.tables import Example
+from ictcli.recipe.data import Example
 from ictcli.rewards import Limits, Verifier
 from ictcli.seeds import generator
 from ictcli.tasks.custom import is_custom
@@ -192,16 +192,13 @@ def _ordered(recipe: Recipe, task: Task) -> Task:
             f"The problems of {task.name} have no difficulty to go by.",
             "columns.difficulty names a column of numbers; or curriculum=length",
         )
-    return with_train(replace(task, rank=_length if by_length else _difficulty), task.train)
 
+    def rank(problem: Problem) -> float:
+        if by_length:
+            return len(problem.prompt)
+        return math.inf if problem.difficulty is None else problem.difficulty  # without: last
 
-def _length(problem: Problem) -> float:
-    return len(problem.prompt)
-
-
-def _difficulty(problem: Problem) -> float:
-    """Problems without one come last."""
-    return math.inf if problem.difficulty is None else problem.difficulty
+    return with_train(replace(task, rank=rank), task.train)
 
 
 def heldout(recipe: Recipe, task: Task) -> list[Problem]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
-from ictcli.recipe.tables import QUESTION, TEMPLATES, PromptSettings
+from ictcli.recipe.data import QUESTION, TEMPLATES, PromptSettings
 from ictcli.tasks.chat_template import rendered
 from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.text import middle_cut

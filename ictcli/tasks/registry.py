@@ -3,44 +3,41 @@
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ictcli.errors import UserError, nearest
-from ictcli.recipe.tables import ColumnSettings, HubSettings
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
 from ictcli.tasks.custom import is_custom, read_custom
 from ictcli.tasks.split import listed, split_task
 from ictcli.tasks.task import Benchmark, Task
 
+T = TypeVar("T", bound=Callable[..., Any])
 TASKS: dict[str, Callable[..., Task]] = {}
 BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 
-def register_task(name: str) -> Callable[[Callable[..., Task]], Callable[..., Task]]:
+def register_task(name: str) -> Callable[[T], T]:
     """Decorator: register a function that builds a task; it is called when the task is used. Its
     parameters may include `data`, a file to use in place of the task's data (or None), `columns`,
     the names of that file's columns, and `verify`, the verifier to judge by (None: the task's
     own)."""
 
-    def add(build: Callable[..., Task]) -> Callable[..., Task]:
-        TASKS[name] = build
-        return build
-
-    return add
+    return partial(_register, TASKS, name)
 
 
-def register_benchmark(
-    name: str,
-) -> Callable[[Callable[..., Benchmark]], Callable[..., Benchmark]]:
+def register_benchmark(name: str) -> Callable[[T], T]:
     """Decorator: register a function that builds a benchmark; it is called when the benchmark is
     used. Its parameters may include `data`, a file to use in place of its data (or None)."""
 
-    def add(build: Callable[..., Benchmark]) -> Callable[..., Benchmark]:
-        BENCHMARKS[name] = build
-        return build
+    return partial(_register, BENCHMARKS, name)
 
-    return add
+
+def _register(table: dict[str, Any], name: str, build: T) -> T:
+    table[name] = build
+    return build
 
 
 def find_task(

@@ -1,22 +1,29 @@
 """Alarms: entropy collapse or explosion, no signal, non-finite numbers, a verifier that fails."""
 
+import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import numpy as np
 
 from ictcli.errors import RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
+from ictcli.rewards import Verifier
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks import Domain
-from ictcli.train.no_signal import STEPS, Shares, advice, mean, sentence, shares_of
+from ictcli.text import shell_word
 
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
 """Of mean H1 against its first value."""
 NONFINITE_LIMIT = 3
 """Non-finite steps in a row that end a run, whatever the recipe says."""
+STEPS = 5
+"""Steps in a row without a group of unequal rewards that are an alarm."""
 MESSAGES = 10
 """Kinds of verifier failures to warn of."""
 
@@ -66,8 +73,8 @@ class Health:
         for reason in dict.fromkeys(reasons):
             if reason not in self._warned and len(self._warned) < MESSAGES:
                 self._warned.add(reason)
-                sentence = reason[:1].upper() + reason[1:]
-                self.say(f"{sentence} ({reasons.count(reason)} of {len(batch.verdicts)} responses)")
+                said = reason[:1].upper() + reason[1:]
+                self.say(f"{said} ({reasons.count(reason)} of {len(batch.verdicts)} responses)")
 
     def update_best(self, state: State, metrics: StepMetrics, *, due: bool) -> bool:
         """`checkpoints.update_best` by `checkpoint.best`; warns once where a step lacks it."""
@@ -151,3 +158,70 @@ class Health:
             f"{steps} had a loss or gradient that is not finite{more}. {last}.",
             f"train again with a smaller learning rate than lr={self.recipe.lr:g}",
         )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of a step without signal: shares of responses, then shares of groups."""
+
+    unparsed: float
+    truncated: float
+    all_right: float
+    all_wrong: float
+
+
+def shares_of(batch: Batch) -> Shares | None:
+    """The shares of a step; None if the rewards of a group differ."""
+    if batch.advantage.any():
+        return None
+    right = batch.correct.reshape(-1, batch.rollouts.group)
+    unparsed = [verdict.status == "unparsed" for verdict in batch.verdicts]
+    return Shares(
+        unparsed=float(np.mean(unparsed)),
+        truncated=float(1 - batch.rollouts.finished.mean()),
+        all_right=float(right.all(axis=1).mean()),
+        all_wrong=float((~right.any(axis=1)).mean()),
+    )
+
+
+def mean(steps: Sequence[Shares]) -> Shares:
+    """The mean shares of some steps."""
+    return Shares(*np.mean([astuple(step) for step in steps], axis=0).tolist())
+
+
+def sentence(step: int, shares: Shares) -> str:
+    """What is wrong, as the alarm says it."""
+    return (
+        f"Nothing is learned: no group of unequal rewards in the {STEPS} steps up to step {step}. "
+        f"Of their responses {shares.unparsed:.0%} are unparsed and {shares.truncated:.0%} "
+        f"truncated; of their groups {shares.all_right:.0%} are all right and "
+        f"{shares.all_wrong:.0%} all wrong."
+    )
+
+
+def advice(run: Path, recipe: Recipe, domain: Domain, shares: Shares) -> str:
+    """What to type next, and why."""
+    grade = grade_command(run, recipe, domain)
+    wider = f"group={2 * recipe.group}"
+    if shares.truncated >= 0.5:
+        return f"max_tokens={2 * recipe.max_tokens} (room for longer responses)"
+    if shares.unparsed >= 0.5:
+        return f"{grade} (shows where an answer is looked for)"
+    if shares.all_right >= 0.5:
+        return f"{wider} (more responses to each problem), or harder problems"
+    if shares.all_wrong >= 0.5:
+        return f"{grade} (shows how answers are judged); then {wider}, or easier problems"
+    return f"{wider} (more responses to each problem)"
+
+
+def grade_command(run: Path, recipe: Recipe, domain: Domain) -> str:
+    """`ictcli grade` on the responses before training, judged as the run does."""
+    options: list[str] = []
+    if isinstance(domain.verify, Verifier):
+        options += ["--kind", domain.verify.name]
+    for plugin in recipe.plugins:
+        options += ["--plugin", plugin]
+    if domain.pattern is not None:
+        options += ["--pattern", domain.pattern]
+    file = run / "eval" / "before.jsonl"
+    return f"ictcli grade {shell_word(file)} {shlex.join([*options, '--explain'])}"

@@ -22,8 +22,7 @@ from ictcli.text import shell_word
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
-from ictcli.train.metrics import measure
-from ictcli.train.step import optimise, sample_batch, select
+from ictcli.train.step import measure, optimise, sample_batch, select
 
 
 def train(
@@ -83,7 +82,8 @@ def train(
         state.add(metrics, batch.rollouts, selection.kept, time.perf_counter() - started)
         run.append(metrics)
         run.append(timings)
-        if records_rollouts(recipe, number):
+        every = recipe.record.rollouts_every
+        if every and (number % every == 0 or number == recipe.steps):
             run.record_rollouts(number, batch, selection.kept, selection.weights)
         observer.stepped(Step(batch, selection.kept, metrics, timings))
 
@@ -108,12 +108,6 @@ def train(
         if health.update_best(state, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
     return finish(run, recipe, engine, state, before, after)
-
-
-def records_rollouts(recipe: Recipe, step: int) -> bool:
-    """Whether a step's rollouts are recorded: every so many, and the last."""
-    every = recipe.record.rollouts_every
-    return bool(every) and (step % every == 0 or step == recipe.steps)
 
 
 def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:

@@ -1,22 +1,25 @@
-"""The parts of a training step: sample a batch, select tokens, optimise."""
+"""The parts of a training step: sample a batch, select tokens, optimise, measure."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ictcli.algorithm.dynamics import validate
+from ictcli.algorithm.dynamics import diagnose, mean_or_none, validate
 from ictcli.algorithm.methods import Choice, Scored
 from ictcli.algorithm.quantities import kinds, statistic
 from ictcli.algorithm.weights import group_advantage, normalise
 from ictcli.engine import Engine
 from ictcli.engine.update import Update
+from ictcli.errors import UserError
 from ictcli.recipe import Recipe
-from ictcli.rewards.shaping import shaped
+from ictcli.rewards.shaping import formatted, shaped
+from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
 from ictcli.tasks import Task, prompts
-from ictcli.train.solutions import other_correct, require_room
-from ictcli.types import BoolArray, FloatArray, Sampling, UpdateReport
+from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts, Sampling, UpdateReport
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
@@ -167,3 +170,93 @@ def _probed(recipe: Recipe, batch: Batch, selection: StepSelection, step: int) -
     where = np.zeros_like(trained)
     where[tuple(places[chosen[: recipe.record.probe_positions]].T)] = True
     return where if where.any() else None
+
+
+def measure(
+    recipe: Recipe,
+    step: int,
+    batch: Batch,
+    selection: StepSelection,
+    updates: Updates,
+    forks: BoolArray | None = None,
+) -> StepMetrics:
+    """The metrics of a step; a figure that is not finite is None. `forks` (B, T) are the true
+    forks, where the task knows them."""
+    rollouts, reports = batch.rollouts, updates.reports
+    statuses = [verdict.status for verdict in batch.verdicts]
+    signal = (batch.advantage != 0).reshape(-1, recipe.group).any(axis=1)
+    figures: dict[str, float | None] = {
+        "reward": float(batch.rewards.mean()),
+        "reward_std": float(batch.rewards.std()),
+        "correct": statuses.count("correct") / len(statuses),
+        "unparsed": statuses.count("unparsed") / len(statuses),
+        "timed_out": statuses.count("timeout") / len(statuses),
+        "formatted": sum(map(formatted, batch.verdicts)) / len(statuses),
+        "truncated": float(1 - rollouts.finished.mean()),
+        "length": float(rollouts.lengths.mean()),
+        "groups_with_signal": float(signal.mean()),
+        **diagnose(rollouts, batch.advantage, selection.kept),
+        **({} if forks is None else _fork_figures(forks, rollouts, selection.kept)),
+        "loss": mean_or_none([report.loss for report in reports]),
+        "grad_norm": mean_or_none([report.grad_norm for report in reports]),
+        "clip_fraction": _over_tokens(reports, "clip_fraction"),
+        "kl": _over_tokens(reports, "kl") if recipe.kl > 0 else None,
+        "lr": recipe.lr_at(step),
+        **updates.probe,
+    }
+    if recipe.update.minibatch and recipe.update.minibatch < recipe.prompts and reports:
+        figures["sampler_gap"] = reports[0].ratio_gap
+    return StepMetrics(
+        step=step,
+        updates=sum(report.stepped for report in reports),
+        finite=batch.finite and updates.finite,
+        **{
+            name: None if value is None or not math.isfinite(value) else value
+            for name, value in figures.items()
+        },
+    )
+
+
+def _over_tokens(reports: Sequence[UpdateReport], name: str) -> float | None:
+    """The mean of a report's figure over the tokens of all updates; None where there were none."""
+    total = sum(report.evaluated for report in reports)
+    summed = sum(getattr(report, name) * report.evaluated for report in reports)
+    return summed / max(total, 1) if reports else None
+
+
+def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict[str, float | None]:
+    both = int((forks & kept).sum())
+    return {
+        "fork_share": float(forks.sum() / rollouts.lengths.sum()),
+        "fork_recall": both / int(forks.sum()) if forks.any() else None,
+        "fork_precision": both / int(kept.sum()) if kept.any() else None,
+    }
+
+
+def require_room(engine: Engine, prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
+    """UserError unless a prompt, a response, the prompt again and a response fit the context."""
+    needed = 2 * (max(map(len, prompts)) + max_tokens)
+    if needed > engine.context:
+        raise UserError(
+            f"The method reads a correct response before the prompt: up to {needed} tokens, and "
+            f"the model's context is {engine.context}.",
+            f"max_tokens={max(max_tokens - -(-(needed - engine.context) // 2), 1)}",
+        )
+
+
+def other_correct(correct: BoolArray, group: int, rng: np.random.Generator) -> IntArray:
+    """(B,) a row drawn from the other correct responses of each row's group, which `solution_kl`
+    has the model read; -1 in groups that have fewer than two, or none that is wrong.
+
+    SC-GRPO (arXiv 2606.18810, Sec. 5.1) conditions the model on another correct response of the
+    group, drawn uniformly, and compares its two distributions at each token. Ours: the model reads
+    the prompt, that response and the prompt again, where the paper has a system prompt, since base
+    models have none; the teacher has the weights that sampled.
+    """
+    found = np.full(len(correct), -1)
+    for first in range(0, len(correct), group):
+        right = first + np.flatnonzero(correct[first : first + group])
+        if 2 <= len(right) < group:
+            for row in range(first, first + group):
+                found[row] = rng.choice(right[right != row])
+    return found

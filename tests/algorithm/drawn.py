@@ -3,7 +3,7 @@
 Shapes as in `ictcli.types`: B rows of up to T tokens, in groups of G.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,10 +94,7 @@ def options_of(name: str, **given: Any) -> Options:
 
 def choose(name: str, batch: Scored, seed: int = 0, **given: Any) -> Choice:
     """What the method chooses of the batch, its generator started from the seed."""
-    fresh = Scored(
-        **{key: value for key, value in vars(batch).items() if key != "rng"},
-        rng=np.random.default_rng(seed),
-    )
+    fresh = replace(batch, rng=np.random.default_rng(seed))
     return METHODS[name].rule(fresh, options_of(name, **given))
 
 

@@ -1,6 +1,5 @@
 """Where the gradient goes: shares that add up, and lengths that autograd finds too."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,25 +56,6 @@ def test_shares_add_up_to_one_or_there_is_no_gradient(seed: int) -> None:
     shares = attribute(batch.rollouts, weights, batch.advantage, *masks(seed)).shares
     assert shares.shape == (len(KINDS), 2, 2) and (shares >= 0).all()
     assert shares.sum() == pytest.approx(1.0 if batch.advantage.any() else 0.0)
-
-
-@given(st.integers(0, 10**6))
-def test_the_order_of_rollouts_in_a_group_changes_nothing(seed: int) -> None:
-    batch, _ = drawn(seed)
-    valid, rng = batch.rollouts.valid, np.random.default_rng(seed)
-    weights = normalise(valid, valid, "sequence", T)
-    order = np.concatenate([first + rng.permutation(G) for first in range(0, B, G)])
-    other = replace(
-        batch.rollouts,
-        lengths=batch.rollouts.lengths[order],
-        stats={name: values[order] for name, values in batch.rollouts.stats.items()},
-    )
-    right, wrong, lost = masks(seed)
-    first = attribute(batch.rollouts, weights, batch.advantage, right, wrong, lost)
-    moved = (right[order], wrong[order], lost[order])
-    second = attribute(other, weights[order], batch.advantage[order], *moved)
-    np.testing.assert_allclose(first.shares, second.shares, atol=1e-12)
-    assert first.towards_right == pytest.approx(second.towards_right, abs=1e-12)
 
 
 def test_shares_of_grpo_are_those_of_the_losss_own_gradient() -> None:

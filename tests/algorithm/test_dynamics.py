@@ -72,63 +72,15 @@ def test_the_error_of_the_prediction_is_of_second_order(at: Position) -> None:
     assert error(1e-4) < 20 * size * 1e-8 + 1e-14
 
 
-def raised_logit_change(prob: FloatArray, beta: FloatArray, raised: FloatArray) -> FloatArray:
-    """First-order dH2 when one logit is raised: -2 dtheta pi (pi / beta - 1)."""
-    return -2.0 * raised * prob * (prob / beta - 1.0)
-
-
-def policy_gradient_change(
-    probs: FloatArray, action: int, advantage: float, eta: float
-) -> FloatArray:
-    """First-order dH2 of one policy-gradient step dtheta_b = eta A (1[b = a] - pi_b) on logits.
-
-    dH2 = -2 eta A ((pi_a^2 - sum pi^3) / beta - pi_a + beta), for probs (..., V).
-    """
-    beta = (probs**2).sum(axis=-1)
-    pi = probs[..., action]
-    return -2.0 * eta * advantage * ((pi**2 - (probs**3).sum(axis=-1)) / beta - pi + beta)
-
-
-@given(positions, st.floats(-2, 2))
-def test_raised_logit_change_is_the_prediction_for_a_one_hot_change(
-    at: Position, raised: float
-) -> None:
-    p = softmax(at.logits)
-    change = np.zeros_like(p)
-    change[at.token] = raised
-    found = raised_logit_change(p[at.token], (p**2).sum(), np.array(raised))
-    assert found == pytest.approx(predicted_change(at.logits, change), abs=1e-12)
-
-
-@given(positions, st.floats(-3, 3), st.floats(0, 1))
-def test_policy_gradient_change_is_the_prediction_for_its_own_step(
-    at: Position, advantage: float, eta: float
-) -> None:
-    p = softmax(at.logits)
-    step = eta * advantage * (np.eye(len(p))[at.token] - p)
-    found = policy_gradient_change(p, at.token, advantage, eta)
-    assert found == pytest.approx(predicted_change(at.logits, step), abs=1e-11)
-
-
 @given(positions)
 def test_raising_a_logit_collapses_above_beta_and_explodes_below(at: Position) -> None:
     p, h = softmax(at.logits), 1e-4
     beta, pi = float((p**2).sum()), float(p[at.token])
     change = h * np.eye(len(p))[at.token]
-    first_order = float(raised_logit_change(np.array(pi), np.array(beta), np.array(h)))
-    assert np.sign(first_order) == np.sign(beta - pi)
+    first_order = float(predicted_change(at.logits, change))
+    assert first_order == pytest.approx(-2 * h * pi * (pi / beta - 1), abs=1e-12)
     if abs(first_order) > 1e-7:  # else the second order may win
         assert np.sign(renyi2(at.logits + change) - renyi2(at.logits)) == np.sign(beta - pi)
-
-
-def test_the_laws_hold_along_leading_axes() -> None:
-    rng = np.random.default_rng(0)
-    logits, change = rng.normal(size=(3, 4, 7)), rng.normal(size=(3, 4, 7))
-    each = [[predicted_change(logits[i, j], change[i, j]) for j in range(4)] for i in range(3)]
-    np.testing.assert_allclose(predicted_change(logits, change), each, rtol=1e-12)
-    p = softmax(logits)
-    each = [[policy_gradient_change(p[i, j], 2, 1.5, 0.1) for j in range(4)] for i in range(3)]
-    np.testing.assert_allclose(policy_gradient_change(p, 2, 1.5, 0.1), each, rtol=1e-12)
 
 
 @given(seeds)
@@ -141,16 +93,6 @@ def test_validate_finds_the_theory_right_on_tiny_changes(seed: int) -> None:
     assert report["probe_error"] is not None
     assert report["probe_pearson"] > 0.999
     assert report["probe_error"] < 1e-4
-
-
-def test_validate_finds_the_theory_wrong_on_huge_changes() -> None:
-    rng = np.random.default_rng(0)
-    before = rng.normal(0, 2, (200, 20))
-    report = validate(before, before + rng.normal(0, 10, before.shape))
-    assert report["probe_pearson"] is not None
-    assert report["probe_error"] is not None
-    assert report["probe_pearson"] < 0.9
-    assert report["probe_error"] > 1
 
 
 def test_validate_reports_measured_against_predicted() -> None:
@@ -173,11 +115,3 @@ def test_validate_leaves_a_correlation_of_nothing_undefined() -> None:
     empty = validate(np.zeros((0, 4)), np.zeros((0, 4)))
     assert (empty["probe_pearson"], empty["probe_error"]) == (None, None)
     assert empty["probe_positions"] == 0
-
-
-def test_validate_computes_float32_logits_in_float64() -> None:
-    rng = np.random.default_rng(0)
-    before = rng.normal(0, 2, (64, 50)).astype(np.float32)
-    after = (before + rng.normal(0, 1e-3, before.shape)).astype(np.float32)
-    report, exact = validate(before, after), validate(before.astype(float), after.astype(float))
-    assert report == exact

@@ -112,13 +112,6 @@ def test_on_tv_the_gradient_is_gone_exactly_where_the_probability_has_moved_too_
     assert bool(was_clipped(torch, logp, old, advantage, objective)) != kept
 
 
-@given(differences, clips)
-def test_a_token_without_advantage_is_not_called_clipped(
-    difference: float, clip: tuple[float, float]
-) -> None:
-    assert not was_clipped(np, np.array(difference), 0.0, np.array(0.0), Objective(*clip))
-
-
 @given(differences, advantages, clips)
 def test_the_surrogate_is_the_smaller_of_plain_and_clipped(
     difference: float, A: float, clip: tuple[float, float]
@@ -173,13 +166,3 @@ def test_k3_is_an_unbiased_estimate_of_the_divergence() -> None:
     p, ref = np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.3, 0.4])
     expected = float((p * np.log(p / ref)).sum())
     assert float((p * k3(np, np.log(p), np.log(ref))).sum()) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("objective", "needed"),
-    [(Objective(), True), (Objective(kl=0.1), False), (Objective(entropy=-0.1), False)],
-)
-def test_rows_without_advantage_count_once_kl_or_entropy_do(
-    objective: Objective, needed: bool
-) -> None:
-    assert objective.skips_without_signal is needed

@@ -1,4 +1,6 @@
-"""Laws of the normalisations: what the weights of the kept tokens add up to."""
+"""Advantages of a group, and the weights of kept tokens, against plain loops."""
+
+import statistics
 
 import numpy as np
 import pytest
@@ -7,79 +9,67 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.algorithm.selection import top_share
-from ictcli.algorithm.weights import Normalisation, normalise
-from ictcli.types import BoolArray
+from ictcli.algorithm.weights import Normalisation, group_advantage, normalise
+
+rewards = st.floats(-10, 10, allow_subnormal=False)
+grouped = st.integers(2, 8).flatmap(
+    lambda G: st.lists(st.lists(rewards, min_size=G, max_size=G), min_size=1, max_size=5)
+)
+
+
+@given(grouped, st.booleans())
+def test_advantage_is_the_deviation_over_the_groups_standard_deviation(
+    groups: list[list[float]], scale: bool
+) -> None:
+    expected: list[float] = []
+    for group in groups:
+        middle, spread = statistics.fmean(group), statistics.pstdev(group)
+        expected += [(r - middle) / (spread + 1e-6 if scale else 1) for r in group]
+    found = group_advantage(np.array(groups).reshape(-1), len(groups[0]), scale=scale)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+
+
+@given(rewards, st.integers(2, 9), st.booleans())
+def test_advantage_is_exactly_zero_where_all_rewards_are_equal(
+    reward: float, group: int, scale: bool
+) -> None:
+    same = np.full(group, reward)
+    other = np.arange(group, dtype=np.float64)
+    found = group_advantage(np.concatenate([same, other]), group, scale=scale)
+    assert (found[:group] == 0).all()
+    assert (found[group:] != 0).any()
+
+
+def test_half_right_has_advantages_one_and_minus_one() -> None:
+    found = group_advantage(np.array([1.0, 0.0, 0.0, 1.0]), 4)
+    assert found == pytest.approx([1, -1, -1, 1], abs=1e-5)
+    unscaled = group_advantage(np.array([1.0, 0.0, 0.0, 1.0]), 4, scale=False)
+    np.testing.assert_array_equal(unscaled, [0.5, -0.5, -0.5, 0.5])
+
 
 NORMALISATIONS: tuple[Normalisation, ...] = ("sequence", "kept", "tokens", "constant")
 MAX_TOKENS = 64
 
 
-def some(rows: Ragged, percent: int) -> BoolArray:
-    """A mask of kept tokens; a row whose scores are all 0 has none."""
-    return top_share(rows.score, rows.valid, percent / 100)
-
-
-@given(ragged(), percents)
-def test_sequence_gives_every_row_with_kept_tokens_one_over_b(rows: Ragged, percent: int) -> None:
-    kept = some(rows, percent)
-    weights = normalise(kept, rows.valid, "sequence", MAX_TOKENS)
-    np.testing.assert_allclose(weights.sum(axis=1), kept.any(axis=1) / len(kept), rtol=1e-6)
-
-
-@given(ragged(), percents)
-def test_totals_of_the_other_normalisations(rows: Ragged, percent: int) -> None:
-    kept = some(rows, percent)
-    B, count, tokens = len(kept), int(kept.sum()), int(rows.valid.sum())
-    totals = {
-        "kept": float(count > 0),
-        "tokens": count / tokens,
-        "constant": count / (B * MAX_TOKENS),
-    }
-    for name in NORMALISATIONS[1:]:
-        found = normalise(kept, rows.valid, name, MAX_TOKENS)
-        assert found.sum(dtype=np.float64) == pytest.approx(totals[name], rel=1e-6)
-        assert len(np.unique(found[kept])) <= 1
-
-
-@given(ragged(), percents, st.sampled_from(NORMALISATIONS))
-def test_a_weight_is_positive_exactly_where_a_token_is_kept(
-    rows: Ragged, percent: int, name: Normalisation
+@pytest.mark.parametrize("name", NORMALISATIONS)
+@given(rows=ragged(), percent=percents, more=st.integers(0, 9))
+def test_a_weight_is_its_definition_whatever_the_padding(
+    name: Normalisation, rows: Ragged, percent: int, more: int
 ) -> None:
-    kept = some(rows, percent)
-    weights = normalise(kept, rows.valid, name, MAX_TOKENS)
-    assert weights.dtype == np.float32
-    np.testing.assert_array_equal(weights > 0, kept)
-    assert (weights >= 0).all()
-
-
-@given(ragged())
-def test_sequence_with_every_token_kept_is_grpo(rows: Ragged) -> None:
-    lengths = rows.valid.sum(axis=1)
-    expected = [
-        [1 / len(lengths) / length if t < length else 0 for t in range(rows.valid.shape[1])]
-        for length in lengths
-    ]
-    found = normalise(rows.valid, rows.valid, "sequence", MAX_TOKENS)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-@given(ragged())
-def test_kept_and_tokens_agree_where_every_token_is_kept(rows: Ragged) -> None:
-    np.testing.assert_array_equal(
-        normalise(rows.valid, rows.valid, "kept", MAX_TOKENS),
-        normalise(rows.valid, rows.valid, "tokens", MAX_TOKENS),
-    )
-
-
-@given(ragged(), percents, st.sampled_from(NORMALISATIONS), st.integers(1, 9))
-def test_padded_columns_change_no_weight(
-    rows: Ragged, percent: int, name: Normalisation, more: int
-) -> None:
-    kept = some(rows, percent)
-    plain = normalise(kept, rows.valid, name, MAX_TOKENS)
-    wide_kept, wide_valid = (np.pad(mask, ((0, 0), (0, more))) for mask in (kept, rows.valid))
-    wide = normalise(wide_kept, wide_valid, name, MAX_TOKENS)
-    np.testing.assert_array_equal(wide, np.pad(plain, ((0, 0), (0, more))))
+    """A row whose scores are all 0 keeps nothing, weighs nothing, and counts in B."""
+    kept = top_share(rows.score, rows.valid, percent / 100)
+    B, expected = len(kept), np.zeros(kept.shape)
+    for i, t in np.argwhere(kept):
+        expected[i, t] = {
+            "sequence": 1 / (B * kept[i].sum()),
+            "kept": 1 / kept.sum(),
+            "tokens": 1 / rows.valid.sum(),
+            "constant": 1 / (B * MAX_TOKENS),
+        }[name]
+    padding = ((0, 0), (0, more))
+    found = normalise(np.pad(kept, padding), np.pad(rows.valid, padding), name, MAX_TOKENS)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.pad(expected, padding), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", NORMALISATIONS)

@@ -1,10 +1,12 @@
 """A comparison of the command line's tests: its arguments, and what it left."""
 
 import json
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
-from processes import Processes
+from processes import Ended, Processes, Running
 
 METHODS = ("ict", "grpo")
 SEEDS = (0, 1)
@@ -18,8 +20,27 @@ class Comparison:
         self.args = (
             *("compare", "chain-compare", f"model={tiny_model}", "steps=4", "checkpoint.every=2"),
             *("prompts=16", "lr=0.003", "max_tokens=40", "eval.problems=8"),
-            *("--methods", ",".join(METHODS), "--seeds", "2", "--json", "--out"),
+            *("--methods", ",".join(METHODS), "--seeds", "2", "--out"),
         )
+
+    def run(self, out: str, *more: str, form: str = "--json") -> Ended:
+        """The comparison in `out` with `more` settings and options, of which the last count."""
+        args = (*self.args, out, *more, *([form] if form else []))
+        return self.ictcli.run(*args, folder=self.folder)
+
+    def start(self, out: str, *more: str) -> Running:
+        return self.ictcli.start(*self.args, out, *more, "--json", folder=self.folder)
+
+    def kill_at(self, running: Running, out: str, steps: int) -> Ended:
+        """Kill it after so many steps of all runs."""
+        limit = time.monotonic() + 120
+        while self.steps(out) < steps:
+            assert time.monotonic() < limit
+            time.sleep(0.001)
+        running.send(signal.SIGKILL)
+        ended = running.wait()
+        assert ended.code == -signal.SIGKILL
+        return ended
 
     def numbers(self, out: str) -> dict[str, Any]:
         """comparison.json without what a clock measured."""

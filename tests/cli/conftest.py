@@ -62,7 +62,7 @@ def whole(
 ) -> Comparison:
     """A comparison that was not stopped, in `whole`."""
     made = Comparison(ictcli, tiny_model, tmp_path_factory.mktemp("compare"))
-    ended = ictcli.run(*made.args, "whole", folder=made.folder)
+    ended = made.run("whole")
     assert ended.code == 0, ended.err
     left = re.findall(r"^(\d) runs? left, about (?:\d+[hms])+ in all$", ended.err, re.MULTILINE)
     assert left == ["3", "2", "1"]

@@ -4,8 +4,6 @@ import json
 import random
 import re
 import shutil
-import signal
-import time
 
 import pytest
 from comparing import METHODS, SEEDS, Comparison
@@ -20,18 +18,6 @@ def test_every_method_is_trained_with_every_seed(whole: Comparison) -> None:
     found = whole.numbers("whole")
     assert list(found["estimates"]["pass@1"]) == ["(before)", *METHODS]
     assert found["seeds"] == list(SEEDS) and found["failed"] == []
-
-
-def test_figures_are_means_over_the_runs(whole: Comparison) -> None:
-    numbers = whole.numbers("whole")
-    for method in METHODS:
-        runs = [whole.folder / "whole" / f"{method}-s{seed}" for seed in SEEDS]
-        summaries = [json.loads((run / "summary.json").read_text()) for run in runs]
-        after = [summary["after"]["pass@1"]["value"] for summary in summaries]
-        assert numbers["estimates"]["pass@1"][method]["value"] == pytest.approx(sum(after) / 2)
-        shares = [summary["tokens_kept_share"] for summary in summaries]
-        trained = numbers["training"][method]
-        assert trained["tokens_kept_share"] == pytest.approx(sum(shares) / 2)
 
 
 def test_methods_of_one_seed_begin_alike(whole: Comparison) -> None:
@@ -68,34 +54,22 @@ def test_the_gradient_is_shared_out_over_the_tokens(whole: Comparison) -> None:
 def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> None:
     at = random.SystemRandom().randrange(1, 14)
     print("killed after step", at)
-    running = whole.ictcli.start(*whole.args, "killed", folder=whole.folder)
-    limit = time.monotonic() + 60
-    while whole.steps("killed") < at:
-        assert time.monotonic() < limit
-        time.sleep(0.001)
-    running.send(signal.SIGKILL)
-    killed = running.wait()
-    assert killed.code == -signal.SIGKILL
+    killed = whole.kill_at(whole.start("killed"), "killed", at)
     assert re.search(r"time left: about \S+, then \S+ for 3 runs", killed.err)
     assert not (whole.folder / "killed" / "comparison.json").exists()
-    ended = whole.ictcli.run(*whole.args, "killed", folder=whole.folder)
+    ended = whole.run("killed")
     assert ended.code == 0, ended.err
     assert ("continued" in ended.err) or ("finished before" in ended.err)
     assert whole.numbers("killed") == whole.numbers("whole")
 
 
-def test_repeated_it_trains_nothing_again(whole: Comparison) -> None:
+def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_intervals(
+    whole: Comparison,
+) -> None:
     before = whole.numbers("whole")
-    ended = whole.ictcli.run(*whole.args, "whole", folder=whole.folder)
-    assert ended.err.count("finished before") == 4
-    assert "step " not in ended.err
-    assert whole.numbers("whole") == before
-
-
-def test_as_a_table_it_names_methods_and_intervals(whole: Comparison) -> None:
-    args = [arg for arg in whole.args if arg != "--json"]
-    ended = whole.ictcli.run(*args, "whole", folder=whole.folder)
-    assert ended.code == 0
+    ended = whole.run("whole", form="")
+    assert ended.code == 0 and whole.numbers("whole") == before
+    assert ended.err.count("finished before") == 4 and "step " not in ended.err
     rows = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
     tables = ["method", "before", *METHODS, "method", *METHODS, "method"]
     tables += [*whole.numbers("whole")["attribution"], "minus", "ict", "verdict"]
@@ -117,34 +91,23 @@ def test_as_a_table_it_names_methods_and_intervals(whole: Comparison) -> None:
 
 
 def test_runs_of_another_recipe_are_not_mixed_in(whole: Comparison) -> None:
-    args = ["steps=5" if arg == "steps=4" else arg for arg in whole.args]
-    told = refusal(whole.ictcli.run(*args, "whole", folder=whole.folder), 2)
+    told = refusal(whole.run("whole", "steps=5"), 2)
     assert "was trained with another recipe" in told and "--out OTHER" in told
 
 
 def test_a_smaller_comparison_does_not_replace_the_report(whole: Comparison) -> None:
     kept = shutil.copytree(whole.folder / "whole", whole.folder / "kept")
     before = {path.name: path.read_bytes() for path in kept.iterdir() if path.is_file()}
-    for smaller, lost in ((("--methods", "ict"), "grpo"), (("--seeds", "1"), "1 seed")):
-        ended = whole.ictcli.run(*whole.args, "kept", *smaller, folder=whole.folder)
-        told = refusal(ended, 2)
-        assert f"without {lost}." in told and "rm kept/comparison.json gives the report up" in told
+    told = refusal(whole.run("kept", "--seeds", "1"), 2)
+    assert "without 1 seed." in told and "rm kept/comparison.json gives the report up" in told
     assert {path.name: path.read_bytes() for path in kept.iterdir() if path.is_file()} == before
     (kept / "comparison.json").unlink()
-    ended = whole.ictcli.run(*whole.args, "kept", *smaller, folder=whole.folder)
+    ended = whole.run("kept", "--seeds", "1")
     assert ended.code == 0 and whole.numbers("kept")["seeds"] == [0]
 
 
-def test_a_comparison_of_nothing_is_refused(whole: Comparison) -> None:
-    for methods, word in ((" , ", "names no method"), ("ict,grpoo", "did you mean grpo?")):
-        args = [methods if arg == ",".join(METHODS) else arg for arg in whole.args]
-        assert word in refusal(whole.ictcli.run(*args, "none", folder=whole.folder), 2)
-    assert not (whole.folder / "none").exists()
-
-
 def test_several_at_a_time_are_the_same_runs(whole: Comparison) -> None:
-    args = ("jobs", "--jobs", "2", "--methods", "grpo")
-    ended = whole.ictcli.run(*whole.args, *args, folder=whole.folder)
+    ended = whole.run("jobs", "--jobs", "2", "--methods", "grpo")
     assert ended.code == 0, ended.err
     assert ended.err.count("finished in") == 2
     before, after = (whole.numbers(name)["estimates"]["pass@1"] for name in ("whole", "jobs"))
@@ -158,16 +121,14 @@ def test_several_at_a_time_are_the_same_runs(whole: Comparison) -> None:
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> None:
-    args = [arg for arg in whole.args if not arg.startswith(("lr=", "steps="))]
-    args[2:2] = ["lr=1e30", "steps=9", "entropy=0.01"]
-    ended = whole.ictcli.run(*args, "bad", "--seeds", "1", folder=whole.folder)
+    ended = whole.run("bad", "lr=1e30", "steps=9", "entropy=0.01", "--seeds", "1")
     assert "Traceback" not in ended.err and ended.err.count("failed: run") == 2
     assert "Every run of the comparison failed" in refusal(ended, 1)
 
 
 def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> None:
-    args = ("dry", "--sweep", "keep=0.1,0.2", "--tune", "lr=1e-3,2e-3", "--dry-run")
-    ended = whole.ictcli.run(*whole.args, *args, folder=whole.folder)
+    varied = ("--sweep", "keep=0.1,0.2", "--tune", "lr=1e-3,2e-3")
+    ended = whole.run("dry", *varied, "--dry-run")
     assert ended.code == 0, ended.err
     assert not (whole.folder / "dry").exists()
     found = json.loads(ended.out)
@@ -176,39 +137,32 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
     assert len(found["measured"]) == 3  # two shares of ict, and grpo
     assert found["bytes"] == sum(one["bytes"] for one in found["runs"]) > 0
     assert 0 < found["seconds"] <= sum(one["seconds"] for one in found["runs"]) + 60
-    bare = [arg for arg in whole.args if arg != "--json"]
-    ended = whole.ictcli.run(*bare, *args[:1], "--dry-run", "--jobs", "64", folder=whole.folder)
+    ended = whole.run("dry", "--dry-run", "--jobs", "64", form="")
     assert "4 runs, 4 of them to do: about" in ended.err and "more than there are" in ended.err
 
 
 def test_what_was_found_is_written_down(whole: Comparison) -> None:
     found = whole.numbers("whole")
     assert found["format"] == 4 and found["baseline"] == "grpo"
-    assert list(found["estimates"]["pass@1"]) == ["(before)", *METHODS]
-    after = json.loads((whole.folder / "whole" / "ict-s1" / "eval" / "after.json").read_text())
-    mean = sum(after["correct"]) / (after["n"] * after["problems"])
-    both = found["estimates"]["pass@1"]["ict"]["value"] * 2
-    first = json.loads((whole.folder / "whole" / "ict-s0" / "eval" / "after.json").read_text())
-    assert both - sum(first["correct"]) / (first["n"] * first["problems"]) == pytest.approx(mean)
+    for method in METHODS:
+        runs = [whole.folder / "whole" / f"{method}-s{seed}" for seed in SEEDS]
+        summaries = [json.loads((run / "summary.json").read_text()) for run in runs]
+        after = [summary["after"]["pass@1"]["value"] for summary in summaries]
+        assert found["estimates"]["pass@1"][method]["value"] == pytest.approx(sum(after) / 2)
+        shares = [summary["tokens_kept_share"] for summary in summaries]
+        trained = found["training"][method]
+        assert trained["tokens_kept_share"] == pytest.approx(sum(shares) / 2)
+        mean = found["estimates"]["pass@1"][method]["value"]
+        assert found["passk"][method]["1"] == mean
     assert found["overlap"]["jaccard"][0][0] == 1 and 0 < found["overlap"]["jaccard"][0][1] < 0.5
     assert sum(found["places"]["ict"]["position"]) == pytest.approx(1)
     values = found["uniqueness"]["value"]
     assert values == sorted(values, reverse=True) and values[0] <= 0.6932
-    assert found["passk"]["ict"]["1"] == found["estimates"]["pass@1"]["ict"]["value"]
-    assert {claim["verdict"] for claim in found["claims"]} <= {
-        "supported",
-        "contradicted",
-        "undecided",
-    }
 
 
 def test_a_control_shows_what_the_warm_up_alone_did(whole: Comparison) -> None:
-    named = ("--seeds", "2", "--methods", "ict", "--stop-after-warmup")
-    ended = whole.ictcli.run(
-        *(arg for arg in whole.args[:-6] if arg != "--json"),
-        *("warmup=2", *named, "--out", "stopped"),
-        folder=whole.folder,
-    )
+    named = ("warmup=2", "--methods", "ict", "--stop-after-warmup")
+    ended = whole.run("stopped", *named, form="")
     assert ended.code == 0, ended.err
     found = whole.numbers("stopped")
     beyond = found["differences_from_stopped"]["pass@1"]["ict"]

@@ -13,9 +13,7 @@ from processes import refusal
 
 
 def test_a_dry_run_that_is_stopped_names_no_folder_of_its_own(whole: Comparison) -> None:
-    args = [arg for arg in whole.args if not arg.startswith("eval.")]
-    args[2:2] = ["eval.problems=512", "eval.n=64"]
-    running = whole.ictcli.start(*args, "dry", "--dry-run", folder=whole.folder)
+    running = whole.start("dry", "eval.problems=512", "eval.n=64", "--dry-run")
     limit = time.monotonic() + 60
     while "timing 1/2" not in running.err.read_text():
         assert time.monotonic() < limit
@@ -28,16 +26,8 @@ def test_a_dry_run_that_is_stopped_names_no_folder_of_its_own(whole: Comparison)
 
 def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> None:
     """They end after the step in flight, which they save, and the folder is free again."""
-    args = [arg for arg in whole.args if not arg.startswith(("steps=", "checkpoint."))]
-    args[2:2] = ["steps=5000", "checkpoint.every=5000"]
-    args += ["orphans", "--methods", "grpo", "--seeds", "1", "--jobs", "2"]
-    running = whole.ictcli.start(*args, folder=whole.folder)
-    limit = time.monotonic() + 120
-    while whole.steps("orphans") < 2:
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-    running.send(signal.SIGKILL)
-    assert running.wait().code == -signal.SIGKILL
+    named = ("steps=5000", "checkpoint.every=5000", "--methods", "grpo", "--seeds", "1")
+    whole.kill_at(whole.start("orphans", *named, "--jobs", "2"), "orphans", 2)
     run = whole.folder / "orphans" / "grpo-s0"
     with FileLock(run / ".lock", timeout=5):
         done = whole.steps("orphans")
@@ -52,17 +42,19 @@ def test_what_is_lost_of_a_finished_comparison_is_told(whole: Comparison) -> Non
     methods finished, nothing is said of their difference."""
     shutil.copytree(whole.folder / "whole", whole.folder / "lost")
     (whole.folder / "lost" / "ict-s0" / "metrics.jsonl").unlink()
-    ended = whole.ictcli.run(*whole.args, "lost", folder=whole.folder)
+    for seed in SEEDS:
+        shutil.rmtree(whole.folder / "lost" / f"grpo-s{seed}" / "rollouts")
+    ended = whole.run("lost")
     assert ended.code == 1 and "Traceback" not in ended.err
     found = whole.numbers("lost")
     assert len(found["failed"]) == 1 and "ict-s0/metrics.jsonl is missing" in found["failed"][0]
-    assert found["notes"] == [] and found["failed"][0] in ended.err
+    assert found["notes"] == ["No step of grpo says where the gradient went."]
+    assert found["failed"][0] in ended.err
     seeds = {label: one["seeds"] for label, one in found["estimates"]["pass@1"].items()}
     assert seeds == {"(before)": 2, "ict": 1, "grpo": 2}
     assert found["differences"]["pass@1"]["ict"]["seeds"] == 1
     (whole.folder / "lost" / "grpo-s1" / "eval" / "after.json").write_text("{")
-    bare = [arg for arg in whole.args if arg != "--json"]
-    ended = whole.ictcli.run(*bare, "lost", folder=whole.folder)
+    ended = whole.run("lost", form="")
     found = whole.numbers("lost")
     assert ended.code == 1 and len(found["failed"]) == 2
     assert found["differences"] == {"pass@1": {}, "pass@4": {}}
@@ -88,13 +80,13 @@ def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) 
             inner = inner[key]
         inner[last] = "0" * 64
         path.write_text(json.dumps(changed))
-        ended = whole.ictcli.run(*whole.args, "other", folder=whole.folder)
+        ended = whole.run("other")
         refused = refusal(ended, 2)
         assert told in refused and f"rm -r {Path('other', 'ict-s0')} trains" in refused
         assert not (whole.folder / "other" / "grpo-s1").exists()
         assert (whole.folder / "other" / "report.html").read_bytes() == report
     path.write_text(recorded.replace('"threads"', '"strands"'))
-    ended = whole.ictcli.run(*whole.args, "other", folder=whole.folder)
+    ended = whole.run("other")
     found = whole.numbers("other")
     assert ended.code == 1 and len(found["failed"]) == 1
     assert "ict-s0/environment.json is not what the run wrote" in found["failed"][0]
@@ -111,12 +103,10 @@ def broken(batch: Scored, options: Options) -> Choice:
 
 def test_a_baseline_that_tuning_lost_is_said_and_the_rest_goes_on(whole: Comparison) -> None:
     (whole.folder / "broken.py").write_text(BROKEN)
-    args = [*whole.args[:2], "plugins=['broken.py']", *whole.args[2:], "tuned"]
-    args += ["--methods", "broken,ict", "--baseline", "broken", "--seeds", "1"]
-    args += ["--tune", "kl=0,0.001", "--sweep", "lr=1e-3,2e-3"]
-    small = {"steps=4": "steps=1", "eval.problems=8": "eval.problems=2"}
-    args = [small.get(arg, arg) for arg in args]
-    ended = whole.ictcli.run(*args, folder=whole.folder)
+    small = ("plugins=['broken.py']", "steps=1", "eval.problems=2", "--seeds", "1")
+    named = ("--methods", "broken,ict", "--baseline", "broken")
+    varied = ("--tune", "kl=0,0.001", "--sweep", "lr=1e-3,2e-3")
+    ended = whole.run("tuned", *small, *named, *varied)
     assert ended.code == 1 and "Traceback" not in ended.err
     found = whole.numbers("tuned")
     assert len(found["failed"]) == 4

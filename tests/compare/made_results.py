@@ -9,11 +9,14 @@ import numpy as np
 
 from ictcli.algorithm.attribution import KINDS
 from ictcli.compare import claims, entropy_claims, gradients, statistics
+from ictcli.compare.comparison import CURVES, Claim
 from ictcli.compare.finished import FinishedRun, VariantRuns
 from ictcli.compare.run_means import TrainedTokens
+from ictcli.compare.statistics import over_seeds
 from ictcli.compare.variants import Variant, variants_of
 from ictcli.evaluation.passk import Interval
 from ictcli.runs.records import Summary
+from ictcli.tables.table import Span
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 SWEPT = f"ict note={HOSTILE}$x_1$|`&amp;`"
@@ -25,7 +28,9 @@ METHODS = {
     "stapo": "stapo",
     "random": "random",
 }
-N, SAMPLES, STEPS, BINS = 128, 8, 60, 20
+SAMPLES, STEPS, BINS = 8, 60, 20
+PROBED = {"pearson": 0.95, "pearson_low": 0.9, "pearson_high": 0.98}
+PROBED |= {"error": 0.015, "error_low": 0.001, "error_high": 0.03}
 
 
 def _fork(recall: float) -> dict[str, Any]:
@@ -33,32 +38,22 @@ def _fork(recall: float) -> dict[str, Any]:
 
 
 def _attribution(shares: Any) -> gradients.Attribution:
-    """From (runs, 4, 2, 2) shares."""
-    kinds = list(enumerate(KINDS))
-
-    def share(values: Any, kind: str, sign: int, regime: str | None) -> gradients.GradientShare:
-        return gradients.GradientShare(kind, sign == 0, regime, statistics.over_seeds(values))
-
-    net = shares[:, 0, 0] - shares[:, 0, 1] + shares[:, 1, 1] - shares[:, 1, 0]
-    u = [statistics.SeedMean(value, None, None) for value in (0.3, 0.5, 0.2)]
+    """From (runs, 4, 2) shares."""
+    kinds = [(at, kind, sign) for at, kind in enumerate(KINDS) for sign in (0, 1)]
     return gradients.Attribution(
         runs=len(shares),
         steps=2,
         shares=[
-            *(share(shares[:, k, s].sum(-1), kind, s, None) for k, kind in kinds for s in (0, 1)),
-            *(
-                share(shares[:, k, s, at], kind, s, regime)
-                for k, kind in kinds
-                for s in (0, 1)
-                for at, regime in enumerate(gradients.REGIMES)
-            ),
+            gradients.GradientShare(kind, sign == 0, regime, over_seeds(shares[:, at, sign]))
+            for at, kind, sign in kinds
+            for regime in (None, "before")
         ],
-        towards_right=statistics.over_seeds(net.sum(axis=-1)),
-        uniqueness=gradients.LostUniqueness(*u),
+        towards_right=over_seeds(shares[:, 0, 0] - shares[:, 0, 1]),
+        uniqueness=gradients.LostUniqueness(*(Span(value, None, None) for value in (3, 5, 2))),
     )
 
 
-def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
+def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
     """The JSON of comparison.json of six variants."""
     rng = np.random.default_rng(0)
     labels = list(METHODS)
@@ -75,35 +70,26 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
     ks = [1, 4]
     scores = statistics.scores_of(correct, SAMPLES, ks)
     every = statistics.scores_of(correct, SAMPLES, range(1, SAMPLES + 1))
-    shapes = {
-        "reward": lambda x, v: 0.18 + (reach[v] - 0.15) * (1 - np.exp(-3 * x)),
-        "entropy": lambda x, v: 0.9 * np.exp(-(1.9 if v == "grpo" else 0.7) * x),
-        "renyi2": lambda x, v: 0.6 * np.exp(-(1.9 if v == "grpo" else 0.7) * x),
-        "share_kept": lambda x, v: (
-            np.where(x < 0.2, 1.0, 0.1) if METHODS[v] == "ict" else 0 * x + 0.5
-        ),
-        "length": lambda x, v: 34 + 9 * x * reach[v],
-        "grad_norm": lambda x, v: 0.6 + 0.5 * np.exp(-5 * x),
-    }
-    x = np.linspace(0, 1, steps)
+    x = np.linspace(0, 1, STEPS)
     noisy = {
-        (name, v): shape(x, v) * (1 + 0.05 * rng.normal(size=(seeds, steps)))
-        for name, shape in shapes.items()
+        (name, v): np.exp(-(1.9 if v == "grpo" else 0.7) * x)
+        * (1 + 0.05 * rng.normal(size=(seeds, STEPS)))
+        for name in CURVES
         for v in labels
     }
     curves = {
         name: {
             v: {
-                "step": list(range(1, steps + 1)),
+                "step": list(range(1, STEPS + 1)),
                 "mean": noisy[name, v].mean(0).tolist(),
                 "low": noisy[name, v].min(0).tolist(),
                 "high": noisy[name, v].max(0).tolist(),
             }
             for v in labels
         }
-        for name in shapes
+        for name in CURVES
     }
-    probed = list(range(10, steps + 1, 10))
+    probed = list(range(10, STEPS + 1, 10))
     grid = np.linspace(0, 1, 101)
     variants = [Variant(label, method) for label, method in METHODS.items()]
     tokens = TrainedTokens(tokens_kept_share=0.1, share_kept=0.1)
@@ -123,10 +109,11 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
         "versions": {"ictcli": "0.1.0", "python": "3.13.5", "torch": "2.13.0"},
         "device": {"engine": "torch", "device": "cpu", "device_name": "", "parameters": 812_544},
         "seeds": list(range(seeds)),
-        "steps": steps,
+        "steps": STEPS,
         "problems": N,
         "n": SAMPLES,
         "ks": ks,
+        "tuned_key": "lr",
         "baseline": "grpo",
         "variants": [
             {
@@ -163,13 +150,11 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
         "probe": {
             v: {
                 "step": probed,
-                "pearson": (0.93 + 0.05 * rng.random(len(probed))).tolist(),
-                "error": (0.01 + 0.01 * rng.random(len(probed))).tolist(),
                 "runs": seeds,
-                "pearson_low": (0.9 + 0.03 * rng.random(len(probed))).tolist(),
-                "pearson_high": [0.99] * len(probed),
-                "error_low": [0.001] * len(probed),
-                "error_high": (0.02 + 0.01 * rng.random(len(probed))).tolist(),
+                **{
+                    name: (level + 0.01 * rng.random(len(probed))).tolist()
+                    for name, level in PROBED.items()
+                },
             }
             for v in ("ict", "grpo")
         },
@@ -214,7 +199,7 @@ def result(seeds: int = 5, steps: int = STEPS) -> dict[str, Any]:
             "zero": 0.31,
         },
         "attribution": {
-            v: asdict(_attribution(rng.dirichlet(np.ones(16), seeds).reshape(-1, 4, 2, 2)))
+            v: asdict(_attribution(rng.dirichlet(np.ones(8), seeds).reshape(-1, 4, 2)))
             for v in labels
         },
         "differences_from_stopped": {
@@ -270,7 +255,7 @@ def runs_by_variant(done: Sequence[FinishedRun]) -> list[VariantRuns]:
     return [VariantRuns(run.spec.variant, [run]) for run in done]
 
 
-def by_name(made: Sequence[claims.Claim]) -> dict[str, claims.Claim]:
+def by_name(made: Sequence[Claim]) -> dict[str, Claim]:
     found = {claim.name: claim for claim in made}
     assert len(found) == len(made)
     json.dumps([asdict(claim) for claim in made], allow_nan=False)
@@ -281,7 +266,7 @@ def accuracy_claims(
     scores: statistics.Scores,
     shares: Mapping[str, tuple[float, float | None]] = {},
     crashed: Mapping[str, Sequence[int]] = {},
-) -> dict[str, claims.Claim]:
+) -> dict[str, Claim]:
     """The claims on chain by name. `shares`: of tokens trained, in all and after the warm-up."""
     labels = [label for label in next(iter(scores.values())) if label != statistics.BEFORE]
     trained = {

@@ -5,8 +5,7 @@ import pytest
 from made_results import accuracy_claims
 from worlds import World
 
-from ictcli.compare.caveats import crashed_runs, without
-from ictcli.compare.notes import of_crashes
+from ictcli.compare.notes import crashed_runs, of_crashes, without
 from ictcli.compare.statistics import BEFORE, Scores, difference, scores_of
 
 
@@ -19,7 +18,7 @@ def crashing(rng: np.random.Generator, crashes: list[int], S: int = 5, N: int = 
 
 def test_runs_that_crash_are_found_and_no_others_are() -> None:
     rng = np.random.default_rng(0)
-    for crashes in ([], [2], [0, 4]) * 20:
+    for crashes in ([], [2], [0, 4]) * 8:
         found = crashed_runs(crashing(rng, crashes), {})
         assert found == ({"ict": crashes} if crashes else {})
 
@@ -44,21 +43,14 @@ def test_the_rule(means: list[float], unparsed: list[float], crashed: list[int])
     assert found.get("ict", []) == crashed
 
 
-def test_alike_methods_differ_by_a_crash_and_not_without_it() -> None:
-    rng = np.random.default_rng(1)
-    told, detectable = 0, []
-    for _ in range(40):
-        scores = crashing(rng, [3])
-        crashed = crashed_runs(scores, {})
-        held = without(scores, crashed)["pass@1"]
-        assert np.isnan(held["ict"][3]).all() and not np.isnan(held["grpo"]).any()
-        rest = difference(held["ict"], held["grpo"])
-        assert rest.seeds == 4
-        told += rest.differs
-        mixed = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
-        detectable.append((mixed.detectable or 0) / (rest.detectable or 1))
-    assert told <= 6  # a binomial of 5 % exceeds this once in a hundred times
-    assert np.median(detectable) > 2  # the crash hides what the other runs show
+def test_the_others_are_compared_without_them() -> None:
+    scores = crashing(np.random.default_rng(1), [3])
+    held = without(scores, crashed_runs(scores, {}))["pass@1"]
+    assert np.isnan(held["ict"][3]).all() and not np.isnan(held["grpo"]).any()
+    mixed = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
+    rest = difference(held["ict"], held["grpo"])
+    assert (mixed.seeds, rest.seeds) == (5, 4)
+    assert (mixed.detectable or 0) > 2 * (rest.detectable or 1)  # the crash hides the rest
 
 
 def test_a_mixture_is_named_in_a_note_and_beside_its_claims() -> None:
@@ -70,13 +62,13 @@ def test_a_mixture_is_named_in_a_note_and_beside_its_claims() -> None:
     assert claims and all("mixture: 1 run of ict crashed" in claim.caveats for claim in claims)
 
 
-@pytest.mark.parametrize(("S", "N", "n"), [(3, 6, 2), (3, 16, 4), (5, 30, 2), (5, 30, 4)])
+@pytest.mark.parametrize(("S", "N", "n"), [(3, 6, 2), (5, 30, 4)])
 def test_the_chance_of_few_samples_is_no_crash(S: int, N: int, n: int) -> None:
     """Runs of one model, alike, on problems that are hard to most."""
     rng = np.random.default_rng(0)
     found = 0
-    for _ in range(200):
+    for _ in range(100):
         chance = rng.beta(0.5, 1.5, N)
         runs = scores_of({"ict": rng.binomial(n, chance, (S, N))}, n, [1])
         found += bool(crashed_runs(runs, {}))
-    assert found <= 2
+    assert found <= 1

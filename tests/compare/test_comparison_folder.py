@@ -1,10 +1,11 @@
 """The folder of a comparison: who may work in it, and what replaces its report."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from ictcli.compare.folder import check_kind, opened
+from ictcli.compare.folder import check_kind, check_report, opened
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 
 
@@ -61,3 +62,13 @@ def test_a_folder_s_report_is_not_replaced_by_one_of_another_kind_or_of_less(
     with pytest.raises(UserError, match="a report without b and compared"):
         check_kind(tmp_path, {"a", "c"})
     check_kind(tmp_path, {"a", "b", "compared", "c"})
+
+
+def test_a_report_of_any_version_is_not_replaced_by_one_of_less(tmp_path: Path) -> None:
+    variants = [{"label": "ict"}, {"label": "grpo", "lr": 1}]
+    report = {"format": 1, "command": "ictcli compare x", "seeds": [0, 1], "variants": variants}
+    (tmp_path / "comparison.json").write_text(json.dumps(report))
+    check_report(tmp_path, ["ict", "grpo", "random"], [0, 1, 2])
+    with pytest.raises(UserError, match="a report without grpo and 1 seed") as refused:
+        check_report(tmp_path, ["ict"], [0])
+    assert refused.value.hint.startswith("ictcli compare x makes that one again")

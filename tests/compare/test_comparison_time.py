@@ -7,9 +7,8 @@ import pytest
 from designs import METHODS, design_of, timed
 
 from ictcli.compare.design import Design, run_specs
-from ictcli.compare.time_estimate import RunCosts, estimate_comparison, kind, measure_all
+from ictcli.compare.time_estimate import estimate_comparison, kind, measure_all
 from ictcli.compare.variants import variants_of
-from ictcli.recipe import Recipe
 
 
 def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: Path) -> None:
@@ -32,26 +31,16 @@ def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: P
 
 
 def test_finished_runs_are_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    timings: list[str] = []
-
-    def measure(recipe: Recipe) -> RunCosts:
-        timings.append(recipe.rule.name)
-        return timed(1.0)
-
-    monkeypatch.setattr("ictcli.compare.time_estimate.measure", measure)
+    monkeypatch.setattr("ictcli.compare.time_estimate.measure", lambda recipe: timed(1.0))
     runs = run_specs(design_of(tmp_path))
     for spec in runs:
         if spec.variant.label != "grpo":
             spec.folder.mkdir()
             (spec.folder / "summary.json").write_text("{}")
-    left = estimate_comparison(runs, measure_all(runs), 1, have=8)
-    assert timings == ["grpo"] and left.left == 2
-    assert left.seconds == pytest.approx(2 * (1.0 + 4 * 1.0 + 2 * 512 * 0.01))
-    for spec in runs:
-        spec.folder.mkdir(exist_ok=True)
-        (spec.folder / "summary.json").write_text("{}")
-    done = estimate_comparison(runs, measure_all(runs), 2, have=8)
-    assert timings == ["grpo"] and (done.left, done.seconds, done.bytes) == (0, 0, 0)
+    measured = measure_all(runs)
+    assert set(measured) == {kind(spec.recipe) for spec in runs if spec.variant.label == "grpo"}
+    left = estimate_comparison(runs, measured, 1, have=8)
+    assert left.left == 2 and left.seconds == pytest.approx(2 * (1.0 + 4 * 1.0 + 2 * 512 * 0.01))
 
 
 @pytest.mark.parametrize(("jobs", "have", "at_once"), [(3, 2, 2), (2, 8, 2), (64, 1, 1)])

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import World, normal_cells, p_values, pass_k
+from worlds import normal_cells, p_values
 
-from ictcli.compare.crossed import infer, mean_squares, tail
+from ictcli.compare.crossed import infer, mean_squares
 
 
-@pytest.mark.parametrize(("S", "N"), [(2, 2), (3, 5), (5, 40), (12, 30), (40, 25)])
-def test_the_quadrature_is_the_pivot_drawn_a_million_times(S: int, N: int) -> None:
+@pytest.mark.parametrize(("S", "N"), [(2, 2), (5, 40), (40, 25)])
+def test_the_quadrature_is_the_pivot_drawn_many_times(S: int, N: int) -> None:
     cells = normal_cells(S, N, S)
     found = infer(cells)
     assert found.p is not None and found.half is not None
@@ -21,13 +21,12 @@ def test_the_quadrature_is_the_pivot_drawn_a_million_times(S: int, N: int) -> No
     _, squares = mean_squares(cells)
     sizes = (S - 1, N - 1, (S - 1) * (N - 1))
     a, b, e = (
-        square * df / rng.chisquare(df, 1_000_000)
-        for square, df in zip(squares, sizes, strict=True)
+        square * df / rng.chisquare(df, 300_000) for square, df in zip(squares, sizes, strict=True)
     )
     sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))
     for distance, expected in ((found.mean, found.p), (found.half, 0.05)):
         drawn = 2 * stats.norm.sf(abs(distance) / sd).mean()
-        assert drawn == pytest.approx(expected, rel=0.01, abs=2e-4)
+        assert drawn == pytest.approx(expected, rel=0.02, abs=4e-4)
 
 
 @given(st.integers(2, 5), st.integers(2, 6), st.integers(0, 99))
@@ -77,18 +76,3 @@ def scaled(cells: np.ndarray, target: np.ndarray) -> np.ndarray:
     seeds = cells.mean(axis=1, keepdims=True) - mean
     problems = cells.mean(axis=0, keepdims=True) - mean
     return mean + a * seeds + b * problems + e * (cells - mean - seeds - problems)
-
-
-def test_more_seeds_and_problems_see_smaller_differences() -> None:
-    found: list[float] = []
-    for S, N in ((3, 64), (5, 64), (5, 512), (10, 512)):
-        cells = pass_k(World().counts(np.random.default_rng(0), 25, S, N, [0, 0]), 1)
-        sizes = [infer(d).detectable or 0 for d in cells[:, 1] - cells[:, 0]]
-        found.append(float(np.median(sizes)))
-    assert found == sorted(found, reverse=True) and found[-1] > 0
-
-
-def test_the_tail_falls_with_distance() -> None:
-    squares = np.array([3.0, 2.0, 1.0])
-    found = [float(tail(np.asarray(x), squares, 4, 30)) for x in (0, 0.1, 0.5, 2, 50)]
-    assert found[0] == pytest.approx(1) and found == sorted(found, reverse=True) and found[-1] > 0

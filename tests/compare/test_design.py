@@ -1,13 +1,20 @@
 """Which runs a comparison is made of."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from designs import METHODS, design_of
 
-from ictcli.compare.design import Design, run_specs, slug
-from ictcli.compare.variants import Variant, read_grid, stopped_variants, variants_of
+from ictcli.compare.design import Design, run_specs
+from ictcli.compare.variants import (
+    Variant,
+    read_grid,
+    read_methods,
+    stopped_variants,
+    variants_of,
+)
 from ictcli.errors import UserError
 from ictcli.recipe import load_recipe, to_toml
 
@@ -15,11 +22,7 @@ from ictcli.recipe import load_recipe, to_toml
 def test_every_method_has_every_seed_and_nothing_else_differs(tmp_path: Path) -> None:
     runs = run_specs(design_of(tmp_path))
     assert [(m.variant.label, m.seed) for m in runs] == [(m, s) for s in (0, 1) for m in METHODS]
-    bare: list[dict[str, Any]] = []
-    for run in runs:
-        data = run.recipe.model_dump()
-        del data["method"], data["seed"]
-        bare.append(data)
+    bare = [run.recipe.model_dump(exclude={"method", "seed"}) for run in runs]
     assert all(data == bare[0] for data in bare)
 
 
@@ -28,15 +31,14 @@ def test_a_sweep_varies_only_methods_that_look_at_it(tmp_path: Path) -> None:
     assert [one for one in labels if one.startswith("grpo")] == ["grpo lr=1e-4", "grpo lr=2e-4"]
     assert sum(one.startswith("ict") for one in labels) == 4 and "ict keep=0.05 lr=2e-4" in labels
     runs = run_specs(design_of(tmp_path, "method.keep=0.05,0.2"))
-    keeps = {m.variant.label: m.recipe.method.get("keep") for m in runs}
+    keeps = {run.folder.name: run.recipe.method.get("keep") for run in runs if run.seed == 0}
     assert keeps == {
-        "ict keep=0.05": 0.05,
-        "ict keep=0.2": 0.2,
-        "grpo": None,
-        "random keep=0.05": 0.05,
-        "random keep=0.2": 0.2,
+        "ict-keep0.05-s0": 0.05,
+        "ict-keep0.2-s0": 0.2,
+        "grpo-s0": None,
+        "random-keep0.05-s0": 0.05,
+        "random-keep0.2-s0": 0.2,
     }
-    assert len({m.folder for m in runs}) == len(runs)
     warmups = [v.label for v in design_of(tmp_path, "warmup=1,2").variants]
     assert "grpo" in warmups and "random warmup=2" in warmups
 
@@ -54,43 +56,55 @@ def test_controls_choose_as_many_tokens_as_the_recipe_s_method(tmp_path: Path) -
         run_specs(Design("chain-compare", overrides, swept, 1, tmp_path))
 
 
-@pytest.mark.parametrize("text", ["lr", "=1", "lr=", "lr=,"])
-def test_a_grid_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="KEY=VALUE"):
-        read_grid(text, "--sweep")
+FIXED = ("curriculum", "prompt.shots", "reward.format", "columns.gold", "hub.split", "eval.n")
+FIXED += ("max_tokens", "update.epochs", "sampling.top_p", "group", "method")
+TWICE = ("lr=1e-4,0.0001", "method.keep=0.1,0.2,0.10", 'method.scope=batch,"batch"')
+KEEP = read_grid("method.keep=0.1", "--sweep")
+REFUSED = [
+    *((partial(read_grid, text, "--sweep"), "KEY=VALUE") for text in ("lr", "=1", "lr=", "lr=,")),
+    *((partial(read_grid, f"{k}=1,2", "--tune"), f"--tune cannot vary {k}: ") for k in FIXED),
+    *((partial(read_grid, text, "--sweep"), "twice, as") for text in TWICE),
+    (partial(variants_of, ("grpo", "dapo"), [KEEP]), r"None of grpo, dapo looks at method\.keep"),
+    *((partial(variants_of, (text,), []), "There is no method") for text in ("", " ")),
+    (partial(read_methods, " , ", "--methods"), "--methods names no method"),
+    (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),
+    (partial(stopped_variants, ("grpo", "stapo"), []), "None of grpo, stapo has a dense warm-up"),
+]
 
 
-def test_what_runs_have_in_common_cannot_vary() -> None:
-    fixed = ("curriculum", "prompt.shots", "reward.format", "columns.gold", "hub.split", "eval.n")
-    for key in (*fixed, "max_tokens", "update.epochs", "sampling.top_p", "group", "method"):
-        with pytest.raises(UserError, match=f"--tune cannot vary {key}: "):
-            read_grid(f"{key}=1,2", "--tune")
-    for text in ("lr=1e-4,0.0001", "method.keep=0.1,0.2,0.10", 'method.scope=batch,"batch"'):
-        with pytest.raises(UserError, match="twice, as"):
-            read_grid(text, "--sweep")
+@pytest.mark.parametrize(("make", "words"), REFUSED)
+def test_what_cannot_be_varied_is_refused(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "variants", "words"),
+    [
+        ((), (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict")), "go by the name"),
+        (("warmup=0",), stopped_variants(("ict",), []), "warmup is 0 and steps is 4"),
+        (("warmup=4",), stopped_variants(("ict",), []), "warmup is 4 and steps is 4"),
+        (("keep=0.1",), variants_of(("ict", "ict keep=0.1"), []), "ict and ict keep=0.1 are the"),
+        (
+            (),
+            variants_of(("random scope=batch keep=0.2", "random keep=0.2 scope=batch"), []),
+            "random scope=batch keep=0.2 and random keep=0.2 scope=batch are the same",
+        ),
+    ],
+)
+def test_runs_that_would_not_be_their_labels_are_refused(
+    tmp_path: Path, overrides: tuple[str, ...], variants: tuple[Variant, ...], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        run_specs(Design("chain-compare", ("steps=4", *overrides), variants, 2, tmp_path))
 
 
 def test_a_varied_temperature_leaves_the_evaluation_alone(tmp_path: Path) -> None:
-    runs = run_specs(design_of(tmp_path, "temperature=0.7,1.3"))
-    assert {one.recipe.temperature for one in runs} == {0.7, 1.3}
-    assert {one.recipe.eval.temperature for one in runs} == {1.0}
     variants = variants_of(METHODS, [read_grid("temperature=0.7,1.3", "--sweep")])
-    own = Design("chain-compare", ("eval.temperature=0.5",), variants, 1, tmp_path)
-    assert {one.recipe.eval.temperature for one in run_specs(own)} == {0.5}
-
-
-def test_a_setting_that_no_method_has_is_refused() -> None:
-    with pytest.raises(UserError, match=r"None of grpo, dapo looks at method\.keep"):
-        variants_of(("grpo", "dapo"), [read_grid("method.keep=0.1", "--sweep")])
-
-
-def test_no_key_is_varied_twice_and_no_two_runs_share_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="keep is varied twice"):
-        design_of(tmp_path, "keep=0.1,0.2", "method.keep=0.3")
-    design = design_of(tmp_path)
-    alike = (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))
-    with pytest.raises(UserError, match="go by the name"):
-        run_specs(Design(design.source, design.overrides, alike, 1, tmp_path))
+    for overrides, asked in (((), 1.0), (("eval.temperature=0.5",), 0.5)):
+        runs = run_specs(Design("chain-compare", overrides, variants, 1, tmp_path))
+        assert {one.recipe.temperature for one in runs} == {0.7, 1.3}
+        assert {one.recipe.eval.temperature for one in runs} == {asked}
 
 
 def test_a_run_of_another_recipe_is_in_the_way_only_if_it_did_something(tmp_path: Path) -> None:
@@ -104,71 +118,20 @@ def test_a_run_of_another_recipe_is_in_the_way_only_if_it_did_something(tmp_path
         run_specs(design_of(tmp_path))
 
 
-def test_labels_make_folders() -> None:
-    assert slug("ict keep=0.2 lr=1e-4") == "ict-keep0.2-lr1e-4"
-
-
-def test_the_control_takes_the_steps_of_the_warm_up_as_the_others_do(tmp_path: Path) -> None:
-    grids = [read_grid("warmup=1,2", "--sweep"), read_grid("method.keep=0.1,0.2", "--sweep")]
-    variants = variants_of(("ict",), grids) + stopped_variants(("ict",), grids)
-    overrides = ("steps=4", "optimizer.decay=linear", "optimizer.lr_hold=0")
-    runs = run_specs(Design("chain-compare", overrides, variants, 1, tmp_path))
-    recipes = {run.variant.label: run.recipe for run in runs}
-    for warmup in (1, 2):
-        control = recipes[f"stop-after-warmup warmup={warmup}"]
-        ict = recipes[f"ict warmup={warmup} keep=0.2"]
-        assert control.steps == ict.dense_steps == warmup and control.rule.name == "grpo"
-        rates = [control.lr_at(step) for step in range(1, warmup + 1)]
-        assert rates == [ict.lr_at(step) for step in range(1, warmup + 1)]
-        assert ict.lr_at(4) < rates[0]
-    assert len(recipes) == 6
-
-
-def test_a_control_without_a_warm_up_to_stop_after_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="None of grpo, stapo has a dense warm-up"):
-        stopped_variants(("grpo", "stapo"), [])
-    for warmup in (0, 4):
-        design = Design(
-            "chain-compare",
-            ("steps=4", f"warmup={warmup}"),
-            stopped_variants(("ict",), []),
-            1,
-            tmp_path,
-        )
-        with pytest.raises(UserError, match=f"warmup is {warmup} and steps is 4"):
-            run_specs(design)
-
-
-def test_each_warm_up_has_a_control_that_ends_with_it(tmp_path: Path) -> None:
+def test_each_warm_up_has_a_control_that_ends_with_it_and_trains_as_it_does(tmp_path: Path) -> None:
     methods = ("ict", "ict warmup=1 lr=1e-3", "random warmup=1 lr=1e-3", "ict warmup=0", "grpo")
     variants = variants_of(methods, []) + stopped_variants(methods, [])
-    runs = run_specs(Design("chain-compare", ("steps=4", "warmup=2"), variants, 1, tmp_path))
-    controls = {run.variant.label: run.recipe for run in runs if run.variant.stops}
-    assert {label: (each.steps, each.lr) for label, each in controls.items()} == {
-        "stop-after-warmup": (2, runs[0].recipe.lr),
-        "stop-after-warmup warmup=1 lr=1e-3": (1, 1e-3),
-    }
-    swept = [read_grid("warmup=0,1", "--sweep")]
-    assert [each.label for each in stopped_variants(("ict",), swept)] == [
-        "stop-after-warmup warmup=1"
-    ]
-
-
-@pytest.mark.parametrize(
-    "twins",
-    [("ict", "ict keep=0.1"), ("random scope=batch keep=0.2", "random keep=0.2 scope=batch")],
-)
-def test_two_variants_that_would_train_the_same_are_refused(
-    tmp_path: Path, twins: tuple[str, str]
-) -> None:
-    """However their settings are written."""
-    methods = (twins[0], "grpo", twins[1])
-    design = Design("chain-compare", ("method.keep=0.1",), variants_of(methods, []), 2, tmp_path)
-    with pytest.raises(UserError, match=f"{twins[0]} and {twins[1]} are the same"):
-        run_specs(design)
-
-
-def test_a_setting_without_a_method_is_refused() -> None:
-    for text in ("", " "):
-        with pytest.raises(UserError, match="There is no method"):
-            variants_of((text,), [])
+    overrides = ("steps=4", "warmup=2", "optimizer.decay=linear", "optimizer.lr_hold=0")
+    runs = run_specs(Design("chain-compare", overrides, variants, 1, tmp_path))
+    recipes = {run.variant.label: run.recipe for run in runs}
+    controls = [label for label in recipes if label.startswith("stop-after-warmup")]
+    assert controls == ["stop-after-warmup", "stop-after-warmup warmup=1 lr=1e-3"]
+    for label in controls:
+        control, ict = recipes[label], recipes[label.replace("stop-after-warmup", "ict")]
+        assert control.steps == ict.dense_steps and control.rule.name == "grpo"
+        rates = [control.lr_at(step) for step in range(1, control.steps + 1)]
+        assert rates == [ict.lr_at(step) for step in range(1, control.steps + 1)]
+        assert ict.lr_at(4) < rates[0]
+    grids = [read_grid("warmup=0,1", "--sweep"), read_grid("method.keep=0.1,0.2", "--sweep")]
+    swept = [each.label for each in stopped_variants(("ict",), grids)]
+    assert swept == ["stop-after-warmup warmup=1"]

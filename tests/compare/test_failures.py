@@ -9,20 +9,25 @@ import pytest
 from made_results import runs_by_variant, summary
 from small_runs import BEGAN, finish, small_design
 
-from ictcli.compare.began import check_began
 from ictcli.compare.design import Design, RunSpec, run_specs
-from ictcli.compare.finished import Counts, FinishedRun, VariantRuns, by_variant, read_all
+from ictcli.compare.finished import (
+    Counts,
+    FinishedRun,
+    VariantRuns,
+    by_variant,
+    check_began,
+    read_all,
+)
 from ictcli.compare.gather import is_beginning
-from ictcli.compare.gradients import RecordedStep, attribution
+from ictcli.compare.gradients import attribution
 from ictcli.compare.launch import Summaries
 from ictcli.compare.notes import notes_of
-from ictcli.compare.statistics import BEFORE, differences, estimate, scores_of
+from ictcli.compare.plan import ComparisonPlan
+from ictcli.compare.statistics import BEFORE, scores_of
 from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.runs.read import read_environment
-from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import described, heldout, task_of
-from ictcli.types import Rollouts
 
 NONE = Counts(n=1, problems=1, correct=[0])
 
@@ -90,15 +95,8 @@ def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
     check_began(runs)  # nothing is finished
 
 
-def test_methods_without_a_common_seed_have_no_difference_and_the_rest_has() -> None:
-    counts = np.random.default_rng(0).integers(0, 5, (4, 3, 32))
-    counts[1, :2] = counts[2, 2] = -1  # ict has seed 2, grpo has 0 and 1, random has all
-    labels = (BEFORE, "ict", "grpo", "random")
-    scores = scores_of(dict(zip(labels, counts, strict=True)), 4, [1, 4])
-    found = differences(scores, "grpo")
-    assert all(set(by_variant) == {"random"} for by_variant in found.values())
-    assert found["pass@1"]["random"].seeds == 2
-    assert estimate(scores["pass@1"]["ict"]).seeds == 1
+def plan_of(design: Design, baseline: str) -> ComparisonPlan:
+    return ComparisonPlan(design, baseline, None, [], [], [])
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
@@ -107,17 +105,17 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     done = [FinishedRun(runs[place], summary(), NONE, NONE, [], []) for place in (0, 5)]
     counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
-    variants = runs_by_variant(done)
-    notes = notes_of(design, variants, scores, "ict", "grpo")
+    variants, plan = runs_by_variant(done), plan_of(design, "grpo")
+    notes = notes_of(plan, variants, scores, "ict")
     assert notes[0] == "The baseline grpo has no finished run: differences are from ict."
     assert notes[1] == "grpo is left out: none of its runs finished."
     assert notes[2].startswith("ict and random have no seed that both finished")
     tuned = {"ict": {"lr=1": {}}, "random": {"lr=1": {}}, "grpo": {}}
-    assert "none of its tuning runs" in notes_of(design, variants, scores, "ict", "grpo", tuned)[1]
-    other = notes_of(design, variants, scores, "ict", "dapo")
+    assert "none of its tuning runs" in notes_of(plan, variants, scores, "ict", tuned)[1]
+    other = notes_of(plan_of(design, "dapo"), variants, scores, "ict")
     assert other[0].startswith("The baseline dapo is not among the methods")
     one = Design(design.source, design.overrides, (Variant("ict", "ict"),), 2, tmp_path)
-    assert notes_of(one, variants[:1], scores, "ict", "ict") == []
+    assert notes_of(plan_of(one, "ict"), variants[:1], scores, "ict") == []
 
 
 def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]) -> None:
@@ -135,7 +133,7 @@ def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]
                 json.dumps(made | (change if spec.seed else {}))
             )
         variants = by_variant(design.variants, read_all(runs, summaries)[0])
-        told.append(notes_of(design, variants, scores, "grpo", "grpo"))
+        told.append(notes_of(plan_of(design, "grpo"), variants, scores, "grpo"))
     assert told[0] == told[2] == [] and len(told[1]) == 1
     assert "not all made with the same platform and threads:" in told[1][0]
 
@@ -170,35 +168,3 @@ def test_a_variant_dense_to_its_end_takes_no_step_from_another_s_attribution(
     domain = task_of(recipe).domain
     _, damaged = attribution(runs_by_variant([ict, grpo, dense]), domain, None)
     assert [Path(line.split()[0]).parents[1].name for line in damaged] == ["ict-s1", "grpo-s1"]
-
-
-def rollouts() -> Rollouts:
-    """Two of three tokens each."""
-    return Rollouts(
-        prompts=((1,),),
-        group=2,
-        tokens=np.zeros((2, 3), dtype=np.int64),
-        lengths=np.full(2, 3),
-        finished=np.ones(2, dtype=bool),
-        logp=np.full((2, 3), -1.0),
-        stats={"prob": np.full((2, 3), 0.4), "purity": np.full((2, 3), 0.3)},
-    )
-
-
-def test_variants_whose_rollouts_are_gone_are_told_where_others_have_theirs(
-    finished: tuple[list[RunSpec], Summaries], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    variants = runs_by_variant(read_all(*finished)[0][:3])
-    batch = Batch([], rollouts(), [], [], np.ones(2), np.array([1.0, -1.0]))
-    step = RecordedStep(1, batch, np.ones((2, 3)), None)
-    domain = task_of(variants[0].recipe).domain
-    for kept, told in (
-        ("ict", ["No step of grpo and random says where the gradient went."]),
-        ("", []),
-    ):
-        monkeypatch.setattr(
-            "ictcli.compare.gradients.recorded_steps",
-            lambda run, *rest, kept=kept: [step] * (run.name.partition("-")[0] == kept),
-        )
-        found, missing = attribution(variants, domain, None)
-        assert list(found) == [kept] * bool(kept) and missing == told

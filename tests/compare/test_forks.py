@@ -3,7 +3,7 @@ ratio estimator (`bench/mechanism.py`)."""
 
 import numpy as np
 import pytest
-from mechanism import LEAST_PROBLEMS, over_problems
+from mechanism import over_problems
 
 from ictcli.algorithm.weights import group_advantage
 from ictcli.compare.shared_rollouts import PROBLEMS, kept_by
@@ -25,24 +25,6 @@ def test_the_interval_is_that_of_the_ratio_estimator() -> None:
     assert found == pytest.approx((R - half, R + half), rel=0.03)
     binomial = 1.96 * np.sqrt(R * (1 - R) / forks.sum())
     assert found is not None and found[1] - found[0] > 3 * binomial
-
-
-def test_few_problems_have_no_interval() -> None:
-    forks = np.full(LEAST_PROBLEMS, 4.0)
-    assert over_problems(forks, forks) is not None
-    forks[0] = 0
-    assert over_problems(forks, forks) is None
-
-
-@pytest.mark.parametrize("N", [LEAST_PROBLEMS, 64])
-def test_where_every_fork_is_found_the_interval_is_that_of_a_share_of_problems(N: int) -> None:
-    """Clopper and Pearson 1934: with N of N, or none, 2.5 % of the time 1 - 0.025^(1/N) is left."""
-    forks = np.full(N, 4.0)
-    left = 1 - 0.025 ** (1 / N)
-    assert over_problems(forks, forks) == pytest.approx((1 - left, 1.0))
-    assert over_problems(0 * forks, forks) == pytest.approx((0.0, left))
-    low, high = over_problems(0 * forks, forks, least=-1.0) or (0.0, 0.0)
-    assert low < 0 < high
 
 
 @pytest.mark.parametrize("method", ["gmts", "clip_cov", "maxrl"])

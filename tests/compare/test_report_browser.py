@@ -3,9 +3,10 @@
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 from browser import dump, needs_chromium
-from made_results import METHODS, result
+from made_results import METHODS
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import write_report
@@ -48,9 +49,8 @@ DRIVER = """<script>addEventListener("load", async () => {
 
 @needs_chromium
 def test_in_a_browser_tables_sort_and_download_and_the_console_is_clean(
-    tmp_path: Path,
+    found: dict[str, Any], tmp_path: Path
 ) -> None:
-    found = result()
     write_report(Comparison.model_validate(found), tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     told, said = dump(page.replace("</body>", DRIVER + "</body>"), tmp_path, window="500,900")

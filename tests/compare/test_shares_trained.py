@@ -43,6 +43,6 @@ def test_shares_are_those_of_the_runs_with_their_warm_up(tmp_path: Path) -> None
 
 def test_forks_are_counted_behind_every_warm_up_that_ends(tmp_path: Path) -> None:
     recall, kept = fork_recalls(finished(tmp_path), [0, 1])
-    by_label = {variant.label: seeds for variant, seeds in recall.items()}
-    assert by_label == {f"ict warmup={warmup}": [0.2, 0.2] for warmup in (0, 2)}
-    assert kept == pytest.approx(dict.fromkeys(recall, 0.1))
+    by_label = {variant.label: seeds.tolist() for variant, seeds in recall.items()}
+    assert by_label == {f"ict warmup={warmup}": [[0.2], [0.2]] for warmup in (0, 2)}
+    assert [each.share_kept for each in kept.values()] == pytest.approx([0.1, 0.1])

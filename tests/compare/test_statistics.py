@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import World, p_values, pass_k, percentile_bootstrap, problems_alone
+from worlds import World, p_values, pass_k
 
 from ictcli.compare.statistics import (
     BEFORE,
@@ -33,7 +33,7 @@ def upper(trials: int, share: float = 0.05) -> int:
 @pytest.mark.parametrize(
     ("world", "S", "N", "k"),
     [
-        *((WORLD, S, N, k) for S, N in ((5, 64), (5, 512), (3, 64)) for k in (1, 4)),
+        *((WORLD, S, N, k) for S, N in ((5, 64), (3, 64)) for k in (1, 4)),
         (World(run=0.05), 4, 128, 1),
         (World(run=0.4), 4, 128, 1),
         (World(taste=1.0), 5, 64, 1),  # each method is better on other problems
@@ -46,16 +46,7 @@ def test_identical_methods_differ_at_most_5_times_in_100(
     assert (p_values(cells[:, 1] - cells[:, 0]) <= 0.05).sum() <= upper(400)
 
 
-def test_a_difference_of_10_points_is_found_with_5_seeds() -> None:
-    for k in (1, 4):
-        counts = WORLD.counts(np.random.default_rng(k), 200, 5, 512, [0, WORLD.shift_for(0.1, k)])
-        cells = pass_k(counts, k)
-        p = p_values(cells[:, 1] - cells[:, 0])
-        assert (p <= 0.05).mean() > 0.95
-        assert (cells[:, 1].mean() - cells[:, 0].mean()) == pytest.approx(0.1, abs=0.005)
-
-
-@pytest.mark.parametrize(("S", "N"), [(3, 64), (5, 64), (5, 512), (10, 256)])
+@pytest.mark.parametrize(("S", "N"), [(3, 64), (10, 256)])
 def test_intervals_hold_the_truth_95_times_in_100(S: int, N: int) -> None:
     shift = WORLD.shift_for(0.1, 1)
     cells = pass_k(WORLD.counts(np.random.default_rng(N + S), 300, S, N, [0, shift]), 1)
@@ -64,15 +55,6 @@ def test_intervals_hold_the_truth_95_times_in_100(S: int, N: int) -> None:
     for missed in (mean <= 0.05, gain <= 0.05):
         assert missed.sum() <= upper(300)
     assert (gain <= 0.05).sum() + (mean <= 0.05).sum() > 0  # nor are they all-embracing
-
-
-def test_the_usual_ways_are_wrong_where_runs_vary() -> None:
-    """Why this is no percentile bootstrap, and no test over problems alone."""
-    cells = pass_k(World(run=0.25).counts(np.random.default_rng(3), 200, 3, 512, [0, 0]), 1)
-    d = cells[:, 1] - cells[:, 0]
-    assert (percentile_bootstrap(d, draws=200) == 0).mean() > 0.1
-    assert (problems_alone(d) <= 0.05).mean() > 0.5
-    assert (p_values(d) <= 0.05).sum() <= upper(200)
 
 
 @pytest.mark.parametrize("shape", [(1, 50), (7, 1)])
@@ -86,20 +68,7 @@ def test_one_seed_or_one_problem_is_scipy_s_paired_t(shape: tuple[int, int]) -> 
     assert (found.low, found.high) == pytest.approx((bounds.low, bounds.high))
     assert found.over == ("problems" if shape[0] == 1 else "seeds")
     assert (found.detectable is None) == (shape[0] == 1)
-
-
-def test_one_seed_agrees_with_scipy_s_bootstrap_and_permutations_over_problems() -> None:
-    rng = np.random.default_rng(6)
-    first = rng.binomial(8, 0.5, (1, 200)) / 8
-    other = np.clip(first + rng.choice([-0.125, 0, 0.25], (1, 200)), 0, 1)
-    found = difference(other, first)
-    d = (other - first).ravel()
-    drawn = stats.bootstrap((d,), np.mean, rng=np.random.default_rng(0), method="percentile")
-    interval = drawn.confidence_interval
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=0.004)
-    noisy = difference(rng.permuted(first, axis=1), first)
-    assert noisy.p == pytest.approx(noisy.p_swap, abs=0.02)
-    assert not found.differs  # one seed tells nothing of a method, whatever its p
+    assert shape[0] > 1 or not found.differs  # one seed tells nothing of a method
 
 
 @given(st.integers(2, 6), st.integers(1, 4), st.integers(0, 999))
@@ -203,12 +172,8 @@ def test_a_family_is_all_variants_and_metrics_but_not_the_model_before() -> None
     assert [row.p_holm for row in flat] == pytest.approx(holm([row.p or 0 for row in flat]))
     alone = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
     assert found["pass@1"]["ict"].p == alone.p and alone.p_holm is None
-
-
-def test_what_has_no_p_stays_out_of_its_family() -> None:
-    known = difference(np.array([[0.1, 0.9], [0.3, 0.8]]), np.zeros((2, 2)))
-    one = difference(np.array([[1.0]]), np.array([[0.0]]))
-    assert [found.p_holm for found in corrected([one, known])] == [None, known.p]
+    without = difference(np.array([[1.0]]), np.array([[0.0]]))  # it has no p
+    assert [each.p_holm for each in corrected([without, alone])] == [None, alone.p]
 
 
 def test_scores_are_pass_at_k_and_missing_runs_are_left_out() -> None:

@@ -1,25 +1,24 @@
 """The report over the comparisons of a study, against the reports of each."""
 
 import re
-from dataclasses import replace
+from typing import Any
 
 import pytest
-from made_results import result
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import comparison_page
-from ictcli.compare.report.palette import looks_of
+from ictcli.compare.report.drawing import looks_of
 from ictcli.compare.report.study import forests, study_page
 from ictcli.text import markdown_text
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def comparison(found: dict[str, Any]) -> Comparison:
     """One whose verdicts have caveats, and one of whose runs crashed."""
-    found = Comparison.model_validate(result())
-    claims = [replace(claim, caveats=("ceiling: pass@4",)) for claim in found.claims]
-    held = {metric: {"ict": rows["ict"]} for metric, rows in found.differences.items()}
-    return found.model_copy(update={"claims": claims, "differences_without_crashed": held})
+    claims = [{**claim, "caveats": ["ceiling: pass@4"]} for claim in found["claims"]]
+    held = {metric: {"ict": rows["ict"]} for metric, rows in found["differences"].items()}
+    changed = {"claims": claims, "differences_without_crashed": held}
+    return Comparison.model_validate({**found, **changed})
 
 
 def test_a_verdict_reads_as_in_the_report_of_its_comparison(comparison: Comparison) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import gc
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ ENGINES = ("torch", "mlx")
 IMPLEMENTED = ("torch", "mlx")
 """Must be installed where CI is set; the others are skipped wherever they are missing."""
 
-MakeEngine = Callable[..., Engine]
+MakeEngine = Callable[..., Any]
+PLAIN_ADAMW = OptimizerSettings()
 
 PROMPTS = ((5, 12, 3), (2, 13, 9, 12, 4, 15), (7,), (11, 14, 6, 12))
 """Of several lengths, so that a batch of them is padded."""
@@ -84,45 +85,39 @@ def engine_name(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+def build(
+    name: str,
+    folder: Path,
+    optimizer: OptimizerSettings | None = PLAIN_ADAMW,
+    adapter: AdapterSettings | None = None,
+    **settings: Any,
+) -> Any:
+    """An engine, by default one that trains all weights in float32 on the CPU."""
+    require(name)
+    if settings.get("device") == "cuda" and not has_cuda(name):
+        pytest.skip(f"the {name} engine finds no CUDA GPU")
+    given = {"backend": name, "device": "cpu", "dtype": "float32", "threads": 1, **settings}
+    return build_engine(str(folder), EngineSettings(**given), optimizer, adapter)
+
+
+make_torch, make_mlx = partial(build, "torch"), partial(build, "mlx")
+
+
+def reader(name: str, folder: Path, **settings: Any) -> Any:
+    """An engine that samples and evaluates only."""
+    return build(name, folder, None, **settings)
+
+
 @pytest.fixture(scope="session")
 def make_engine(engine_name: str, device: str) -> MakeEngine:
     """Build an engine of the test's own: `make_engine(folder, optimizer, rows=4, ...)`."""
-    if device == "cuda" and not has_cuda(engine_name):
-        pytest.skip(f"the {engine_name} engine finds no CUDA GPU")
-
-    def make(
-        folder: Path,
-        optimizer: OptimizerSettings | None = None,
-        adapter: AdapterSettings | None = None,
-        **settings: Any,
-    ) -> Engine:
-        given = {"device": device, "dtype": "float32", "threads": 1, **settings}
-        chosen = EngineSettings(backend=engine_name, **given)
-        return build_engine(str(folder), chosen, optimizer or OptimizerSettings(), adapter)
-
-    return make
+    return partial(build, engine_name, device=device)
 
 
 @pytest.fixture(scope="session")
 def make_adapted(make_engine: MakeEngine) -> MakeEngine:
-    """Build an engine that trains adapters: `make_adapted(folder, optimizer, adapter, ...)`."""
-
-    def build(
-        folder: Path,
-        optimizer: OptimizerSettings = SMOOTH,
-        adapter: AdapterSettings = LORA,
-        **settings: Any,
-    ) -> Any:
-        return make_engine(folder, optimizer, adapter, **settings)
-
-    return build
-
-
-def reader(name: str, folder: Path, **settings: Any) -> Any:
-    """An engine that samples and evaluates only, on the CPU."""
-    require(name)
-    given = {"device": "cpu", "dtype": "float32", "threads": 1, **settings}
-    return build_engine(str(folder), EngineSettings(backend=name, **given))
+    """Build an engine that trains adapters: `make_adapted(folder, adapter=DORA, ...)`."""
+    return partial(make_engine, optimizer=SMOOTH, adapter=LORA)
 
 
 @pytest.fixture(scope="session")

@@ -106,15 +106,8 @@ class LowRankTrainer(DenseTrainer):
 
     def adapter_weights(self) -> dict[str, np.ndarray]:
         """A and B by the names of the exported file."""
-        return self._each(lambda parameter: parameter.detach())
-
-    def gradients(self) -> dict[str, np.ndarray]:
-        """Of the last update, clipped."""
-        return self._each(lambda parameter: parameter.grad)
-
-    def _each(self, of: Any) -> dict[str, np.ndarray]:
         return {
-            f"{name}.{key}": of(parameter).numpy().copy()
+            f"{name}.{key}": parameter.detach().numpy().copy()
             for name, added in self.adapters.items()
             for key, parameter in added.named_parameters()
         }

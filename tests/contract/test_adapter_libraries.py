@@ -1,26 +1,31 @@
 """Laws of exported adapters against the libraries whose layouts they have, and of one engine's in
 the other."""
 
-import os
-import subprocess
-import sys
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ictcli.engine.models import BUILTIN
+from ictcli.engine.adapters import base_of, in_layout
+from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
-from .conftest import made_up, reader
-from .lowrank import ADAPTERS, CONFIG, LORA, adapters_of, files_of
+from .conftest import (
+    ENGINES,
+    GROUP,
+    PROMPTS,
+    SAMPLING,
+    build,
+    made_up,
+    make_mlx,
+    make_torch,
+    reader,
+)
+from .lowrank import ADAPTERS, CONFIG, DORA, LORA, adapters_of, files_of
 from .test_adapters import BOTH
-from .test_mlx import make_mlx
-from .test_torch import make_torch
 from .training import SMOOTH, apart, train
-
-MAKERS = {"torch": make_torch, "mlx": make_mlx}
 
 
 def plain_logits(model: Any, rollouts: Any) -> np.ndarray:
@@ -83,25 +88,6 @@ def test_mlx_lm_reads_what_is_exported(
         first += length
 
 
-def test_mlx_lm_generate_runs_with_exported_adapters(tmp_path: Path) -> None:
-    """The command as a user types it, on the built-in model."""
-    engine = make_mlx(BUILTIN["chain"], SMOOTH, LORA)
-    train(engine, made_up(), 1)
-    adapters_of(engine, tmp_path)
-    command = [sys.executable, "-m", "mlx_lm", "generate", "--model", str(BUILTIN["chain"])]
-    command += ["--adapter-path", str(tmp_path), "--prompt", "1+2*3=", "--max-tokens", "4"]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "MLX_DISABLE_COMPILE": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Generation: " in done.stdout
-
-
 @BOTH
 @pytest.mark.parametrize(("writer", "other"), [("torch", "mlx"), ("mlx", "torch")])
 @pytest.mark.parametrize("layers", [0, 1], ids=["all blocks", "last block"])
@@ -114,7 +100,7 @@ def test_each_engine_reads_the_others_adapters(
     layers: int,
 ) -> None:
     adapter = adapter.model_copy(update={"layers": layers, "targets": ("q_proj", "down_proj")})
-    engine, rollouts = MAKERS[writer](tiny_model, SMOOTH, adapter), made_up()
+    engine, rollouts = build(writer, tiny_model, SMOOTH, adapter), made_up()
     train(engine, rollouts, 2)
     adapters_of(engine, tmp_path)
     found = reader(other, tmp_path).logits(rollouts, rollouts.valid)
@@ -122,16 +108,107 @@ def test_each_engine_reads_the_others_adapters(
 
 
 @BOTH
-def test_both_engines_train_the_same_adapters(
+def test_both_engines_begin_with_the_same_adapters(
     tiny_model: Path, tmp_path: Path, adapter: AdapterSettings
 ) -> None:
-    """From the same seed: the first values to the bit, and three steps to rounding."""
-    one, other = (make(tiny_model, SMOOTH, adapter) for make in MAKERS.values())
-    first = [adapters_of(e, tmp_path / f"first {n}") for n, e in enumerate((one, other))]
-    assert first[0].keys() == first[1].keys()
-    assert apart(*first) == 0 if adapter is LORA else apart(*first) < 1e-6
-    for engine in (one, other):
-        train(engine, made_up(), 3)
-    last = [adapters_of(e, tmp_path / f"last {n}") for n, e in enumerate((one, other))]
-    assert apart(*last) < 1e-5
-    assert apart(last[0], first[0]) > 1e-3
+    """From the same seed, to the bit; DoRA's norms to rounding."""
+    made = (build(name, tiny_model, SMOOTH, adapter) for name in ENGINES)
+    one, other = (adapters_of(engine, tmp_path / str(n)) for n, engine in enumerate(made))
+    assert one.keys() == other.keys()
+    assert apart(one, other) <= (0 if adapter is LORA else 1e-6)
+
+
+PEFT: dict[str, tuple[str, dict[str, Any]]] = {
+    "plain": ("Lora", {}),
+    "scaled by the root": ("Lora", {"use_rslora": True}),
+    "ranks by layer": ("Lora", {"rank_pattern": {"q_proj": 2}, "alpha_pattern": {"v_proj": 3}}),
+    "bias below": ("Lora", {"bias": "lora_only"}),
+    "bias of B": ("Lora", {"lora_bias": True}),
+    "pissa": ("Lora", {"init_lora_weights": "pissa"}),
+    "embedding": ("Lora", {"target_modules": ["embed_tokens", "q_proj"]}),
+    "head": ("Lora", {"target_modules": ["lm_head", "q_proj"]}),
+    "alora": ("Lora", {"alora_invocation_tokens": [6]}),
+    "prompt": ("PromptTuning", {}),
+    "prefix": ("PrefixTuning", {}),
+}
+REFUSED = {
+    "torch": {"alora", "prompt", "prefix"},
+    "mlx": PEFT.keys() - {"plain", "scaled by the root"},
+}
+
+
+def written_by_peft(base: Path, folder: Path, kind: str) -> Any:
+    """peft's own model with adapters of random weights, and these in the folder."""
+    import peft
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    name, changed = PEFT[kind]
+    given = {"task_type": "CAUSAL_LM"}
+    given |= {"r": 4, "target_modules": ["q_proj", "v_proj"]} if name == "Lora" else {}
+    given |= {} if name == "Lora" else {"num_virtual_tokens": 3}
+    config = getattr(peft, f"{name}Config")(**given | changed)
+    model: Any = AutoModelForCausalLM.from_pretrained(base, dtype="float32")
+    model = peft.get_peft_model(model, config)
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data += 0.3 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    return model.eval()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", PEFT)
+def test_adapters_of_peft_are_what_they_are_there_or_refused(
+    engine_name: str, untied_model: Path, tmp_path: Path, kind: str
+) -> None:
+    theirs, rollouts = written_by_peft(untied_model, tmp_path, kind), made_up()
+    if kind in REFUSED[engine_name]:
+        with pytest.raises(UserError) as caught:
+            reader(engine_name, tmp_path)
+        assert str(tmp_path) in caught.value.message
+        return
+    found = reader(engine_name, tmp_path).logits(rollouts, rollouts.valid)
+    np.testing.assert_allclose(found, plain_logits(theirs, rollouts), atol=5e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [True, "much", {"of": 1}, 0.5], ids=str)
+def test_settings_of_a_later_peft_are_refused_in_mlx(
+    tiny_model: Path, tmp_path: Path, value: object
+) -> None:
+    written_by_peft(tiny_model, tmp_path, "plain")
+    config = json.loads((tmp_path / CONFIG).read_text(encoding="utf-8"))
+    (tmp_path / CONFIG).write_text(json.dumps({**config, "newer": value}), encoding="utf-8")
+    with pytest.raises(UserError, match="newer"):
+        reader("mlx", tmp_path)
+
+
+@pytest.mark.parametrize(("writer", "other"), [("torch", "mlx"), ("mlx", "peft")])
+def test_the_other_layout_names_the_weights_below_too(
+    tiny_model: Path, tmp_path: Path, writer: str, other: Any
+) -> None:
+    engine = build(writer, tiny_model, SMOOTH, DORA)
+    adapters_of(engine, tmp_path)
+    with in_layout(tmp_path, other, 2) as folder:
+        assert base_of(folder) == base_of(tmp_path) != ""
+
+
+def test_norms_kept_for_sampling_are_those_of_every_pass(tiny_model: Path) -> None:
+    """DoRA's, in what cannot be merged without rounding; and nothing is kept after it."""
+    from ictcli_torch.merged import _norms_kept
+    from peft.tuners.lora import LoraLayer
+
+    engine, rollouts = make_torch(tiny_model, SMOOTH, DORA), made_up()
+    train(engine, rollouts, 2)
+    layers = [module for module in engine.model.modules() if isinstance(module, LoraLayer)]
+    wanted = engine.logits(rollouts, rollouts.valid)
+    with _norms_kept(layers):
+        found = engine.logits(rollouts, rollouts.valid)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    rounded = make_torch(tiny_model, SMOOTH, DORA, dtype="bfloat16")
+    train(rounded, rollouts, 2)
+    rounded.generate(PROMPTS, GROUP, SAMPLING, 7)
+    for module in rounded.model.modules():
+        assert not getattr(module, "_dora_cache", None)
+        assert "forward" not in vars(module)

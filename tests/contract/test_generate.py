@@ -42,12 +42,6 @@ def test_a_row_ends_with_its_first_stop_token_and_zeros_follow(rollouts: Rollout
         assert (array[~rollouts.valid] == 0).all()
 
 
-def test_without_stop_ids_every_row_runs_to_the_limit(tiny_engine: Engine) -> None:
-    found = tiny_engine.generate(PROMPTS, 2, Sampling(6), 0)
-    assert (found.lengths == 6).all()
-    assert not found.finished.any()
-
-
 def test_one_token_is_a_response(tiny_engine: Engine) -> None:
     found = tiny_engine.generate(PROMPTS, 2, Sampling(1, stop_ids=tuple(range(18))), 0, WANTED)
     assert found.tokens.shape == (2 * len(PROMPTS), 1)
@@ -76,11 +70,6 @@ def test_the_seed_decides(tiny_engine: Engine) -> None:
     )
     same(one, again, atol=1e-6)
     assert not np.array_equal(one.tokens[:, :3], other.tokens[:, :3])
-
-
-def test_rows_of_a_group_differ(rollouts: Rollouts) -> None:
-    grouped = rollouts.tokens.reshape(len(PROMPTS), GROUP, -1)
-    assert all(len(np.unique(group, axis=0)) > 1 for group in grouped)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +105,6 @@ def cut(rollouts: Rollouts, limit: int) -> Rollouts:
         logp=rollouts.logp[:, :limit],
         stats={name: values[:, :limit] for name, values in rollouts.stats.items()},
     )
-
-
-def test_prompts_behind_change_nothing_before(
-    engine: Engine, rollouts: Rollouts, temperature: float
-) -> None:
-    sampling = replace(SAMPLING, temperature=temperature)
-    same(engine.generate(PROMPTS[:2], GROUP, sampling, 7, WANTED), rollouts.groups(0, 2))
 
 
 @pytest.mark.parametrize("rows", [GROUP, 512])
@@ -173,14 +155,6 @@ def test_greedy_is_argmax_decoding(engine: Engine, oracle: Oracle, sampling: Sam
     np.testing.assert_allclose(
         found.logp, oracle.logp(found, sampling.temperature or 1.0), atol=1e-5
     )
-
-
-def test_top_p_keeps_to_the_nucleus(engine: Engine, oracle: Oracle) -> None:
-    found = engine.generate(PROMPTS, 16, Sampling(6, 1.3, top_p=0.6), 5)
-    for row in range(len(found)):
-        for logits, token in zip(oracle.row_logits(found, row), found.tokens[row], strict=False):
-            p = np.exp(log_softmax(logits / 1.3))
-            assert nucleus(p, 0, 0.6 + 1e-5)[token]
 
 
 @pytest.mark.parametrize(

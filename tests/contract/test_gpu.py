@@ -23,12 +23,9 @@ from .test_generate import (  # noqa: F401
     test_the_seed_decides,
 )
 from .test_loading import test_bfloat16_has_float32_statistics  # noqa: F401
-from .test_logprobs import (  # noqa: F401
+from .test_persistence import test_restore_goes_on_to_the_bit  # noqa: F401
+from .test_score import (  # noqa: F401
     test_logits_are_the_models_in_row_major_order,
-    test_logprobs_are_the_samplers,
-)
-from .test_persistence import test_restore_brings_back_what_is_sampled  # noqa: F401
-from .test_stats import (  # noqa: F401
     test_statistic_is_its_definition_at_temperature_one,
     test_uniqueness_is_exactly_zero_where_the_group_agrees,
 )

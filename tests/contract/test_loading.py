@@ -1,7 +1,10 @@
 """Laws of building an engine: what it tells of itself, and what it refuses, with a hint."""
 
 import shutil
+from collections.abc import Callable
+from os import truncate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from ictcli.recipe.tables import EngineSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
 from .oracle import Oracle
-from .training import logp_of, state, train
+from .training import logp_of
 
 WEIGHTS = "model.safetensors"
 
@@ -31,31 +34,29 @@ def refused(make_engine: MakeEngine, model: Path, about: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_a_folder_without_weights_is_refused(make_engine: MakeEngine, folder: Path) -> None:
-    (folder / WEIGHTS).unlink()
-    refused(make_engine, folder, "no weights")
+SPOILT: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "no weights": ("no weights", lambda folder: (folder / WEIGHTS).unlink()),
+    "pickled": (
+        "pytorch_model.bin",  # not even opened: it would say so
+        lambda folder: (
+            (folder / WEIGHTS)
+            .rename(folder / "pytorch_model.bin")
+            .write_bytes(b"cos\nsystem\n(S'exit 66'\ntR.")
+        ),
+    ),
+    "no config": ("config.json", lambda folder: (folder / "config.json").unlink()),
+    "no folder": ("no model folder", shutil.rmtree),
+    "cut short": ("model.safetensors is damaged", lambda folder: truncate(folder / WEIGHTS, 999)),
+}
 
 
-def test_pickled_weights_are_never_read(make_engine: MakeEngine, folder: Path) -> None:
-    """Not even opened: these would say so."""
-    (folder / WEIGHTS).unlink()
-    (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 66'\ntR.")
-    refused(make_engine, folder, "pytorch_model.bin")
-
-
-def test_a_folder_without_config_is_refused(make_engine: MakeEngine, folder: Path) -> None:
-    (folder / "config.json").unlink()
-    refused(make_engine, folder, "config.json")
-
-
-def test_a_missing_folder_is_refused(make_engine: MakeEngine, tmp_path: Path) -> None:
-    refused(make_engine, tmp_path / "nowhere", "nowhere")
-
-
-def test_truncated_weights_are_refused(make_engine: MakeEngine, folder: Path) -> None:
-    content = (folder / WEIGHTS).read_bytes()
-    (folder / WEIGHTS).write_bytes(content[: len(content) // 2])
-    refused(make_engine, folder, str(folder))
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_folder_that_is_no_model_is_refused(
+    make_engine: MakeEngine, folder: Path, how: str
+) -> None:
+    about, spoil = SPOILT[how]
+    spoil(folder)
+    refused(make_engine, folder, about)
 
 
 def test_missing_tensors_are_refused(make_engine: MakeEngine, folder: Path) -> None:
@@ -121,18 +122,3 @@ def test_bfloat16_has_float32_statistics(make_engine: MakeEngine, model: Path) -
     again = engine.generate(PROMPTS, GROUP, SAMPLING, 3)
     np.testing.assert_array_equal(again.tokens, found.tokens)
     np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=0.3)
-
-
-def test_bfloat16_is_saved_and_restored_to_the_bit(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
-) -> None:
-    engine, rollouts = make_engine(tiny_model, dtype="bfloat16"), made_up()
-    train(engine, rollouts, 2)
-    saved = state(engine, tmp_path / "saved")
-    train(engine, rollouts, 1)
-    went_on = state(engine, tmp_path / "went on")
-    other = make_engine(tiny_model, dtype="bfloat16")
-    other.restore(tmp_path / "saved")
-    assert state(other, tmp_path / "restored") == saved
-    train(other, rollouts, 1)
-    assert state(other, tmp_path / "repeated") == went_on

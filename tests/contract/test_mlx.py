@@ -1,164 +1,31 @@
-"""Laws of the MLX engine's own: what it saves, and that saving changes nothing."""
+"""Laws of the MLX engine's own: its caches and layers, its memory, and compiled kernels."""
 
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ictcli.engine import build_engine
-from ictcli.engine.update import Update
-from ictcli.errors import RunFailedError
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.errors import RunFailedError, UserError
 from ictcli.types import Sampling
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, require
+from .models import GEMMA, make_kind
+from .oracle import Oracle
 from .test_generate import same
 from .training import (
-    PLAIN,
     SMOOTH,
-    advantages,
-    apart,
     logp_of,
-    sparse_weights,
     state,
     train,
     weights_of,
 )
-
-LONGEST = max(map(len, PROMPTS))
-
-
-def make_mlx(
-    folder: Path,
-    optimizer: OptimizerSettings | None = None,
-    adapter: AdapterSettings | None = None,
-    **settings: Any,
-) -> Any:
-    require("mlx")
-    given = {"backend": "mlx", "device": "cpu", "dtype": "float32", **settings}
-    chosen = EngineSettings(**given)
-    return build_engine(str(folder), chosen, optimizer or OptimizerSettings(), adapter)
-
-
-@pytest.fixture
-def mlx_engine(model: Path) -> Any:
-    return make_mlx(model)
-
-
-@dataclass
-class Passes:
-    """What the model's forward passes were given, in order."""
-
-    ids: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
-    """Shapes of the input ids."""
-    places: list[int] = field(default_factory=list[int])
-    """How many hidden states the head met."""
-
-
-@pytest.fixture
-def passes(mlx_engine: Any) -> Passes:
-    """Recorded by subclasses: MLX has no hooks, and calls what a module's class says."""
-    from ictcli_mlx.model import find_heads
-
-    found, model = Passes(), mlx_engine.model
-    plain = type(model)
-
-    def call(self: Any, ids: Any, *args: Any, **more: Any) -> Any:
-        if ids.shape != (1, 1):  # else it only hands states to the head
-            found.ids.append(tuple(ids.shape))
-        return plain.__call__(self, ids, *args, **more)
-
-    model.__class__ = type("Recorded", (plain,), {"__call__": call})
-    for head, method in find_heads(model):
-        kind = type(head)
-
-        def see(self: Any, x: Any, kind: Any = kind, method: str = method) -> Any:
-            if x.size:
-                found.places.append(x.size // x.shape[-1])
-            return getattr(kind, method)(self, x)
-
-        head.__class__ = type("Recorded", (kind,), {method: see})
-    return found
-
-
-@pytest.mark.parametrize("elements", [1, 500, 1 << 40])
-def test_statistics_pooled_or_at_once_are_the_same(
-    mlx_engine: Any, monkeypatch: pytest.MonkeyPatch, elements: int
-) -> None:
-    wanted = mlx_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
-    monkeypatch.setattr("ictcli_mlx.stats.PENDING_ELEMENTS", elements)
-    same(mlx_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED), wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize("gone", [1, 8, 1_000_000], ids=["never", "one in eight", "at once"])
-def test_statistics_cost_no_forward_pass(
-    mlx_engine: Any, passes: Passes, monkeypatch: pytest.MonkeyPatch, gone: int
-) -> None:
-    """One prefill a prompt, a step for its last token, then a token a lane; nothing else. Ended
-    rows leave when they are one in `gone`; the pass behind a row's last token is begun before
-    anyone has read it."""
-    wanted = mlx_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
-    passes.ids.clear()
-    monkeypatch.setattr("ictcli_mlx.sample.GONE", gone)
-    found = mlx_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
-    same(found, wanted)
-    running = found.valid.sum(axis=0)[: SAMPLING.max_tokens - 1]
-    assert running.min() < running.max()
-    assert passes.ids[:2] == [(len(PROMPTS), LONGEST - 1), (len(PROMPTS), 1)]
-    assert all(length == 1 for _, length in passes.ids[2:])
-    lanes = np.array([rows for rows, _ in passes.ids[2:]])
-    assert len(lanes) == len(running)
-    assert (np.diff(lanes) <= 0).all()
-    assert (lanes >= running).all()
-    assert (gone * (lanes - running) < lanes).all()
-    assert gone != 1 or (lanes == len(found)).all()
-
-
-def test_the_head_meets_weighted_places_only(mlx_engine: Any, passes: Passes) -> None:
-    """And a row runs no further than its last weight."""
-    rollouts = made_up()
-    weights, A = sparse_weights(rollouts), advantages(rollouts)
-    weights[:, 6:] = 0
-    report = mlx_engine.update(Update(rollouts, weights, A, PLAIN), 0.0)
-    assert sum(passes.places) == ((weights != 0) & (A != 0)[:, None]).sum()
-    assert all(length <= LONGEST + 6 for _, length in passes.ids)
-    assert report.tokens == sum(rows * length for rows, length in passes.ids)
-
-
-def test_logits_of_a_pass_are_bounded(
-    mlx_engine: Any, passes: Passes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rollouts = made_up()
-    wanted = logp_of(mlx_engine, rollouts)
-    passes.places.clear()
-    monkeypatch.setattr(mlx_engine.passes, "chunk", 30)
-    np.testing.assert_allclose(logp_of(mlx_engine, rollouts), wanted, atol=1e-5)
-    assert len(passes.places) > 4
-    assert max(passes.places) <= 30
-
-
-def test_heads_are_as_they_were_after_a_pass(mlx_engine: Any) -> None:
-    before = [type(module) for module in mlx_engine.model.modules()]
-    mlx_engine.logits(made_up(), made_up().valid)
-    train(mlx_engine, made_up(), 1)
-    assert [type(module) for module in mlx_engine.model.modules()] == before
-
-
-def test_gradient_checkpointing_changes_nothing(model: Path, tmp_path: Path) -> None:
-    rollouts = made_up()
-    plain, spare = make_mlx(model, SMOOTH), make_mlx(model, SMOOTH, gradient_checkpointing=True)
-    before = [type(layer) for layer in spare.model.layers]
-    for one, other in zip(train(plain, rollouts, 2), train(spare, rollouts, 2), strict=True):
-        assert other.loss == pytest.approx(one.loss, rel=1e-4, abs=1e-6)
-    assert apart(weights_of(plain, tmp_path / "1"), weights_of(spare, tmp_path / "2")) < 1e-6
-    assert [type(layer) for layer in spare.model.layers] == before
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -166,9 +33,9 @@ def test_a_pass_that_breaks_off_leaves_everything_as_it_was(
     tiny_model: Path, tmp_path: Path, checkpointing: bool
 ) -> None:
     engine, rollouts = make_mlx(tiny_model, gradient_checkpointing=checkpointing), made_up()
+    kinds = [type(module) for module in engine.model.modules()]
     train(engine, rollouts, 1)
     before = state(engine, tmp_path / "before")
-    kinds = [type(module) for module in engine.model.modules()]
     mlp = engine.model.layers[1].mlp
     plain = type(mlp)
 
@@ -275,3 +142,75 @@ def test_compiled_kernels_change_nothing(tiny_model: Path, tmp_path: Path) -> No
     for name in names:
         one, other = found[f"on/{name}"], found[f"off/{name}"]
         np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5, err_msg=name)
+
+
+def test_prompts_of_one_length_have_plain_caches(model: Path) -> None:
+    """And those of several the batched kind, which knows each row's padding."""
+    engine = make_mlx(model)
+    from ictcli_mlx.sample import new_cache
+
+    plain = [type(cache).__name__ for cache in new_cache(engine.model, [3, 3])]
+    batched = [type(cache).__name__ for cache in new_cache(engine.model, [3, 2])]
+    assert set(plain) <= {"KVCache", "RotatingKVCache"}
+    assert batched == [f"Batch{name}" for name in plain]
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 1e-6), ("bfloat16", 2**-8)])
+def test_rotation_by_a_shared_matrix_is_the_models_own(dtype: str, rounding: float) -> None:
+    require("mlx")
+    import mlx.core as mx
+    import mlx.nn as nn
+    from ictcli_mlx.rotary import SharedRoPE
+
+    places = [(0, 1e4), (5, 1e4), (5, 1e6), (3000, 1e6)]
+    for (offset, base), dims, traditional in product(places, (8, 16), (False, True)):
+        rope = nn.RoPE(dims, traditional, base)
+        x = mx.random.normal((3, 2, 1, 16)).astype(getattr(mx, dtype))
+        found, wanted = SharedRoPE(rope)(x, offset), rope(x.astype(mx.float32), offset)
+        assert found.dtype == x.dtype
+        close = np.array(found.astype(mx.float32)), np.array(wanted)
+        np.testing.assert_allclose(*close, rtol=rounding, atol=1e-6)
+
+
+@pytest.mark.parametrize("prompts", [PROMPTS, PROMPTS[1:2] * 3], ids=["several", "one length"])
+def test_prompts_read_in_chunks_are_the_same(
+    model: Path, monkeypatch: pytest.MonkeyPatch, prompts: Any
+) -> None:
+    engine = make_mlx(model)
+    wanted = engine.generate(prompts, GROUP, SAMPLING, 3, WANTED)
+    for tokens in (1, 8, 12):
+        monkeypatch.setattr("ictcli_mlx.sample.PREFILL_TOKENS", tokens)
+        same(engine.generate(prompts, GROUP, SAMPLING, 3, WANTED), wanted)
+
+
+EXPERTS: Any = {"num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 8}
+MAMBA: Any = {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 16}
+PAIRS = ["sliding_attention", "full_attention"] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "close"),
+    [
+        ("gpt2", {"num_key_value_heads": 4}, 2e-5),
+        ("gpt_neox", {"intermediate_size": 128, "num_key_value_heads": 4}, 5e-3),
+        ("qwen3_moe", {"num_experts": 4, **EXPERTS}, 2e-5),
+        ("falcon_h1", {"mamba_n_groups": 1, "mamba_chunk_size": 8, **MAMBA}, 2e-5),
+        ("gemma3_text", {**GEMMA, "num_hidden_layers": 4, "layer_types": PAIRS}, 5e-3),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_what_transformers_5_saves_is_read_as_it_reads_it(
+    tmp_path: Path, kind: str, more: dict[str, Any], close: float
+) -> None:
+    """Whatever it calls its settings and weights. mlx-lm's GELU of NeoX is approximate, and its
+    Gemma rounds the embedding's scale."""
+    folder, rollouts = make_kind(tmp_path, kind, **more), made_up()
+    found = logp_of(make_mlx(folder), rollouts)
+    np.testing.assert_allclose(found, Oracle(folder).logp(rollouts, 1.0), atol=close)
+
+
+def test_layers_in_another_order_than_mlx_lms_are_refused(tmp_path: Path) -> None:
+    kinds = ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    folder = make_kind(tmp_path, "gemma3_text", num_hidden_layers=4, layer_types=kinds, **GEMMA)
+    with pytest.raises(UserError, match=r"config\.json.* other layers"):
+        make_mlx(folder)

@@ -1,8 +1,11 @@
 """An engine that runs out of memory takes on less at once, and ends as if it had begun so."""
 
+import contextlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,12 @@ import pytest
 
 from ictcli import cli
 from ictcli.engine.budget import Budget
-from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import EngineSettings
-from ictcli.types import Rollouts
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, require
-from .training import PLAIN, advantages, logp_of, state, train
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up, make_torch, require
+from .test_generate import same
+from .training import logp_of, state, train
 
 
 def real_error(name: str) -> Exception:
@@ -35,18 +37,20 @@ def real_error(name: str) -> Exception:
     return caught.value
 
 
-def failing(call: Callable[..., Any], error: Exception, at: set[int]) -> Callable[..., Any]:
-    """`call`, of which the calls numbered `at` raise `error`."""
-    count = 0
+@contextlib.contextmanager
+def breaking(where: str, error: Exception, at: set[int]) -> Iterator[None]:
+    """Within, the calls numbered `at` of a function of a backend raise `error`."""
+    module, _, name = where.rpartition(".")
+    call, number = getattr(import_module(module), name), count(1)
 
     def counted(*args: Any, **given: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count in at:
+        if next(number) in at:
             raise error
         return call(*args, **given)
 
-    return counted
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(where, counted)
+        yield
 
 
 @pytest.mark.parametrize("at", [{1}, {1, 2}, {1, 3}], ids=str)
@@ -55,17 +59,13 @@ def test_an_update_that_ran_out_is_that_of_a_smaller_budget(
     engine_name: str,
     tiny_model: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     at: set[int],
 ) -> None:
     error, told = real_error(engine_name), list[str]()
     engine: Any = make_engine(tiny_model, micro_tokens=160)
     train(engine, made_up(), 1)
     engine.budget.say = told.append
-    with monkeypatch.context() as patched:
-        where = f"ictcli_{engine_name}.update.head_logits"
-        module = __import__(f"ictcli_{engine_name}.update", fromlist=["head_logits"])
-        patched.setattr(where, failing(module.head_logits, error, at))
+    with breaking(f"ictcli_{engine_name}.update.head_logits", error, at):
         report = train(engine, made_up(1), 1, 1)[0]
     assert len(told) == len(at)
     assert all("Memory ran out" in line and "\n" not in line for line in told)
@@ -101,17 +101,9 @@ def test_an_error_on_the_way_out_of_full_memory_is_one_of_memory() -> None:
 
 
 @pytest.mark.parametrize("at", [3, 9])
-def test_a_gradient_that_was_not_handed_over_is_dropped(
-    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
+def test_a_gradient_that_was_not_handed_over_is_dropped(tiny_model: Path, at: int) -> None:
     """In bfloat16 a micro-batch's gradient is copied for its master, and that may not fit."""
-    import ictcli_torch.optimizer as module
-
-    from .test_torch import make_torch
-
-    error = real_error("torch")
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "_hand_over", failing(module._hand_over, error, {at}))
+    with breaking("ictcli_torch.optimizer._hand_over", real_error("torch"), {at}):
         engine = make_torch(tiny_model, dtype="bfloat16", micro_tokens=160)
     report = train(engine, made_up(), 1)[0]
     assert engine.budget.tokens < 160
@@ -124,28 +116,17 @@ def test_rows_side_by_side_are_halved_and_nothing_else_changes(
     make_engine: MakeEngine,
     engine_name: str,
     tiny_model: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     error, told = real_error(engine_name), list[str]()
     engine: Any = make_engine(tiny_model)
     engine.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED)
     engine.budget.say = told.append
-    with monkeypatch.context() as patched:
-        module = __import__(f"ictcli_{engine_name}.sample", fromlist=["draw"])
-        where = f"ictcli_{engine_name}.sample.draw"
-        patched.setattr(where, failing(module.draw, error, {4, 9}))
+    with breaking(f"ictcli_{engine_name}.sample.draw", error, {4, 9}):
         found = engine.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED)
     assert engine.budget.rows == GROUP
     assert len(told) == 2
     plain: Any = make_engine(tiny_model, rows=GROUP)
-    same(found, plain.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED))
-
-
-def same(found: Rollouts, expected: Rollouts) -> None:
-    for name in ("tokens", "lengths", "finished", "logp"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    for name in WANTED:
-        np.testing.assert_array_equal(found.stats[name], expected.stats[name])
+    same(found, plain.generate(PROMPTS, GROUP, SAMPLING, 5, WANTED), atol=0)
 
 
 def test_one_row_too_much_ends_the_run_and_changes_nothing(
@@ -153,15 +134,11 @@ def test_one_row_too_much_ends_the_run_and_changes_nothing(
     engine_name: str,
     tiny_model: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine: Any = make_engine(tiny_model)
     rollouts, error = made_up(), real_error(engine_name)
     before = state(engine, tmp_path / "before")
-    with monkeypatch.context() as patched:
-        module = __import__(f"ictcli_{engine_name}.update", fromlist=["head_logits"])
-        where = f"ictcli_{engine_name}.update.head_logits"
-        patched.setattr(where, failing(module.head_logits, error, set(range(99))))
+    with breaking(f"ictcli_{engine_name}.update.head_logits", error, set(range(99))):
         for call in (
             lambda: train(engine, rollouts, 1),
             lambda: logp_of(engine, rollouts),
@@ -175,12 +152,13 @@ def test_one_row_too_much_ends_the_run_and_changes_nothing(
 
 
 def test_other_errors_are_not_taken_for_it(
-    make_engine: MakeEngine, engine_name: str, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+    make_engine: MakeEngine, engine_name: str, tiny_model: Path
 ) -> None:
     engine: Any = make_engine(tiny_model)
-    where = f"ictcli_{engine_name}.update.head_logits"
-    monkeypatch.setattr(where, failing(lambda: None, RuntimeError("shapes differ"), {1}))
-    with pytest.raises(RuntimeError, match="shapes differ"):
+    with (
+        breaking(f"ictcli_{engine_name}.update.head_logits", RuntimeError("shapes differ"), {1}),
+        pytest.raises(RuntimeError, match="shapes differ"),
+    ):
         logp_of(engine, made_up())
     assert engine.budget.state() == {}
 
@@ -198,13 +176,7 @@ def test_rows_of_a_pass_are_bounded(make_engine: MakeEngine, tiny_model: Path) -
     rollouts = made_up()
     passes = list(engine.budget.micro_batches(rollouts, rollouts.valid, share=True))
     assert max(len(batch.ids) for batch in passes) == 3
-    report = engine.update(
-        Update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN), 1e-3
-    )
-    other: Any = make_engine(tiny_model)
-    expected = other.update(
-        Update(rollouts, rollouts.valid * 1e-2, advantages(rollouts), PLAIN), 1e-3
-    )
+    report, expected = (train(one, rollouts, 1)[0] for one in (engine, make_engine(tiny_model)))
     assert report.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)
 
 

@@ -1,50 +1,67 @@
 """Laws of `save`, `restore` and `export`: to the bit, and without pickle."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from ictcli.errors import UserError
+from ictcli.recipe.tables import AdapterSettings
 
-from .conftest import SAMPLING, MakeEngine, made_up
-from .training import apart, logp_of, state, train, weights_of
+from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up
+from .lowrank import DORA, LORA
+from .oracle import Oracle
+from .test_generate import same
+from .training import SMOOTH, apart, logp_of, state, train, weights_of
 
-
-@pytest.mark.parametrize("before", [0, 2])
-@pytest.mark.parametrize("fresh", [False, True], ids=["same engine", "fresh engine"])
-def test_restore_goes_on_to_the_bit(
-    make_engine: MakeEngine, model: Path, tmp_path: Path, before: int, fresh: bool
-) -> None:
-    engine, rollouts = make_engine(model), made_up()
-    train(engine, rollouts, before)
-    saved = state(engine, tmp_path / "saved")
-    train(engine, rollouts, 2, before)
-    went_on = state(engine, tmp_path / "went on")
-    assert went_on != saved
-    other = make_engine(model) if fresh else engine
-    if fresh:
-        train(other, rollouts, 1, 17)
-    other.restore(tmp_path / "saved")
-    assert state(other, tmp_path / "restored") == saved
-    train(other, rollouts, 2, before)
-    assert state(other, tmp_path / "repeated") == went_on
+Build = Callable[[], Any]
 
 
-def test_restore_brings_back_what_is_sampled(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
-) -> None:
-    engine, rollouts = make_engine(tiny_model), made_up()
+def goes_on_to_the_bit(build: Build, fresh: Build, folder: Path) -> None:
+    """Of an engine: the engine itself and a fresh one restore what it saved after two steps, sample
+    and train on as it did."""
+    engine, rollouts = build(), made_up()
     train(engine, rollouts, 2)
-    state(engine, tmp_path)
-    other = make_engine(tiny_model)
-    other.restore(tmp_path)
-    sampled = [
-        one.generate(rollouts.prompts, 3, SAMPLING, 1, ("uniqueness",)) for one in (engine, other)
-    ]
-    np.testing.assert_array_equal(sampled[0].tokens, sampled[1].tokens)
-    np.testing.assert_array_equal(sampled[0].logp, sampled[1].logp)
+    saved = state(engine, folder / "saved")
+    sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7, ("uniqueness",))
+    train(engine, rollouts, 2, 2)
+    went_on = state(engine, folder / "went on")
+    assert went_on != saved
+    for other in (engine, fresh()):
+        other.restore(folder / "saved")
+        assert state(other, folder / "restored") == saved
+        same(other.generate(PROMPTS, GROUP, SAMPLING, 7, ("uniqueness",)), sampled, atol=0)
+        train(other, rollouts, 2, 2)
+        assert state(other, folder / "repeated") == went_on
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["all weights", "lora", "dora"])
+def test_restore_goes_on_to_the_bit(
+    make_engine: MakeEngine,
+    untied_model: Path,
+    tmp_path: Path,
+    adapter: AdapterSettings | None,
+    dtype: str,
+) -> None:
+    def build(seed: int) -> Any:
+        drawn = adapter and adapter.model_copy(update={"seed": seed})
+        return make_engine(untied_model, SMOOTH, drawn, dtype=dtype)
+
+    goes_on_to_the_bit(lambda: build(3), lambda: build(4), tmp_path)
+
+
+@pytest.mark.parametrize("of", ["tied", "sliding"])
+def test_restore_of_other_models_goes_on_to_the_bit(
+    make_engine: MakeEngine, tiny_model: Path, sliding_model: Path, tmp_path: Path, of: str
+) -> None:
+    build = partial(make_engine, tiny_model if of == "tied" else sliding_model)
+    goes_on_to_the_bit(build, build, tmp_path)
 
 
 def test_only_safetensors_are_written(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
@@ -79,41 +96,22 @@ def test_restoring_another_models_folder_is_a_user_error(
         assert state(engine, tmp_path / "after") == before
 
 
-def test_export_loads_with_transformers(
+def test_an_export_loads_with_transformers_and_as_an_engine(
     make_engine: MakeEngine, model: Path, tmp_path: Path
 ) -> None:
-    from .oracle import Oracle
-
+    """Untrained it is the model itself."""
     engine, rollouts = make_engine(model), made_up()
+    first = weights_of(engine, tmp_path / "untrained")
+    assert apart(first, load_file(model / "model.safetensors")) == 0
     train(engine, rollouts, 2)
-    engine.export(tmp_path)
-    assert not [p for p in tmp_path.iterdir() if p.suffix in (".bin", ".pt", ".pth", ".pkl")]
-    exported = Oracle(tmp_path)
-    np.testing.assert_allclose(
-        engine.logits(rollouts, rollouts.valid),
-        exported.logits(rollouts, rollouts.valid),
-        atol=1e-4,
-        rtol=1e-5,
-    )
-
-
-def test_export_loads_as_an_engine(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
-    engine, rollouts = make_engine(model), made_up()
-    train(engine, rollouts, 1)
-    engine.export(tmp_path)
-    again = make_engine(tmp_path)
-    assert again.stop_ids == engine.stop_ids
-    assert again.context == engine.context
-    text = "1+2*3=7#"
+    folder = tmp_path / "trained"
+    folder.mkdir()
+    engine.export(folder)
+    assert not [p for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth", ".pkl")]
+    wanted = Oracle(folder).logits(rollouts, rollouts.valid)
+    found = engine.logits(rollouts, rollouts.valid)
+    np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=1e-5)
+    again, text = make_engine(folder), "1+2*3=7#"
+    assert (again.stop_ids, again.context) == (engine.stop_ids, engine.context)
     assert again.tokenizer(text)["input_ids"] == engine.tokenizer(text)["input_ids"]
     np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
-
-
-def test_an_untrained_export_is_the_model_itself(
-    make_engine: MakeEngine, model: Path, tmp_path: Path
-) -> None:
-    from safetensors.numpy import load_file
-
-    assert (
-        apart(weights_of(make_engine(model), tmp_path), load_file(model / "model.safetensors")) == 0
-    )

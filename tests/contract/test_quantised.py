@@ -12,12 +12,13 @@ from safetensors.numpy import load_file
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, reader
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, reader
 from .lowrank import LORA, adapters_of, frozen_weights, make_quantised
 from .oracle import Oracle
+from .test_adapter_files import with_
 from .test_adapters import BOTH
 from .test_generate import same
-from .test_mlx import make_mlx
+from .test_persistence import goes_on_to_the_bit
 from .training import SMOOTH, logp_of, state, train
 
 WEIGHTS = "model.safetensors"
@@ -82,8 +83,10 @@ def test_adapters_train_on_packed_weights(
     first = engine.logits(rollouts, rollouts.valid)
     plain = reader("mlx", packed_model).logits(rollouts, rollouts.valid)
     np.testing.assert_allclose(first, plain, atol=0 if adapter is LORA else 1e-4)
-    assert set(adapters_of(engine, tmp_path)) == set(state_names(engine))
     assert all(report.stepped for report in train(engine, rollouts, 2))
+    adapters_of(engine, tmp_path)
+    again = reader("mlx", tmp_path)
+    np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
     assert frozen_weights(engine) == before
     moved = np.abs(engine.logits(rollouts, rollouts.valid) - first).max()
     assert moved > 1e-2
@@ -91,34 +94,21 @@ def test_adapters_train_on_packed_weights(
     np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=2e-5)
 
 
-def state_names(engine: Any) -> list[str]:
-    from mlx.utils import tree_flatten
-
-    return [name for name, _ in tree_flatten(engine.model.trainable_parameters())]
-
-
-@BOTH
-def test_restore_goes_on_to_the_bit(
-    packed_model: Path, tmp_path: Path, adapter: AdapterSettings
-) -> None:
-    engine, rollouts = make(packed_model, adapter=adapter), made_up()
-    train(engine, rollouts, 2)
-    saved = state(engine, tmp_path / "saved")
-    train(engine, rollouts, 1, 2)
-    went_on = state(engine, tmp_path / "went on")
-    for other in (engine, make(packed_model, adapter=adapter.model_copy(update={"seed": 9}))):
-        other.restore(tmp_path / "saved")
-        assert state(other, tmp_path / "restored") == saved
-        train(other, rollouts, 1, 2)
-        assert state(other, tmp_path / "repeated") == went_on
+def test_restore_goes_on_to_the_bit(packed_model: Path, tmp_path: Path) -> None:
+    one, other = (partial(make, packed_model, adapter=with_(seed=seed)) for seed in (0, 9))
+    goes_on_to_the_bit(one, other, tmp_path)
 
 
-def test_the_reference_is_the_packed_model(packed_model: Path) -> None:
-    engine, rollouts = make(packed_model), made_up()
-    engine.keep_reference()
-    train(engine, rollouts, 2)
-    found = logp_of(engine, rollouts, reference=True)
-    np.testing.assert_array_equal(found, logp_of(reader("mlx", packed_model), rollouts))
+def test_all_weights_are_packed_as_they_are_loaded(tiny_model: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        make_mlx(tiny_model, SMOOTH, load_in_4bit=True)
+    assert "adapter.kind=lora" in caught.value.hint
+    engine, rollouts = make(tiny_model, load_in_4bit=True), made_up()
+    assert engine.describe()["bits"] == [4]
+    plain = logp_of(make_mlx(tiny_model), rollouts)
+    gap = np.abs(logp_of(engine, rollouts) - plain)
+    assert 1e-3 < gap.mean() < 0.5
+    assert train(engine, rollouts, 1)[0].stepped
 
 
 @BOTH
@@ -176,14 +166,6 @@ def rounding(packed: Path, plain: Path) -> dict[str, float]:
         steps = np.abs(np.array(parts[1])).repeat(32, axis=1)
         found[name] = float((gap / steps).max())
     return found
-
-
-def test_adapters_on_a_packed_model_are_a_model(packed_model: Path, tmp_path: Path) -> None:
-    engine, rollouts = make(packed_model), made_up()
-    train(engine, rollouts, 2)
-    adapters_of(engine, tmp_path)
-    again = reader("mlx", tmp_path)
-    np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
 
 
 def test_packed_weights_compute_in_bfloat16_too(packed_model: Path) -> None:

@@ -1,8 +1,8 @@
-"""Laws of the PyTorch engine's own: what it saves, and that saving changes nothing."""
+"""Laws of the PyTorch engine's own: large layers on a CPU, types of numbers, what needs a GPU."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,129 +10,224 @@ import numpy as np
 import pytest
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine import build_engine
 from ictcli.engine.shape import read_shape
 from ictcli.engine.update import Update
-from ictcli.errors import UserError
+from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.types import Rollouts
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, has_cuda, made_up, reader, require
-from .models import make_capped, make_multimodal, make_recurrent
+from .conftest import (
+    GROUP,
+    PROMPTS,
+    SAMPLING,
+    WANTED,
+    made_up,
+    make_mlx,
+    make_torch,
+    reader,
+    require,
+)
+from .lowrank import DORA, LORA
+from .models import make_multimodal
 from .oracle import Oracle
-from .test_generate import same
+from .test_shared_prompts import long_prompts
 from .test_update_dense import against_dense
-from .training import PLAIN, advantages, logp_of, sparse_weights, train
+from .training import (
+    LR,
+    PLAIN,
+    SMOOTH,
+    advantages,
+    logp_of,
+    sparse_weights,
+    train,
+)
+
+EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 
 
-def make_torch(
-    folder: Path,
-    optimizer: OptimizerSettings | None = None,
-    adapter: AdapterSettings | None = None,
-    **settings: Any,
-) -> Any:
+@pytest.fixture
+def by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every linear layer by oneDNN, however small."""
     require("torch")
-    if settings.get("device") == "cuda" and not has_cuda("torch"):
-        pytest.skip("PyTorch finds no CUDA GPU")
-    given = {"backend": "torch", "device": "cpu", "dtype": "float32", "threads": 1, **settings}
-    chosen = EngineSettings(**given)
-    return build_engine(str(folder), chosen, optimizer or OptimizerSettings(), adapter)
+    from ictcli_torch import cpu as linear
+
+    if not linear.available():
+        pytest.skip("this PyTorch has no oneDNN for this machine")
+    monkeypatch.setattr(linear, "LARGE", 0)
 
 
-@pytest.fixture
-def torch_engine(model: Path) -> Any:
-    return make_torch(model)
-
-
-@pytest.fixture
-def passes(torch_engine: Any) -> Iterator[list[tuple[tuple[int, ...], int]]]:
-    """One entry a forward pass: the shape of its input ids, and the places its head saw."""
-    found: list[tuple[tuple[int, ...], int]] = []
-    shapes: list[tuple[int, ...]] = []
-    model = torch_engine.model
-
-    def enter(module: Any, args: Any, given: dict[str, Any]) -> None:
-        if "forward" not in vars(module):  # else it only hands states to the head
-            shapes.append(tuple(given["input_ids"].shape))
-
-    def leave(module: Any, args: Any, logits: Any) -> None:
-        found.append((shapes[-1], logits.numel() // logits.shape[-1]))
-
-    handles = [
-        model.get_decoder().register_forward_pre_hook(enter, with_kwargs=True),
-        model.get_output_embeddings().register_forward_hook(leave),
-    ]
-    yield found
-    for handle in handles:
-        handle.remove()
-
-
-@pytest.mark.parametrize("elements", [1, 500, 1 << 40])
-def test_statistics_pooled_or_at_once_are_the_same(
-    torch_engine: Any, monkeypatch: pytest.MonkeyPatch, elements: int
-) -> None:
-    wanted = torch_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
-    monkeypatch.setattr("ictcli_torch.stats.PENDING_ELEMENTS", elements)
-    same(torch_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED), wanted, atol=1e-6)
-
-
-def test_statistics_cost_no_forward_pass(
-    torch_engine: Any, passes: list[tuple[tuple[int, ...], int]]
-) -> None:
-    """One prefill a prompt, then a token a row for the rows still running; nothing else."""
-    found = torch_engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
-    running = found.valid.sum(axis=0).tolist()
-    longest = max(map(len, PROMPTS))
-    assert passes[0] == ((len(PROMPTS), longest), len(PROMPTS))
-    assert passes[1:] == [((alive, 1), alive) for alive in running[1:]]
-
-
-def test_the_head_meets_weighted_places_only(
-    torch_engine: Any, passes: list[tuple[tuple[int, ...], int]]
-) -> None:
-    """And a row runs no further than its last weight."""
-    rollouts = made_up()
-    weights, A = sparse_weights(rollouts), advantages(rollouts)
-    weights[:, 6:] = 0
-    torch_engine.passes.share = False
-    report = torch_engine.update(Update(rollouts, weights, A, PLAIN), 0.0)
-    assert sum(places for _, places in passes) == ((weights != 0) & (A != 0)[:, None]).sum()
-    assert all(length <= max(map(len, PROMPTS)) + 6 for (_, length), _ in passes)
-    assert report.tokens == sum(rows * length for (rows, length), _ in passes)
-
-
-def test_logits_of_a_pass_are_bounded(
-    torch_engine: Any,
-    passes: list[tuple[tuple[int, ...], int]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rollouts = made_up()
-    wanted = logp_of(torch_engine, rollouts)
-    passes.clear()
-    monkeypatch.setattr(torch_engine.passes, "chunk", 30)
-    np.testing.assert_allclose(logp_of(torch_engine, rollouts), wanted, atol=1e-5)
-    assert len(passes) > 4
-    assert max(places for _, places in passes) <= 30
-
-
-def test_a_growing_cache_gives_what_plain_passes_give(model: Path, torch_engine: Any) -> None:
-    """Past the first chunk of the cache's storage, and past its doubling."""
-    oracle = Oracle(model)
-    long = replace(SAMPLING, max_tokens=90, stop_ids=(7,))
-    found = torch_engine.generate(PROMPTS, GROUP, long, 5)
-    assert found.lengths.max() > 70
-    assert len(set(found.lengths.tolist())) > 2
+@pytest.mark.usefixtures("by_onednn")
+def test_large_layers_compute_the_model_and_its_gradient(model: Path, tmp_path: Path) -> None:
+    engine, oracle = make_torch(model), Oracle(model)
+    assert "OneDnnLinear" in {type(m).__name__ for m in engine.model.modules()}
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
     np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
+    against_dense(make_torch, model, tmp_path, Objective(kl=0.2, entropy=0.1))
 
 
-def test_the_language_model_of_a_multimodal_one(tmp_path: Path) -> None:
-    folder = make_multimodal(tmp_path)
-    engine, oracle, rollouts = make_torch(folder), Oracle(folder), made_up()
-    assert engine.context == 128
-    assert engine.describe()["vocabulary"] == 18
-    np.testing.assert_allclose(
-        engine.logits(rollouts, rollouts.valid), oracle.logits(rollouts, rollouts.valid), atol=5e-5
+@pytest.mark.usefixtures("by_onednn")
+def test_first_tokens_alone_are_trained_behind_shared_prompts(tiny_model: Path) -> None:
+    """Then the last MLP of the responses runs at no place."""
+    rollouts = long_prompts()
+    weights, A = np.zeros(rollouts.tokens.shape), advantages(rollouts)
+    weights[:, 0] = 1
+    sharing, plain = make_torch(tiny_model, SMOOTH), make_torch(tiny_model, SMOOTH)
+    plain.passes.share = False
+    one, other = (
+        engine.update(Update(rollouts, weights, A, PLAIN), LR) for engine in (sharing, plain)
     )
-    assert train(engine, rollouts, 1)[0].stepped
+    assert one.tokens < other.tokens
+    assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-5)
+
+
+@pytest.mark.usefixtures("by_onednn")
+@pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["full", "lora", "dora"])
+def test_arranged_weights_sample_what_plain_ones_do(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
+) -> None:
+    """After training too; recomputing engines do without, and none is kept."""
+    monkeypatch.setattr("ictcli_torch.engine.WORTH_ARRANGING", 1)
+    from ictcli_torch import cpu as linear
+
+    count, real = [0], linear._product
+
+    def counted(x: Any, weight: Any, *more: Any) -> Any:
+        count[0] += weight.is_mkldnn
+        return real(x, weight, *more)
+
+    monkeypatch.setattr("ictcli_torch.cpu._product", counted)
+    sampled = list[Rollouts]()
+    for recompute in (False, True):
+        engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=recompute)
+        train(engine, made_up(), 2)
+        count[0] = 0
+        sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7, ("uniqueness",)))
+        assert (count[0] > 0) == (not recompute)
+        assert all(vars(m).get("arranged") is None for m in engine.model.modules())
+    np.testing.assert_array_equal(sampled[0].tokens, sampled[1].tokens)
+    np.testing.assert_allclose(sampled[0].logp, sampled[1].logp, atol=2e-5)
+
+
+@pytest.mark.usefixtures("by_onednn")
+def test_16_bits_below_adapters_compute_the_model(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By oneDNN where the CPU multiplies them, with attention in float32; adapters and their
+    gradients stay float32."""
+    import torch
+
+    can = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # not without AVX-512
+    for native in (True, False) if can else (False,):
+        monkeypatch.setattr("ictcli_torch.cpu.multiplies_bfloat16", lambda native=native: native)
+        engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
+        assert ("OneDnnLinear" in {type(m).__name__ for m in engine.model.modules()}) == native
+        assert engine.model.config._attn_implementation == "ictcli_float32"
+        before = logp_of(engine, rollouts)
+        expected = Oracle(tiny_model).logp(rollouts, 1.0)
+        np.testing.assert_allclose(before, expected, atol=0.2)  # of weights with 8 bits
+        train(engine, rollouts, 2)
+        assert np.abs(logp_of(engine, rollouts) - before).max() > 0.2
+        trained = engine.trained_weights().values()
+        assert {tensor.dtype for tensor in trained} == {torch.float32}
+
+
+@pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
+def test_gradient_checkpointing_computes_blocks_again(
+    tiny_model: Path, adapter: AdapterSettings | None
+) -> None:
+    """Once more on the way back, but for the last. Sampling does not."""
+    rollouts, calls = made_up(), list[int]()
+    for checkpointing in (False, True):
+        engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=checkpointing)
+        count: list[int] = []
+        block = engine.model.model.layers[0]
+        block.self_attn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
+        engine.update(Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN), 1e-3)
+        calls.append(len(count))
+        count.clear()
+        sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+        assert len(count) == sampled.tokens.shape[1]
+    assert calls[1] == 2 * calls[0] > 0
+
+
+def refused(kind: type[UserError], about: str, *given: Any, **settings: Any) -> None:
+    with pytest.raises(kind) as caught:
+        make_torch(*given, **settings)
+    assert about in caught.value.message
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+
+
+def test_what_needs_cuda_is_refused_on_a_cpu(tiny_model: Path) -> None:
+    missing = EngineMissingError
+    assert missing.exit_code == 3
+    refused(missing, "load_in_4bit", tiny_model, SMOOTH, LORA, load_in_4bit=True)
+    refused(missing, "adamw8bit", tiny_model, EIGHT_BITS)
+    refused(UserError, "memory_limit", tiny_model, memory_limit=8.0)
+
+
+def test_settings_of_no_use_to_an_engine_are_refused(tiny_model: Path) -> None:
+    refused(UserError, "cannot be trained", tiny_model, SMOOTH, load_in_4bit=True)
+    with pytest.raises(UserError) as caught:
+        make_mlx(tiny_model, EIGHT_BITS)
+    assert "optimizer.kind" in caught.value.hint
+
+
+def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("torch")
+    import torch
+    from ictcli_torch import device
+
+    monkeypatch.setattr(device, "find_spec", lambda name: None)
+    for settings, optimizer in (
+        (EngineSettings(load_in_4bit=True), SMOOTH),
+        (EngineSettings(), EIGHT_BITS),
+    ):
+        with pytest.raises(EngineMissingError) as caught:
+            device.check_device(torch.device("cuda"), settings, optimizer, adapted=True)
+        assert "pip install" in caught.value.hint
+
+
+@pytest.mark.parametrize("decoder", ["GrowingDecoder", "FixedDecoder"])
+def test_a_device_is_waited_for_where_its_numbers_are_needed(
+    tiny_model: Path, decoder: str
+) -> None:
+    """On `meta`, which computes nothing but refuses tensors of another device: what comes back from
+    it is zeros. Twice a token at fixed shapes, and once more for the mask of a growing cache; a
+    fixed number of times a pass."""
+    require("torch")
+    import torch
+    from ictcli_torch import decode
+    from ictcli_torch.optimizer import Optimizer
+    from torch.overrides import TorchFunctionMode
+
+    waits: list[str] = []
+
+    class Device(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            name, first = func.__name__, args[0] if args else None
+            back = name in ("cpu", "item", "tolist", "__float__", "__int__", "__bool__")
+            if back and isinstance(first, torch.Tensor) and first.is_meta:
+                waits.append(name)
+                return getattr(torch.zeros(first.shape, dtype=first.dtype), name)()
+            return func(*args, **(kwargs or {}))
+
+    engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
+    engine.model.to("meta").set_attn_implementation("sdpa")
+    engine.lockstep = partial(engine.lockstep, decoder=getattr(decode, decoder))
+    with Device():
+        engine.optimizer = Optimizer(engine.model, SMOOTH)
+        found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+        a_token = 2 if decoder == "FixedDecoder" else 3
+        assert len(waits) <= a_token * found.tokens.shape[1] + len(WANTED)
+        for chunk, share in product((1 << 20, 8), (True, False)):
+            engine.passes.chunk, engine.passes.share = chunk, share
+            waits.clear()
+            weights = sparse_weights(rollouts)
+            engine.gradient(Update(rollouts, weights, advantages(rollouts), PLAIN))
+            assert len(waits) <= 4
 
 
 @pytest.mark.parametrize("place", ["whole", "text"])
@@ -150,39 +245,6 @@ def test_auto_finds_what_a_multimodal_model_is_stored_in(
     path.write_text(json.dumps(config))
     assert reader("torch", tmp_path, dtype="auto").describe()["dtype"] == "bfloat16"
     assert read_shape(str(tmp_path)).dtype == "bfloat16"
-
-
-def test_soft_caps_and_windows_are_kept(tmp_path: Path) -> None:
-    """Caps of attention and of logits, after a head that sees few places."""
-    folder = make_capped(tmp_path / "capped")
-    engine, oracle, rollouts = make_torch(folder), Oracle(folder), made_up()
-    logits = engine.logits(rollouts, rollouts.valid)
-    assert 2 < np.abs(logits).max() < 3
-    np.testing.assert_allclose(logits, oracle.logits(rollouts, rollouts.valid), atol=5e-5)
-    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
-    np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
-    wanted = oracle.stats(found)["uniqueness"]
-    np.testing.assert_allclose(found.stats["uniqueness"], wanted, atol=2e-5)
-    against_dense(make_torch, folder, tmp_path / "weights", Objective(entropy=0.2))
-
-
-def test_a_model_that_samples_something_else_is_refused(tmp_path: Path) -> None:
-    """Mamba's cache is none that this engine hands it: each token would forget those before."""
-    with pytest.raises(UserError) as caught:
-        make_torch(make_recurrent(tmp_path))
-    assert "does not sample what it evaluates" in caught.value.message
-    assert "--backend mlx" in caught.value.hint
-
-
-def test_recurrent_layers_sample_and_learn(hybrid_model: Path, tmp_path: Path) -> None:
-    """Their state goes with its row, and padding on the left stays out of it."""
-    engine, oracle = make_torch(hybrid_model), Oracle(hybrid_model)
-    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
-    assert len(set(found.lengths.tolist())) > 2
-    np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
-    wanted = oracle.stats(found)["uniqueness"]
-    np.testing.assert_allclose(found.stats["uniqueness"], wanted, atol=2e-5)
-    against_dense(make_torch, hybrid_model, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine import Engine
 from ictcli.engine.update import Update
 from ictcli.recipe.tables import OptimizerSettings
-from ictcli.types import FloatArray, Rollouts
+from ictcli.types import FloatArray
 
 from .conftest import MakeEngine, made_up
 from .training import (
@@ -56,46 +55,6 @@ def test_right_padding_changes_nothing(
     assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-6
 
 
-def test_only_weighted_places_matter(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
-    """Other tokens after a row's last weight, other rows without any, and other advantages and
-    old log-probabilities there: the same step."""
-    rollouts = made_up()
-    weights, A = sparse_weights(rollouts), advantages(rollouts)
-    weights[:, -3:] = 0
-    weights[4] = 0
-    reach = weights.shape[1] - (weights[:, ::-1] != 0).argmax(axis=1)
-    after = np.arange(weights.shape[1]) >= np.where(weights.any(1), reach, 0)[:, None]
-    tokens = np.where(after & rollouts.valid, 3, rollouts.tokens).astype(np.int32)
-    changed = replace(rollouts, tokens=tokens)
-    assert (changed.tokens != rollouts.tokens)[4].any()
-    old = np.full(weights.shape, -2.0, dtype=np.float32)
-    one, other = make_engine(model, SMOOTH), make_engine(model, SMOOTH)
-    one.update(Update(rollouts, weights, A, PLAIN, old_logp=old), LR)
-    other.update(
-        Update(
-            changed,
-            weights,
-            np.where(weights.any(1), A, 7.0),
-            PLAIN,
-            old_logp=np.where(weights != 0, old, 55.0).astype(np.float32),
-        ),
-        LR,
-    )
-    assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-6
-
-
-def test_report_logp_is_logprobs_before_the_step(make_engine: MakeEngine, model: Path) -> None:
-    engine, rollouts = make_engine(model, SMOOTH, micro_tokens=50), made_up()
-    weights, A = sparse_weights(rollouts), advantages(rollouts)
-    before = logp_of(engine, rollouts, 0.6)
-    report = engine.update(Update(rollouts, weights, A, Objective(temperature=0.6)), LR)
-    trained = (weights != 0) & (A != 0)[:, None]
-    assert report.logp.dtype == np.float32
-    np.testing.assert_allclose(report.logp[trained], before[trained], atol=2e-5)
-    assert (report.logp[~trained] == 0).all()
-    assert np.abs(logp_of(engine, rollouts, 0.6) - before).max() > 1e-2
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_reference_stays_what_it_was(
     make_engine: MakeEngine, tiny_model: Path, dtype: str
@@ -122,37 +81,6 @@ def test_without_any_signal_nothing_moves(
         assert (report.stepped, report.finite, report.tokens) == (False, True, 0)
         assert (report.logp == 0).all()
     assert state(engine, tmp_path / "after") == before
-
-
-def test_groups_without_advantage_are_not_run(make_engine: MakeEngine, tiny_model: Path) -> None:
-    rollouts = made_up()
-    weights, A = sparse_weights(rollouts), advantages(rollouts)
-    rows = slice(rollouts.group, 2 * rollouts.group)
-    assert weights[rows].any()
-    tokens = {
-        name: make_engine(tiny_model, micro_tokens=1)
-        .update(Update(rollouts, weights, advantage, PLAIN), LR)
-        .tokens
-        for name, advantage in [("some", A), ("all", np.where(A == 0, 1.0, A))]
-    }
-    prompt = len(rollouts.prompts[1])
-    last = weights.shape[1] - (weights[rows, ::-1] != 0).argmax(axis=1)
-    assert tokens["all"] - tokens["some"] == (prompt + last).sum()
-
-
-@pytest.mark.parametrize("objective", [Objective(kl=0.1), Objective(entropy=0.1)])
-def test_other_terms_run_groups_without_advantage(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
-) -> None:
-    engine, rollouts = make_engine(tiny_model, SMOOTH), made_up()
-    engine.keep_reference()
-    train(engine, rollouts, 1)
-    before = weights_of(engine, tmp_path / "before")
-    weights = sparse_weights(rollouts)
-    report = engine.update(Update(rollouts, weights, np.zeros(len(rollouts)), objective), LR)
-    assert report.stepped
-    assert ((report.logp != 0) == (weights != 0)).all()
-    assert apart(weights_of(engine, tmp_path / "after"), before) > 1e-5
 
 
 def test_clip_fraction_counts_trained_tokens_clipped_away(
@@ -214,20 +142,6 @@ def test_losses_of_both_infinities_step_nothing(
     report = engine.update(Update(rollouts, weights, A, PLAIN), LR)
     assert not report.finite
     assert not report.stepped
-
-
-def test_the_learning_rate_is_that_of_the_call(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
-) -> None:
-    def moved(lr: float) -> float:
-        engine: Engine = make_engine(tiny_model, SMOOTH)
-        before = weights_of(engine, tmp_path / f"{lr} before")
-        rollouts: Rollouts = made_up()
-        engine.update(Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN), lr)
-        return apart(weights_of(engine, tmp_path / f"{lr} after"), before)
-
-    assert moved(0.0) == 0
-    assert moved(1e-2) == pytest.approx(10 * moved(1e-3), rel=1e-3)
 
 
 def test_micro_batches_add_up_in_bfloat16(make_engine: MakeEngine, tiny_model: Path) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from ictcli.algorithm.objective import TERMS, Objective, Term
-from ictcli.algorithm.weights import Normalisation
 from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe.tables import OptimizerSettings
@@ -70,18 +69,8 @@ def evaluated(
     return (weights != 0) & np.logical_or.reduce([signal, *(t.coefficient != 0 for t in terms)])
 
 
-@pytest.mark.parametrize("normalisation", ["sequence", "kept", "tokens", "constant"])
-def test_every_normalisation(
-    make_engine: MakeEngine, model: Path, tmp_path: Path, normalisation: Normalisation
-) -> None:
-    weights = sparse_weights(made_up(), normalisation)
-    against_dense(make_engine, model, tmp_path, weights=weights)
-
-
 def test_every_token_kept_is_grpo(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
-    against_dense(
-        make_engine, model, tmp_path, weights=sparse_weights(made_up(), "sequence", share=1.1)
-    )
+    against_dense(make_engine, model, tmp_path, weights=sparse_weights(made_up(), share=1.1))
 
 
 def test_moments_decay_and_norm_clipping_over_steps(
@@ -103,9 +92,9 @@ def test_moments_decay_and_norm_clipping_over_steps(
     ids=["T", "kl", "entropy", "entropy,T", "all", "at the clip's edge"],
 )
 def test_every_term_of_the_objective(
-    make_engine: MakeEngine, model: Path, tmp_path: Path, objective: Objective
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
 ) -> None:
-    against_dense(make_engine, model, tmp_path, objective, steps=2)
+    against_dense(make_engine, tiny_model, tmp_path, objective, steps=2)
 
 
 def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
@@ -126,21 +115,21 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
     ids=["0.2", "0.1/0.5", "kl", "tv"],
 )
 def test_ratio_and_clip_against_old_logp(
-    make_engine: MakeEngine, model: Path, tmp_path: Path, objective: Objective
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
 ) -> None:
-    old = off_policy(made_up(), model)
-    against_dense(make_engine, model, tmp_path, objective, old_logp=old)
+    old = off_policy(made_up(), tiny_model)
+    against_dense(make_engine, tiny_model, tmp_path, objective, old_logp=old)
 
 
 @pytest.mark.parametrize("objective", [PLAIN, Objective(0.1, 0.5, kl=0.2)], ids=["0.2", "clip,kl"])
 def test_negative_weights_turn_the_advantage_and_the_side_that_is_clipped(
-    make_engine: MakeEngine, model: Path, tmp_path: Path, objective: Objective
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
 ) -> None:
     """Of any size; the KL term counts by |w|."""
     rollouts = made_up()
     factor = np.random.default_rng(8).uniform(-2, 2, rollouts.tokens.shape).astype(np.float32)
-    weights, old = sparse_weights(rollouts) * factor, off_policy(rollouts, model)
-    against_dense(make_engine, model, tmp_path, objective, weights=weights, old_logp=old)
+    weights, old = sparse_weights(rollouts) * factor, off_policy(rollouts, tiny_model)
+    against_dense(make_engine, tiny_model, tmp_path, objective, weights=weights, old_logp=old)
 
 
 FORMULAS: dict[str, Formula] = {
@@ -153,13 +142,13 @@ FORMULAS: dict[str, Formula] = {
 
 @pytest.mark.parametrize("name", TERMS)
 def test_every_term_that_a_method_asks_for(
-    make_engine: MakeEngine, model: Path, tmp_path: Path, name: str
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, name: str
 ) -> None:
     """At some tokens, on rows without advantage too."""
-    rollouts, old = made_up(), off_policy(made_up(), model)
+    rollouts, old = made_up(), off_policy(made_up(), tiny_model)
     chosen = rollouts.valid & (np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3)
     terms = {name: Term(np.where(chosen, 0.8, 0.0), target=old + 0.15)}
-    against_dense(make_engine, model, tmp_path, old_logp=old, terms=terms)
+    against_dense(make_engine, tiny_model, tmp_path, old_logp=old, terms=terms)
 
 
 def test_a_term_that_the_loss_has_not_is_refused() -> None:
@@ -170,11 +159,11 @@ def test_a_term_that_the_loss_has_not_is_refused() -> None:
 
 
 def test_two_epochs_take_the_ratio_from_the_first_pass(
-    make_engine: MakeEngine, model: Path, tmp_path: Path
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
 ) -> None:
     rollouts = made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
-    engine, dense = make_engine(model, SMOOTH), DenseTrainer(model, SMOOTH)
+    engine, dense = make_engine(tiny_model, SMOOTH), DenseTrainer(tiny_model, SMOOTH)
     first = engine.update(Update(rollouts, weights, A, PLAIN), LR)
     second = engine.update(Update(rollouts, weights, A, PLAIN, old_logp=first.logp), LR)
     plain = dense.update(Update(rollouts, weights, A, PLAIN), LR)

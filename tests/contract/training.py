@@ -6,7 +6,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from ictcli.algorithm.objective import Objective
-from ictcli.algorithm.weights import Normalisation, normalise
+from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
 from ictcli.engine.update import Update
 from ictcli.recipe.tables import OptimizerSettings
@@ -26,14 +26,12 @@ def advantages(rollouts: Rollouts, seed: int = 5) -> FloatArray:
     return found
 
 
-def sparse_weights(
-    rollouts: Rollouts, normalisation: Normalisation = "sequence", share: float = 0.4
-) -> FloatArray:
+def sparse_weights(rollouts: Rollouts, share: float = 0.4) -> FloatArray:
     """(B, T): a random share of the tokens kept, the last row without any."""
     rng = np.random.default_rng(9)
     kept = rollouts.valid & (rng.random(rollouts.tokens.shape) < share)
     kept[-1] = False
-    return normalise(kept, rollouts.valid, normalisation, rollouts.tokens.shape[1] + 3)
+    return normalise(kept, rollouts.valid, "sequence", rollouts.tokens.shape[1])
 
 
 def logp_of(

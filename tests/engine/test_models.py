@@ -1,15 +1,53 @@
-"""Laws of the checksums that tell one model from another."""
+"""What is known of a model before it is loaded: its size, its type, its checksums."""
 
+import itertools
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ictcli.engine import checksums
+from ictcli.engine import checksums, dtype
 from ictcli.engine.checksums import identity, weights_fingerprint
 from ictcli.engine.models import Source
+from ictcli.engine.shape import ModelShape, read_shape
+from ictcli.errors import UserError
+
+FLAGS = "processor\t: 0\nflags\t\t: fpu sse2 {}\nbugs\t\t:\n"
+
+
+@pytest.mark.parametrize("flag", ["avx512_bf16", "amx_bf16"])
+def test_a_cpu_that_multiplies_bfloat16_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(dtype, "CPUINFO", tmp_path / "cpuinfo")
+    answers = list[bool]()
+    for text in (FLAGS.format(flag), FLAGS.format("avx512f"), None):
+        (tmp_path / "cpuinfo").unlink(missing_ok=True)
+        if text is not None:
+            (tmp_path / "cpuinfo").write_text(text)
+        dtype.multiplies_bfloat16.cache_clear()
+        answers.append(dtype.multiplies_bfloat16())
+    dtype.multiplies_bfloat16.cache_clear()
+    assert answers == [True, False, False]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_auto_leaves_16_bits_below_adapters_alone(
+    monkeypatch: pytest.MonkeyPatch, native: bool
+) -> None:
+    monkeypatch.setattr(dtype, "multiplies_bfloat16", lambda: native)
+    stored = ("bfloat16", "float16", "float32", "")
+    for kind, gpu, full in itertools.product(stored, (False, True), (False, True)):
+        chosen = dtype.in_bfloat16("auto", kind, gpu=gpu, trains_weights=full)
+        assert chosen == (gpu or (native and kind == "bfloat16" and not full))
+        for setting in ("float32", "bfloat16"):
+            chosen = dtype.in_bfloat16(setting, kind, gpu=gpu, trains_weights=full)
+            assert chosen == (setting == "bfloat16")
 
 
 def test_a_models_identity_is_of_its_weights_wherever_they_lie(
@@ -52,3 +90,55 @@ def test_a_print_of_weights_is_of_their_tensors(
     others.add(found([weights | {names[0]: first.reshape(-1, 2)}]))
     others.add(found([{f"{n}x" if n == names[0] else n: w for n, w in weights.items()}]))
     assert len(others) == len(names) + 4
+
+
+QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
+"""Qwen2.5-0.5B."""
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_parameters_are_those_of_the_model(
+    tiny_model: Path, untied_model: Path, tmp_path: Path, *, tied: bool
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    folder = tiny_model if tied else untied_model
+    true = AutoModelForCausalLM.from_pretrained(folder).num_parameters()
+    shape = read_shape(str(folder))
+    assert shape.tied == tied
+    assert shape.parameters == true  # by the headers of its files
+    assert replace(shape, stored=None).parameters == true  # by its config alone
+    assert shape.weights(4) == replace(shape, stored=None).weights(4) == 4 * true
+
+
+def test_the_known_size_of_a_known_model() -> None:
+    assert QWEN.parameters == 494_032_768
+
+
+def test_weights_of_4_bits_are_a_good_quarter() -> None:
+    assert QWEN.packed(4).weights(2) / QWEN.weights(2) == pytest.approx(0.28, abs=0.005)
+    assert QWEN.packed(4).parameters == QWEN.parameters
+
+
+def test_a_hub_id_in_the_cache_needs_its_config_alone(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text((tiny_model / "config.json").read_text())
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *arguments: str(config))
+    shape = read_shape("somebody/has-this")
+    assert shape.stored is None
+    assert shape.parameters == read_shape(str(tiny_model)).parameters
+
+
+@pytest.mark.parametrize("value", [0, -1, 10**400, float("inf"), float("nan"), 1e308, [], None])
+@pytest.mark.parametrize("key", ["hidden_size", "vocab_size", "num_attention_heads"])
+def test_a_size_of_no_model_is_refused(
+    tiny_model: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, key: value}))
+    with pytest.raises(UserError, match=r"config\.json cannot be read"):
+        read_shape(str(folder))

@@ -10,7 +10,8 @@ import pytest
 from ictcli.engine import Engine, build_engine
 from ictcli.evaluation.evaluate import CHUNK, Examination, SampleFile, evaluate
 from ictcli.evaluation.record import Evaluation
-from ictcli.recipe.tables import EngineSettings, PromptSettings
+from ictcli.recipe.data import PromptSettings
+from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import Verdict
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.types import Sampling

@@ -4,59 +4,28 @@ import pytest
 
 from ictcli.console import EvalProgress
 from ictcli.console.table import fitting, width_of
+from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.report import reached
 from ictcli.evaluation.results import Result, with_differences
 
 
 def entry(name: str, benchmark: str) -> Result:
-    part = {"value": 0.25, "low": 0.125, "high": 0.5}
-    return Result.model_validate(
-        {
-            "format": 1,
-            "model": name,
-            "name": name,
-            "benchmark": benchmark,
-            "problems": 2,
-            "n": 4,
-            "pass@1": part,
-            "pass@4": part,
-            "maj@4": part,
-            "accuracy": 0.375,
-            "truncated": 0.5,
-            "unparsed": 0.25,
-            "timed_out": 0.0,
-            "tokens": 1234567,
-            "tokens_per_response": 154320.875,
-            "seconds": 12345.6,
-            "tokens_per_second": 100.0,
-            "settings": {
-                "max_tokens": 8,
-                "temperature": 1.0,
-                "top_p": 1.0,
-                "top_k": 0,
-                "stop_ids": [],
-                "prompt": {},
-                "seed": 0,
-                "stop": {},
-                "template": "none",
-                "suffix": "",
-                "example_prompt": None,
-                "limit": None,
-                "source": {},
-                "sha256": "0",
-                "verifier": "math",
-                "pattern": None,
-                "timeout": 5.0,
-                "fingerprint": None,
-                "engine": {},
-                "ictcli": "0",
-                "libraries": {},
-            },
-            "correct": [1, 2],
-            "majority": [0.0, 1.0],
-            "notes": [],
-            "difference": None,
-        }
+    """What tables and differences read of a result."""
+    part = Interval(0.25, 0.125, 0.5)
+    return Result.model_construct(
+        name=name,
+        benchmark=benchmark,
+        n=4,
+        scores=dict.fromkeys(("pass@1", "pass@4", "maj@4"), part),
+        truncated=0.5,
+        unparsed=0.25,
+        timed_out=0.0,
+        tokens=1234567,
+        seconds=12345.6,
+        tokens_per_second=100.0,
+        correct=(1, 2),
+        majority=(0.0, 1.0),
+        difference=None,
     )
 
 

@@ -20,19 +20,6 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_correct_one(nk: tuple[int, int
         assert found[c] == pytest.approx(sum(map(any, subsets)) / len(subsets), abs=1e-12)
 
 
-@given(st.integers(1, 400), st.data())
-def test_pass_at_k_is_a_share_that_grows_with_k_and_c(n: int, data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, n))
-    found = pass_at_k(n, np.arange(n + 1), k)
-    assert found[0] == 0 and found[n] == 1
-    assert ((found >= 0) & (found <= 1)).all()
-    assert (np.diff(found) >= -1e-12).all()
-    if k < n:
-        assert (pass_at_k(n, np.arange(n + 1), k + 1) >= found - 1e-12).all()
-    if k == 1:
-        np.testing.assert_allclose(found, np.arange(n + 1) / n, atol=1e-12)
-
-
 def test_pass_at_k_stays_exact_where_binomials_overflow() -> None:
     assert pass_at_k(10_000, np.array([1]), 100)[0] == pytest.approx(0.01)
 
@@ -65,7 +52,7 @@ def test_wrong_for_right_turns_an_interval_over(values: list[float]) -> None:
     assert (turned.low, turned.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-6)
 
 
-@pytest.mark.parametrize("problems", [5, 30, 512])
+@pytest.mark.parametrize("problems", [5, 200])
 @pytest.mark.parametrize(("base", "spread"), [(0.02, 0.5), (0.38, 2.0), (0.99, 2.0)])
 @pytest.mark.parametrize(("n", "k"), [(4, 4), (16, 1)])
 def test_95_percent_intervals_hold_the_truth(
@@ -78,15 +65,6 @@ def test_95_percent_intervals_hold_the_truth(
     low, high = bounds_of_mean(pass_at_k(n, np.arange(n + 1), k)[rng.binomial(n, chance)])
     truth = 1 - np.exp(special.betaln(a, b + k) - special.betaln(a, b))
     assert ((low <= truth) & (truth <= high)).mean() >= 0.93
-
-
-def test_four_times_the_problems_halve_the_interval() -> None:
-    rng = np.random.default_rng(1)
-    widths: list[float] = []
-    for size in (200, 800):
-        found = mean_interval(rng.random(size))
-        widths.append(found.high - found.low)
-    assert widths[0] / widths[1] == pytest.approx(2, rel=0.15)
 
 
 def test_paired_differences_hold_the_truth_about_95_times_in_100() -> None:
@@ -117,7 +95,6 @@ def test_equal_changes_have_an_interval_that_narrows_with_problems() -> None:
 
 def test_a_model_does_not_differ_from_itself_nor_on_few_problems() -> None:
     values = np.array([0.0, 1.0, 0.5])
-    assert not paired(values, values).differs
-    assert not paired(values[1:2], values[:1]).differs
-    assert not paired(values * 0 + 1, values * 0).differs
+    for same, other in ((values, values), (values[1:2], values[:1]), (values[:1], values[1:2])):
+        assert not paired(same, other).differs
     assert paired(np.ones(9), np.zeros(9)).differs

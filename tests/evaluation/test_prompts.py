@@ -4,14 +4,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chain_texts import EOS_ID, make_tokenizer
 from pydantic import ValidationError
 
 from ictcli.engine.models import stop_ids
+from ictcli.errors import UserError
 from ictcli.evaluation.provenance import prompt_settings
 from ictcli.files.fingerprint import difference
-from ictcli.recipe.tables import Example, PromptSettings
+from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
-from ictcli.tasks.chain.tokenizer import EOS_ID, make_tokenizer
 from ictcli.tasks.prompts import render, template_of
 from ictcli.types import Problem
 
@@ -27,53 +28,47 @@ class Chatty(SimpleNamespace):
         return "".join(f"<{m['role']}>{m['content']}" for m in messages)
 
 
-def test_a_text_of_one_s_own_is_the_whole_prompt() -> None:
-    own = PromptSettings(template="Q: {question}\n{x}A:")
-    expected = f"Q: {PROBLEM.prompt}\n{{x}}A:"
-    for tokenizer in (Chatty(), make_tokenizer()):
-        assert render(tokenizer, PROBLEM, WORDS, own) == expected
-        assert template_of(tokenizer, WORDS, own) == "own"
-    more = own.model_copy(update={"suffix": "Boxed.", "system": "Be brief."})
-    text = render(Chatty(), PROBLEM, WORDS, more)
-    assert text == f"Be brief.\nQ: {PROBLEM.prompt}\nBoxed.\n{{x}}A:"
+ASKED = f"{PROBLEM.prompt}\nIn a box."
+EXAMPLES = (Example(prompt="a?", response="A."), Example(prompt="b?", response="B."))
+SHOWN = PromptSettings(examples=EXAMPLES, system="Be brief.")
+OWN = PromptSettings(template="Q: {question}\n{x}A:")
 
 
-def test_the_other_templates_are_as_they_were() -> None:
-    asked = f"{PROBLEM.prompt}\nIn a box."
-    found = {
-        name: render(Chatty(), PROBLEM, WORDS, PromptSettings(template=name))
-        for name in ("auto", "chat", "none")
-    }
-    chat = f"<user>{asked}"
-    assert found == {"auto": chat, "chat": chat, "none": asked}
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        (PromptSettings(), f"<user>{ASKED}"),
+        (PromptSettings(template="none"), ASKED),
+        (OWN, f"Q: {PROBLEM.prompt}\n{{x}}A:"),
+        (
+            OWN.model_copy(update={"suffix": "Boxed.", "system": "Be brief."}),
+            f"Be brief.\nQ: {PROBLEM.prompt}\nBoxed.\n{{x}}A:",
+        ),
+        # examples are turns of a chat, asked as the question is, or text before it
+        (
+            SHOWN,
+            "<system>Be brief.<user>a?\nIn a box.<assistant>A.<user>b?\nIn a box.<assistant>B."
+            f"<user>{ASKED}",
+        ),
+        (
+            SHOWN.model_copy(update={"template": "none"}),
+            f"Be brief.\na?\nIn a box.\nA.\n\nb?\nIn a box.\nB.\n\n{ASKED}",
+        ),
+        (
+            PromptSettings(examples=EXAMPLES, template="<s>Q: {question}\nA:"),
+            f"<s>Q: a?\nA: A.\n\nQ: b?\nA: B.\n\nQ: {PROBLEM.prompt}\nA:",
+        ),
+    ],
+)
+def test_how_a_model_is_asked(prompt: PromptSettings, text: str) -> None:
+    assert render(Chatty(), PROBLEM, WORDS, prompt) == text
+    assert (template_of(Chatty(), WORDS, prompt) == "own") == ("{question}" in prompt.template)
 
 
 @pytest.mark.parametrize("template", ["", "chatty", "{Question}", "question"])
 def test_a_template_without_a_place_for_the_question_is_refused(template: str) -> None:
     with pytest.raises(ValidationError, match="question"):
         PromptSettings(template=template)
-
-
-EXAMPLES = (Example(prompt="a?", response="A."), Example(prompt="b?", response="B."))
-
-
-def test_examples_are_turns_of_a_chat_and_asked_as_the_question_is() -> None:
-    shown = PromptSettings(examples=EXAMPLES, system="Be brief.")
-    assert render(Chatty(), PROBLEM, WORDS, shown) == (
-        "<system>Be brief.<user>a?\nIn a box.<assistant>A.<user>b?\nIn a box.<assistant>B."
-        f"<user>{PROBLEM.prompt}\nIn a box."
-    )
-
-
-def test_examples_are_text_before_the_question_where_there_is_no_chat() -> None:
-    shown = PromptSettings(examples=EXAMPLES, template="none", system="Be brief.")
-    assert render(Chatty(), PROBLEM, WORDS, shown) == (
-        f"Be brief.\na?\nIn a box.\nA.\n\nb?\nIn a box.\nB.\n\n{PROBLEM.prompt}\nIn a box."
-    )
-    own = PromptSettings(examples=EXAMPLES, template="<s>Q: {question}\nA:")
-    assert render(Chatty(), PROBLEM, WORDS, own) == (
-        f"<s>Q: a?\nA: A.\n\nQ: b?\nA: B.\n\nQ: {PROBLEM.prompt}\nA:"
-    )
 
 
 def test_each_example_decides_what_an_evaluation_is() -> None:
@@ -99,24 +94,24 @@ def tokenizer_of(*special: str, plain: tuple[str, ...] = (), eos: str | None = N
     return tokenizer
 
 
-def test_a_base_model_stops_at_the_end_of_a_turn_too() -> None:
-    qwen = tokenizer_of("<|endoftext|>", "<|im_start|>", "<|im_end|>", eos="<|endoftext|>")
+QWEN = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+LLAMA = ("<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>")
+HARMONY = ("<|start|>", "<|end|>", "<|return|>", "<|channel|>")
+
+
+def test_a_response_ends_at_the_model_s_own_end_and_at_the_end_of_a_turn() -> None:
+    qwen = tokenizer_of(*QWEN, eos="<|endoftext|>")
     assert stop_ids(qwen, FIRST) == stop_ids(qwen, [FIRST, FIRST + 2], None) == (FIRST, FIRST + 2)
-    llama = tokenizer_of(
-        "<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", eos="<|end_of_text|>"
-    )
-    assert stop_ids(llama) == (FIRST + 1, FIRST + 2)
-
-
-def test_only_special_tokens_stop() -> None:
+    assert stop_ids(tokenizer_of(*LLAMA, eos="<|end_of_text|>")) == (FIRST + 1, FIRST + 2)
+    # only special tokens stop
     assert stop_ids(tokenizer_of("<s>", plain=("</s>", "<|im_end|>")), 7) == (7,)
-
-
-def test_the_end_of_a_message_is_not_that_of_the_answer() -> None:
-    harmony = tokenizer_of("<|start|>", "<|end|>", "<|return|>", "<|channel|>", eos="<|return|>")
-    assert stop_ids(harmony, [FIRST + 2]) == (FIRST + 2,)
+    # the end of a message is not that of the answer
+    assert stop_ids(tokenizer_of(*HARMONY, eos="<|return|>"), [FIRST + 2]) == (FIRST + 2,)
     assert stop_ids(tokenizer_of("<|end|>", "<|user|>"), 5) == (5, FIRST)
-
-
-def test_the_built_in_chain_stops_where_it_did() -> None:
     assert stop_ids(make_tokenizer(), EOS_ID) == (EOS_ID,)
+
+
+@pytest.mark.parametrize("stop", [-1, 2**31, [7, 10**30], True, 7.0, "</s>"])
+def test_what_is_no_token_is_named(stop: Any) -> None:
+    with pytest.raises(UserError, match="eos_token_id is"):
+        stop_ids(make_tokenizer(), stop)

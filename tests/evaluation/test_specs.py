@@ -1,18 +1,19 @@
 """Benchmarks with files of their own, and settings from KEY=VALUE."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from chain_texts import make_tokenizer
 
 from ictcli.errors import UserError
 from ictcli.evaluation.provenance import of_benchmark, provenance_of
 from ictcli.evaluation.settings import read_settings
 from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
-from ictcli.recipe.tables import PromptSettings
+from ictcli.recipe.data import PromptSettings
 from ictcli.runs.model import find_models, settings_of
 from ictcli.runs.trust import remember
-from ictcli.tasks.chain.tokenizer import make_tokenizer
 from ictcli.tasks.prompts import render
 
 SETTINGS = read_settings(())
@@ -96,6 +97,8 @@ def test_a_model_is_never_named_as_a_folder_above(
     found = find_models([".", f"../{tiny_model.name}/../{tiny_model.name}/."], SETTINGS)
     assert not any(".." in Path(one.name).parts or not one.name for one in found)
     assert not inner.exists()
+    with pytest.raises(UserError, match="is named twice"):
+        find_models(["builtin:chain", "builtin:chain"], SETTINGS)
 
 
 def test_columns_are_named_for_the_data_sets_they_are_of(tmp_path: Path) -> None:
@@ -103,28 +106,42 @@ def test_columns_are_named_for_the_data_sets_they_are_of(tmp_path: Path) -> None
     settings = read_settings(["columns.prompt=frage", "columns.gold=antwort"])
     (mine, chain) = benchmark_specs(f"{tmp_path / 'mine.csv'},chain", settings)
     assert [(p.prompt, p.gold) for p in mine.problems] == [("1+1=", "2")] and chain.problems
-    with pytest.raises(UserError, match="columns is of data sets of one's own, not of chain"):
-        benchmark_specs("chain", settings)
-    with pytest.raises(UserError, match="hub is of hub:owner/name, not of"):
-        benchmark_specs(str(tmp_path / "mine.csv"), read_settings(["hub.split=x"]))
 
 
-KEYS = [
-    ("columns.golds=x", r"there is no key 'columns.golds' \(did you mean columns.gold\?\)"),
-    ("prompt.sufix=x", r"there is no key 'prompt.sufix' \(did you mean prompt.suffix\?\)"),
-    ("steps=3", "ictcli eval: there is no key 'steps'"),
-    ("temperature=warm", "ictcli eval: temperature = 'warm': input should be a valid number"),
-    ("temperature=-1", "temperature = -1: input should be greater than or equal to 0"),
-    ("max_tokens=0", "max_tokens = 0: input should be greater than or equal to 1"),
-    ("prompt.shots=2", "prompt.shots is a matter of training"),
-    ("engine=3", "engine = 3: input should be a table; set the keys in it"),
+REFUSED = [
+    (",", [], "--bench names no benchmark"),
+    ("aime23,aime24", ["data=d.jsonl"], "which of the 2 benchmarks it is of"),
+    ("aime23", ["data.aime24=d.jsonl"], "data.aime24 is of none of the benchmarks aime23"),
+    ("aime23", ["data=d.jsonl", "data.aime23=e.jsonl"], "is a value, not a table"),
+    ("aime23", ["data=d.jsonl"], "There is no data file d.jsonl"),
+    ("chain", ["data=d.jsonl"], "chain makes its own problems"),
+    ("chain", ["columns.prompt=x"], "columns is of data sets of one's own, not of chain"),
+    ("chain", ["hub.split=x"], "hub is of hub:owner/name, not of chain"),
+    ("chain", ["eval.shots=2"], "chain has no worked solutions"),
+    ("chain", ["reward.pattern=("], "is no regular expression"),
+    ("chain", ["reward.timeout=0"], "reward.timeout = 0: input should be greater than 0"),
+    ("chain", ["columns.golds=x"], "no key 'columns.golds' (did you mean columns.gold?)"),
+    ("chain", ["prompt.sufix=x"], "no key 'prompt.sufix' (did you mean prompt.suffix?)"),
+    ("chain", ["prompt.template=Q: {quest}"], "is no template and no file"),
+    ("chain", ["max_token=8"], "no key 'max_token' (did you mean max_tokens?)"),
+    ("chain", ["steps=3"], "ictcli eval: there is no key 'steps'"),
+    ("chain", ["temperature=warm"], "temperature = 'warm': input should be a valid number"),
+    ("chain", ["prompt.shots=2"], "prompt.shots is a matter of training"),
+    ("chain", ["engine=3"], "engine = 3: input should be a table; set the keys in it"),
 ]
 
 
-@pytest.mark.parametrize(("override", "words"), KEYS)
-def test_a_key_that_cannot_be_is_named(override: str, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        read_settings([override])
+@pytest.mark.parametrize(("names", "overrides", "words"), REFUSED)
+def test_what_cannot_be_evaluated_is_named(names: str, overrides: list[str], words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        benchmark_specs(names, read_settings(overrides))
+
+
+def test_problems_and_how_they_are_judged_decide_what_an_evaluation_is() -> None:
+    keys = ("limit=4", "max_tokens=9", "reward.pattern=x", "reward.timeout=1")
+    specs = [benchmark_specs("chain", read_settings([key]))[0] for key in ("n=16", *keys)]
+    plain, *others = map(of_benchmark, specs)
+    assert plain not in others
 
 
 def test_how_answers_are_judged_is_a_recipe_s_reward(tmp_path: Path) -> None:
@@ -167,5 +184,3 @@ def test_shots_ask_and_read_as_the_public_figures_do(tmp_path: Path) -> None:
     assert len(set(map(str, records))) == 3 and [len(each or ()) for each in records] == [7, 6, 7]
     with pytest.raises(UserError, match="has 7 worked examples"):
         spec_of("eval.shots=8")
-    with pytest.raises(UserError, match="chain has no worked solutions"):
-        benchmark_specs("chain", read_settings(["eval.shots=2"]))

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chain_texts import EOS_ID
 
 from ictcli.engine import is_installed
 from ictcli.export.make import export_model, trained_by
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
-from ictcli.tasks.chain.tokenizer import EOS_ID
 
 QUESTION = "3+4="
 

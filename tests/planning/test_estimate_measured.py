@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness import make_model
 from ictcli_torch.plan import LIBRARIES
 
 from ictcli.engine.shape import read_shape
@@ -17,33 +18,7 @@ from ictcli.planning.estimate import estimate_memory
 from ictcli.recipe import check
 from ictcli.types import Sampling
 
-
-def make_model(folder: Path, vocabulary: int) -> Path:
-    """A random Qwen2 of some megabytes, with the chain tokenizer."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    from ictcli.tasks.chain.tokenizer import make_tokenizer
-
-    config = Qwen2Config(
-        vocab_size=vocabulary,
-        hidden_size=96,
-        intermediate_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=4096,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=0,
-    )
-    torch.manual_seed(0)
-    Qwen2ForCausalLM(config).save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
-    return folder
-
-
+SIZES: dict[str, Any] = {"hidden": 96, "layers": 4, "heads": 4, "intermediate": 256}
 PROMPT = 64
 ENGINE = {"backend": "mlx", "device": "cpu", "micro_tokens": 256}
 MEASURED: dict[str, dict[str, Any]] = {
@@ -64,7 +39,7 @@ def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
     from ictcli_mlx.engine import MlxEngine
 
     given = {**MEASURED[name]}
-    folder = make_model(tmp_path, given.pop("vocabulary"))
+    folder = make_model(tmp_path, "torch", **SIZES, vocabulary=given.pop("vocabulary"))
     fixed = {"task": "chain", "method": "ict", "keep": 0.5, "prompts": 1, "steps": 1}
     recipe = check({"model": str(folder), **fixed, **given}, "test")
     planned = estimate_memory(recipe, read_shape(recipe.model), PROMPT)

@@ -5,51 +5,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workloads import recipe_of
 
 from ictcli.engine import Engine
 from ictcli.planning import machine
 from ictcli.planning.machine import MemoryLimit, memory_limit
-from ictcli.recipe import Recipe, check
+from ictcli.recipe import Recipe
+from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
 from ictcli.runs.observer import Observer
 from ictcli.train.launch import launch
 
 
-def recipe_of(**engine: Any) -> Recipe:
-    """A recipe of one step, on the MLX engine unless `engine` says otherwise."""
-    fixed = {"model": "builtin:chain", "task": "chain", "method": "grpo", "steps": 1}
-    return check({**fixed, "engine": {"backend": "mlx", **engine}}, "test")
+def settings_of(**engine: Any) -> EngineSettings:
+    return recipe_of(engine=engine).engine
 
 
-@pytest.fixture(autouse=True)
-def _asked_anew() -> Iterator[None]:
+@pytest.fixture
+def _smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An nvidia-smi of two GPUs, on no Mac."""
+    said = tmp_path / "nvidia-smi"
+    said.write_text("#!/bin/sh\necho GPU-a1b2, 8192\necho GPU-b2c3, 24576\n")
+    said.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("ictcli.planning.machine.on_apple_silicon", lambda: False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     machine._nvidia_smi.cache_clear()
     yield
     machine._nvidia_smi.cache_clear()
 
 
-def smi(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An nvidia-smi of two GPUs."""
-    said = folder / "nvidia-smi"
-    said.write_text("#!/bin/sh\necho GPU-a1b2, 8192\necho GPU-b2c3, 24576\n")
-    said.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder), prepend=":")
-
-
 def test_the_limit_is_the_recipe_s_or_the_named_machine_s_or_this_one_s() -> None:
-    limited = recipe_of(memory_limit=2.5).engine
-    assert (
-        memory_limit(limited)
-        == memory_limit(limited, 8)
-        == MemoryLimit(2.5 * 2**30, "engine.memory_limit")
-    )
-    assert memory_limit(recipe_of().engine, 16).size == 12 * 2**30
+    limited = settings_of(memory_limit=2.5)
+    recipes = MemoryLimit(2.5 * 2**30, "engine.memory_limit")
+    assert memory_limit(limited) == memory_limit(limited, 8) == recipes
+    assert memory_limit(settings_of(), 16).size == 12 * 2**30
     assert memory_limit(limited, 1).size == 0.75 * 2**30
-    cuda = recipe_of(backend="torch", device="cuda").engine
-    assert memory_limit(cuda, 24).size == 24 * 2**30
-    assert 0 < memory_limit(recipe_of().engine).size < 2**50
+    assert memory_limit(settings_of(backend="torch", device="cuda"), 24).size == 24 * 2**30
+    assert 0 < memory_limit(settings_of()).size < 2**50
 
 
+@pytest.mark.usefixtures("_smi")
 @pytest.mark.parametrize(
     ("visible", "device", "gib"),
     [
@@ -71,39 +67,29 @@ def test_the_limit_is_the_recipe_s_or_the_named_machine_s_or_this_one_s() -> Non
     ],
 )
 def test_a_gpu_s_memory_is_what_nvidia_smi_says(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    visible: str | None,
-    device: str,
-    gib: float | None,
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, device: str, gib: float | None
 ) -> None:
     """Of those that CUDA_VISIBLE_DEVICES leaves; None where it leaves none."""
-    smi(tmp_path, monkeypatch)
-    monkeypatch.setattr("ictcli.planning.machine.on_apple_silicon", lambda: False)
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
+    if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    settings = recipe_of(backend="torch", device=device).engine
+    settings = settings_of(backend="torch", device=device)
     assert machine.device_of(settings) == ("cpu" if gib is None else "cuda")
     if gib is not None:
         assert memory_limit(settings).size == gib * 2**30
 
 
+@pytest.mark.usefixtures("_smi")
 @pytest.mark.parametrize(("asked", "library"), [("auto", True), ("auto", False), ("cuda", False)])
 def test_mlx_takes_the_gpu_whose_library_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, library: bool
 ) -> None:
     """Of a wheel like mlx-cuda-12, or because the recipe says so."""
-    smi(tmp_path, monkeypatch)
-    monkeypatch.setattr("ictcli.planning.machine.on_apple_silicon", lambda: False)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if library:
         about = tmp_path / "mlx_cuda_12-0.32.4.dist-info"
         about.mkdir()
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mlx-cuda-12\n")
         monkeypatch.syspath_prepend(tmp_path)
-    settings = recipe_of(device=asked).engine
+    settings = settings_of(device=asked)
     on_gpu = library or asked == "cuda"
     assert machine.device_of(settings) == ("gpu" if on_gpu else "cpu")
     assert (memory_limit(settings).name == "the GPU's memory") == on_gpu
@@ -116,12 +102,12 @@ class SeenError(Exception):
     pass
 
 
+@pytest.mark.usefixtures("_smi")
 def test_a_run_is_planned_for_the_device_its_engine_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A GPU that PyTorch cannot use is not planned for, whatever nvidia-smi says."""
     pytest.importorskip("torch")
-    smi(tmp_path, monkeypatch)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     engines, seen = list[Engine](), list[tuple[Recipe, MemoryLimit]]()
 
@@ -130,7 +116,7 @@ def test_a_run_is_planned_for_the_device_its_engine_has(
         raise SeenError
 
     monkeypatch.setattr("ictcli.train.launch.choose_micro_tokens", choose)
-    recipe = recipe_of(backend="torch")
+    recipe = recipe_of(engine={"backend": "torch"})
     watch = Observer()
     monkeypatch.setattr(watch, "attach", engines.append)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(SeenError):

@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ictcli.rewards.maths import algebra
-from ictcli.rewards.maths.algebra import UnreadableError
-from ictcli.rewards.maths.compare import LONGEST, UndecidedError, compare
+from ictcli.rewards.maths.compare import LONGEST, compare
 from ictcli.rewards.maths.latex import flat, tidy
+from ictcli.rewards.maths.nodes import UndecidedError, UnreadableError
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.symbols import equal
 
@@ -97,12 +97,13 @@ written = st.recursive(leaves(), grown, max_leaves=7)
 @settings(max_examples=500)
 @given(written)
 def test_what_is_read_has_the_value_that_was_written(expression: Written) -> None:
+    """Only what has two readings, or is too large, or divides by zero, is not read."""
     text, value, _ = expression
     assume(math.isfinite(value) and abs(value) < 1e9 and text.count("floor") < 2)
     try:
         found, _ = algebra.read(tidy(text))
-    except UnreadableError:
-        assume(False)  # refused, which is never wrong
+    except UnreadableError as error:
+        assert any(word in str(error) for word in ("readings", "zero", "large", "after"))
         return
     point = {one: X if one.name == "x" else Y for one in found.free_symbols}
     read = complex(found.subs(point).evalf(30))
@@ -111,19 +112,6 @@ def test_what_is_read_has_the_value_that_was_written(expression: Written) -> Non
         assert read == pytest.approx(value, rel=1e-6, abs=1e-6)
     else:  # a value beside a whole number may fall to either side in float64
         assert abs(read - value) < 1e6
-
-
-@given(written)
-def test_few_expressions_are_refused(expression: Written) -> None:
-    """Only what has two readings, or is too large, or divides by zero."""
-    text, value, _ = expression
-    assume(math.isfinite(value) and abs(value) < 1e9)
-    try:
-        algebra.read(tidy(text))
-    except UnreadableError as error:
-        assert any(word in str(error) for word in ("readings", "zero", "large", "after"))
-    except (ArithmeticError, ValueError, TypeError):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -186,11 +174,11 @@ def test_every_decimal_is_exact(value: Any) -> None:
 )
 def test_no_answer_of_one_sign_takes_long(sign: str) -> None:
     """Reading alone, of the longest answer that is read; algebra has its limits in the workers."""
-    started = time.perf_counter()
+    started = time.process_time()
     for text in (sign * (LONGEST // len(sign)), "5" + sign * ((LONGEST - 1) // len(sign))):
         with contextlib.suppress(UndecidedError):
             compare(text, "5", algebra=False)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 @given(st.text(alphabet="\\{}()[]$^_frac12sqrtex ,.|&%pi=<>", max_size=60))

@@ -3,17 +3,16 @@
 import json
 from dataclasses import FrozenInstanceError
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from ictcli.rewards import Explanation, Limits, Reading, Verdict, grade
-from ictcli.rewards.answers import Source
-from ictcli.rewards.explanations import RULES, SOURCES, Rule
+from ictcli.rewards.explanations import RULES, SOURCES
 
 HERE = Path(__file__).parent
 
-CASES: list[tuple[str, str, str, Source, Rule]] = [
+CASES = [
     (r"so \boxed{\frac{1}{2}}", "0.5", "math", "box", "numbers"),
     (r"\boxed{1}, \boxed{2} and \boxed{3}", "1, 2, 3", "math", "boxes", "verbatim"),
     (r"\boxed{1}, \boxed{2} and \boxed{3}", r"\{1, 2, 3\}", "math", "boxes", "parts"),
@@ -37,17 +36,14 @@ CASES: list[tuple[str, str, str, Source, Rule]] = [
 
 @pytest.mark.parametrize(("response", "gold", "kind", "source", "rule"), CASES)
 def test_source_and_rule_are_named(
-    response: str, gold: str, kind: str, source: Source, rule: Rule
+    response: str, gold: str, kind: str, source: str, rule: str
 ) -> None:
     explanation = grade(response, gold, kind, explain=True)
     assert (explanation.source, explanation.rule) == (source, rule)
+    assert source in SOURCES
     assert explanation.verdict == grade(response, gold, kind)
     assert explanation.gold.text == gold
     assert explanation.why.startswith(RULES[rule]) and explanation.verdict.reason in explanation.why
-
-
-def test_every_source_and_rule_has_words() -> None:
-    assert set(SOURCES) == set(get_args(Source)) and set(RULES) == set(get_args(Rule))
 
 
 READINGS = [
@@ -127,14 +123,3 @@ def test_to_explain_changes_no_verdict_and_tells_every_reading() -> None:
         assert one.gold.meaning and (one.source == "box") == (one.rule != "no answer")
         assert bool(one.answer.meaning) or one.verdict.status != "correct"
         assert "\ue000" not in one.answer.meaning + one.gold.meaning
-
-
-@pytest.mark.parametrize("kind", ["math", "integer", "choice"])
-def test_to_explain_whole_responses_changes_no_verdict(kind: str) -> None:
-    cases = [row for row in rows("responses.jsonl") if row["kind"] == kind]
-    responses, golds = [case["response"] for case in cases], [case["gold"] for case in cases]
-    choices = [case.get("choices", ()) for case in cases]
-    explanations = grade(responses, golds, kind, choices=choices, explain=True)
-    assert [one.verdict for one in explanations] == grade(responses, golds, kind, choices=choices)
-    for one in explanations:
-        assert (one.source == "") == (one.rule == "no answer")

@@ -129,9 +129,3 @@ def test_a_list_of_solutions_has_no_order(
         assert grade(f"\\boxed{{{points.rpartition(', (')[0]}}}", gold).status != "correct"
     other = "; ".join(f"x={x}, y={y + 1}" for x, y in shuffled)
     assert grade(f"\\boxed{{{other}}}", writings[0]).status != "correct"
-
-
-def test_a_backslash_and_a_space_at_the_end_of_a_box_are_layout() -> None:
-    answers = ["\\boxed{\\ 10\\ }", "$\\boxed{10 \\ }$"]
-    assert {one.status for one in grade(answers, ["10"] * 2)} == {"correct"}
-    assert grade(answers[0], "100").status == "wrong"

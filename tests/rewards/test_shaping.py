@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ictcli.recipe.tables import RewardSettings
+from ictcli.recipe.data import RewardSettings
 from ictcli.rewards import Verdict
 from ictcli.rewards.shaping import overlong, shaped
 

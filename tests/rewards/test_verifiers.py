@@ -9,46 +9,9 @@ from hypothesis import strategies as st
 
 from ictcli.errors import UserError
 from ictcli.rewards import VERIFIERS, Limits, Verdict, find_verifier, grade
-from ictcli.rewards.answers import extract
-from ictcli.rewards.builtin import as_integer, integer, math
+from ictcli.rewards.builtin import as_integer, math
 from ictcli.tasks import Domain
 from ictcli.types import Problem
-
-BOXES = [
-    (r"so \boxed{42}.", "42"),
-    (r"\boxed{1} no, \boxed{2}", "2"),
-    (r"\boxed{ 7 }", "7"),
-    (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
-    (r"\boxed{a{b{c}}d}", "a{b{c}}d"),
-    (r"\fbox{3}", "3"),
-    (r"\boxed {3}", "3"),
-    (r"\boxed{1} and then \boxed{2", "1"),
-    (r"\boxed{}", ""),
-    ("#### 18", "18"),
-    ("#### 1\nthen\n#### 2", "2"),
-    (r"\boxed{3} #### 4", "3"),
-    ("the answer is 42", None),
-    ("42", None),
-    (r"\boxed{42", None),
-    ("", None),
-]
-
-
-@pytest.mark.parametrize(("response", "answer"), BOXES)
-def test_the_last_balanced_box_is_the_answer(response: str, answer: str | None) -> None:
-    assert extract(response) == answer
-
-
-balanced = st.recursive(
-    st.text(st.characters(blacklist_characters="{}\\#"), max_size=5),
-    lambda inner: st.lists(inner, max_size=3).map(lambda parts: "{" + "".join(parts) + "}"),
-)
-
-
-@given(balanced, st.text(st.characters(blacklist_characters="{}\\"), max_size=20))
-def test_any_balanced_content_comes_back(content: str, around: str) -> None:
-    assert extract(f"{around}\\boxed{{{content}}}{around}") == content.strip()
-
 
 INTEGERS = [
     ("1,234", 1234),
@@ -73,6 +36,7 @@ INTEGERS = [
     ("-", None),
     ("--3", None),
     ("9" * 500, None),
+    *((commas, None) for commas in ("1,2", "1,2,3", "0,5", ",5", "1,23", "12,34")),
 ]
 
 
@@ -81,47 +45,24 @@ def test_an_integer_is_read_whole_or_not_at_all(text: str, value: int | None) ->
     assert as_integer(text) == value
 
 
-@pytest.mark.parametrize("text", ["1,2", "1,2,3", "0,5", ",5", "1,23", "12,34"])
-def test_commas_that_part_no_thousands_make_no_integer(text: str) -> None:
-    assert as_integer(text) is None
-
-
 @given(st.integers(-(10**30), 10**30), st.integers(0, 3))
 def test_every_way_to_write_an_integer_is_the_same_integer(value: int, zeros: int) -> None:
     sign, digits = ("-" if value < 0 else ""), str(abs(value))
     for text in (str(value), f"{value:,}", f"{sign}{'0' * zeros}{digits}", f"{value}.0"):
         assert as_integer(text) == value
-        assert integer(f"so \\boxed{{{text}}}", str(value)).status == "correct"
-        assert integer(f"so \\boxed{{{text}}}", str(value + 1)).status == "wrong"
+        assert math(f"so \\boxed{{{text}}}", str(value)).status == "correct"
+        assert math(f"so \\boxed{{{text}}}", str(value + 1)).status == "wrong"
 
 
 @given(st.integers(), st.text(alphabet="the answer is .,\n", max_size=30))
 def test_a_number_in_the_text_is_no_answer(value: int, words: str) -> None:
-    assert integer(f"{words} {value}", str(value)).status == "unparsed"
     assert math(f"{words} {value}", str(value)).status == "unparsed"
-
-
-@pytest.mark.parametrize(
-    ("response", "gold", "status"),
-    [
-        (r"\boxed{\frac{1}{2}}", "0.5", "correct"),
-        (r"\boxed{0.5}", r"\frac{1}{2}", "correct"),
-        (r"\boxed{x+1}", "1+x", "correct"),
-        (r"\boxed{\frac{1}{3}}", r"\frac{1}{2}", "wrong"),
-        (r"\boxed{1,000}", "1000", "correct"),
-        (r"\boxed{10}", "11", "wrong"),
-        (r"\boxed{}", "1", "unparsed"),
-        ("it is 10", "10", "unparsed"),
-    ],
-)
-def test_expressions_are_compared_by_value(response: str, gold: str, status: str) -> None:
-    assert math(response, gold).status == status
 
 
 @given(st.text(max_size=60), st.sampled_from(["3", r"\frac{1}{2}", "x", ""]))
 def test_no_response_makes_an_integer_verifier_raise(response: str, gold: str) -> None:
-    assert integer(response, gold).status in ("correct", "wrong", "unparsed")
-    assert integer(f"\\boxed{{{response}}}", gold).status in ("correct", "wrong", "unparsed")
+    assert math(response, gold).status in ("correct", "wrong", "unparsed")
+    assert math(f"\\boxed{{{response}}}", gold).status in ("correct", "wrong", "unparsed")
 
 
 def test_a_verifier_that_raises_spoils_its_own_answer_only() -> None:
@@ -192,15 +133,6 @@ def test_an_unknown_verifier_is_answered_with_the_nearest() -> None:
         find_verifier("intger")
 
 
-def test_one_response_has_one_verdict_and_many_have_a_list() -> None:
-    assert grade(r"\boxed{2}", "2") == Verdict("correct", "2")
-    assert [one.status for one in grade([r"\boxed{2}", r"\boxed{3}"], ["2", "2"])] == [
-        "correct",
-        "wrong",
-    ]
-    assert grade([], []) == []
-
-
 @pytest.mark.parametrize(
     ("response", "status"),
     [
@@ -215,17 +147,9 @@ def test_an_answer_pattern_takes_the_place_of_the_box(response: str, status: str
     assert found.status == status
 
 
-def test_a_pattern_that_is_none_or_never_ends_is_told() -> None:
+def test_a_pattern_that_is_none_is_refused() -> None:
     with pytest.raises(UserError, match="no regular expression"):
         grade("a", "b", pattern="(")
-    slow = grade("a" * 60 + "!", "a", pattern="^(a|aa)+$")
-    assert slow.status == "unparsed"
-
-
-@given(st.integers(0, 20_000), st.integers(0, 20_000))
-def test_extraction_takes_linear_time(opened: int, closed: int) -> None:
-    text = "\\boxed{" * opened + "7" + "}" * closed
-    assert extract(text) == (None if not opened or not closed else "7")
 
 
 def test_verifiers_of_a_file_run_in_a_worker_and_are_reported_when_they_fail(

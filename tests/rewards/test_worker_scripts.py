@@ -71,8 +71,7 @@ def session(leader: int) -> list[str]:
     return [row[-1] for row in rows if row[0] == str(leader) and not row[1].startswith("Z")]
 
 
-@pytest.mark.parametrize("name", ["loop", "power"])
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(("how", "name"), [(signal.SIGINT, "power"), (signal.SIGKILL, "loop")])
 def test_no_worker_outlives_its_parent(how: signal.Signals, name: str) -> None:
     script = f"import test_workers as t\nl = t.Limits(seconds=2, workers=2)\n\
 t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({name!r},)] * 5, l)"

@@ -95,13 +95,6 @@ def test_mmlu_stem_takes_its_subjects_in_turn(tmp_path: Path) -> None:
     assert bench.domain.verify is find_verifier("choice") and bench.domain.suffix == BOXED
 
 
-def test_mmlu_stem_keeps_duplicates(tmp_path: Path) -> None:
-    rows = [question("physics", 1), question("physics", 1)]
-    problems = find_benchmark("mmlu_stem", write(tmp_path, *rows)).problems(None)
-    assert [p.id for p in problems] == ["physics-0", "physics-1"]
-    assert problems[0].prompt == problems[1].prompt
-
-
 def hard(number: int, **more: Any) -> dict[str, Any]:
     wrong = {f"Incorrect Answer {n}": f"wrong {number}.{n}" for n in (1, 2, 3)}
     row = {"Question": f"{SECRET} ({number})\n", "Correct Answer": f" right {number}\n", **wrong}
@@ -120,15 +113,11 @@ def test_gpqa_shuffles_choices_by_the_id_of_a_question(tmp_path: Path, name: str
         assert set(p.choices) == {f"right {number}", *(f"wrong {number}.{n}" for n in (1, 2, 3))}
         lines = [f"({letter}) {text}" for letter, text in zip("ABCD", p.choices, strict=True)]
         assert p.prompt.split("\n") == [f"{SECRET} ({number})", *lines]
+    assert "".join(p.gold for p in problems[:12]) == "CCBDCCADDBCC"  # on every machine
     counts = Counter(p.gold for p in problems)
     assert set(counts) == set("ABCD") and min(counts.values()) > 70
     again = find_benchmark(name, write(tmp_path, *rows[::-1])).problems(None)
     assert again == problems[::-1]
-
-
-def test_the_order_of_choices_is_the_same_on_every_machine(tmp_path: Path) -> None:
-    problems = find_benchmark("gpqa", write(tmp_path, *map(hard, range(12)))).problems(None)
-    assert "".join(p.gold for p in problems) == "CCBDCCADDBCC"
 
 
 def test_a_question_without_an_id_goes_by_a_checksum(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ of file."""
 import csv
 import json
 import math
-from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from ictcli.errors import UserError
-from ictcli.recipe.tables import ColumnSettings, HubSettings
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
-from ictcli.tasks import BENCHMARKS, TASKS, find_benchmark, find_task, shuffled_batch
+from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom
-from ictcli.tasks.split import is_heldout
-from ictcli.types import Problem
 
 KINDS = ("jsonl", "csv", "parquet")
 Rows = list[dict[str, Any]]
@@ -40,76 +37,6 @@ def write(folder: Path, rows: Rows, kind: str = "jsonl") -> str:
     else:
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     return str(path)
-
-
-def problems(count: int) -> list[Problem]:
-    return [Problem(str(i), f"problem {i}", str(i)) for i in range(count)]
-
-
-# The order of training, and what is held out
-
-
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 5))
-def test_each_epoch_takes_every_problem_exactly_once(size: int, n: int, seed: int) -> None:
-    steps = -(-3 * size // n)
-    drawn = [
-        p for step in range(1, steps + 1) for p in shuffled_batch(problems(size), seed, step, n)
-    ]
-    for epoch in range(3):
-        taken = Counter(p.id for p in drawn[epoch * size : (epoch + 1) * size])
-        assert taken == {str(i): 1 for i in range(size)}
-
-
-def test_a_batch_depends_on_seed_and_step_alone() -> None:
-    data = problems(30)
-    forward = [shuffled_batch(data, 1, step, 4) for step in range(1, 20)]
-    backward = [shuffled_batch(data, 1, step, 4) for step in range(19, 0, -1)]
-    assert forward == backward[::-1]
-    assert forward != [shuffled_batch(data, 2, step, 4) for step in range(1, 20)]
-    drawn = [problem.id for batch in forward for problem in batch]
-    assert drawn[:30] != drawn[30:60]  # each epoch has an order of its own
-
-
-@given(st.sets(st.text(min_size=1, max_size=8), min_size=60, max_size=90), st.integers(0, 3))
-def test_no_held_out_prompt_is_ever_trained_on(
-    tmp_path_factory: pytest.TempPathFactory, prompts: set[str], seed: int
-) -> None:
-    rows = [{"prompt": p, "gold": "1"} for p in [*prompts, *prompts]]
-    name = write(tmp_path_factory.getbasetemp(), rows)
-    if not any(map(is_heldout, prompts)):
-        with pytest.raises(UserError, match="too small"):
-            find_task(name)
-        return
-    task = find_task(name)
-    held = {p.prompt for p in task.heldout(1000)}
-    trained = {p.prompt for step in range(1, 41) for p in task.batch(seed, step, 5)}
-    assert held == {p for p in prompts if is_heldout(p)}
-    assert trained == prompts - held
-
-
-def test_about_one_prompt_in_sixteen_is_held_out() -> None:
-    share = sum(is_heldout(f"problem {i}") for i in range(16_000)) / 16_000
-    assert share == pytest.approx(1 / 16, rel=0.1)
-
-
-@pytest.mark.parametrize("name", ["chain", "chain-long"])
-def test_a_built_in_benchmark_is_always_the_same(name: str) -> None:
-    bench = BENCHMARKS[name]()
-    found = bench.problems(40)
-    assert found == BENCHMARKS[name]().problems(40)
-    assert found[:10] == bench.problems(10)
-    assert len({p.prompt for p in found}) == 40
-    assert all(find_verifier("chain")(f"{p.gold}#", p.gold).status == "correct" for p in found)
-
-
-def test_the_built_in_task_never_trains_on_its_held_out_problems() -> None:
-    task = TASKS["chain"]()
-    held = {p.prompt for p in task.heldout(4096)}
-    for step in range(1, 101):
-        batch = task.batch(0, step, 16)
-        assert len({p.prompt for p in batch}) == 16
-        assert not held & {p.prompt for p in batch}
-    assert task.batch(0, 3, 16) == task.batch(0, 3, 16) != task.batch(1, 3, 16)
 
 
 # What is read of a file

@@ -15,9 +15,9 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 
 from ictcli.engine.hub import VARIABLES, answers
 from ictcli.errors import UserError
-from ictcli.recipe.tables import ColumnSettings, HubSettings
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.tasks import find_benchmark, find_task
-from ictcli.tasks.datasets import MMLU_STEM, SOURCES
+from ictcli.tasks.datasets import SOURCES
 
 PIN = SOURCES["gsm8k"].revision or ""
 OTHER = "a" * 40
@@ -100,16 +100,6 @@ def test_each_config_is_loaded_in_its_order(monkeypatch: pytest.MonkeyPatch) -> 
     assert [call[1:3] for call in calls] == [("AIME2025-I", "test"), ("AIME2025-II", "test")]
     assert bench.source["config"] == ["AIME2025-I", "AIME2025-II"] and not bench.notes
     assert [p.prompt for p in bench.problems(None)][14:16] == ["AIME2025-I 14", "AIME2025-II 0"]
-
-
-def test_mmlu_stem_asks_for_its_18_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"question": "q", "choices": ["w", "x", "y", "z"], "answer": 2, "subject": ""}
-    calls = hub(monkeypatch, lambda path, config, revision: Loaded([row, row], revision))
-    bench = find_benchmark("mmlu_stem")
-    assert [call[1] for call in calls] == list(MMLU_STEM) and len(MMLU_STEM) == 18
-    assert [p.id for p in bench.problems(19)] == [f"{s}-0" for s in MMLU_STEM] + [
-        "abstract_algebra-1"
-    ]
 
 
 def test_a_revision_that_is_gone_gives_way_to_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,21 +8,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ledger_texts import STYLES, Style, is_sound, make_tokenizer, solution
 
-from ictcli.tasks import find_benchmark, find_task
+from ictcli.tasks import find_task
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.ledger.problem import (
+    DAYS,
+    DOMAIN,
+    NUMBERS,
+    SETTINGS,
+    TRADES,
     Ledger,
+    Setting,
     decisions,
     forks,
-    is_heldout,
-    is_sound,
     make_ledger,
     prompt_of,
-    solution,
 )
-from ictcli.tasks.ledger.tasks import DOMAIN
-from ictcli.tasks.ledger.words import DAYS, NUMBERS, SETTINGS, TRADES, Setting
 from ictcli.types import Problem
 
 NETS = Ledger("Nora", "mends", (("nets", 2), ("sails", 5), ("boots", 1)))
@@ -40,26 +42,24 @@ RESPONSE = (
 )
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own-data"
 seeds = st.integers(0, 2**32)
-free = st.builds(
-    Setting,
-    entries=st.tuples(st.integers(2, 3), st.integers(3, 6)),
+styles = st.builds(
+    Style,
     phrases=st.integers(0, 6),
-    synonyms=st.integers(1, 4),
     echoes=st.integers(0, 3),
     drift=st.sampled_from([0.0, 0.3, 1.0]),
-    starts=st.integers(1, 7),
 )
-settings = free | st.sampled_from(list(SETTINGS.values()))
 garbage = st.lists(
     st.sampled_from([*DAYS, "\n", "nets for two days", "for one day", ", it is ", " ", ".", "day"])
 ).map("".join)
 
 
-def written(setting: Setting, seed: int, right: float = 0.5) -> tuple[Ledger, str, str]:
+def written(
+    seed: int, style: Style = STYLES["ledger"], right: float = 0.5
+) -> tuple[Ledger, str, str]:
     """A problem, its prompt and a solution."""
     rng = random.Random(seed)
-    ledger = make_ledger(rng, setting)
-    return ledger, prompt_of(ledger, setting), solution(ledger, setting, rng, right)
+    ledger = make_ledger(rng, SETTINGS["ledger"])
+    return ledger, prompt_of(ledger, Setting()), solution(ledger, style, rng, right)
 
 
 def verdict(response: str, gold: str) -> str:
@@ -76,51 +76,39 @@ def days_of(response: str) -> list[str]:
 def test_the_prompt_is_a_word_problem() -> None:
     assert prompt_of(NETS, Setting()) == PROMPT
     assert prompt_of(NETS, Setting(ask=" Tell it in full.")) == PROMPT + " Tell it in full."
-    some = Ledger("Nora", "mends", NETS.entries, ("Monday", "Friday"))
-    assert prompt_of(some, Setting()) == PROMPT + " Begin on Monday or Friday."
 
 
-@given(settings, seeds)
+@pytest.mark.parametrize("setting", SETTINGS.values())
+@given(seed=seeds)
 def test_a_problem_stays_within_its_setting(setting: Setting, seed: int) -> None:
-    ledger, prompt, response = written(setting, seed)
-    low, high = setting.entries
-    assert low <= len(ledger.entries) <= high
-    assert {good for good, _ in ledger.entries} <= set(TRADES[ledger.trade])
-    assert len({good for good, _ in ledger.entries}) == len(ledger.entries)
+    ledger = make_ledger(random.Random(seed), setting)
+    goods = {good for good, _ in ledger.entries}
+    assert setting.entries[0] <= len(goods) == len(ledger.entries) <= setting.entries[1]
+    assert goods <= set(TRADES[ledger.trade])
     assert all(1 <= days <= 6 for _, days in ledger.entries)
-    assert len(ledger.starts) == setting.starts
-    assert response.split("begins on ")[1].split(".")[0] in ledger.starts
-    assert prompt.endswith(setting.ask)
+    assert prompt_of(ledger, setting).endswith(setting.ask)
 
 
-@given(settings, seeds)
-def test_right_days_give_the_gold_from_any_start(setting: Setting, seed: int) -> None:
-    ledger, prompt, response = written(setting, seed, right=1.0)
+@given(styles, seeds)
+def test_right_days_give_the_gold_from_any_start(style: Style, seed: int) -> None:
+    ledger, prompt, response = written(seed, style, right=1.0)
     assert ledger.answer == sum(days for _, days in ledger.entries) % 7
     assert verdict(response, str(ledger.answer)) == "correct"
     assert is_sound(prompt, response)
 
 
-@given(settings, seeds)
-def test_each_wrong_day_costs_one(setting: Setting, seed: int) -> None:
-    ledger, prompt, response = written(setting, seed, right=0.0)
+@given(styles, seeds)
+def test_each_wrong_day_costs_one(style: Style, seed: int) -> None:
+    ledger, prompt, response = written(seed, style, right=0.0)
     lost = (ledger.answer - len(ledger.entries)) % 7
     assert verdict(response, str(lost)) == "correct"
     assert verdict(response, str(ledger.answer)) == "wrong"
     assert is_sound(prompt, response)
 
 
-def test_lines_are_right_with_their_probability() -> None:
-    rng = random.Random(0)
-    one = Ledger("Nora", "mends", (("nets", 2),), ("Tuesday",))
-    days = [days_of(solution(one, Setting(), rng, right=0.8))[0] for _ in range(5_000)]
-    assert set(days) == {"Wednesday", "Thursday"}
-    assert 0.78 < days.count("Thursday") / len(days) < 0.82
-
-
-@given(settings, seeds)
-def test_every_entry_has_one_fork_and_nothing_else_has(setting: Setting, seed: int) -> None:
-    ledger, prompt, response = written(setting, seed)
+@given(styles, seeds)
+def test_every_entry_has_one_fork_and_nothing_else_has(style: Style, seed: int) -> None:
+    ledger, prompt, response = written(seed, style)
     lines = response.split("\n")[2:-2]
     assert len(lines) == len(ledger.entries)
     first = [min((line.find(d), d) for d in DAYS if d in line)[1] for line in lines]
@@ -130,7 +118,7 @@ def test_every_entry_has_one_fork_and_nothing_else_has(setting: Setting, seed: i
 
 @given(garbage, seeds, st.integers(0, 400))
 def test_forks_do_not_depend_on_what_follows(tail: str, seed: int, cut: int) -> None:
-    _, prompt, response = written(SETTINGS["ledger"], seed)
+    _, prompt, response = written(seed)
     response = response[: seed % 300] + tail
     whole = zip(forks(prompt, response), days_of(response), strict=True)
     kept = [place for place, day in whole if place + len(day) <= cut]
@@ -191,31 +179,9 @@ def test_only_the_number_at_the_end_counts(response: str, status: str) -> None:
     assert verdict(response, "1") == status
 
 
-def test_synonyms_are_all_as_likely_and_one_is_no_choice() -> None:
-    rng = random.Random(0)
-    lines = [solution(NETS, Setting(), rng, 1.0).split("\n")[2] for _ in range(4_000)]
-    openers = [line.split()[0] for line in lines]
-    assert all(0.22 < openers.count(word) / 4_000 < 0.28 for word in set(openers))
-    assert len(set(openers)) == 4
-    alone = Setting(synonyms=1, starts=1, phrases=4)
-    start = Ledger("Nora", "mends", NETS.entries, ("Monday",))
-    assert len({solution(start, alone, rng, 1.0) for _ in range(20)}) == 1
-
-
-def test_the_more_phrases_the_rarer_the_forks() -> None:
-    tokenizer = pytest.importorskip("ictcli.tasks.ledger.tokenizer")
-    shares: list[float] = []
-    for phrases in range(0, 13, 3):
-        _, _, response = written(Setting(entries=(6, 6), phrases=phrases), 0)
-        shares.append(6 / len(tokenizer.PIECE.findall(response)))
-    assert shares == sorted(shares, reverse=True)
-    assert shares[0] > 0.06
-    assert shares[-1] < 0.011
-
-
-@given(settings, seeds)
-def test_text_survives_encoding(tokenizer: Any, setting: Setting, seed: int) -> None:
-    _, prompt, response = written(setting, seed)
+@given(styles, seeds)
+def test_text_survives_encoding(tokenizer: Any, style: Style, seed: int) -> None:
+    _, prompt, response = written(seed, style)
     ids = tokenizer(prompt + response)["input_ids"]
     assert tokenizer.unk_token_id not in ids
     assert tokenizer.decode(ids, skip_special_tokens=True) == prompt + response
@@ -224,31 +190,7 @@ def test_text_survives_encoding(tokenizer: Any, setting: Setting, seed: int) -> 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    return pytest.importorskip("ictcli.tasks.ledger.tokenizer").make_tokenizer()
-
-
-def test_words_it_does_not_know_are_unknown(tokenizer: Any) -> None:
-    ids = tokenizer("Zoe mends 12 nets.")["input_ids"]
-    assert ids.count(tokenizer.unk_token_id) == 2
-    assert len(ids) == 6
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_training_and_held_out_problems_never_meet(name: str) -> None:
-    task = find_task(name)
-    train = [p.prompt for step in (1, 2) for p in task.batch(0, step, 64)]
-    held = [p.prompt for p in task.heldout(256)]
-    assert len(set(train)) == 128
-    assert len(set(held)) == 256
-    assert not any(map(is_heldout, train))
-    assert all(map(is_heldout, held))
-    assert [p.prompt for p in find_benchmark(name).problems(256)] == held
-    assert task.batch(0, 1, 64) == find_task(name).batch(0, 1, 64) != task.batch(1, 1, 64)
-
-
-def test_one_prompt_in_sixteen_is_held_out() -> None:
-    prompts = [written(SETTINGS["ledger"], seed)[1] for seed in range(5_000)]
-    assert 0.05 < sum(map(is_heldout, prompts)) / len(prompts) < 0.075
+    return make_tokenizer()
 
 
 def test_the_example_of_own_data_is_right_and_readable(tokenizer: Any) -> None:
@@ -265,7 +207,7 @@ def test_the_example_of_own_data_is_right_and_readable(tokenizer: Any) -> None:
 
 def test_data_of_ones_own_keeps_the_task(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
-    rows = [written(SETTINGS["ledger"], seed) for seed in range(64)]
+    rows = [written(seed) for seed in range(64)]
     text = "".join(f'"{prompt}",{ledger.answer}\n' for ledger, prompt, _ in rows)
     file.write_text("prompt,gold\n" + text)
     task = find_task("ledger", data=str(file))
@@ -277,9 +219,9 @@ def test_data_of_ones_own_keeps_the_task(tmp_path: Path) -> None:
     assert task.heldout(9)
 
 
-@given(settings, seeds)
-def test_an_answer_is_lost_by_the_first_wrong_day(setting: Setting, seed: int) -> None:
-    ledger, prompt, response = written(setting, seed)
+@given(styles, seeds)
+def test_an_answer_is_lost_by_the_first_wrong_day(style: Style, seed: int) -> None:
+    ledger, prompt, response = written(seed, style)
     made, places = decisions(prompt, response), forks(prompt, response)
     assert len(made.right) == len(places) == len(ledger.entries)
     assert made.lost == (None if all(made.right) else places[made.right.index(False)])

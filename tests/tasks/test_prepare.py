@@ -2,23 +2,26 @@
 
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chain_texts import make_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, to_toml
-from ictcli.recipe.tables import PromptSettings
-from ictcli.tasks import Task
-from ictcli.tasks.chain.tokenizer import make_tokenizer
+from ictcli.recipe.data import PromptSettings
+from ictcli.tasks import Task, find_benchmark, find_task, shuffled_batch
+from ictcli.tasks.ledger.problem import SETTINGS
 from ictcli.tasks.prepare import described, task_of
 from ictcli.tasks.prompts import fitted
 from ictcli.tasks.split import digest_of, is_heldout, key_of
+from ictcli.tasks.task import is_set_aside
 from ictcli.types import Problem
 
 N = 80
@@ -31,6 +34,67 @@ def write(path: Path, prompts: list[str], **more: Any) -> str:
             row[name] = value
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
+
+
+def problems(count: int) -> list[Problem]:
+    return [Problem(str(i), f"problem {i}", str(i)) for i in range(count)]
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 5))
+def test_each_epoch_takes_every_problem_exactly_once(size: int, n: int, seed: int) -> None:
+    steps = -(-3 * size // n)
+    drawn = [
+        p for step in range(1, steps + 1) for p in shuffled_batch(problems(size), seed, step, n)
+    ]
+    for epoch in range(3):
+        taken = Counter(p.id for p in drawn[epoch * size : (epoch + 1) * size])
+        assert taken == {str(i): 1 for i in range(size)}
+
+
+def test_a_batch_depends_on_seed_and_step_alone() -> None:
+    data = problems(30)
+    forward = [shuffled_batch(data, 1, step, 4) for step in range(1, 20)]
+    backward = [shuffled_batch(data, 1, step, 4) for step in range(19, 0, -1)]
+    assert forward == backward[::-1]
+    assert forward != [shuffled_batch(data, 2, step, 4) for step in range(1, 20)]
+    drawn = [problem.id for batch in forward for problem in batch]
+    assert drawn[:30] != drawn[30:60]  # each epoch has an order of its own
+
+
+@given(st.sets(st.text(min_size=1, max_size=8), min_size=60, max_size=90), st.integers(0, 3))
+def test_no_held_out_prompt_is_ever_trained_on(
+    tmp_path_factory: pytest.TempPathFactory, prompts: set[str], seed: int
+) -> None:
+    name = write(tmp_path_factory.getbasetemp() / "rows.jsonl", [*prompts, *prompts])
+    if not any(map(is_heldout, prompts)):
+        with pytest.raises(UserError, match="too small"):
+            find_task(name)
+        return
+    task = find_task(name)
+    held = {p.prompt for p in task.heldout(1000)}
+    trained = {p.prompt for step in range(1, 41) for p in task.batch(seed, step, 5)}
+    assert held == {p for p in prompts if is_heldout(p)}
+    assert trained == prompts - held
+
+
+@pytest.mark.parametrize("name", ["chain", *SETTINGS])
+def test_a_built_in_task_never_trains_on_its_held_out_problems(name: str) -> None:
+    task = find_task(name)
+    train, held = [task.batch(0, step, 64) for step in (1, 2)], task.heldout(256)
+    assert len({p.prompt for batch in train for p in batch}) == 128
+    assert len({p.prompt for p in held}) == 256
+    assert not {p.prompt for batch in train for p in batch} & {p.prompt for p in held}
+    assert train == [find_task(name).batch(0, step, 64) for step in (1, 2)]
+    assert task.batch(1, 1, 64) != train[0]
+    assert find_benchmark(name).problems(256) == held and task.heldout(40) == held[:40]
+
+
+def test_about_one_problem_in_sixteen_is_held_out() -> None:
+    """Always the same ones: a change of the rule would mix the two parts."""
+    drawn = [f"{n}+1" for n in range(20_000)]
+    for rule in (is_heldout, is_set_aside):
+        assert 0.055 < sum(map(rule, drawn)) / len(drawn) < 0.07
+    assert is_set_aside("4+0+1*0*5*8") and not is_set_aside("3+4*2-5")
 
 
 def recipe_of(folder: Path, *overrides: str) -> Recipe:

@@ -1,21 +1,26 @@
-"""Special tokens and chat templates of prompts, over tokenizers made for it."""
+"""Prompts as tokens, and back: special tokens, chat templates, what a tokenizer cannot hold."""
 
 import resource
 import signal
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer
+from chain_texts import make_tokenizer
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from ictcli.errors import UserError
-from ictcli.recipe.tables import Example, PromptSettings
+from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
-from ictcli.tasks.prompts import tokens_of
+from ictcli.tasks.detokenize import Detokenizer, token_texts
+from ictcli.tasks.prompts import read_back, tokens_of
 from ictcli.types import Problem
 
 BOS, EOS = 0, 1
@@ -92,3 +97,112 @@ def test_a_chat_template_that_fails_hangs_or_grows_is_one_sentence(
     assert "prompt.system=" in caught.value.hint and "prompt.template=none" in caught.value.hint
     assert before == (resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF))
     assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?'"
+
+
+def byte_level() -> Any:
+    """As GPT-2's and Qwen's, which normalises to NFC."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def byte_fallback() -> Any:
+    """As Llama's: a space put in front, spaces as their own sign, unknown characters as bytes."""
+    names = ["<unk>", *(f"<0x{n:02X}>" for n in range(256)), "\u2581", *LETTERS]
+    vocabulary = {name: i for i, name in enumerate(names)}
+    model = models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+
+
+def words() -> Any:
+    """As T5's and BERT's: lower case, NFKC, white space lost, what is unknown one token."""
+    names = ["<unk>", "\u2581", *LETTERS]
+    tokenizer = Tokenizer(models.Unigram([(name, -1.0) for name in names], 0))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+
+
+CHAIN, LEVEL, FALLBACK, BY_WORDS = make_tokenizer(), byte_level(), byte_fallback(), words()
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+
+
+@given(TEXTS)
+@example("\uff12\u00b2 and \ufb01ve")
+@example("I\u0307stanbul")
+@example("a\u200bb \ufeffc")
+def test_a_tokenizer_of_bytes_loses_nothing(text: str) -> None:
+    """What is normalised is not lost."""
+    assert read_back(LEVEL, text) is None
+    assert read_back(FALLBACK, text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["What is\n\n3  plus 4?", "\uff12 \ufb01ve", " It's 2\u00b2, isn't it? "]
+)
+def test_a_tokenizer_of_words_may_fold_case_forms_and_spaces(text: str) -> None:
+    assert read_back(BY_WORDS, text) is None
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "text", "read"),
+    [
+        (CHAIN, "What is 3 plus 4?", "34"),
+        (CHAIN, "3 x 4=", "34="),
+        (BY_WORDS, "what is 3+4?", "what is 34?"),
+        (BY_WORDS, "\u4e09\u52a0\u56db", ""),
+    ],
+)
+def test_what_is_lost_shows_in_what_is_read(tokenizer: Any, text: str, read: str) -> None:
+    left = read_back(tokenizer, text)
+    assert left is not None and left.strip() == read
+
+
+def test_a_text_that_holds_special_tokens_survives() -> None:
+    assert read_back(FALLBACK, "what is <unk>?") is None
+    assert read_back(CHAIN, "3+4=<pad>") is None
+
+
+ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
+BYTES = Tokenizer(models.BPE({c: i for i, c in enumerate(ALPHABET)}, []))
+BYTES.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+BYTES.decoder = decoders.ByteLevel()
+"""A token a byte."""
+
+
+def decode(ids: Sequence[int]) -> str:
+    return BYTES.decode(list(ids), skip_special_tokens=False)
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=20))
+def test_pieces_of_bytes_join_to_the_text(text: str) -> None:
+    ids = BYTES.encode(text).ids
+    found = token_texts(ids, decode)
+    assert len(found) == len(ids) and "".join(found) == text
+
+
+@given(st.lists(st.integers(0, 255), max_size=20))
+def test_pieces_of_any_bytes_join_to_what_they_decode_to(ids: list[int]) -> None:
+    detokenizer = Detokenizer(decode)
+    assert "".join(map(detokenizer.add, ids)) + detokenizer.rest() == decode(ids)
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=20))
+def test_no_piece_ends_within_a_character(text: str) -> None:
+    detokenizer = Detokenizer(decode)
+    pieces = [detokenizer.add(number) for number in BYTES.encode(text).ids]
+    assert "".join(pieces).count("\ufffd") <= text.count("\ufffd")

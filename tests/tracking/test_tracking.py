@@ -19,7 +19,7 @@ from filelock import FileLock
 from ictcli.errors import install
 from ictcli.files import write_json
 from ictcli.recipe import load_recipe
-from ictcli.recipe.tables import Example
+from ictcli.recipe.data import Example
 from ictcli.runs import Run
 from ictcli.runs.read import cut_lines
 from ictcli.runs.records import StepMetrics, StepTimings

@@ -1,10 +1,10 @@
 """Small recipes with an engine on a model of random weights."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from making import Make
 
 from ictcli.engine import Engine, build_engine
 from ictcli.recipe import Recipe, load_recipe
@@ -24,7 +24,7 @@ def even() -> Any:
 
 
 @pytest.fixture
-def make(tiny_model: Path, even: None) -> Make:
+def make(tiny_model: Path, even: None) -> Callable[..., tuple[Recipe, Engine, Task]]:
     """A recipe with these overrides, a fresh engine for it, and its task."""
 
     def made(*overrides: str) -> tuple[Recipe, Engine, Task]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from making import Make
 
 from ictcli.errors import InterruptedRunError, RunFailedError
 from ictcli.evaluation.record import Evaluation
@@ -13,6 +13,8 @@ from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import Best, Summary
 from ictcli.tasks.prepare import task_of
 from ictcli.train.loop import train
+
+Make = Callable[..., Any]
 
 
 class Notes(Observer):

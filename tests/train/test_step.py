@@ -1,14 +1,19 @@
 """The parts of a step, with the engine on a model of random weights."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from making import Make
 
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
-from ictcli.recipe import Recipe
+from ictcli.algorithm.selection import top_share
+from ictcli.errors import UserError
+from ictcli.recipe import Recipe, load_recipe
 from ictcli.runs.rollouts import Batch
-from ictcli.train.metrics import measure
-from ictcli.train.step import Updates, optimise, sample_batch, select
+from ictcli.train.step import Updates, measure, optimise, sample_batch, select
+
+Make = Callable[..., Any]
 
 
 def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
@@ -151,3 +156,18 @@ def test_only_the_wanted_statistics_are_taken(make: Make) -> None:
         recipe, engine, task = make(*overrides)
         assert recipe.wanted_stats == expected
         assert set(sample_batch(recipe, engine, task, 1).rollouts.stats) == set(expected)
+
+
+def test_tokens_are_kept_by_uniqueness_in_like_contexts_where_asked(make: Make) -> None:
+    recipe, engine, task = make("max_tokens=24", "method=ict", "method.reference=context:1")
+    batch = sample_batch(recipe, engine, task, 1)
+    stats, valid = batch.rollouts.stats, batch.rollouts.valid
+    kept = select(recipe, batch, 1).kept
+    np.testing.assert_array_equal(kept, top_share(stats["context:1"], valid, recipe.keep))
+    assert (kept != top_share(stats["uniqueness"], valid, recipe.keep)).any()
+
+
+@pytest.mark.parametrize("reference", ["context:0", "context:", "prefix", "position:2"])
+def test_a_reference_that_is_none_is_refused(reference: str) -> None:
+    with pytest.raises(UserError, match=r"method.*reference"):
+        load_recipe("chain", [f"method.reference={reference}"])

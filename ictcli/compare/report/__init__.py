@@ -7,34 +7,51 @@
 |---|---|
 | `comparison.jinja` (with `tokens.jinja`), `study.jinja` | what a report says, by section |
 | `page`, `blocks` | how that is written in HTML and in Markdown |
-| `tables`, `token_tables`, `verdicts` | its tables, which the terminal shows too |
-| `figures`, `drawing`, `palette` | its charts, how charts are drawn, colours and marks |
-| `words` | counts, ranges and names for its sentences |
+| `tables`, `token_tables` | its tables, which the terminal shows too |
+| `figures`, `drawing` | its charts, and how charts are drawn |
+| `words` | verdicts, counts and ranges for its sentences |
 """
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from ictcli.algorithm.attribution import SURE
-from ictcli.compare.comparison import Comparison
+from ictcli.compare.comparison import CURVES, Comparison
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
-from ictcli.compare.report import figures, tables, token_tables, verdicts, words
-from ictcli.compare.report.palette import keys_of, looks_of
-from ictcli.compare.statistics import RESAMPLES
+from ictcli.compare.report import figures, tables, token_tables, words
+from ictcli.compare.report.drawing import looks_of
+from ictcli.compare.statistics import BEFORE, RESAMPLES
+from ictcli.compare.variants import STOPPED
 from ictcli.files import write_text
-from ictcli.tables.numbers import listed
+from ictcli.tables.numbers import ABSENT, listed
 from ictcli.tables.pages import render
 
 HERE = Path(__file__).parent
 Kind = Literal["html", "md"]
 KINDS: tuple[Kind, Kind] = ("html", "md")
+GIVEN = {
+    "tables": tables,
+    "tokens": token_tables,
+    "figures": figures,
+    "words": words,
+    "ABSENT": ABSENT,
+    "BEFORE": BEFORE,
+    "CURVES": CURVES,
+    "SURE": SURE,
+    "RESAMPLES": RESAMPLES,
+    "PEARSON_ABOVE": PEARSON_ABOVE,
+    "ERROR_BELOW": ERROR_BELOW,
+    "STOPPED": STOPPED,
+}
+"""Modules that templates take tables and charts from, and constants they name."""
 
 
 def write_report(comparison: Comparison, folder: Path) -> list[Path]:
     """Write report.html and report.md into `folder`; their paths, in that order."""
-    html, text = (comparison_page(comparison, kind) for kind in KINDS)
-    return write_pages(folder, html, text)
+    return write_pages(folder, partial(comparison_page, comparison))
 
 
 def comparison_page(comparison: Comparison, kind: Kind) -> str:
@@ -44,45 +61,21 @@ def comparison_page(comparison: Comparison, kind: Kind) -> str:
         "comparison.jinja",
         kind,
         title=f"Does it matter which tokens are trained? {listed(methods)} on {comparison.task}",
-        facts=words.facts(comparison),
         c=comparison,
         looks=looks,
         colours=colours,
-        base=looks[comparison.baseline].label,
-        differences=words.compared(comparison),
     )
 
 
 def page(template: str, kind: Kind, **values: Any) -> str:
-    """A template of this folder, with the modules that it takes tables and charts from."""
-    modules = {
-        "tables": tables,
-        "tokens": token_tables,
-        "verdicts": verdicts,
-        "figures": figures,
-        "words": words,
-    }
-    constants = {
-        "SURE": SURE,
-        "RESAMPLES": RESAMPLES,
-        "PEARSON_ABOVE": PEARSON_ABOVE,
-        "ERROR_BELOW": ERROR_BELOW,
-    }
+    """A template of this folder."""
     sections: list[tuple[str, str]] = []
-    text = render(
-        HERE / template,
-        kind,
-        keys_of=keys_of,
-        sections=sections,
-        **modules,
-        **constants,
-        **values,
-    )
+    text = render(HERE / template, kind, sections=sections, **GIVEN, **values)
     return re.sub(r"\n{3,}", "\n\n", text) if kind == "md" else text
 
 
-def write_pages(folder: Path, html: str, text: str) -> list[Path]:
-    paths = [folder / "report.html", folder / "report.md"]
-    write_text(paths[0], html)
-    write_text(paths[1], text)
-    return paths
+def write_pages(folder: Path, page_of: Callable[[Kind], str]) -> list[Path]:
+    paths: dict[Kind, Path] = {kind: folder / f"report.{kind}" for kind in KINDS}
+    for kind, path in paths.items():
+        write_text(path, page_of(kind))
+    return list(paths.values())

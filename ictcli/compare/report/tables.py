@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
-from ictcli.compare.comparison import CURVES, Comparison, Cost, TrainedTokens, VariantRecord
-from ictcli.compare.report.palette import Looks
+from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens, VariantRecord
+from ictcli.compare.report.drawing import Looks
 from ictcli.compare.statistics import Estimate, PairedDifference
-from ictcli.compare.variants import STOPPED
-from ictcli.tables import Cell, Column, Table
+from ictcli.tables import Cell, Column, Table, text_table
 from ictcli.tables.numbers import (
-    ABSENT,
-    count_range,
-    listed,
     p_value,
     percent,
     points,
@@ -22,7 +19,6 @@ from ictcli.tables.numbers import (
     whole,
 )
 from ictcli.tables.table import Span
-from ictcli.text import visible
 
 R = TypeVar("R")
 NOT_SIGNIFICANT = "not significant"
@@ -32,7 +28,8 @@ def method_column(looks: Looks, head: str = "method") -> Column[str]:
     """The first column of a table whose rows are labels of variants."""
 
     def cell(label: str) -> Cell:
-        return Cell(looks[label].label, (looks[label].label,), colour=looks[label].colour)
+        look = looks[label]
+        return Cell(look.label, (look.label,), colour=look.colour)
 
     return Column(head, cell, str)
 
@@ -40,13 +37,11 @@ def method_column(looks: Looks, head: str = "method") -> Column[str]:
 def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
     """Columns of records as columns of their labels, absent where a label has no record."""
 
-    def labelled(column: Column[R]) -> Column[str]:
-        def value(label: str) -> Any:
-            return column.value(rows[label]) if label in rows else None
+    def value(column: Column[R], label: str) -> Any:
+        return column.value(rows[label]) if label in rows else None
 
-        return replace(column, value=value)  # pyright: ignore[reportReturnType]
-
-    return [labelled(column) for column in columns]
+    labelled = [replace(each, value=partial(value, each)) for each in columns]
+    return cast(list[Column[str]], labelled)
 
 
 def method_table(
@@ -56,41 +51,35 @@ def method_table(
     return Table([method_column(looks), *of(rows, *columns)], list(rows), **about)
 
 
-def estimate_column(head: str, name: str) -> Column[Estimate]:
-    return Column(head, lambda row: row, percent, name=name, bounded=True)
+def estimate_columns(
+    families: Mapping[str, tuple[str, Mapping[str, Estimate]]],
+) -> list[Column[str]]:
+    """A column of estimates for each head and its rows, by its name in the CSV file."""
+    return [
+        column
+        for name, (head, rows) in families.items()
+        for column in of(rows, Column(head, lambda row: row, percent, name=name, bounded=True))
+    ]
 
 
 def accuracy(comparison: Comparison, looks: Looks) -> Table:
     estimates = comparison.estimates
-    first, rows = next(iter(estimates.items()))
+    rows = next(iter(estimates.values()))
 
     def over_seeds(sd: float) -> str:
         return percent(sd) if sd > 0 else NOT_SIGNIFICANT
 
-    note = (
-        f"The two standard deviations are of {first}, in points: of the seeds' own means, and of "
-        "the seeds without the chance of problems and samples. The second is cut at 0; "
-        f"{NOT_SIGNIFICANT} says that the seeds vary no more than their samples would anyway, not "
-        f"that they are equal. {ABSENT} stands for what is not known."
-    )
     columns = [
         method_column(looks),
         *of(rows, Column("seeds", lambda row: row.seeds, whole)),
-        *(
-            column
-            for metric, by_label in estimates.items()
-            for column in of(by_label, estimate_column(f"{metric}, %", metric))
-        ),
+        *estimate_columns({metric: (f"{metric}, %", rows) for metric, rows in estimates.items()}),
         *of(
             rows,
             Column("sd of the seeds' means", lambda row: row.means_sd, percent),
-            Column("sd over seeds", lambda row: row.seed_sd, over_seeds, note),
+            Column("sd over seeds", lambda row: row.seed_sd, over_seeds),
         ),
     ]
-    caption = (
-        "Share of problems solved: pass@k is the chance that at least one of k samples is correct."
-    )
-    return Table(columns, list(rows), "accuracy", caption)
+    return Table(columns, list(rows), "accuracy")
 
 
 KEPT = [
@@ -122,70 +111,53 @@ def summary(comparison: Comparison, looks: Looks) -> Table:
     return Table([*reached, *kept, *seconds], table.rows, "summary", caption)
 
 
-def difference_column(metric: str, head: str = "") -> Column[PairedDifference]:
-    name = f"{metric} difference"
-    return Column(head or metric, lambda row: row, points, name=name, bounded=True)
-
-
 def differences(
     name: str, caption: str, looks: Looks, families: Mapping[str, Mapping[str, PairedDifference]]
 ) -> list[Table]:
     """A table for each metric of a family of tests."""
     every = [each for rows in families.values() for each in rows.values()]
     family = sum(each.p_holm is not None for each in every)
-
-    def columns(metric: str) -> list[Column[PairedDifference]]:
-        return [
-            difference_column(metric, "difference"),
-            Column("p", lambda row: row.p, p_value),
-            Column(f"p, Holm over {family}", lambda row: row.p_holm, p_value, name="p_holm"),
-            Column("p by swaps", lambda row: row.p_swap, p_value, name="p_swap"),
-            Column("its floor", lambda row: row.p_swap_least, p_value, name="p_swap_least"),
-            Column("detectable", lambda row: row.detectable, percent),
-            Column("seeds", lambda row: row.seeds, whole),
-        ]
-
+    columns: list[Column[PairedDifference]] = [
+        Column("p", lambda row: row.p, p_value),
+        Column(f"p, Holm over {family}", lambda row: row.p_holm, p_value, name="p_holm"),
+        Column("p by swaps", lambda row: row.p_swap, p_value, name="p_swap"),
+        Column("its floor", lambda row: row.p_swap_least, p_value, name="p_swap_least"),
+        Column("detectable", lambda row: row.detectable, percent),
+        Column("seeds", lambda row: row.seeds, whole),
+    ]
     return [
         method_table(
-            looks, rows, columns(metric), name=f"{name}-{metric}", caption=f"{metric}{caption}"
+            looks,
+            rows,
+            [difference_column(metric, "difference"), *columns],
+            name=f"{name}-{metric}",
+            caption=f"{metric}{caption}",
         )
         for metric, rows in families.items()
         if rows
     ]
 
 
-def short_differences(comparison: Comparison, looks: Looks) -> Table:
-    """The differences from the baseline by metric, without the tests."""
-    base = comparison.baseline
-    caption = (
-        f"differences from {base} in points, with 95 % intervals; * is significant at 5 % after "
-        "Holm's correction"
-    )
-    held = comparison.differences_without_crashed
-    families = {"": comparison.differences, ", none crashed": held}
-    return _by_metric(looks, f"minus {base}", families, caption)
+def difference_column(metric: str, head: str) -> Column[PairedDifference]:
+    return Column(head, lambda row: row, points, name=f"{metric} difference", bounded=True)
 
 
-def differences_from_stopped(comparison: Comparison, looks: Looks) -> Table:
-    families = {"": comparison.differences_from_stopped}
-    caption = "what the steps after the dense warm-up added, in points"
-    return _by_metric(looks, f"minus {STOPPED}", families, caption)
-
-
-def _by_metric(
+def short_differences(
     looks: Looks,
-    head: str,
+    base: str,
     families: Mapping[str, Mapping[str, Mapping[str, PairedDifference]]],
     caption: str,
 ) -> Table:
-    """Differences by metric and family, whose name stands after the metric's."""
+    """Differences from a variant by metric and family, without the tests. The name of a family
+    stands after the metric's."""
     labels: dict[str, None] = {}
     columns: list[Column[str]] = []
     for name, family in families.items():
         for metric, rows in family.items():
             labels |= dict.fromkeys(rows)
             columns += of(rows, difference_column(metric, metric + name))
-    return Table([method_column(looks, head), *columns], list(labels), "differences", caption)
+    first = method_column(looks, f"minus {base}")
+    return Table([first, *columns], list(labels), "differences", caption)
 
 
 def passk(comparison: Comparison, looks: Looks) -> Table:
@@ -194,8 +166,7 @@ def passk(comparison: Comparison, looks: Looks) -> Table:
 
     curves = comparison.passk
     columns = [column(k) for k in sorted({k for curve in curves.values() for k in curve})]
-    caption = "pass@k in %, the means drawn above."
-    return method_table(looks, curves, columns, name="passk", caption=caption)
+    return method_table(looks, curves, columns, name="passk")
 
 
 def last_step(comparison: Comparison, looks: Looks) -> Table:
@@ -203,26 +174,17 @@ def last_step(comparison: Comparison, looks: Looks) -> Table:
     columns: list[Column[str]] = []
     labels: dict[str, None] = {}
     several = len(comparison.seeds) > 1
+
+    def last(row: Curve) -> Span | float:
+        return Span(row.mean[-1], row.low[-1], row.high[-1]) if several else row.mean[-1]
+
     for name, curves in comparison.curves.items():
-        last = {
-            label: Span(each.mean[-1], each.low[-1], each.high[-1])
-            for label, each in curves.items()
-            if each.step
-        }
-
-        def value(row: Span) -> Span | float:
-            return row if several else row.value
-
+        recorded = {label: each for label, each in curves.items() if each.step}
         form = percent if name == "share_kept" else rounded
-        column = Column(CURVES[name][1], value, form, name=name, bounded=several)
-        columns += of(last, column) if last else []
-        labels |= dict.fromkeys(last)
-    runs = count_range([variant.runs for variant in comparison.variants])
-    caption = (
-        "The last step of training: the mean over seeds, and the smallest to the largest seed "
-        f"({runs} a method)."
-    )
-    return Table([method_column(looks), *columns], list(labels), "last-step", caption)
+        column = Column(CURVES[name][1], last, form, name=name, bounded=several)
+        columns += of(recorded, column) if recorded else []
+        labels |= dict.fromkeys(recorded)
+    return Table([method_column(looks), *columns], list(labels), "last-step")
 
 
 def tuning(comparison: Comparison, looks: Looks) -> Table:
@@ -235,32 +197,11 @@ def tuning(comparison: Comparison, looks: Looks) -> Table:
         def value(row: VariantRecord) -> float | None:
             return (row.tuned or {}).get(override, {}).get(metric)
 
-        name = visible(f"{override} {metric}")
-        return Column(visible(f"{override}: {metric}, %"), value, percent, name=name)
+        return Column(f"{override}: {metric}, %", value, percent, name=f"{override} {metric}")
 
     columns = [column(override, metric) for override in settings for metric in metrics]
     chosen = Column[VariantRecord]("chosen", lambda row: row.chosen, str)
-    caption = (
-        f"What each method reached at each setting of the same grid ({listed(settings)}): one run "
-        "each, on other problems and another seed than the final runs."
-    )
-    first = "pass@1" if "pass@1" in metrics else next(iter(metrics), "accuracy")
-    about = (
-        f"The setting of the highest {first}, the first of equals, is that of the final runs. One "
-        f"run each is a coarse guide. {ABSENT} stands for a tuning run that failed."
-    )
-    return method_table(
-        looks, tuned, [*columns, chosen], name="tuning", caption=caption, about=about
-    )
-
-
-def cost(comparison: Comparison, looks: Looks) -> Table:
-    about = (
-        "A step is whole, with its bookkeeping; sampling and update are its parts without the "
-        "first step. Runs side by side on one machine slow each other down."
-    )
-    caption = "Time of a step and the most memory held."
-    return method_table(looks, comparison.cost, COST, name="cost", caption=caption, about=about)
+    return method_table(looks, tuned, [*columns, chosen], name="tuning")
 
 
 def paper(comparison: Comparison) -> Table:
@@ -281,11 +222,7 @@ def paper(comparison: Comparison) -> Table:
 
     method = Column[Mapping[str, str]]("method", lambda row: row["method"], str)
     columns = [method, *map(theirs, benchmarks), *map(ours, comparison.estimates)]
-    caption = (
-        "What the paper (arXiv 2606.19771) reports, beside what was measured here. It gives no "
-        "variance."
-    )
-    return Table(columns, rows, "paper", caption, comparison.paper.note)
+    return Table(columns, rows, "paper")
 
 
 def methods(comparison: Comparison) -> Table:
@@ -301,17 +238,13 @@ def methods(comparison: Comparison) -> Table:
         Column[VariantRecord]("runs", lambda row: row.runs, whole),
         Column[VariantRecord]("failed", lambda row: row.failed, whole),
     ]
-    return Table(columns, comparison.variants, "methods", "The methods.")
+    return Table(columns, comparison.variants, "methods")
 
 
 def versions(comparison: Comparison) -> Table:
     device = {f"device: {key}": value for key, value in comparison.device.items() if value}
-    rows = [
-        (name, f"{value:,}" if type(value) is int else value)
-        for name, value in {**comparison.versions, **device}.items()
-    ]
-    columns = [
-        Column[tuple[str, Any]]("name", lambda row: row[0], str),
-        Column[tuple[str, Any]]("value", lambda row: row[1], str),
-    ]
-    return Table(columns, rows, "versions", "Versions and device.")
+    known = {**comparison.versions, **device}.items()
+    return text_table(
+        [{"name": key, "value": f"{of:,}" if type(of) is int else of} for key, of in known],
+        name="versions",
+    )

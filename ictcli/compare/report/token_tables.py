@@ -1,26 +1,24 @@
 """Which tokens are chosen and where the gradient goes, as tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from statistics import fmean
 
 from ictcli.algorithm.attribution import KINDS
 from ictcli.compare.comparison import Comparison, Probe, TrainedTokens
 from ictcli.compare.gradients import Attribution, LostUniqueness
-from ictcli.compare.report.palette import Looks
+from ictcli.compare.report.drawing import Looks
 from ictcli.compare.report.tables import method_column, method_table
 from ictcli.compare.shared_rollouts import ForkComparison, Places, UniquenessCurve
 from ictcli.tables import Cell, Column, Table
 from ictcli.tables.numbers import MINUS, hundredths, percent, points, thousandths, whole
 from ictcli.tables.table import Span
 
-SIGNS = {True: "+", False: MINUS}
-"""By whether the tokens are made likelier."""
 PlaceRow = tuple[Places, TrainedTokens]
 
 
 def places(comparison: Comparison, looks: Looks) -> Table:
     known = {label: each for label, each in comparison.places.items() if each.tokens}
     rows = {label: (each, comparison.training[label]) for label, each in known.items()}
-    sure = next(iter(known.values())).sure_all
 
     def ratio(row: PlaceRow) -> Span | None:
         """Kept tokens of high entropy for each of low entropy, and the range over seeds."""
@@ -37,24 +35,8 @@ def places(comparison: Comparison, looks: Looks) -> Table:
             lambda row: row[0].regime_high / row[0].regime_low if row[0].regime_low else None,
             name="regime_high / regime_low",
         ),
-        Column(
-            "p > 0.99, %",
-            lambda row: row[0].sure,
-            percent,
-            "p > 0.99: kept tokens to which the model gave more than that; of all tokens "
-            f"{percent(sure)} % are.",
-            "sure",
-        ),
-        Column(
-            "high : low entropy",
-            ratio,
-            note="High : low entropy is of training, not of this batch: kept tokens above the "
-            "median H1 of their step for each kept one that is not, the mean over runs and the "
-            "smallest to the largest run. The paper gives 1.03 and 0.99, by a threshold that it "
-            "does not name.",
-            name="high : low",
-            bounded=True,
-        ),
+        Column("p > 0.99, %", lambda row: row[0].sure, percent, name="sure"),
+        Column("high : low entropy", ratio, name="high : low", bounded=True),
         Column(
             "first tenth, %",
             lambda row: sum(row[0].position[: len(row[0].position) // 10 or 1]),
@@ -68,8 +50,7 @@ def places(comparison: Comparison, looks: Looks) -> Table:
             name="entropy top tenth",
         ),
     ]
-    caption = "Where the kept tokens lie."
-    return method_table(looks, rows, columns, name="places", caption=caption)
+    return method_table(looks, rows, columns, name="places")
 
 
 def overlap(comparison: Comparison, looks: Looks) -> Table:
@@ -85,11 +66,7 @@ def overlap(comparison: Comparison, looks: Looks) -> Table:
         return Column(looks[label].label, cell)
 
     columns = [column(place, label) for place, label in enumerate(labels)]
-    caption = (
-        "Overlap of the choices: tokens that both methods keep, of all that either keeps "
-        "(Jaccard's index; 1 is the same choice, 0 none in common)."
-    )
-    return Table([method_column(looks), *columns], labels, "overlap", caption)
+    return Table([method_column(looks), *columns], labels, "overlap")
 
 
 def uniqueness(comparison: Comparison) -> Table:
@@ -97,24 +74,19 @@ def uniqueness(comparison: Comparison) -> Table:
         Column[UniquenessCurve]("tokens with u = 0, %", lambda c: c.zero, percent, name="zero"),
         Column[UniquenessCurve]("highest u", lambda c: c.value[0], name="highest"),
     ]
-    return Table(columns, [comparison.uniqueness], "uniqueness", "The curve of uniqueness.")
+    return Table(columns, [comparison.uniqueness], "uniqueness")
 
 
 def probe(probes: Mapping[str, Probe], looks: Looks) -> Table:
     columns: list[Column[Probe]] = [
         Column("runs", lambda each: each.runs, whole),
         Column("probed steps", lambda each: len(each.step), whole),
-        Column("mean r", lambda each: _mean(each.pearson), thousandths, name="mean pearson"),
+        Column("mean r", lambda each: fmean(each.pearson), thousandths, name="mean pearson"),
         Column("lowest r", lambda each: min(each.pearson_low), thousandths, name="lowest pearson"),
-        Column("mean error", lambda each: _mean(each.error)),
+        Column("mean error", lambda each: fmean(each.error)),
         Column("highest error", lambda each: max(each.error_high)),
     ]
-    caption = "Predicted against measured dH2: means and extremes over the probes of all runs."
-    return method_table(looks, probes, columns, name="probe", caption=caption)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    return method_table(looks, probes, columns, name="probe")
 
 
 def forks(comparison: Comparison, looks: Looks) -> Table:
@@ -148,9 +120,9 @@ def gradient(found: Mapping[str, Attribution], looks: Looks) -> Table:
     def share(kind: str, raised: bool) -> Column[Attribution]:
         def value(row: Attribution) -> Span | None:
             each = row.share(kind, raised=raised)
-            return each and Span(each.share.value, each.share.low, each.share.high)
+            return each and each.share
 
-        name = f"{kind} {SIGNS[raised]}"
+        name = f"{kind} {'+' if raised else MINUS}"
         return Column(f"{name}, %", value, percent, name=name, bounded=True)
 
     def within_reach(row: Attribution) -> float:
@@ -183,11 +155,11 @@ def gradient(found: Mapping[str, Attribution], looks: Looks) -> Table:
     return method_table(looks, found, columns, name="gradient", caption=caption, about=about)
 
 
-def lost(losses: Mapping[str, LostUniqueness], looks: Looks) -> Table:
+def lost(found: Mapping[str, Attribution], looks: Looks) -> Table:
+    losses = {label: each.uniqueness for label, each in found.items() if each.uniqueness}
     columns: list[Column[LostUniqueness]] = [
         Column("u before", lambda row: row.before, thousandths, name="before", bounded=True),
         Column("u after", lambda row: row.after, thousandths, name="after", bounded=True),
         Column("rise", lambda row: row.rise, thousandths, name="rise", bounded=True),
     ]
-    caption = "Uniqueness before and after an answer is lost, with 95 % intervals over seeds."
-    return method_table(looks, losses, columns, name="lost", caption=caption)
+    return method_table(looks, losses, columns, name="lost")

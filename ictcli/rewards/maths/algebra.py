@@ -1,170 +1,111 @@
-"""A parser from tidy LaTeX expressions to sympy that reads a whole expression or refuses it.
+"""The value of a tree as a sympy expression, which refuses what is too large or undefined."""
 
-math-verify's parser (latex2sympy2-extended 1.11) reads `2(3)` as 5, `\\cos 3t` as cos 3,
-`\\sin x \\cdot x` as sin(x^2), `2 3` as 5 and capitals as small letters. This one covers sums,
-explicit and implied products, powers, roots, fractions, functions, absolute values, floors,
-binomials, factorials and finite sums, and refuses what has two readings.
-"""
-
-import re
+import operator
+from collections.abc import Callable
+from functools import reduce
 from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.latex import GREEK, OPAQUE, is_word
+from ictcli.rewards.maths.nodes import UnknownError, UnreadableError
 from ictcli.rewards.maths.numbers import number
-from ictcli.rewards.maths.operations import (
-    FUNCTIONS,
-    LARGEST_COUNT,
-    SEVERAL,
-    UnknownError,
-    UnreadableError,
-    countable,
-    power,
-    quotient,
-    root,
-    without_positive_factors,
-)
-
-__all__ = ["UnknownError", "UnreadableError", "read"]
+from ictcli.rewards.maths.reader import tree_of
+from ictcli.rewards.maths.trees import Tree
 
 sympy = cast(Any, _sympy)
 
-DEEPEST = 60
-"""Deepest nesting of brackets; more could exhaust Python's stack."""
-
-_TOKEN = re.compile(
-    r"\d*\.\d*\\(?:overline|bar|dot)(?:\{\d+\}| \d)"  # a repeating decimal
-    r"|\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|\\.|\S"
-)
-_LONG_RUN = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{4,}")
-_MIXED = re.compile(r"\\frac\{(\d+)\}\{(\d+)\}")
-_CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil", "|": "|"}
-_ENDS = {*_CLOSING.values(), "\\cdot", "", *",+-/*^_!=&:'"}
-"""Tokens that start no factor."""
+LARGEST_COUNT = 2000
+"""Largest argument of a factorial or binomial, and longest finite sum."""
+LARGEST_POWER = 20_000
+"""Most digits of a power of a number, and largest exponent of anything else."""
 
 
 def read(text: str) -> tuple[Any, frozenset[Any]]:
     """The sympy expression of tidy LaTeX, and what must not be negative for it to be real, as it
     is written: sympy cancels a logarithm or a root. Raises UnreadableError."""
-    text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
-    if re.search(r"\\frac\{d[^{}]*\}\{d", text):
-        raise UnknownError("a derivative")
-    if any(map(is_word, _LONG_RUN.findall(text))):
-        raise UnreadableError("words")
-    reader = _Reader(_TOKEN.findall(text))
-    expression = reader.sum()
-    if reader.peek():
-        raise UnreadableError(reader.peek())
-    return expression, frozenset(map(without_positive_factors, reader.conditions))
+    reading = _Reading()
+    expression = reading.value(tree_of(text, strict=True))
+    return expression, frozenset(map(_without_positive_factors, reading.conditions))
 
 
-def _exact(token: str) -> Any:
-    value = number(token)
-    if value is None:
-        raise UnreadableError("too long a number")
-    return sympy.Rational(value.numerator, value.denominator)
+def _without_positive_factors(value: Any) -> Any:
+    """What has the sign of a value: `4 - 4cos x` as `1 - cos x`."""
+    factors = sympy.Mul.make_args(sympy.factor_terms(value))
+    return sympy.Mul(*(factor for factor in factors if not factor.is_positive))
 
 
-class _Reader:
-    """Recursive descent over the tokens; each method consumes what it reads."""
+class _Reading:
+    """The value of one tree."""
 
-    def __init__(self, tokens: list[str]) -> None:
-        self.tokens = tokens
-        self.place = 0
-        self.depth = 0
-        self.bars = 0
-        self.bound: dict[str, str] = {}
-        """Letters of sums, with the name that each has in every text."""
-        self.infinite = False
+    def __init__(self) -> None:
+        self.bound: dict[str, Any] = {}
+        """Letters of sums and integrals, with the symbol that each is in every text."""
         self.conditions: list[Any] = []
 
-    def peek(self) -> str:
-        """The next token; empty at the end."""
-        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+    def value(self, tree: Tree) -> Any:
+        head, parts = tree.head, tree.parts
+        if not parts:
+            return self.leaf(head)
+        match head:
+            case "^":
+                return self.power(*parts)
+            case "\\int" if len(parts) == 4:
+                return self.bounded(head, *parts)
+            case "\\sum" | "\\prod" if len(parts) == 3 and len(parts[0].parts) == 2:
+                letter, start = parts[0].parts
+                return self.bounded(head, start, *parts[1:], letter)
+            case _ if head in SEVERAL:
+                values = parts[0].parts if parts[0].head == "()" else parts
+                return SEVERAL[head](*map(self.value, values))
+            case _ if head[-2:] == "()" and len(head) > 2:
+                return sympy.Function(head[:-2].lstrip("\\"))(*map(self.value, parts))
+        values = [self.value(part) for part in parts]
+        match head:
+            case "+" | "*":
+                return reduce(operator.add if head == "+" else operator.mul, values)
+            case "-":
+                return -values[0]
+            case "/":
+                return quotient(*values)
+            case "!":
+                return sympy.factorial(countable(values[0]))
+            case "\\binom":
+                return sympy.binomial(countable(values[0]), values[1])
+            case "\\sqrt":
+                index = values[1] if len(values) > 1 else sympy.Integer(2)
+                return root(values[0] if index.is_odd else self.require(values[0]), index)
+            case "\\ln" | "\\log" | "\\lg":
+                self.require(values[0])
+                base = sympy.E if head == "\\ln" else values[1] if len(values) > 1 else 10
+                return sympy.log(values[0], base)
+            case _ if head in FUNCTIONS:
+                return FUNCTIONS[head](*values)
+        raise UnknownError(head)
 
-    def take(self, expected: str | None = None) -> str:
-        token = self.peek()
-        if not token or (expected is not None and token != expected):
-            raise UnreadableError(f"{token or 'the end'} instead of {expected or 'more'}")
-        self.place += 1
-        return token
+    def leaf(self, text: str) -> Any:
+        name = text.lstrip("\\")
+        if text[:1].isdigit() or text[:1] == ".":
+            if (value := number(text)) is None:
+                raise UnreadableError("no number, or too long a one")
+            return sympy.Rational(value.numerator, value.denominator)
+        if name in self.bound:
+            return self.bound[name]
+        if text in CONSTANTS:
+            return CONSTANTS[text]
+        if not name[:1].isalpha() or name == "infty":
+            raise UnreadableError(text)
+        return sympy.Symbol(name, real=True)
 
-    def accept(self, *tokens: str) -> str:
-        """The next token, taken, if it is one of these; else empty."""
-        return self.take() if self.peek() in tokens else ""
-
-    def sum(self) -> Any:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise UnreadableError("too deep")
-        total = self.term()
-        while sign := self.accept("+", "-"):
-            if self.peek() in ("+", "-"):
-                raise UnreadableError("two signs in a row")
-            term = self.term()
-            total = total + term if sign == "+" else total - term
-        self.depth -= 1
-        return total
-
-    def term(self) -> Any:
-        """Factors side by side or with a sign between them."""
-        negative = self.accept("+", "-") == "-"
-        if self.peek() in ("+", "-"):
-            raise UnreadableError("two signs in a row")
-        start = self.place
-        product = self.power()
-        slash = number_first = False
-        while True:
-            if self.accept("\\cdot", "*"):
-                minus = self.accept("-")
-                product = product * self.power() * (-1 if minus else 1)
-                slash = False
-            elif self.accept("/"):
-                product = quotient(product, self.power())
-                read_so_far = " ".join(self.tokens[start : self.place])
-                slash = True
-                number_first = bool(re.fullmatch(r"\d\S* / \d\S*", read_so_far))
-            elif self.starts_factor():
-                if slash and not (number_first and self.peek() == "\\pi"):
-                    raise UnreadableError("a/bc has two readings")
-                if self.peek()[0].isdigit() and self.tokens[self.place - 1] != "!":
-                    raise UnreadableError("a number after a factor")
-                product = self.mixed(product) or product * self.power()
-                slash = False
-            else:
-                return -product if negative else product
-
-    def mixed(self, whole: Any) -> Any:
-        """The value of a mixed number like `1\\frac{1}{2}` after its whole part; else None."""
-        fraction = _MIXED.fullmatch("".join(self.tokens[self.place : self.place + 7]))
-        raised = self.tokens[max(self.place - 2, 0)] in ("^", "_")
-        if not fraction or not self.tokens[self.place - 1].isdigit() or raised:
-            return None
-        if not (whole.is_Integer and whole >= 0):
-            raise UnreadableError("a mixed number after a factor")
-        self.place += 7
-        return whole + quotient(sympy.Integer(fraction[1]), sympy.Integer(fraction[2]))
-
-    def starts_factor(self) -> bool:
-        token = self.peek()
-        return self.bars == 0 if token == "|" else token not in _ENDS
-
-    def power(self) -> Any:
+    def power(self, base_tree: Tree, exponent_tree: Tree) -> Any:
         known = len(self.conditions)
-        base = self.postfix(self.atom())
-        if self.accept("^"):
-            exponent = self.atom()
-            if self.peek() == "^":
-                raise UnreadableError("x^y^z has two readings")
-            result = power(base, exponent)
-            if self.conditions[known:] == [result]:  # (\\sqrt{x})^2 is x
-                self.conditions.pop()
-            even_root = exponent.is_Rational and exponent.q % 2 == 0
-            if even_root or base.free_symbols & exponent.free_symbols:  # x^x
-                self.require(base)
-            base = self.postfix(result)
-        return base
+        base, exponent = self.value(base_tree), self.value(exponent_tree)
+        result = power(base, exponent)
+        if self.conditions[known:] == [result]:  # (\\sqrt{x})^2 is x
+            self.conditions.pop()
+        even_root = exponent.is_Rational and exponent.q % 2 == 0
+        if even_root or base.free_symbols & exponent.free_symbols:  # x^x
+            self.require(base)
+        return result
 
     def require(self, inside: Any) -> Any:
         """What is not negative wherever the expression is real."""
@@ -172,172 +113,84 @@ class _Reader:
             self.conditions.append(inside)
         return inside
 
-    def postfix(self, value: Any) -> Any:
-        if not self.accept("!"):
-            return value
-        if self.peek() == "!":
-            raise UnreadableError("a double factorial")
-        return sympy.factorial(countable(value))
-
-    def within(self, opening: str) -> Any:
-        self.take(opening)
-        bars, self.bars = self.bars, int(opening == "|")
-        expression = self.sum()
-        self.bars = bars
-        self.take(_CLOSING[opening])
-        return expression
-
-    def atom(self) -> Any:
-        token = self.peek()
-        if token in ("(", "[", "{"):
-            return self.within(token)
-        if token == "|":
-            return sympy.Abs(self.within("|"))
-        if token in ("\\lfloor", "\\lceil"):
-            inside = self.within(token)
-            return sympy.floor(inside) if token == "\\lfloor" else sympy.ceiling(inside)
-        self.take()
-        if token[:1].isdigit() or (token[:1] == "." and len(token) > 1):
-            return _exact(token)
-        if token.isalpha() or token[1:] in GREEK:
-            return self.symbol(token)
-        if token[:1] == "\\":
-            return self.command(token[1:])
-        raise UnreadableError(token)
-
-    def symbol(self, letter: str) -> Any:
-        name = letter.lstrip("\\")
-        if self.accept("_"):
-            name += "_" + self.text()
-        while self.peek() == "'":
-            name += self.take()
-        if name in self.bound:
-            return sympy.Symbol(self.bound[name], integer=True)
-        if name in ("e", "i"):
-            return sympy.E if name == "e" else sympy.I
-        next_two = self.tokens[self.place + 1 : self.place + 3]
-        one_token = len(next_two) == 2 and next_two[1] == ")" and next_two[0].isalnum()
-        if self.peek() == "(" and (name in ("f", "g", "h") or one_token):  # f(x+1), P(1), x(t)
-            return sympy.Function(name)(*self.arguments())
-        return sympy.Symbol(name, real=True)
-
-    def text(self) -> str:
-        """A group in braces or one token, as text."""
-        start, depth = self.place, 0
-        while depth > 0 or self.place == start:
-            token = self.take()
-            depth += (token == "{") - (token == "}")
-        return "".join(self.tokens[start : self.place]).strip("{}")
-
-    def arguments(self) -> list[Any]:
-        self.take("(")
-        expressions = [self.sum()]
-        while self.accept(","):
-            expressions.append(self.sum())
-        self.take(")")
-        return expressions
-
-    def command(self, name: str) -> Any:
-        if name in ("frac", "binom"):
-            above, below = self.within("{"), self.within("{")
-            if name == "frac":
-                return quotient(above, below)
-            return sympy.binomial(countable(above), below)
-        if name == "sqrt":
-            index = self.within("[") if self.peek() == "[" else sympy.Integer(2)
-            inside = self.within("{")
-            return root(inside if index.is_odd else self.require(inside), index)
-        if name in ("pi", "infty"):
-            return sympy.pi if name == "pi" else self.infinity()
-        if name in OPAQUE:
-            return self.opaque(name)
-        if name in SEVERAL and self.peek() == "(":
-            return SEVERAL[name](*self.arguments())
-        if name in FUNCTIONS:
-            return self.function(name)
-        if name in ("sum", "prod"):
-            return self.series(name)
-        raise UnknownError(f"\\{name}")
-
-    def infinity(self) -> Any:
-        """Infinity as the end of a sum; it has no place in other expressions."""
-        if not self.infinite:
-            raise UnreadableError("infinity in an expression")
-        return sympy.oo
-
-    def opaque(self, name: str) -> Any:
-        """A decorated letter or figure as one symbol."""
-        start = self.place
-        while len(self.peek()) == 1 and self.peek().isupper():
-            self.take()
-        letters = "".join(self.tokens[start : self.place])
-        return sympy.Symbol(f"{name}:{letters or self.text()}", real=True)
-
-    def function(self, name: str) -> Any:
-        base = exponent = None
-        while mark := self.accept("^", "_"):
-            if mark == "_":
-                base = self.atom()
-            else:
-                exponent = self.atom()
-        if base is not None and name != "log":
-            raise UnreadableError(f"\\{name}_")
-        apply = FUNCTIONS[name]
-        if exponent == -1:
-            if f"arc{name}" not in FUNCTIONS:
-                raise UnreadableError(f"\\{name}^-1")
-            apply, exponent = FUNCTIONS[f"arc{name}"], None
-        argument = self.argument_of(name)
-        if name in ("ln", "log", "lg"):
-            self.require(argument)
-        value = apply(argument)
-        if base is not None:
-            value = value * sympy.log(10) / sympy.log(base)
-        return value if exponent is None else power(value, exponent)
-
-    def argument_of(self, name: str) -> Any:
-        """A bracket, or the factors up to the next sign or function: \\sin 2x \\cos x."""
-        if self.peek() in ("(", "{", "[", "|"):
-            argument = self.atom()
-            if self.peek() == "^" and self.tokens[self.place - 1] in (")", "]", "|"):
-                raise UnreadableError(f"\\{name}(x)^n has two readings")
-            return argument
-        minus = self.accept("-")
-        argument = self.power()
-        while self.starts_factor():
-            if self.peek() in ("(", "[", "|"):  # \\sin 2(x+1), but \\sin x (x+1)
-                if argument.free_symbols:
-                    break
-                if name in ("ln", "log", "lg"):
-                    raise UnreadableError(f"\\{name} 2(x) has two readings")
-            if self.peek()[1:] in (*FUNCTIONS, *SEVERAL, "sum", "prod"):
-                break
-            if self.peek()[0].isdigit():
-                raise UnreadableError("a number after a factor")
-            argument = self.mixed(argument) or argument * self.power()
-        if self.peek() == "/":
-            raise UnreadableError(f"\\{name} a/b has two readings")
-        return -argument if minus else argument
-
-    def series(self, name: str) -> Any:
-        """\\sum_{k=1}^{n} or \\prod of the term that follows."""
-        self.take("_")
-        self.take("{")
-        index = self.take()
-        if not index.isalpha():
-            raise UnreadableError(index)
-        self.take("=")
-        first = self.sum()
-        self.take("}")
-        self.take("^")
-        self.infinite = True
-        last = self.atom()
-        self.infinite = False
-        outer, self.bound = self.bound, self.bound | {index: f"#{len(self.bound)}"}
-        term = self.term()
-        counter = sympy.Symbol(self.bound[index], integer=True)
+    def bounded(self, head: str, start: Tree, end: Tree, inside: Tree, letter: Tree) -> Any:
+        """\\sum_{k=1}^{n} or \\prod of the term that follows, or \\int_a^b."""
+        if not letter.head.isalpha():
+            raise UnreadableError(letter.head)
+        first, last = (INFINITE.get(each.form) or self.value(each) for each in (start, end))
+        kind = {"real" if head == "\\int" else "integer": True}
+        counter = sympy.Symbol(f"#{len(self.bound)}", **kind)
+        outer, self.bound = self.bound, self.bound | {letter.head: counter}
+        term = self.value(inside)
         self.bound = outer
+        if head == "\\int":
+            return INTEGRAL(first, last, term)
         if last.is_finite and (last - first).is_number and last - first > LARGEST_COUNT:
             raise UnreadableError("too long a sum")
         self.conditions = [each for each in self.conditions if counter not in each.free_symbols]
-        return (sympy.Sum if name == "sum" else sympy.Product)(term, (counter, first, last))
+        return (sympy.Sum if head == "\\sum" else sympy.Product)(term, (counter, first, last))
+
+
+def quotient(above: Any, below: Any) -> Any:
+    """above / below. Raises UnreadableError for 0."""
+    if below == 0:
+        raise UnreadableError("divided by zero")
+    return above / below
+
+
+def countable(value: Any) -> Any:
+    """The value. Raises UnreadableError for a number above LARGEST_COUNT."""
+    if value.is_number and abs(value) > LARGEST_COUNT:
+        raise UnreadableError("too large a factorial, binomial or sum")
+    return value
+
+
+def root(inside: Any, index: Any) -> Any:
+    """The index-th root; odd roots of negative numbers are real."""
+    if index.is_Integer and index % 2 == 1:
+        return sympy.sign(inside) * sympy.root(sympy.Abs(inside), index)
+    return sympy.root(inside, index)
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """base ** exponent. Raises UnreadableError if the result would be very large, and for a power
+    of 0 with an unknown exponent, which is 0, 1 or undefined."""
+    if exponent.free_symbols and base == 0:
+        raise UnreadableError("a power of 0 with an unknown exponent")
+    if exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1 and base.is_real:
+        return power(root(base, sympy.Integer(exponent.q)), sympy.Integer(exponent.p))
+    if exponent.is_number and exponent.is_real:
+        digits = abs(exponent) * (1 if base.free_symbols else sympy.log(abs(base) + 2, 10))
+        if sympy.N(digits, 5) > LARGEST_POWER:
+            raise UnreadableError("too large a power")
+    result = base**exponent
+    if result.is_Pow and result.exp.is_number and abs(result.exp) > LARGEST_POWER:
+        raise UnreadableError("too large a power")
+    return result
+
+
+def divisors(name: str) -> Callable[..., Any]:
+    """gcd or lcm of whole numbers; of anything else a symbol, as sympy takes gcd(m, n) for 1."""
+
+    def applied(*values: Any) -> Any:
+        if all(value.is_Integer for value in values):
+            return reduce(getattr(sympy, name), values)
+        return sympy.Function(name)(*sorted(values, key=str))
+
+    return applied
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "\\sin": sympy.sin, "\\cos": sympy.cos, "\\tan": sympy.tan, "\\cot": sympy.cot,
+    "\\sec": sympy.sec, "\\csc": sympy.csc, "\\arcsin": sympy.asin, "\\arccos": sympy.acos,
+    "\\arctan": sympy.atan, "\\arccot": sympy.acot, "\\sinh": sympy.sinh, "\\cosh": sympy.cosh,
+    "\\tanh": sympy.tanh, "\\exp": sympy.exp, "||": sympy.Abs,
+    "\\lfloor\\rfloor": sympy.floor, "\\lceil\\rceil": sympy.ceiling,
+}  # fmt: skip
+SEVERAL = {
+    "\\max": sympy.Max, "\\min": sympy.Min, "\\gcd": divisors("gcd"), "\\lcm": divisors("lcm"),
+}  # fmt: skip
+CONSTANTS = {"e": sympy.E, "i": sympy.I, "\\pi": sympy.pi}
+INFINITE = {"\\infty": sympy.oo, "-(\\infty)": -sympy.oo}
+INTEGRAL = sympy.Function("integral")
+"""Of both ends and what is integrated; nothing computes it."""

@@ -1,7 +1,10 @@
-"""What the numbers and products of an expression are made of: primes, roots, logarithms, sines."""
+"""What the numbers, products and sums of an expression are made of: primes, roots, logarithms,
+sines, like terms."""
 
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from math import gcd
 from typing import Any
 
@@ -50,19 +53,19 @@ def meet(tree: Tree) -> bool:
     )
 
 
-def irrational(tree: Tree) -> list[str]:
-    """The factors of a term but its numbers: two terms with the same can be added."""
-    found: list[str] = []
+def irrational(tree: Tree) -> list[list[str]]:
+    """The factors of a term but its numbers, each with its other names: of the logarithm of a
+    number one for each prime in it. Two terms that can have the same names can be added."""
+    found: list[list[str]] = []
     for base, power in powers(tree):
         if power.denominator > 1 and (inside := rational(base)):
             parts = primes(inside).items()
-            found += [f"{p}^{e * power % 1}" for p, e in parts if (e * power).denominator > 1]
+            found += [[f"{p}^{e * power % 1}"] for p, e in parts if (e * power).denominator > 1]
         elif rational(base) is None:
             inside = _exponents(base.parts[0]) if base.head in LOGARITHMS else {}
-            first = inside[min(inside)] if inside else Fraction(1)
-            like = [(prime, inside[prime] / first) for prime in sorted(inside)]
-            found.append(f"{base.head if like else base.form} {like}^{power}")
-    return sorted(found)
+            forms = [f"{base.head} {prime}" for prime in inside] or [base.form]
+            found.append([f"{form}^{power}" for form in forms])
+    return found
 
 
 def bases(tree: Tree, split: bool = False) -> Counter[str]:
@@ -77,7 +80,8 @@ def bases(tree: Tree, split: bool = False) -> Counter[str]:
         for argument in each.parts if each.head in LOGARITHMS else ():
             parts = _exponents(argument)
             logarithms += [{name: Fraction(1)} for name in parts] if split else [parts]
-        if each.head in _SINES and not _unknown(each):
+        symbols = (part for part in each.subtrees() if not part.parts and part.head.isalpha())
+        if each.head in _SINES and not any(symbols):
             sines[each.form] = _SINES[each.head]
         product = powers(each)
         vectors: dict[int, _Vector] = {}
@@ -105,10 +109,6 @@ def _exponents(tree: Tree) -> _Vector:
     return found
 
 
-def _unknown(tree: Tree) -> bool:
-    return any(not part.parts and part.head.isalpha() for part in tree.subtrees())
-
-
 def _rank(vectors: list[_Vector], modulus: int) -> int:
     """The number of independent vectors of exponents; modulo the index of a root."""
     rank = 0
@@ -128,3 +128,51 @@ def _rank(vectors: list[_Vector], modulus: int) -> int:
 def _reduced(vector: _Vector, modulus: int) -> _Vector:
     rest = {name: value % modulus if modulus else value for name, value in vector.items()}
     return {name: value for name, value in rest.items() if value}
+
+
+def has_like_terms(terms: tuple[Tree, ...]) -> bool:
+    """Whether two terms of a sum can be added, or a term and one in a bracket with a number or
+    monomial before it: `3(x+1)+3`."""
+    likes = [set[str]().union(*(like(part) for part in opened(term))) for term in terms]
+    counts = Counter(each for term in likes for each in term)
+    return max(counts.values(), default=0) > 1
+
+
+def like(term: Tree) -> set[str]:
+    """The names of a term without its numbers."""
+    return {" ".join(sorted(names)) for names in product(*irrational(term))}
+
+
+def opened(term: Tree) -> list[Tree]:
+    """The terms of a product of a sum and a number or monomial; any other term itself."""
+    inner = term.parts[0] if term.head == "-" else term
+    if inner.head != "*":
+        return [term]
+    sums = [factor for factor in inner.parts if factor.head == "+"]
+    others = tuple(factor for factor in inner.parts if factor.head != "+")
+    if len(sums) != 1 or any(part.head == "+" for each in others for part in each.subtrees()):
+        return [term]
+    return [Tree("*", (*others, part)) for part in sums[0].parts]
+
+
+def has_squares(terms: tuple[Tree, ...]) -> bool:
+    """Whether a sum holds a sine squared and the cosine squared of the same, times the same."""
+    sines, cosines = (set(_beside(terms, name)) for name in ("\\sin", "\\cos"))
+    return not sines.isdisjoint(cosines)
+
+
+def _beside(terms: tuple[Tree, ...], name: str) -> Iterator[tuple[str, str, Fraction]]:
+    """What the squares of a function are taken of, the other factors, and the number before."""
+    for term in terms:
+        number, factors, inside = Fraction(1), list[str](), list[str]()
+        sign, rest = (-1, term.parts[0]) if term.head == "-" else (1, term)
+        for base, power in powers(rest):
+            value = rational(base)
+            if base.head == name and power == 2:
+                inside.append(base.parts[0].form)
+            elif value and power.denominator == 1 and abs(power) < 100:
+                number *= value**power.numerator
+            else:
+                factors.append(f"{base.form}^{power}")
+        if len(inside) == 1:
+            yield inside[0], " ".join(sorted(factors)), sign * number

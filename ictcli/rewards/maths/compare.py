@@ -1,4 +1,5 @@
-"""Whether an answer equals the gold: by text and structure first, by algebra where needed."""
+"""Whether an answer equals the gold: by text and structure first, by algebra where needed; and how
+both are read, in words."""
 
 from fractions import Fraction
 from functools import lru_cache
@@ -7,24 +8,44 @@ from typing import Literal
 from ictcli.rewards.answers import boxed
 from ictcli.rewards.maths.comparison import Comparison
 from ictcli.rewards.maths.finished import unfinished
-from ictcli.rewards.maths.latex import OPEN, balanced, flat, tidy
-from ictcli.rewards.maths.nodes import MalformedError, Named, Node, Scalar, UndecidedError
+from ictcli.rewards.maths.latex import CLOSE, OPEN, balanced, flat, tidy
+from ictcli.rewards.maths.nodes import (
+    EMPTY,
+    REALS,
+    Chain,
+    Exact,
+    Inequality,
+    Items,
+    Matrix,
+    Named,
+    Nearly,
+    Node,
+    Ratio,
+    Scalar,
+    Union,
+    UnreadableError,
+    Words,
+    unnamed,
+)
 from ictcli.rewards.maths.numbers import number, plain
-from ictcli.rewards.maths.structure import read
+from ictcli.rewards.maths.structure import expand, read
 from ictcli.rewards.maths.words import folded
-
-__all__ = ["LONGEST", "Outcome", "UndecidedError", "compare", "readable", "value"]
 
 LONGEST = 800
 """Characters of the longest answer that is parsed; a longer one must be the gold verbatim."""
 
 Outcome = Literal["same", "unfinished", "different", "unreadable"]
+_ITEMS = {
+    "": "a list in any order",
+    "{}": "a set in any order",
+    "()": "a tuple or open interval",
+    "[]": "a list or closed interval",
+}
 
 
 def readable(gold: str) -> bool:
     """Whether a gold can be parsed, so that answers can be compared with it."""
-    gold = content(gold)
-    return balanced(gold) and len(gold) <= LONGEST and reading(tidy(gold)) is not None
+    return _node(content(gold)) is not None
 
 
 def content(text: str) -> str:
@@ -37,7 +58,7 @@ def reading(text: str) -> Node | None:
     """The reading of a tidy text; None if it cannot be parsed."""
     try:
         return read(text)
-    except (MalformedError, RecursionError):
+    except (UnreadableError, RecursionError):
         return None
 
 
@@ -78,3 +99,83 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
         left_over = unfinished(nodes[1], nodes[0], algebra=algebra)
         return "unfinished" if left_over else "same"
     return "unreadable" if comparison.unreadable else "different"
+
+
+def describe(text: str) -> str:
+    """The reading of a text, as in `the number 1/2`; empty if it cannot be read."""
+    node = _node(text)
+    return "" if node is None else in_words(expand(node))
+
+
+def listed(text: str) -> int:
+    """Number of answers in a bare list or a set; 1 for anything else, 0 if it cannot be read."""
+    node = _node(text)
+    if node is None:
+        return 0
+    node = expand(unnamed(node))
+    if isinstance(node, Items) and node.brackets in ("", "{}", "="):
+        return len(node.items)
+    return 1
+
+
+def same_layout(answer: str, gold: str) -> bool:
+    """Whether two texts differ only in how the same LaTeX is written."""
+    return flat(tidy(answer)) == flat(tidy(gold))
+
+
+def _node(text: str) -> Node | None:
+    return reading(tidy(text)) if len(text) <= LONGEST and balanced(text) else None
+
+
+def in_words(node: Node) -> str:
+    """One reading in words."""
+    if node == EMPTY:
+        return "the empty set"
+    if node == REALS:
+        return "all real numbers"
+    match node:
+        case Scalar(text, unit):
+            value = number(text)
+            what = f"the expression {_plain(text)}" if value is None else f"the number {value}"
+            return what + ("" if unit is None else " percent" if unit == "%" else f" in {unit}")
+        case Words(text):
+            return f'the words "{_plain(text)}"'
+        case Exact(text):
+            return text
+        case Items("=", items):
+            return _joined(items, " and ")
+        case Items(brackets, items):
+            inside = _joined(items, ", ")
+            kind = _ITEMS.get(brackets, "an interval")
+            return f"{kind}: {brackets[:1]}{inside}{brackets[1:]}"
+        case Union(parts):
+            return "the union of " + _joined(parts, " and ")
+        case Matrix(kind, rows):
+            size = f"{len(rows)} by {max(map(len, rows), default=0)}"
+            return f"a {kind or 'matrix'} of {size}: " + "; ".join(_joined(r, ", ") for r in rows)
+        case Named(name, value):
+            return f"{_plain(name)} is {in_words(value)}"
+        case Chain(sides):
+            return "the equation " + " = ".join(map(_plain, sides))
+        case Nearly(sides):
+            return "about equal: " + _joined(sides, ", ")
+        case Inequality(left, sign, right):
+            return f"the inequality {_plain(left)} {sign} {_plain(right)}"
+        case Ratio(terms):
+            return "the ratio " + " : ".join(map(_plain, terms))
+
+
+def _joined(nodes: tuple[Node, ...], between: str) -> str:
+    return between.join(map(_short, nodes))
+
+
+def _short(node: Node) -> str:
+    """A reading within another one: only its value if it is a plain number or expression."""
+    if not isinstance(node, Scalar):
+        return in_words(node)
+    value = number(node.text)
+    return (_plain(node.text) if value is None else str(value)) + f" {node.unit or ''}".rstrip()
+
+
+def _plain(text: str) -> str:
+    return text.replace(OPEN, "").replace(CLOSE, "")

@@ -12,18 +12,17 @@ from ictcli.rewards.maths.nodes import (
     Chain,
     Inequality,
     Items,
-    MalformedError,
     Matrix,
     Named,
     Nearly,
     Node,
-    Numeral,
     Ratio,
-    Residue,
     Scalar,
     UndecidedError,
     Union,
+    UnreadableError,
     Words,
+    unnamed,
 )
 from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, plain
 from ictcli.rewards.maths.relations import (
@@ -67,7 +66,7 @@ class Comparison:
                     return place
             except UndecidedError:
                 undecided = True
-            except MalformedError:  # a side of an equation
+            except UnreadableError:  # a side of an equation
                 self.unreadable = True
         if undecided:
             raise UndecidedError
@@ -75,41 +74,44 @@ class Comparison:
 
     def same(self, gold: Node, answer: Node) -> bool:
         gold, answer = expand(gold), expand(answer)
-        if isinstance(gold, Nearly) or isinstance(answer, Nearly):
-            return self.first_same(product(self._sides(gold), self._sides(answer))) is not None
-        if isinstance(gold, Inequality) or isinstance(answer, Inequality):
-            return self._inequalities(gold, answer)
-        if isinstance(gold, Named) or isinstance(answer, Named):
-            return self._named(gold, answer)
-        if isinstance(gold, Chain) or isinstance(answer, Chain):
-            return self._chains(gold, answer)
-        if isinstance(gold, Ratio) or isinstance(answer, Ratio):
-            return self._ratios(gold, answer)
-        if isinstance(gold, Items) and isinstance(answer, Items):
-            return self._items(gold, answer)
-        if isinstance(gold, Union) or isinstance(answer, Union):
-            left, right = ranges(gold), ranges(answer)
-            if left is not None and right is not None:
-                return left == right
-            if isinstance(gold, Union) and isinstance(answer, Union):
-                return self._matching(gold.parts, answer.parts)
-            return False
-        if isinstance(gold, Matrix) and isinstance(answer, Matrix):
-            return self._matrices(gold, answer)
-        if isinstance(gold, Numeral | Residue) and isinstance(answer, Numeral | Residue):
-            return gold == answer
-        if isinstance(gold, Words) or isinstance(answer, Words):
-            return spoken(gold) is not None and spoken(gold) == spoken(answer)
-        if isinstance(gold, Scalar) and isinstance(answer, Scalar):
-            return self.scalars(gold, answer)
-        return False
+        for kind, same in (
+            (Nearly, self._nearly),
+            (Inequality, self._inequalities),
+            (Named, self._named),
+            (Chain, self._chains),
+            (Ratio, self._ratios),
+            (Union, self._unions),
+        ):
+            if isinstance(gold, kind) or isinstance(answer, kind):
+                return same(gold, answer)
+        match gold, answer:
+            case Items(), Items():
+                return self._items(gold, answer)
+            case Matrix(), Matrix():
+                return self._matrices(gold, answer)
+            case Scalar(), Scalar():
+                return self.scalars(gold, answer)
+            case (Words(), _) | (_, Words()):
+                return spoken(gold) is not None and spoken(gold) == spoken(answer)
+            case _:
+                return gold == answer
+
+    def _nearly(self, gold: Node, answer: Node) -> bool:
+        return self.first_same(product(self._sides(gold), self._sides(answer))) is not None
+
+    def _unions(self, gold: Node, answer: Node) -> bool:
+        left, right = ranges(gold), ranges(answer)
+        if left is not None and right is not None:
+            return left == right
+        both = isinstance(gold, Union) and isinstance(answer, Union)
+        return both and self._matching(gold.parts, answer.parts)
 
     def _sides(self, node: Node) -> list[Node]:
         """The answers that an approximation gives: its last side if that is the first one rounded,
         and the first if it is no plain number. Any other node gives itself."""
         if not isinstance(node, Nearly):
             return [node]
-        exact, *roundings = (side.value if isinstance(side, Named) else side for side in node.sides)
+        exact, *roundings = map(unnamed, node.sides)
         if isinstance(exact, Chain):
             exact = self._value(exact)
         if not isinstance(exact, Scalar) or not all(
@@ -211,11 +213,9 @@ class Comparison:
             return False
         zero = any(number(term) == 0 for term in left + right)
         if zero or (isinstance(gold, Ratio) and is_time(gold)):
-            if not (isinstance(gold, Ratio) and isinstance(answer, Ratio)):
-                return False
-            return is_time(gold) == is_time(answer) and [number(term) for term in left] == [
-                number(term) for term in right
-            ]
+            both = isinstance(gold, Ratio) and isinstance(answer, Ratio)
+            alike = both and is_time(gold) == is_time(answer)
+            return alike and list(map(number, left)) == list(map(number, right))
         return all(
             self.scalars(Scalar(f"({a})({right[0]})"), Scalar(f"({b})({left[0]})"))
             for a, b in zip(left, right, strict=True)
@@ -302,6 +302,6 @@ class Comparison:
 
         try:
             return decide(symbols)
-        except symbols.UnreadableError:
+        except UnreadableError:
             self.unreadable = True
             return False

@@ -10,12 +10,12 @@ from math import gcd
 from typing import NamedTuple
 
 from ictcli.rewards.maths.compare import LONGEST, content, reading
-from ictcli.rewards.maths.finished import COLLECTIONS, is_name, is_number, leaves_work, written
+from ictcli.rewards.maths.finished import COLLECTIONS, is_name, leaves_work, written
 from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, flat, letters, tidy
-from ictcli.rewards.maths.nodes import Chain, MalformedError, Named, UndecidedError, split
+from ictcli.rewards.maths.nodes import Chain, Named, UndecidedError, UnreadableError, split
 from ictcli.rewards.maths.numbers import number
-from ictcli.rewards.maths.shapes import same_equation, shape
-from ictcli.rewards.maths.trees import Tree, powers, rational, tree_of
+from ictcli.rewards.maths.reader import tree_of
+from ictcli.rewards.maths.trees import Tree, is_number, powers, rational, same_equation, shape
 
 LONGEST_QUESTION = 20_000
 """Characters of a question that are searched."""
@@ -38,6 +38,8 @@ _REWRITTEN = re.compile(
 )
 """`Write 3/5 as a decimal`."""
 
+
+_DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 Signs = frozenset[tuple[str, int]]
 """The symbols, numbers and functions of a formula, each with its count."""
@@ -88,9 +90,10 @@ def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
 
 
 def _forms(text: str) -> set[str]:
-    """A text as it is written, in any order, without the name of a value."""
-    with contextlib.suppress(MalformedError, RecursionError):
-        tree = tree_of(text)
+    """A text as it is written, in any order, without the name of a value and the zeros around a
+    decimal."""
+    with contextlib.suppress(UnreadableError, RecursionError):
+        tree = tree_of(_DECIMAL.sub(r"\1.\2", text))
         named = tree.head == "=" and len(tree.parts) == 2 and is_name(tree.parts[0])
         return {tree.parts[1].form if named else tree.form}
     return set()
@@ -101,7 +104,7 @@ def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
     solved for a symbol, one that says the same."""
     if not isinstance(reading(answer), Chain):
         return False
-    with contextlib.suppress(MalformedError, RecursionError):
+    with contextlib.suppress(UnreadableError, RecursionError):
         tree, solved = tree_of(answer), isinstance(reading(gold), Named)
         equations = [part for each in formulas for part in each.parts if part.head == "="]
         return shape(tree) != shape(tree_of(gold)) and any(
@@ -115,7 +118,7 @@ def _trees(text: str) -> list[Tree]:
     """What a text says, and as it is written if that is an inequality: |x| < 1 is an interval."""
     found: list[Tree] = []
     if balanced(text) and 0 < len(text) <= LONGEST:
-        with contextlib.suppress(MalformedError, RecursionError):
+        with contextlib.suppress(UnreadableError, RecursionError):
             node = reading(text)
             found += [written(node)] if node is not None else []
             tree = tree_of(text)
@@ -150,7 +153,7 @@ def without_asked(answer: str, gold: str, question: str) -> str:
 
 def _sides(text: str) -> list[str]:
     """The sides of an equation or chain; none for any other text."""
-    with contextlib.suppress(MalformedError):
+    with contextlib.suppress(UnreadableError):
         sides, signs = split(text, {"=", ",", ";", "and", "or", "<", ">", "\\approx"})
         return sides if set(signs) == {"="} and "" not in sides else []
     return []
@@ -179,7 +182,7 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
         formula = tidy(text) if len(text) <= LONGEST else ""
         if formula:
             trees = _trees(formula)
-            with contextlib.suppress(MalformedError, RecursionError):
+            with contextlib.suppress(UnreadableError, RecursionError):
                 trees.append(tree_of(formula))
             parts = tuple(part for tree in trees for part in tree.subtrees())
             whole = trees[-1:]

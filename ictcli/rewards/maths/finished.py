@@ -1,18 +1,24 @@
 """Whether an answer that equals the gold is finished as the gold is: the rule `form` of
 docs/verifier.md."""
 
-import re
 from fractions import Fraction
 from functools import lru_cache
 
-from ictcli.rewards.maths.bases import LOGARITHMS, PRIMES, bases, is_power, meet
+from ictcli.rewards.maths.bases import (
+    LOGARITHMS,
+    PRIMES,
+    bases,
+    has_like_terms,
+    has_squares,
+    is_power,
+    meet,
+)
 from ictcli.rewards.maths.forms import is_shortest, length
-from ictcli.rewards.maths.latex import FUNCTIONS, GREEK, OPAQUE
+from ictcli.rewards.maths.latex import FUNCTIONS
 from ictcli.rewards.maths.nodes import (
     Chain,
     Inequality,
     Items,
-    MalformedError,
     Matrix,
     Named,
     Nearly,
@@ -21,11 +27,13 @@ from ictcli.rewards.maths.nodes import (
     Scalar,
     UndecidedError,
     Union,
+    UnreadableError,
+    unnamed,
 )
 from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.relations import ranges
-from ictcli.rewards.maths.sums import has_like_terms, has_squares
-from ictcli.rewards.maths.trees import OPERATORS, Tree, is_rational, powers, rational, tree_of
+from ictcli.rewards.maths.trees import OPERATORS, Tree, is_number, is_rational, powers, rational
 from ictcli.rewards.maths.views import with_letter
 
 _KINDS = {
@@ -46,8 +54,6 @@ _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||"
 UNKNOWN = "?"
 """Before an unknown, as a kind of work: it cancels if the gold does not have it."""
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
-_NUMBERS = {"\\pi", "e", "i", "\\infty", ""}
-_LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join((*GREEK, *OPAQUE))})")
 
 
 def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
@@ -55,12 +61,12 @@ def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
     only algebra can tell."""
     if isinstance(answer, Scalar) and isinstance(gold, Scalar):
         answer = with_letter(answer, gold)
-    parts = answer.value if isinstance(answer, Named) else answer
+    parts = unnamed(answer)
     if isinstance(parts, Union) and len(ranges(parts) or parts.parts) < len(parts.parts):
         return True  # two that overlap
     try:
         tree, form = written(answer), written(gold)
-    except (MalformedError, RecursionError):
+    except (UnreadableError, RecursionError):
         return False
     if isinstance(gold, Named):
         if is_number(form) and isinstance(answer, Chain) and not _is_solved(tree, gold.name):
@@ -119,7 +125,7 @@ def _values(tree: Tree) -> list[Tree]:
 
 @lru_cache(maxsize=4096)
 def written(node: Node) -> Tree:
-    """What a node says, as a tree; names that may be left out are. Raises MalformedError."""
+    """What a node says, as a tree; names that may be left out are. Raises UnreadableError."""
     match node:
         case Scalar(text):
             quotient = "/" in text or "frac" in text
@@ -175,12 +181,6 @@ def is_name(tree: Tree) -> bool:
     return not any(part.parts or is_number(part) for part in parts)
 
 
-def is_number(tree: Tree) -> bool:
-    if tree.parts:
-        return all(map(is_number, tree.parts))
-    return tree.head in _NUMBERS or not _LETTER.match(tree.head)
-
-
 def _own(tree: Tree) -> str:
     """The kind of work that the operation at the top of a tree leaves; empty if none."""
     head, parts = tree.head, tree.parts
@@ -195,7 +195,8 @@ def _own(tree: Tree) -> str:
         case "+":
             factors = [each for part in parts for each in (part, *_factors(part))]
             powers_of_numbers = len(parts) > 1 and any(_own(each) == "power" for each in factors)
-            left = has_like_terms(parts) or powers_of_numbers
+            zeros = any(rational(part) == 0 for part in parts)
+            left = zeros or has_like_terms(parts) or powers_of_numbers
         case "*":
             left = _multiplied(parts) or meet(tree)
         case "/":
@@ -211,7 +212,7 @@ def _own(tree: Tree) -> str:
             if rational(parts[1]) is None:
                 return "factorial"
             left = rational(parts[1]) in (0, 1)
-        case _ if head in LOGARITHMS and {base.head for base, _ in powers(parts[0])} == {"e"}:
+        case _ if head in LOGARITHMS and {base.head for base, _ in powers(parts[0])} <= {"e", "1"}:
             left = True
         case _ if head in _ON_NUMBERS and is_number(tree):
             left = True
@@ -231,8 +232,7 @@ def _factors(tree: Tree) -> list[Tree]:
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
-    """`2^{10}` is a normal form, `6^2`, `(\\frac12)^2`, `(2x)^3` and `(\\sqrt{x})^2` are
-    not."""
+    """`2^{10}` is a normal form; `6^2`, `(\\frac12)^2`, `(2x)^3` and `(\\sqrt{x})^2` are none."""
     value, raised = rational(base), rational(exponent)
     if raised is None:
         if base.head == "e" and any(part.head == "i" for part in exponent.subtrees()):
@@ -268,8 +268,7 @@ def _multiplied(factors: tuple[Tree, ...]) -> bool:
 
 
 def _divided(above: Tree, below: Tree) -> bool:
-    """Whether numbers divide to a whole number, or are quotients, products or repeating decimals
-    themselves."""
+    """Whether numbers divide to a whole one, or are quotients, products or repeating decimals."""
     lower = _coefficient(below)
     if above.head == "+" and (divisor := lower and rational(lower)) and divisor != 1:
         found = [rational(_coefficient(part) or Tree("1")) for part in above.parts]

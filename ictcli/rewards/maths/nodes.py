@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from ictcli.rewards.maths.latex import CLOSE, OPEN
 
 
-class MalformedError(ValueError):
-    """Brackets do not match, or a part is empty."""
+class UnreadableError(ValueError):
+    """The text has no reading, or several: brackets that do not match, an empty part, `1/2x`."""
+
+
+class UnknownError(UnreadableError):
+    """The text holds a command that is not known."""
 
 
 class UndecidedError(Exception):
@@ -33,11 +37,10 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Numeral:
-    """Digits with an explicit base."""
+class Exact:
+    """What equals only itself, in words: `52 in base 8`, `1 modulo 3`."""
 
-    digits: str
-    base: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,6 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Residue:
-    """A class of integers: `1 \\pmod{3}`, with the residue reduced."""
-
-    residue: int
-    modulus: int
-
-
-@dataclass(frozen=True)
 class Nearly:
     """Sides joined by `\\approx`; the first is exact, the others should be roundings of it."""
 
@@ -111,20 +106,13 @@ class Ratio:
     colon: bool = True
 
 
-Node = (
-    Scalar
-    | Words
-    | Numeral
-    | Items
-    | Union
-    | Matrix
-    | Named
-    | Chain
-    | Nearly
-    | Inequality
-    | Ratio
-    | Residue
-)
+Node = Scalar | Words | Exact | Items | Union | Matrix | Named | Chain | Nearly | Inequality | Ratio
+
+
+def unnamed(node: Node) -> Node:
+    """A node without its name."""
+    return node.value if isinstance(node, Named) else node
+
 
 REALS = Items("()", (Scalar("-\\infty"), Scalar("\\infty")))
 EMPTY = Items("{}", ())
@@ -141,24 +129,24 @@ _JOINTS = {"and": "and", "or": "or", "und": "and", "oder": "or"}
 
 def tokens(text: str) -> list[tuple[str, int]]:
     """The signs of a tidy text, each with its bracket depth. Round and square brackets match each
-    other, as in half-open intervals. Raises MalformedError."""
+    other, as in half-open intervals. Raises UnreadableError."""
     signs: list[tuple[str, int]] = []
     opened: list[str] = []
     for match in _TOKEN.finditer(text):
         sign = match[0]
         if sign in CLOSING or sign.startswith("\\end{"):
             if not opened:
-                raise MalformedError(f"{sign} closes nothing")
+                raise UnreadableError(f"{sign} closes nothing")
             opening = opened.pop()
             if (opening in "([") != (sign in ")]") or (opening == "{") != (sign == "}"):
-                raise MalformedError(f"{sign} closes {opening}")
+                raise UnreadableError(f"{sign} closes {opening}")
         signs.append((sign, len(opened)))
         if sign in OPENING or sign.startswith("\\begin{"):
             opened.append(sign)
             if len(opened) > DEEPEST:
-                raise MalformedError("brackets too deep")
+                raise UnreadableError("brackets too deep")
     if opened:
-        raise MalformedError(f"{opened[-1]} is not closed")
+        raise UnreadableError(f"{opened[-1]} is not closed")
     return signs
 
 

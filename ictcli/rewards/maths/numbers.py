@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 
 from ictcli.rewards.maths.latex import CLOSE, OPEN
-from ictcli.rewards.maths.nodes import Numeral
+from ictcli.rewards.maths.nodes import Exact
 
 DIGITS = 400
 """Characters of the longest number that is read; a longer one is compared as text."""
@@ -109,7 +109,7 @@ def long_decimal(text: str, value: Fraction) -> bool:
     )
 
 
-def based(text: str) -> Numeral | None:
+def based(text: str) -> Exact | None:
     """Digits with an explicit base, like `52_8`."""
     if not (match := _BASED.match(text)):
         return None
@@ -119,4 +119,4 @@ def based(text: str) -> Numeral | None:
     digits = match[1].lstrip("0") or "0"
     if not 2 <= value <= 36 or (digits[0].isalpha() and value <= 10):
         return None
-    return Numeral(digits, value)
+    return Exact(f"{digits} in base {value}")

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.operations import LARGEST_COUNT
+from ictcli.rewards.maths.algebra import LARGEST_COUNT
 
 sympy = cast(Any, _sympy)
 
@@ -142,7 +142,9 @@ def _drawn(symbols: list[Any], left: Any, right: Any, random: Random, *, positiv
     summed = (left - right).has(sympy.Sum, sympy.Product)
     low, high = _WHOLE[not summed and random.random() < 0.75]
     point: Point = {
-        symbol: Fraction(random.randint(low, high)) if symbol in counted else _real(random)
+        symbol: Fraction(random.randint(low, high))
+        if symbol in counted
+        else random.choice((1, 2, 8)) * _within(random, -1, 1)  # nobody knows its denominator
         for symbol in symbols
     }
     if positive:
@@ -150,11 +152,6 @@ def _drawn(symbols: list[Any], left: Any, right: Any, random: Random, *, positiv
         for symbol in symbols:
             point[symbol] = counts.pop(0) if symbol in counted else abs(point[symbol]) + 1
     return point
-
-
-def _real(random: Random) -> Fraction:
-    """A number between -8 and 8 whose denominator nobody knows."""
-    return random.choice((1, 2, 8)) * _within(random, -1, 1)
 
 
 def _within(random: Random, low: Fraction | int, high: Fraction | int) -> Fraction:

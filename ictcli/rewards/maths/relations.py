@@ -12,17 +12,18 @@ from ictcli.rewards.maths.latex import CLOSE, GREEK, OPAQUE, OPEN, flat
 from ictcli.rewards.maths.nodes import (
     REALS,
     Chain,
+    Exact,
     Inequality,
     Items,
-    MalformedError,
     Named,
     Nearly,
     Node,
     Ratio,
-    Residue,
     Scalar,
     Union,
+    UnreadableError,
     split,
+    unnamed,
 )
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.words import is_name_phrase
@@ -60,65 +61,51 @@ _DISTANCE = re.compile(r"\|\s*([a-zA-Z])\s*(?:([+-])\s*([^|+-]+?))?\s*\|")
 _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
 
-class StatementError(Exception):
-    """The text relates its sides in a way that only its own text equals."""
-
-
 def relation(text: str, node: Callable[[str], Node]) -> Node | None:
     """An equation, inequality, congruence or membership whose sides `node` parses; None for other
     text. A statement of another kind is a scalar that no algebra reads."""
-    try:
-        return _relation(text, node)
-    except StatementError:
-        return Scalar(text)
-
-
-def _relation(text: str, node: Callable[[str], Node]) -> Node | None:
     parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", *_OPAQUE})
+    statement = Scalar(text)
     if signs in ([], ["\\equiv"]) and "\\pmod" in text:
-        return _congruence(parts)
+        return _congruence(parts) or statement
     if not signs:
         return None
     if "" in parts:
         if parts[0] or "" in parts[1:]:
-            raise MalformedError("a relation without a side")
+            raise UnreadableError("a relation without a side")
         if signs[0] not in ("=", "\\approx"):
             return None
         return node(text.removeprefix("=").removeprefix("\\approx").strip())
     if _OPAQUE & set(signs):
-        raise StatementError
+        return statement
     if signs == ["\\in"]:
         values = node(parts[1])
-        if not is_name(parts[0]) or not isinstance(values, Items | Union):
-            raise StatementError
-        return Named(name_of(parts[0]), values)
+        known = is_name(parts[0]) and isinstance(values, Items | Union)
+        return Named(name_of(parts[0]), values) if known else statement
     if set(signs) <= {"=", "\\approx"}:
         if signs[0] == "\\approx" and is_name(parts[0]):
-            return named(parts[0], node(text.partition("\\approx")[2].strip()))
+            return _named(parts[0], node(text.partition("\\approx")[2].strip())) or statement
         if "\\approx" in signs:
-            return _approximation(parts, signs, node)
-        if is_name(parts[0]) and len(parts) > 2 and is_name(parts[1]):
-            raise StatementError
+            return _approximation(parts, signs, node) or statement
         if is_name(parts[0]):
-            return named(parts[0], node(" = ".join(parts[1:])))
+            twice = len(parts) > 2 and is_name(parts[1])
+            return (not twice and _named(parts[0], node(" = ".join(parts[1:])))) or statement
         if len(parts) == 2 and is_name(parts[1]):
-            return named(parts[1], node(parts[0]))
+            return _named(parts[1], node(parts[0])) or statement
         return Chain(tuple(parts))
     if not set(signs) <= set(_SIGNS):
         return None
     return _inequality(parts, [_SIGNS[sign] for sign in signs], node)
 
 
-def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node:
+def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
     """Exact sides, then roundings of them; a name before them holds for all."""
     at = signs.index("\\approx")
     if "=" in signs[at:]:
-        raise StatementError
-    exact = node(" = ".join(parts[: at + 1]))
+        return None
+    exact, *roundings = node(" = ".join(parts[: at + 1])), *map(node, parts[at + 1 :])
     if isinstance(exact, Named):
-        roundings = [Named(exact.name, node(part), exact.optional) for part in parts[at + 1 :]]
-    else:
-        roundings = [node(part) for part in parts[at + 1 :]]
+        roundings = [Named(exact.name, each, exact.optional) for each in roundings]
     return Nearly((exact, *roundings))
 
 
@@ -126,15 +113,16 @@ def _congruence(parts: list[str]) -> Node | None:
     """`x \\equiv 4 \\pmod 3` as x in the class of 1."""
     match = _RESIDUE.fullmatch(parts[-1])
     if not match or not int(match[2]) or (len(parts) == 2 and not is_name(parts[0])):
-        raise StatementError
-    residue = Residue(int(match[1]) % int(match[2]), int(match[2]))
+        return None
+    residue = Exact(f"{int(match[1]) % int(match[2])} modulo {int(match[2])}")
     return Named(name_of(parts[0]), residue) if len(parts) == 2 else residue
 
 
-def named(name: str, value: Node) -> Node:
-    """A value with its name, which may be left out unless it holds words that change a value."""
+def _named(name: str, value: Node) -> Node | None:
+    """A value with its name, which may be left out unless it holds words that change a value; None
+    for a value that has a name already."""
     if isinstance(value, Named):
-        raise StatementError
+        return None
     whole, name = name, _WORD_INDEX.sub("", re.sub(_OF_EVENT, "", name))
     runs = re.sub(r"\b[a-zA-Z](?:_\S+)?$", "", name.replace(OPEN, " ").replace(CLOSE, " "))
     wordy = OPEN in name or re.search(r"(?<![\\A-Za-z])(?![A-Z]+\b)[A-Za-z]{3,}", name)
@@ -202,7 +190,7 @@ def _around(distance: re.Match[str], radius: str) -> tuple[Scalar, Scalar] | Non
     if far is not None and far <= 0:
         return None
     if far is None or centre is None:
-        middle = f"-({distance[2] or ''}{distance[3] or '0'})"
+        middle = f"-({distance[2]}{distance[3]})" if distance[3] else ""
         return Scalar(f"{middle}-({radius})"), Scalar(f"{middle}+({radius})")
     return Scalar(str(-centre - far)), Scalar(str(far - centre))
 
@@ -222,25 +210,19 @@ def difference(node: Node) -> str | None:
 
 
 def as_inequality(node: Node, letter: str) -> Inequality | None:
-    """`x < 1`, or its interval for the unknown `letter`, as an inequality; None for any other
-    node."""
+    """`x < 1`, or its interval for the unknown `letter`, as an inequality; else None."""
     if isinstance(node, Named) and re.fullmatch(_SYMBOL, node.name):
         letter, node = node.name, node.value
-    if isinstance(node, Inequality):
-        return node
-    if (
-        not isinstance(node, Items)
-        or len(node.items) != 2
-        or "" in (node.brackets, node.brackets.strip("{}="))
-    ):
-        return None
-    low, high = node.items
-    if not isinstance(low, Scalar) or not isinstance(high, Scalar):
-        return None
-    if low == REALS.items[0]:
-        return Inequality(letter, "<" if node.brackets[1] == ")" else "<=", high.text)
-    if flat(high.text).lstrip("+") == "\\infty":
-        return Inequality(low.text, "<" if node.brackets[0] == "(" else "<=", letter)
+    match node:
+        case Inequality():
+            return node
+        case Items("()" | "(]" | "[)" | "[]" as ends, (Scalar() as low, Scalar() as high)):
+            if low == REALS.items[0]:
+                return Inequality(letter, "<" if ends[1] == ")" else "<=", high.text)
+            if flat(high.text).lstrip("+") == "\\infty":
+                return Inequality(low.text, "<" if ends[0] == "(" else "<=", letter)
+        case _:
+            pass
     return None
 
 
@@ -273,8 +255,7 @@ def ranges(node: Node) -> list[tuple[Any, ...]] | None:
     intervals: list[tuple[Any, ...]] = []
     if len({part.name for part in parts if isinstance(part, Named)}) > 1:
         return None
-    for part in parts:
-        part = part.value if isinstance(part, Named) else part
+    for part in map(unnamed, parts):
         if not isinstance(part, Items) or part.brackets in ("", "{}") or len(part.items) != 2:
             return None
         low, high = map(endpoint, part.items)

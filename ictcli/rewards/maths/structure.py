@@ -1,6 +1,7 @@
 """Parsing of tidy text into nodes: lists, tuples, intervals, sets, matrices, relations, scalars."""
 
 import re
+from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
 
@@ -9,19 +10,20 @@ from ictcli.rewards.maths.nodes import (
     CLOSING,
     EMPTY,
     REALS,
+    Exact,
     Items,
-    MalformedError,
     Matrix,
     Named,
     Nearly,
     Node,
-    Numeral,
     Ratio,
     Scalar,
     Union,
+    UnreadableError,
     Words,
     split,
     tokens,
+    unnamed,
 )
 from ictcli.rewards.maths.numbers import based, number
 from ictcli.rewards.maths.relations import between, is_range_of, relation
@@ -48,22 +50,17 @@ _MINUTES = re.compile(rf"(\d+)\s*({OPEN}degrees{CLOSE})\s*(\d+)\s*'(?:\s*(\d+)\s
 
 
 def read(text: str) -> Node:
-    """The reading of a tidy text; `1,234` is a number. Raises MalformedError."""
+    """The reading of a tidy text; `1,234` is a number. Raises UnreadableError."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
-        raise MalformedError("\\not")
+        raise UnreadableError("\\not")
     text = without_lead(text)
     if not (domain := _DOMAIN.search(text)):
         return _node(text)
     rest, (letter, numbers) = text[: domain.start()], domain.groups()
     node = _node(rest)
-    narrower = numbers != "R" and is_range_of(letter, node)
-    narrower = narrower or (numbers != "Z" and _counts_turns(letter, rest))
+    turns = letter in "klmn" and ("\\pi" in rest or "degrees" in rest)  # k of `k\\pi`
+    narrower = (numbers != "R" and is_range_of(letter, node)) or (numbers != "Z" and turns)
     return node if letter in letters(rest) and not narrower else Scalar(text)
-
-
-def _counts_turns(letter: str, text: str) -> bool:
-    """Whether a letter counts half turns: k of `k\\pi`."""
-    return letter in "klmn" and ("\\pi" in text or "degrees" in text)
 
 
 def _joined(text: str) -> str:
@@ -79,22 +76,24 @@ def _list(text: str) -> Node | None:
     if not separators:
         return None
     if "" in parts:
-        raise MalformedError("an empty part")
+        raise UnreadableError("an empty part")
     if len(set(separators)) > 1 and (solutions := _solutions(text)):
         return Items("", solutions)
-    items = tuple(_node(part) for part in parts)
+    items = tuple(map(_node, parts))
     named = [item for item in items if isinstance(item, Named)]
     names = {item.name for item in named}
     if all(map(_is_range, items)) and len(names) <= 1 and len(named) in (0, len(items)):
         if "or" in separators:
             return Union(items) if set(separators) <= {"or", ","} else Scalar(text)
         if "and" in separators:
-            return _both(items) or Scalar(text)
+            overlap = between([ray for ray in map(unnamed, items) if isinstance(ray, Items)])
+            if overlap is not None and isinstance(items[0], Named):
+                return Named(items[0].name, overlap)
+            return Scalar(text)
     if not named:
         return Items("", _pluses(items))
     if len(names) == 1 and items[0] in named and len(named) in (1, len(items)):
-        values = [item.value if isinstance(item, Named) else item for item in items]
-        return Named(named[0].name, Items("", _pluses(tuple(values))), named[0].optional)
+        return Named(named[0].name, Items("", _pluses(map(unnamed, items))), named[0].optional)
     if len(names) == len(items) and "or" not in separators:
         by_name = {item.name: item for item in named}
         return Items("=", tuple(by_name[name] for name in sorted(by_name)))
@@ -112,15 +111,6 @@ def _solutions(text: str) -> tuple[Node, ...] | None:
     return nodes if len(names) == len(nodes) and all(each == names[0] for each in names) else None
 
 
-def _both(items: tuple[Node, ...]) -> Node | None:
-    """What satisfies both of two inequalities of one name."""
-    rays = [item.value if isinstance(item, Named) else item for item in items]
-    overlap = between([ray for ray in rays if isinstance(ray, Items)])
-    if overlap is None or not isinstance(items[0], Named):
-        return None
-    return Named(items[0].name, overlap)
-
-
 def _is_range(node: Node) -> bool:
     """Whether a node is certainly an interval; a pair in parentheses may be a point."""
     if isinstance(node, Named):
@@ -132,11 +122,11 @@ def _is_range(node: Node) -> bool:
 def _node(text: str) -> Node:
     text = text.strip()
     if not text:
-        raise MalformedError("an empty part")
+        raise UnreadableError("an empty part")
     text = unmarked_letters(text)
     if hour := _HOUR.fullmatch(text):
         return Words(f"{int(hour[1])}:{hour[2] or '00'} {hour[3].lower()}m")
-    bare = re.sub(rf"[\s{OPEN}{CLOSE}]", "", text.lower())
+    bare = re.sub(rf"[\s{OPEN}{CLOSE}]", "", text.lower()).rstrip(".!")
     if bare in _EMPTY_SET:
         return EMPTY
     if bare in _ALL_REALS:
@@ -159,7 +149,7 @@ def _union(text: str) -> Node | None:
     parts, signs = split(text, {"\\cup", "\\setminus"})
     if not signs or "" in parts:
         return None
-    nodes = tuple(_node(part) for part in parts)
+    nodes = tuple(map(_node, parts))
     if "\\setminus" not in signs:
         return Union(nodes)
     holes = nodes[1] if len(nodes) == 2 and nodes[0] == REALS else None
@@ -201,23 +191,26 @@ def _bracketed(text: str) -> Node | None:
         if bars:
             condition = _node(builder[1]) if len(builder) == 2 else None
             unknown = re.sub(r"\s*\\in\s*\\mathbb\{R\}$", "", builder[0])
-            if not isinstance(condition, Named) or condition.name != unknown:
+            parts = condition.parts if isinstance(condition, Union) else (condition,)
+            if any(not isinstance(part, Named) or part.name != unknown for part in parts):
                 return None
+            if not isinstance(condition, Named):
+                return condition
             values = condition.value
             if isinstance(values, Items):
                 return Items(values.brackets or "{}", values.items)
             return values if isinstance(values, Union) else Items("{}", (values,))
         parts, _ = split(_joined(inside), {",", ";", "and", "or"})
-        return Items("{}", _pluses(tuple(_node(part) for part in parts)))
+        return Items("{}", _pluses(map(_node, parts)))
     kind = "()" if first == "\\langle" else first + last
     parts, separators = split(inside, {",", ";"})
     if "" in parts:
-        raise MalformedError("an empty part")
+        raise UnreadableError("an empty part")
     if not separators:
         node = _node(inside)
         alone = (first, last) == ("(", ")") or isinstance(node, Matrix)
         return node if alone else Items(kind, (node,))
-    return Items(kind, tuple(_node(part) for part in parts))
+    return Items(kind, tuple(map(_node, parts)))
 
 
 def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
@@ -227,7 +220,7 @@ def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
     rows, _ = split(inside, {ROW})
     cells = [split(row, {"&"})[0] for row in rows if row]
     if not cells or (any("" in row for row in cells) and environment != "cases"):
-        raise MalformedError("an empty cell")
+        raise UnreadableError("an empty cell")
     if environment == "vmatrix":
         square = all(len(row) == len(cells) for row in cells) and len(cells) < 5
         return Scalar(determinant(cells)) if square else None
@@ -247,7 +240,7 @@ def _multiplied(factor: str, matrix: Matrix) -> Matrix | None:
     return Matrix("", tuple(rows))
 
 
-def _pluses(items: tuple[Node, ...]) -> tuple[Node, ...]:
+def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
     """The items, each `\\pm` replaced by its two values."""
     out: list[Node] = []
     for item in map(expand, items):
@@ -256,8 +249,7 @@ def _pluses(items: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def expand(node: Node) -> Node:
-    """`a \\pm b` as the list of both values, and `(\\pm 1, 0)` as that of both points; any other
-    node unchanged."""
+    """`a \\pm b` as the list of both values, `(\\pm 1, 0)` as that of both points, or the node."""
     if isinstance(node, Items) and node.brackets == "()":
         both = [expand(item) for item in node.items]
         double = [place for place, item in enumerate(both) if item is not node.items[place]]
@@ -297,7 +289,7 @@ def scalar(text: str) -> Node:
         if isinstance(inner, Scalar):
             both = inner.unit and unit
             return Scalar(text) if both else Scalar(inner.text, unit or inner.unit, noun)
-        if isinstance(inner, Items | Nearly | Numeral):
+        if isinstance(inner, Items | Nearly | Exact):
             return inner
     percent = re.fullmatch(r"(.*[^\s])\s*%", value)
     if percent:

@@ -3,7 +3,6 @@
 `algebra` parses the expressions. This can be slow and use much memory, so it runs in a worker.
 """
 
-import re
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, cast
@@ -11,36 +10,33 @@ from typing import Any, cast
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.rewards.maths import algebra
-from ictcli.rewards.maths.algebra import UnknownError, UnreadableError
-from ictcli.rewards.maths.latex import flat, letters
+from ictcli.rewards.maths.nodes import UnknownError, UnreadableError
 from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, parts, points
 from ictcli.rewards.maths.values import FAILURES, Evaluation, TooLargeError, computed, real
 
 sympy = cast(Any, _sympy)
 
-_GROUP = r"(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w|\\infty)"
-_INTEGRAL = re.compile(
-    rf"\\int\s*_\s*({_GROUP})\s*\^\s*({_GROUP})((?:(?!\\int).)*?)\s*d\s*([a-df-zA-Z])"
-)
-_SUM = re.compile(r"([^_]*\\(?:sum|prod)_\{)([a-zA-Z])=.*")
+_Read = tuple[Any, frozenset[Any]]
+"""An expression, and what must not be negative for it to be real."""
 _Conditions = tuple[frozenset[Any], frozenset[Any]]
 """What must not be negative on the left and on the right."""
-_FRESH = (*"uvwtszabckmnpqr", "\\xi ")
 
 
 def equal(left_text: str, right_text: str) -> bool:
     """Whether two tidy expressions agree at every point where both have a value, and have a real
     value at the same points. Raises UnreadableError."""
-    try:
-        (left, known), (right, known_right) = _read(left_text), _read(right_text)
-    except UnknownError:
-        left_text, right_text = with_same_bound(left_text, right_text)
-        if flat(left_text) == flat(right_text) or _integrals(left_text, right_text):
-            return True
-        raise
-    if left == right and known == known_right:
+    return _equal(_read(left_text), _read(right_text), _seed(left_text, right_text))
+
+
+def _equal(one: _Read, other: _Read, seed: str) -> bool:
+    (left, known), (right, known_right) = one, other
+    if one == other:
         return True
-    seed = _seed(left_text, right_text)
+    if left.func == right.func == algebra.INTEGRAL:
+        pairs = zip(left.args, right.args, strict=True)
+        if all(_equal((a, known), (b, known_right), seed) for a, b in pairs):
+            return True
+    _closed(left, right)
     try:
         if not left.free_symbols | right.free_symbols | known | known_right:
             return computed(lambda values: _alike(values, left, right, {})) is True
@@ -52,12 +48,15 @@ def equal(left_text: str, right_text: str) -> bool:
     if agreed == 0:  # functions without a value, f(x)
         return known == known_right and bool(sympy.expand(left - right) == 0)
     if agreed >= ENOUGH and parts(left, right, known ^ known_right, seed) is None:
-        return _hold_everywhere(known ^ known_right) and _reduce_to_the_same(left, right)
+        hold = all(sympy.simplify(each).is_nonnegative for each in known ^ known_right)
+        return hold and _reduce_to_the_same(left, right)
     return agreed >= ENOUGH
 
 
-def _hold_everywhere(conditions: frozenset[Any]) -> bool:
-    return all(sympy.simplify(condition).is_nonnegative for condition in conditions)
+def _closed(*expressions: Any) -> None:
+    """Raises UnknownError for an integral, and for a sum that has no closed form or diverges."""
+    if any(each.has(algebra.INTEGRAL, sympy.oo) for each in expressions):
+        raise UnknownError
 
 
 def _reduce_to_the_same(left: Any, right: Any) -> bool:
@@ -111,6 +110,7 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
     """Whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
     UnreadableError."""
     expression, _ = _read(text)
+    _closed(expression)
 
     def near(values: Evaluation) -> bool:
         beside = values.subtract(values.of(expression, {}), decimal)
@@ -123,6 +123,7 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
 def proportional(left_text: str, right_text: str) -> int:
     """The sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
     (left, known), (right, known_right) = _read(left_text), _read(right_text)
+    _closed(left, right)
     if not left.free_symbols | right.free_symbols:
         return 0
 
@@ -153,7 +154,7 @@ def proportional(left_text: str, right_text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str) -> tuple[Any, frozenset[Any]]:
+def _read(text: str) -> _Read:
     try:
         expression, conditions = algebra.read(text)
         expression = expression.doit() if expression.has(*COUNTS) else expression
@@ -163,45 +164,4 @@ def _read(text: str) -> tuple[Any, frozenset[Any]]:
         raise UnreadableError(text) from error
     if expression.has(sympy.zoo, sympy.nan):
         raise UnreadableError(text)
-    if expression.has(sympy.oo):  # a sum without an end that has no closed form, or diverges
-        raise UnknownError(text)
     return expression, conditions
-
-
-def _integrals(left: str, right: str) -> bool:
-    """Whether two definite integrals have equal ends and integrands, whatever their letters."""
-    first, second = _INTEGRAL.fullmatch(left), _INTEGRAL.fullmatch(right)
-    if not first or not second:
-        return False
-    fresh = _fresh(left, right)
-    return all(
-        flat(a) == flat(b) or ("\\infty" not in a + b and equal(a, b))
-        for a, b in zip(_parts(first, fresh), _parts(second, fresh), strict=True)
-    )
-
-
-def _parts(integral: re.Match[str], letter: str) -> list[str]:
-    """Both ends and the integrand, with another letter for its variable."""
-    ends = [end[1:-1].strip() if end[0] == "{" else end for end in integral.group(1, 2)]
-    return [*ends, _renamed(integral[3], integral[4], letter)]
-
-
-def _renamed(text: str, letter: str, other: str) -> str:
-    return re.sub(
-        r"\\[a-zA-Z]+|[a-zA-Z]", lambda sign: other if sign[0] == letter else sign[0], text
-    )
-
-
-def _fresh(left: str, right: str) -> str:
-    return next(letter for letter in _FRESH if letter not in letters(left) | letters(right))
-
-
-def with_same_bound(left: str, right: str) -> tuple[str, str]:
-    """Two texts with one letter for the variable of their sum."""
-    fresh = _fresh(left, right)
-    return _rebound(left, fresh), _rebound(right, fresh)
-
-
-def _rebound(text: str, letter: str) -> str:
-    summed = _SUM.fullmatch(text)
-    return summed[1] + _renamed(text[len(summed[1]) :], summed[2], letter) if summed else text

@@ -1,44 +1,28 @@
-"""Tidy LaTeX as a tree of what is written, nothing computed.
-
-`algebra` reads an expression to its value; this reads its form, for the rules on unfinished and
-copied answers. It refuses nothing but unmatched brackets: unknown commands are symbols.
-"""
+"""Expressions as trees of what is written, nothing computed: a reading by `reader`, whose form
+`finished` and `copies` judge, and whose value `algebra` computes."""
 
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import NoReturn
+from functools import cached_property, lru_cache
+from math import prod
+from zlib import crc32
 
-from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPAQUE, OPEN, ROW
-from ictcli.rewards.maths.nodes import DEEPEST, MalformedError
+from ictcli.rewards.maths.latex import GREEK, OPAQUE
 from ictcli.rewards.maths.numbers import number
 
-_TOKEN = re.compile(
-    rf"\\begin\{{[a-z]*\*?\}}|\\end\{{[a-z]*\*?\}}|{OPEN}[^{CLOSE}]*{CLOSE}"
-    r"|\d*\.\d*\\(?:overline|bar|dot)(?:\{\d+\}| \d)"  # a repeating decimal
-    r"|\d+(?:,\d{3}(?!\d))*(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|\\.|\S"
-)
-_MIXED = re.compile(r"\\frac\{\d+\}\{\d+\}|\d+/\d+")
-_CLOSING = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "\\lfloor": "\\rfloor",
-            "\\lceil": "\\rceil", "|": "|", "\\langle": "\\rangle"}  # fmt: skip
-_SEPARATORS = {",", ";", "&", ROW}
-_SIGNS = {"+", "-", "\\pm", "\\mp"}
-_FLIPPED = {">": "<", "\\ge": "\\le"}
-_RELATIONS = {"=", "<", ":", *_FLIPPED, "\\le", "\\ne", "\\approx", "\\equiv", "\\in",
-              "\\to", "\\mid", "\\cup", "\\cap", "\\setminus", "\\Rightarrow",
-              "\\Leftrightarrow"}  # fmt: skip
-_ENDS = {*_CLOSING.values(), *_SEPARATORS, *_SIGNS, *_RELATIONS, "\\cdot", *"*/^_!'%"} - {"|"}
-"""Tokens that start no factor."""
-_HIGHEST = 100
-"""Levels of the highest tree; `a/b/c/...` has one more for each slash."""
+_POINTS = 4
+_HIGHEST = 20
+"""The highest power whose value is computed."""
 OPERATORS = {"\\sum", "\\prod", "\\int", "\\iint", "\\oint", "\\lim"}
+CONSTANTS = {"\\pi", "e", "i", "\\infty", ""}
+_LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join((*GREEK, *OPAQUE))})")
 
 
 @dataclass(frozen=True)
 class Tree:
     """A symbol, number or text (no parts), or an operation on its parts: `+` `-` (of one part) `*`
-    `/` `^` `!` `%` `=`, a command, brackets, `,`."""
+    `/` `^` `!` `%` `=`, a command, brackets, `,`; read strictly, `f()` too."""
 
     head: str
     parts: tuple["Tree", ...] = ()
@@ -73,6 +57,12 @@ def factors_of(tree: Tree, inverse: bool = False) -> list[str]:
     if tree.head == "/":
         return factors_of(tree.parts[0], inverse) + factors_of(tree.parts[1], not inverse)
     return [] if tree.head == "1" else [f"1/{tree.form}" if inverse else tree.form]
+
+
+def is_number(tree: Tree) -> bool:
+    if tree.parts:
+        return all(map(is_number, tree.parts))
+    return tree.head in CONSTANTS or not _LETTER.match(tree.head)
 
 
 def rational(tree: Tree) -> Fraction | None:
@@ -111,179 +101,66 @@ def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fracti
     return [(tree, power)]
 
 
-def tree_of(text: str) -> Tree:
-    """The tree of tidy LaTeX. Raises MalformedError."""
-    reader = _Reader(_TOKEN.findall(text))
-    tree = reader.listed()
-    level = [tree]
-    for _ in range(_HIGHEST):
-        level = [part for each in level for part in each.parts]
-    return reader.fail() if level or reader.peek() else tree
+@lru_cache(maxsize=8192)
+def shape(tree: Tree) -> str:
+    """A formula as text without signs, factors 1, terms 0 and the order of terms, factors and
+    sides. Sums and products are kept apart; equal factors are a power, a root is one, and 0.5 is
+    1/2."""
+    if (value := rational(tree)) is not None:
+        return str(abs(value))
+    factors = powers(tree)
+    if factors[0][0] is not tree:
+        found: dict[str, Fraction] = {}
+        for base, power in factors:
+            if rational(base) not in (1, -1):
+                name = shape(base)
+                found[name] = found.get(name, Fraction(0)) + power
+        forms = sorted(f"{name}^{power}" for name, power in found.items() if power)
+        return forms[0].removesuffix("^1") if len(forms) == 1 else f"*({' '.join(forms)})"
+    forms = [shape(part) for part in tree.parts]
+    if tree.head in ("+", "="):
+        forms = sorted(form for form in forms if tree.head == "=" or form != "0")
+    if tree.head == "+" and len(forms) == 1:
+        return forms[0]
+    return f"{tree.head}({' '.join(forms)})" if forms else tree.head
 
 
-class _Reader:
-    """Recursive descent over the tokens; each method consumes what it reads."""
-
-    def __init__(self, tokens: list[str]) -> None:
-        self.tokens, self.place, self.depth, self.bars = tokens, 0, 0, False
-
-    def fail(self) -> NoReturn:
-        raise MalformedError(f"{self.peek() or 'the end'} is not expected")
-
-    def peek(self) -> str:
-        """The next token; empty at the end."""
-        return self.tokens[self.place] if self.place < len(self.tokens) else ""
-
-    def take(self) -> str:
-        self.place += 1
-        return self.tokens[self.place - 1] if self.place <= len(self.tokens) else self.fail()
-
-    def accept(self, tokens: set[str]) -> str:
-        """The next token, taken, if it is one of these; else empty."""
-        return self.take() if self.peek() in tokens else ""
-
-    def separated(self) -> bool:
-        joint = self.peek()[:1] == OPEN and self.peek()[1:-1].strip(" ,") in ("and", "or")
-        return bool(self.accept({self.peek()} if joint else _SEPARATORS))
-
-    def listed(self) -> Tree:
-        """One relation, or several with separators between them."""
-        self.depth += 1
-        if self.depth > DEEPEST:
-            self.fail()
-        parts: list[Tree] = []
-        while True:
-            if self.starts_factor() or self.peek() in _SIGNS | _RELATIONS:
-                parts.append(self.relation())
-            if not self.separated():
-                break
-        self.depth -= 1
-        return parts[0] if len(parts) == 1 else Tree(",", tuple(parts))
-
-    def relation(self) -> Tree:
-        signs: list[str] = []
-        sides = [] if self.peek() in _RELATIONS else [self.sum()]
-        while sign := self.accept(_RELATIONS):
-            signs.append(sign)
-            if self.starts_factor() or self.peek() in _SIGNS:
-                sides.append(self.sum())
-        if not signs:
-            return sides[0]
-        if set(signs) <= set(_FLIPPED):
-            signs, sides = [_FLIPPED[sign] for sign in reversed(signs)], sides[::-1]
-        return Tree("=" if set(signs) == {"="} else " ".join(signs), tuple(sides))
-
-    def sum(self) -> Tree:
-        terms: list[Tree] = []
-        while not terms or self.peek() in _SIGNS:
-            sign = self.accept(_SIGNS)
-            term = self.sum() if self.peek() in _SIGNS else self.term()
-            within = term.parts if term.head == "+" else (term,)
-            terms.extend(map(_negative, within) if sign == "-" else within)
-        return terms[0] if len(terms) == 1 else Tree("+", tuple(terms))
-
-    def term(self) -> Tree:
-        factors = [self.power()]
-        while True:
-            if self.accept({"\\cdot", "*"}):
-                factors.append(self.signed())
-            elif self.accept({"/"}):
-                factors = [Tree("/", (_product(factors), self.signed()))]
-            elif self.starts_factor():
-                factors.append(self.power())
-            else:
-                return _product(factors)
-
-    def signed(self) -> Tree:
-        return _negative(self.signed()) if self.accept({"-"}) else self.power()
-
-    def starts_factor(self) -> bool:
-        token = self.peek()
-        joint = token[:1] == OPEN and token[1:-1].strip(" ,") in ("and", "or")
-        ends = joint or token[:4] == "\\end" or token in _ENDS
-        return bool(token) and not (self.bars if token == "|" else ends)
-
-    def power(self) -> Tree:
-        base = self.atom()
-        while sign := self.accept({"^", "_", "!", "'", "%"}):
-            if sign in ("!", "%"):
-                base = Tree(sign, (base,))
-            elif sign == "^":
-                base = Tree("^", (base, self.raised()))
-            else:
-                base = Tree(base.form + sign + (self.atom().form if sign == "_" else ""))
-        return base
-
-    def raised(self) -> Tree:
-        return _negative(self.atom()) if self.accept({"-"}) else self.atom()
-
-    def atom(self) -> Tree:
-        token = self.take()
-        if token in _CLOSING:
-            return self.within(token)
-        if token[:7] == "\\begin{":
-            return self.within(token)
-        following = "".join(self.tokens[self.place : self.place + 7])
-        if token.isdigit() and (mixed := _MIXED.match(following)):
-            self.place += 7 if mixed[0][0] == "\\" else 3
-            return Tree(f"{token} {mixed[0]}")
-        if token[:1] != "\\" or len(token) == 2:
-            return self.fail() if token in _ENDS else Tree(token)
-        return self.command(token)
-
-    def within(self, opening: str) -> Tree:
-        bars, self.bars = self.bars, opening == "|"
-        inside = self.listed()
-        self.bars = bars
-        closing = self.take()
-        mixed = opening in ("(", "[") and closing in (")", "]")
-        environment = opening[:7] == "\\begin{" and closing[:5] == "\\end{"
-        if not (mixed or environment or closing == _CLOSING.get(opening)):
-            self.fail()
-        if opening == "{" or (opening in ("(", "[") and inside.head != ","):
-            return inside
-        return Tree(opening + closing, inside.parts if inside.head == "," else (inside,))
-
-    def command(self, name: str) -> Tree:
-        if name == "\\frac":
-            return Tree("/", (self.atom(), self.atom()))
-        if name == "\\binom":
-            return Tree(name, (self.atom(), self.atom()))
-        if name == "\\sqrt":
-            index = (self.atom(),) if self.peek() == "[" else ()
-            return Tree(name, (self.atom(), *index))
-        if name[1:] in OPAQUE and self.starts_factor():
-            return Tree(name + self.atom().form)
-        if name not in OPERATORS and name[1:] not in FUNCTIONS:
-            return Tree(name)
-        marks = {mark: self.raised() for _ in "_^" if (mark := self.accept({"_", "^"}))}
-        if name in OPERATORS:
-            return Tree(name, (*marks.values(), self.operand()))
-        below = (marks["_"],) if "_" in marks else ()
-        value = Tree(name, (self.argument(), *below))
-        return Tree("^", (value, marks["^"])) if "^" in marks else value
-
-    def operand(self) -> Tree:
-        return self.term() if self.starts_factor() else Tree("")
-
-    def argument(self) -> Tree:
-        """A bracket, or the factors up to the next sign, function, or bracket after a symbol."""
-        if self.peek() in _CLOSING:
-            return self.atom()
-        factors = [self.signed()] if self.starts_factor() or self.peek() == "-" else []
-        while self.starts_factor():
-            if self.peek() in _CLOSING and any(rational(factor) is None for factor in factors):
-                break
-            if self.peek()[1:] in FUNCTIONS or self.peek() in OPERATORS:
-                break
-            factors.append(self.power())
-        return _product(factors) if factors else Tree("")
+def same_equation(first: Tree, second: Tree) -> bool:
+    """Whether one equation of two sides is the other times a constant, terms moved. False where
+    one holds more than sums, products, quotients and whole powers."""
+    pairs = [(_difference(first, place), _difference(second, place)) for place in range(_POINTS)]
+    (left, right), *others = pairs
+    if not left or not right or len({a for a, _ in pairs}) == 1:
+        return False
+    return all(a is not None and b is not None and a * right == b * left for a, b in others)
 
 
-def _negative(tree: Tree) -> Tree:
-    return tree.parts[0] if tree.head == "-" else Tree("-", (tree,))
+def _difference(equation: Tree, place: int) -> Fraction | None:
+    if equation.head != "=" or len(equation.parts) != 2:
+        return None
+    left, right = (_value(side, place) for side in equation.parts)
+    return None if left is None or right is None else left - right
 
 
-def _product(factors: list[Tree]) -> Tree:
-    flat = [part for each in factors for part in (each.parts if each.head == "*" else (each,))]
-    return flat[0] if len(flat) == 1 else Tree("*", tuple(flat))
+def _value(tree: Tree, place: int) -> Fraction | None:
+    """The value where each symbol has a number of its own."""
+    if (exact := rational(tree)) is not None:
+        return exact
+    if not tree.parts:
+        return Fraction(crc32(f"{place} {tree.head}".encode()) % 9973 + 2, 97)
+    values = [value for part in tree.parts if (value := _value(part, place)) is not None]
+    if len(values) < len(tree.parts):
+        return None
+    match tree.head:
+        case "+":
+            return sum(values, Fraction(0))
+        case "-":
+            return -values[0]
+        case "*":
+            return prod(values, start=Fraction(1))
+        case "/":
+            return values[0] / values[1] if values[1] else None
+        case "^" if values[1].denominator == 1 and abs(values[1]) <= _HIGHEST and values[0]:
+            return values[0] ** values[1].numerator
+        case _:
+            return None

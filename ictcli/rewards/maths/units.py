@@ -121,7 +121,7 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
         elif nouns and small in ("more", "fewer", "less"):  # 5 more apples
             noun_needed = True
             continue
-        elif word and (name := unit_name(word)) and not (said and small in _SMALL):
+        elif word and (name := unit_name(word)) and (power != 1 or not (said and small in _SMALL)):
             if "^" in name or "/" in name:
                 factors |= _factors(name, nouns) or {}
                 name = ""
@@ -136,14 +136,11 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
     factors = {name: power for name, power in factors.items() if power}
     if power != 1 or sign < 0 or noun_needed:
         return None
-    return factors if all(_has_power(*factor) for factor in factors.items()) else None
-
-
-def _has_power(name: str, power: int) -> bool:
-    """Whether a unit may have this power: lengths up to 3, times below a slash."""
-    if name in LENGTHS:
-        return abs(power) <= 3
-    return abs(power) == 1 or (name in ("s", "min", "h") and -3 <= power < 0)
+    for name, power in factors.items():  # lengths have powers up to 3, times below a slash
+        cubed = name in LENGTHS or (name in ("s", "min", "h") and power < 0)
+        if abs(power) > (3 if cubed else 1):
+            return None
+    return factors
 
 
 def split_unit(text: str) -> tuple[str, str | None, str]:
@@ -169,7 +166,10 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
         return text.strip(), unit, ""
     words = words.replace(OPEN, " ").replace(CLOSE, " ").strip()
     scale = 1
-    while (first := words.split(" ", 1)[0].lower()) and (factor := _scale(first)):
+    while first := words.split(" ", 1)[0].lower():
+        factor = next((SCALES[name] for name in singulars(first) if name in SCALES), None)
+        if factor is None:
+            break
         scale, words = scale * factor, words[len(first) :].strip()
     name = canonical(words, nouns=not re.search(r"(?<![\\A-Za-z])[A-Za-z]", value))
     if name is None:
@@ -179,10 +179,6 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
         known_value = number(value)
         value = f"({value})\\cdot {scale}" if known_value is None else str(known_value * scale)
     return (value, _joined(unit, name), "") if name else (value, unit, words.lower().rstrip("s"))
-
-
-def _scale(word: str) -> int | None:
-    return next((SCALES[name] for name in singulars(word) if name in SCALES), None)
 
 
 def _in_plain_letters(space: str, tail: str) -> bool:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar, cast
 import mpmath as _mpmath  # pyright: ignore[reportMissingTypeStubs]
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.operations import LARGEST_COUNT, UnreadableError
+from ictcli.rewards.maths.algebra import LARGEST_COUNT
+from ictcli.rewards.maths.nodes import UnreadableError
 
 sympy, _MP = cast(Any, _sympy), cast(Any, _mpmath).mp.clone()
 
@@ -183,9 +184,6 @@ class Evaluation:
         self._grow(0 if function is sympy.exp else abs(float(growing)) / 2)  # tanh near 1
         return self._simple(getattr(_MP, _NAMES[function])(inside))
 
-    def absolute(self, value: Value) -> Value:
-        return abs(value)
-
     def sign(self, value: Value) -> Value:
         return Fraction((_ordered(value) > 0) - (value < 0))
 
@@ -195,17 +193,11 @@ class Evaluation:
 
         return reduce(larger, values)
 
-    def smallest(self, *values: Value) -> Value:
-        return -self.largest(*(-value for value in values))
-
     def floor(self, value: Value) -> Value:
         if isinstance(value, Fraction):
             return Fraction(math.floor(value))
         nearest = Fraction(int(_MP.nint(_ordered(value))))
         return nearest - (self.subtract(value, nearest) < 0)
-
-    def ceiling(self, value: Value) -> Value:
-        return -self.floor(-value)
 
     def factorial(self, value: Value) -> Value:
         if isinstance(value, Fraction) and value.denominator == 1 and value >= 0:
@@ -247,10 +239,11 @@ class Evaluation:
 
 _OPERATIONS: dict[Any, Callable[..., Value]] = {
     sympy.Add: Evaluation.add, sympy.Mul: Evaluation.multiply, sympy.Pow: Evaluation.power,
-    sympy.Abs: Evaluation.absolute, sympy.sign: Evaluation.sign, sympy.floor: Evaluation.floor,
-    sympy.ceiling: Evaluation.ceiling, sympy.Max: Evaluation.largest,
-    sympy.Min: Evaluation.smallest, sympy.factorial: Evaluation.factorial,
-    sympy.binomial: Evaluation.binomial,
+    sympy.Abs: lambda _, value: abs(value), sympy.sign: Evaluation.sign,
+    sympy.floor: Evaluation.floor, sympy.ceiling: lambda self, value: -self.floor(-value),
+    sympy.Max: Evaluation.largest,
+    sympy.Min: lambda self, *values: -self.largest(*(-value for value in values)),
+    sympy.factorial: Evaluation.factorial, sympy.binomial: Evaluation.binomial,
 }  # fmt: skip
 
 

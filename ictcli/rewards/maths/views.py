@@ -107,8 +107,7 @@ def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
-    """Values that each count another thing, with it as their name: `3 apples and 5 pears`; None for
-    any others."""
+    """Values that each count another thing, with it as their name: `3 apples, 5 pears`; or None."""
     nouns = [item.noun for item in items if isinstance(item, Scalar) and item.noun]
     if len(set(nouns)) < len(items):
         return None

@@ -3,10 +3,7 @@
 docs/verifier.md prints these lists. Any other word says nothing.
 """
 
-
-def word_list(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
+from ictcli.rewards.maths.latex import word_list
 
 _PREFIXES = {
     "n": "nano", "µ": "micro", "m": "milli", "k": "kilo", "M": "mega", "G": "giga", "T": "tera",

@@ -15,14 +15,13 @@ Source: ours.
 
 import random
 import re
-import zlib
 from itertools import product
 from operator import add, mul, sub
 
 from ictcli.rewards import find_verifier
 from ictcli.seeds import seed_of
 from ictcli.tasks.registry import register_benchmark, register_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task
+from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
 from ictcli.types import Problem
 
 CHAIN = (4, 8)
@@ -30,9 +29,6 @@ CHAIN = (4, 8)
 
 CHAIN_LONG = (9, 10)
 """Numbers of operands, inclusive, of problems longer than any in pre-training."""
-
-HELDOUT_DIVISOR = 16
-"""One expression in this many is held out, by its checksum."""
 
 HELDOUT = 4096
 """Number of held-out problems of the task."""
@@ -49,27 +45,16 @@ _RESULTS = {
 
 
 def make_expression(rng: random.Random, operands: tuple[int, int]) -> str:
-    """Draw an expression: size, digits and operators all uniform.
-
-    `operands` is the inclusive range of the number of operands, such as `CHAIN`.
-    Raises ValueError when the range is empty or starts below 2.
-    """
-    low, high = operands
-    if not 2 <= low <= high:
-        raise ValueError(f"operands must be a range that starts at 2 or more, not {operands}")
-    size = rng.randint(low, high)
+    """Draw an expression: size, digits and operators all uniform. `operands` is the inclusive range
+    of the number of operands, such as `CHAIN`."""
+    size = rng.randint(*operands)
     digits = rng.choices(_DIGITS, k=size)
     operators = rng.choices(_OPERATORS, k=size - 1)
     return digits[0] + "".join(o + d for o, d in zip(operators, digits[1:], strict=True))
 
 
 def value(expression: str) -> int:
-    """Compute an expression modulo 10: `*` binds tighter, otherwise left to right.
-
-    Raises ValueError when the text is not a well-formed expression.
-    """
-    if not _EXPRESSION.fullmatch(expression):
-        raise ValueError(f"not an expression of single digits: {expression!r}")
+    """Compute an expression modulo 10: `*` binds tighter, otherwise left to right."""
     total, sign, term = 0, 1, int(expression[0])
     for operator, digit in zip(expression[1::2], expression[2::2], strict=True):
         if operator == "*":
@@ -81,59 +66,13 @@ def value(expression: str) -> int:
 
 
 def apply(expression: str, index: int) -> str:
-    """Rewrite an expression by computing operator number `index` (from 0) in place.
-
-    Precedence is ignored: that is what makes the choice of operator matter. Raises
-    ValueError when there is no such operator.
-    """
-    if not 0 <= index < len(expression) // 2:
-        raise ValueError(f"{expression!r} has no operator number {index}")
+    """Rewrite an expression by computing operator number `index` (from 0) in place. Precedence is
+    ignored: that is what makes the choice of operator matter."""
     start = 2 * index
-    triple = expression[start : start + 3]
-    if triple not in _RESULTS:
-        raise ValueError(f"not an expression of single digits: {expression!r}")
-    return expression[:start] + _RESULTS[triple] + expression[start + 3 :]
+    return expression[:start] + _RESULTS[expression[start : start + 3]] + expression[start + 3 :]
 
 
-def right_operator(expression: str) -> int:
-    """Number of the leftmost `*`, else of the leftmost operator: applying it keeps the value.
-
-    Raises ValueError when the expression has no operator.
-    """
-    if len(expression) < 3:
-        raise ValueError(f"{expression!r} has no operator")
-    return max(expression.find("*") // 2, 0)
-
-
-def solution(expression: str, rng: random.Random, right: float) -> str:
-    """Write a response whose arithmetic is correct and whose choices are right by chance.
-
-    At each step with two operators or more it applies `right_operator` with probability
-    `right`, otherwise one of the other operators, uniformly. Another operator may still
-    keep the value, so the share of correct responses exceeds `right ** choices`.
-    """
-    lines: list[str] = []
-    while len(expression) > 1:
-        index = right_operator(expression)
-        operators = len(expression) // 2
-        if operators > 1 and rng.random() >= right:
-            other = rng.randrange(operators - 1)
-            index = other + (other >= index)
-        expression = apply(expression, index)
-        lines.append(expression)
-    return ";".join(lines) + "#"
-
-
-def is_heldout(expression: str) -> bool:
-    """Whether an expression is for evaluation only.
-
-    The rule depends on the text alone. Held-out problems are used in evaluation, all others
-    in pre-training and training, and none in both.
-    """
-    return zlib.crc32(expression.encode()) % HELDOUT_DIVISOR == 0
-
-
-def _steps(prompt: str, response: str) -> list[tuple[int, str, set[str]]]:
+def steps_of(prompt: str, response: str) -> list[tuple[int, str, set[str]]]:
     """Split a response into (start, line, candidates): the distinct lines that apply one operator.
     Lines and candidates include their terminators; a truncated last line has none."""
     steps: list[tuple[int, str, set[str]]] = []
@@ -167,10 +106,11 @@ def forks(prompt: str, response: str) -> list[int]:
     expression ends the analysis after its own step, and so does `#`; a well-formed line with
     wrong arithmetic is simply the next current expression.
     """
-    settled = (
-        (start, _settled(line, candidates)) for start, line, candidates in _steps(prompt, response)
-    )
-    return [start + length - 1 for start, length in settled if length]
+    found: list[int] = []
+    for start, line, candidates in steps_of(prompt, response):
+        if length := _settled(line, candidates):
+            found.append(start + length - 1)
+    return found
 
 
 def _settled(line: str, candidates: set[str]) -> int:
@@ -191,7 +131,7 @@ def decisions(prompt: str, response: str) -> Decisions:
     right: list[bool] = []
     lost: int | None = None
     current = prompt.removesuffix("=")
-    for start, line, candidates in _steps(prompt, response):
+    for start, line, candidates in steps_of(prompt, response):
         keeping = {each for each in candidates if value(each[:-1]) == value(current)}
         if fork := _settled(line, candidates):
             right.append(bool(_begun(line[:fork], keeping)))
@@ -203,18 +143,6 @@ def decisions(prompt: str, response: str) -> Decisions:
     return Decisions(tuple(right), lost)
 
 
-def is_sound(prompt: str, response: str) -> bool:
-    """Whether every line applies one operator of the line before, down to `digit#`.
-
-    A sound response may have chosen wrong operators. One that is not sound has a slip of
-    arithmetic or copying, or no proper end.
-    """
-    steps = _steps(prompt, response)
-    finished = bool(steps) and steps[-1][1].endswith("#")
-    consumed = sum(len(line) for _, line, _ in steps) == len(response)
-    return finished and consumed and all(line in candidates for _, line, candidates in steps)
-
-
 DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks, decisions=decisions)
 
 
@@ -223,7 +151,7 @@ def draw(rng: random.Random, operands: tuple[int, int], n: int, *, heldout: bool
     seen: dict[str, None] = {}
     while len(seen) < n:
         expression = make_expression(rng, operands)
-        if is_heldout(expression) == heldout:
+        if is_set_aside(expression) == heldout:
             seen[expression] = None
     return [Problem(text, text + "=", str(value(text))) for text in seen]
 

@@ -20,33 +20,59 @@ Source: ours.
 
 import random
 import re
-import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 
-from ictcli.tasks.ledger.words import (
-    DAYS,
-    ECHOES,
-    JOINTS,
-    NAMES,
-    NUMBERS,
-    OPENERS,
-    PHRASES,
-    TRADES,
-    Setting,
-)
-from ictcli.tasks.task import Decisions
+from ictcli.recipe.data import ColumnSettings
+from ictcli.rewards import Verifier, find_verifier
+from ictcli.seeds import seed_of
+from ictcli.tasks.custom import read_custom
+from ictcli.tasks.registry import register_benchmark, register_task
+from ictcli.tasks.split import split_task
+from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
+from ictcli.types import Problem
 
-HELDOUT_DIVISOR = 16
-"""One prompt in this many is held out, by its checksum."""
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")
+
+NAMES = (
+    "Ada", "Ben", "Clara", "Edith", "Hugo", "Iris", "Jonas", "Lena", "Mira", "Nora", "Otto", "Tom",
+)  # fmt: skip
+TRADES = {
+    "bakes": ("bread", "buns", "cakes", "pies", "rolls", "tarts"),
+    "mends": ("boots", "chairs", "clocks", "fences", "nets", "sails"),
+    "paints": ("boats", "carts", "doors", "gates", "signs", "walls"),
+    "picks": ("apples", "beans", "grapes", "nuts", "pears", "plums"),
+    "sells": ("figs", "honey", "oil", "salt", "tea", "wool"),
+    "sews": ("bags", "coats", "flags", "gloves", "hats", "shirts"),
+}
+"""What a person does, and to what: the entries of one ledger are of one trade."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the problems of a kind look like."""
+
+    ask: str = ""
+    """Last sentence of the prompt, by which the model knows how to tell its solution."""
+    entries: tuple[int, int] = (2, 6)
+    """Number of entries, inclusive: each is one fork."""
+
+
+SETTINGS = {
+    "ledger": Setting(),
+    "ledger-easy": Setting(" Tell it in full.", (5, 5)),
+    "ledger-echo": Setting(" Tell it in full and repeat.", (5, 5)),
+    "ledger-drift": Setting(" Tell it in full and wander.", (5, 5)),
+}
+"""By name of the task. The built-in model has seen all of them and no other."""
 
 _DAY = "|".join(DAYS)
-_ENTRY = re.compile(rf"\b([a-z]+) for ({'|'.join(NUMBERS[1:])}) days?\b")
-_LINE = re.compile(rf"{_ENTRY.pattern}[^\n]*?({_DAY})")
-_OPENING = re.compile(rf"\nSay [A-Z][a-z]+ begins on ({_DAY})\.")
-_CLOSING = re.compile(
-    rf"\nFrom ({_DAY}) to ({_DAY}) is ({'|'.join(NUMBERS)}) days?\.\n#### ([0-6])"
-)
+ENTRY = re.compile(rf"\b([a-z]+) for ({'|'.join(NUMBERS[1:])}) days?\b")
+LINE = re.compile(rf"{ENTRY.pattern}[^\n]*?({_DAY})")
+OPENING = re.compile(rf"\nSay [A-Z][a-z]+ begins on ({_DAY})\.")
 _CLOSING_DAYS = re.compile(rf"\nFrom ({_DAY}) to ({_DAY})")
 _CLOSING_NUMBER = re.compile(rf"\nFrom (?:{_DAY}) to (?:{_DAY}) is (\w+) day")
 _ANSWER = re.compile(r"\n#### (\S+)")
@@ -54,13 +80,12 @@ _ANSWER = re.compile(r"\n#### (\S+)")
 
 @dataclass(frozen=True)
 class Ledger:
-    """A problem: `starts` are the days that a response may begin on."""
+    """A problem."""
 
     name: str
     trade: str
     entries: tuple[tuple[str, int], ...]
     """(what, days) each; days from 1 to 6."""
-    starts: tuple[str, ...] = DAYS
 
     @property
     def answer(self) -> int:
@@ -73,51 +98,21 @@ def make_ledger(rng: random.Random, setting: Setting) -> Ledger:
     trade = rng.choice(list(TRADES))
     goods = rng.sample(TRADES[trade], rng.randint(*setting.entries))
     entries = tuple((good, rng.randint(1, 6)) for good in goods)
-    starts = sorted(rng.sample(range(7), setting.starts))
-    return Ledger(rng.choice(NAMES), trade, entries, tuple(DAYS[i] for i in starts))
+    rng.sample(DAYS, 7)  # drawn once, and part of which problems a seed gives
+    return Ledger(rng.choice(NAMES), trade, entries)
 
 
 def prompt_of(ledger: Ledger, setting: Setting) -> str:
     """The problem in words."""
-    *most, last = (f"{good} for {_days(days)}" for good, days in ledger.entries)
-    where = "" if len(ledger.starts) == 7 else f" Begin on {' or '.join(ledger.starts)}."
+    *most, last = (f"{good} for {days_in_words(days)}" for good, days in ledger.entries)
     return (
         f"{ledger.name} {ledger.trade} {', '.join(most)} and {last}. "
-        f"How many days past full weeks is that?{where}{setting.ask}"
+        f"How many days past full weeks is that?{setting.ask}"
     )
 
 
-def solution(ledger: Ledger, setting: Setting, rng: random.Random, right: float) -> str:
-    """Write a response whose lines are right with probability `right` each; a wrong one counts the
-    day it starts from, and so ends a day early."""
-
-    def one_of(words: tuple[str, ...]) -> str:
-        return rng.choice(words[: setting.synonyms])
-
-    def phrase(number: int) -> str:
-        parts = PHRASES[number % len(PHRASES)]
-        return "".join(part if isinstance(part, str) else one_of(part) for part in parts)
-
-    start = day = DAYS.index(rng.choice(ledger.starts))
-    text = f"\nSay {ledger.name} begins on {DAYS[start]}."
-    for good, days in ledger.entries:
-        opener = one_of(OPENERS) + " also" * (rng.random() < setting.drift)
-        filler = "".join(map(phrase, range(setting.phrases)))
-        joint = one_of(JOINTS)
-        day = (day + days - (rng.random() >= right)) % 7
-        echoes = "".join(echo.format(day=DAYS[day]) for echo in ECHOES[: setting.echoes])
-        text += f"\n{opener} {good} for {_days(days)}{filler}, {joint} it is {DAYS[day]}{echoes}."
-    past = (day - start) % 7
-    return f"{text}\nFrom {DAYS[start]} to {DAYS[day]} is {_days(past)}.\n#### {past}"
-
-
-def _days(number: int) -> str:
+def days_in_words(number: int) -> str:
     return f"{NUMBERS[number]} day{'s' * (number != 1)}"
-
-
-def is_heldout(prompt: str) -> bool:
-    """Whether a prompt is for evaluation only; by its text alone."""
-    return zlib.crc32(prompt.encode()) % HELDOUT_DIVISOR == 0
 
 
 def forks(prompt: str, response: str) -> list[int]:
@@ -128,19 +123,19 @@ def forks(prompt: str, response: str) -> list[int]:
     without both has no fork, so that a truncated one has one only if its day is there. The rule
     holds for any text, whatever the prompt.
     """
-    return [match.start(3) for match in _LINE.finditer(response)]
+    return [match.start(3) for match in LINE.finditer(response)]
 
 
 def decisions(prompt: str, response: str) -> Decisions:
     """Which forks name the right day, counted from the one before as written, and where the answer
     is lost: at the first wrong day, number of days that is not the next entry's, closing line that
     comes early or names something else, or wrong answer."""
-    numbers = [number for _, number in _ENTRY.findall(prompt.partition("?")[0])]
-    opening = _OPENING.match(response)
+    numbers = [number for _, number in ENTRY.findall(prompt.partition("?")[0])]
+    opening = OPENING.match(response)
     start = day = DAYS.index(opening[1]) if opening else None
     right: list[bool] = []
     slips: list[int] = []
-    for place, line in enumerate(_LINE.finditer(response)):
+    for place, line in enumerate(LINE.finditer(response)):
         written = DAYS.index(line[3])
         right.append(day is not None and (day + NUMBERS.index(line[2])) % 7 == written)
         slips += [line.start(2)] * (numbers[place : place + 1] != [line[2]])
@@ -159,33 +154,57 @@ def decisions(prompt: str, response: str) -> Decisions:
     return Decisions(tuple(right), min(slips, default=None))
 
 
-def is_sound(prompt: str, response: str) -> bool:
-    """Whether a response takes every entry of the prompt in order, with a day that is right or one
-    early, and closes with what it counted. One that is not sound has a slip of copying or counting,
-    or no proper end."""
-    opening, closing = _OPENING.match(response), _CLOSING.search(response)
-    entries = _ENTRY.findall(prompt.partition("?")[0])
-    if not opening or not closing or closing.end() != len(response):
-        return False
-    lines = _LINE.findall(response)
-    if [line[:2] for line in lines] != entries:
-        return False
-    day = DAYS.index(opening[1])
-    for _, number, written in lines:
-        late = (day + NUMBERS.index(number) - DAYS.index(written)) % 7
-        if late > 1:
-            return False
-        day = DAYS.index(written)
-    past = (day - DAYS.index(opening[1])) % 7
-    return closing.groups() == (opening[1], DAYS[day], NUMBERS[past], str(past))
-
-
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
     """Endless different problems with their prompts, held out or not."""
     seen: set[str] = set()
     while True:
         ledger = make_ledger(rng, setting)
         prompt = prompt_of(ledger, setting)
-        if is_heldout(prompt) == heldout and prompt not in seen:
+        if is_set_aside(prompt) == heldout and prompt not in seen:
             seen.add(prompt)
             yield prompt, ledger
+
+
+HELDOUT = 4096
+"""Number of held-out problems of each setting."""
+
+DOMAIN = Domain(find_verifier("integer"), forks=forks, decisions=decisions)
+"""The answer stands after the last `####`."""
+
+
+def draw(name: str, rng: random.Random, n: int, *, heldout: bool) -> list[Problem]:
+    """n different problems of a setting, held out or not."""
+    drawn = islice(ledgers(rng, SETTINGS[name], heldout=heldout), n)
+    return [Problem(prompt, prompt, str(ledger.answer)) for prompt, ledger in drawn]
+
+
+def heldout(name: str, n: int) -> list[Problem]:
+    """The first n held-out problems of a setting, always the same ones."""
+    return draw(name, random.Random(f"heldout {name}"), n, heldout=True)
+
+
+def ledger_task(
+    name: str,
+    data: str | None = None,
+    verify: Verifier | None = None,
+    columns: ColumnSettings | None = None,
+) -> Task:
+    """The task of a setting; `data` is a file of problems in its words, in place of those it makes
+    itself."""
+    if data is not None:
+        task = split_task(name, read_custom(data, columns), verify or find_verifier("integer"))
+        return replace(task, domain=DOMAIN)
+
+    def batch(seed: int, step: int, n: int) -> list[Problem]:
+        return draw(name, random.Random(seed_of(seed, "problems", step)), n, heldout=False)
+
+    return Task(name, DOMAIN, batch, lambda n: heldout(name, min(n, HELDOUT)))
+
+
+def ledger_benchmark(name: str) -> Benchmark:
+    return Benchmark(name, DOMAIN, lambda n: heldout(name, n or 512), max_tokens=300)
+
+
+for _name in SETTINGS:
+    register_task(_name)(partial(ledger_task, _name))
+    register_benchmark(_name)(partial(ledger_benchmark, _name))

@@ -1,7 +1,7 @@
 """Record what TRL's GRPOTrainer computes as its loss, so that tests need no TRL.
 
     pip install torch==2.13.0 trl transformers datasets accelerate
-    OMP_NUM_THREADS=1 python tests/golden/record_trl.py      # writes trl_losses.json beside it
+    OMP_NUM_THREADS=1 python bench/record_trl.py      # writes tests/golden/trl_losses.json
 
 Every number is TRL's own: a real GRPOTrainer is built for each case and its `compute_loss` called.
 Replaced are only the model's forward pass (`_get_per_token_logps_and_entropies` returns a leaf
@@ -142,7 +142,7 @@ def main():
     golden = {"versions": versions, "normalisers": normalisers, "inputs": inputs, "cases": cases}
     text = json.dumps(golden, indent=1)
     text = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), text)  # a line per row
-    Path(__file__).with_name("trl_losses.json").write_text(text + "\n")
+    (Path(__file__).parents[1] / "tests/golden/trl_losses.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":
