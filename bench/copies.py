@@ -13,12 +13,16 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import regex  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.rewards import grade
 from ictcli.rewards.answers import boxed
-from ictcli.rewards.maths.latex import flat, group_end, tidy
+from ictcli.rewards.maths.latex import flat, tidy
 
 _MATHS = re.compile(r"(\w*)[\s:]*(?:\$\$(.+?)\$\$|\$(.+?)\$|\\\[(.+?)\\\]|\\\((.+?)\\\))", re.S)
+_GROUP: Any = regex.compile(r"\{(?:[^{}\\]|\\.|(?R))*+\}|\((?:[^()\\]|\\.|(?R))*+\)")
 _SPLIT = re.compile(r"=|&|\\\\|,|<|>|\\(?:leq?|geq?|text\{[^{}]*\}|begin\{[^}]*\}|end\{[^}]*\})")
 
 
@@ -29,9 +33,8 @@ def parts(formula: str) -> Iterator[str]:
     yield from sides
     for side in sides:
         for bracket in re.finditer(r"[({]", side):
-            end = group_end(side, bracket.start(), "{}" if bracket[0] == "{" else "()")
-            if end > 0:
-                yield side[bracket.start() + 1 : end - 1]
+            if group := _GROUP.match(side, bracket.start()):
+                yield group[0][1:-1]
         yield from re.split(r"(?<=[\w)}])\s*[+-]\s*(?=[\w(\\])", side, maxsplit=1)
 
 
@@ -42,11 +45,7 @@ def candidates(text: str, gold: str) -> list[str]:
         formula = next(filter(None, match.groups()[1:]))
         for part in [*parts(formula), f"{match[1]} {formula}"]:
             layout = flat(tidy(part)) if len(part) < 300 else ""
-            if (
-                layout
-                and layout != flat(tidy(gold))
-                and group_end(f"{{{part}}}", 0) == len(part) + 2
-            ):
+            if layout and layout != flat(tidy(gold)) and _GROUP.fullmatch(f"{{{part}}}"):
                 found[part.strip()] = None
     return list(found)
 

@@ -36,7 +36,7 @@ from ictcli.compare.statistics import (
 )
 from ictcli.compare.variants import SUBJECT, Variant
 from ictcli.tables.numbers import percent, points
-from ictcli.tables.pages import render
+from ictcli.tables.pages import sentence
 from ictcli.types import FloatArray
 
 TEMPLATE = Path(__file__).with_name("claim.jinja")
@@ -215,20 +215,15 @@ def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
         verdict: Verdict = "undecided"
         if result.differs and test.comparable:
             verdict = "supported" if result.value > 0 else "contradicted"
-        sentence = _sentence(test, result, size, family)
+        text = sentence(TEMPLATE, test=test, result=result, size=size, family=family)
         if test.gain:
             metric, gain = test.gain
             gain = corrected([*differences[:place], gain, *differences[place + 1 :]])[place]
             if gain.differs and gain.value < 0:
-                verdict, sentence = "contradicted", f"{sentence} So {metric} loses."
+                verdict, text = "contradicted", f"{text} So {metric} loses."
             elif verdict == "supported" and not gain.differs:
                 verdict = "undecided"
-                sentence += f" The gain in {metric} is itself not significant."
+                text += f" The gain in {metric} is itself not significant."
         numbers = JudgedDifference(**asdict(result), rival=test.rival, family=family, tests=size)
-        claims.append(Claim(test.name, verdict, sentence, numbers, test.caveats))
+        claims.append(Claim(test.name, verdict, text, numbers, test.caveats))
     return claims
-
-
-def _sentence(test: _Test, result: PairedDifference, size: int, family: str) -> str:
-    text = render(TEMPLATE, "txt", test=test, result=result, size=size, family=family)
-    return " ".join(text.split())

@@ -7,6 +7,8 @@ outside, else undecided; one seed decides nothing.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from pathlib import Path
 
 import numpy as np
 
@@ -14,10 +16,12 @@ from ictcli.compare.comparison import Claim, EntropyRatio, PredictionQuality, Ve
 from ictcli.compare.statistics import over_seeds
 from ictcli.compare.variants import SUBJECT, Variant
 from ictcli.tables.numbers import Format, counted, thousandths
+from ictcli.tables.pages import sentence
 from ictcli.tables.table import Span
 from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
 
+TEMPLATE = Path(__file__).with_name("entropy_claim.jinja")
 PEARSON_ABOVE, ERROR_BELOW = 0.95, 0.02
 """What the paper claims of predicted against measured dH2."""
 LEAST_STEPS = 50
@@ -94,36 +98,24 @@ def _entropy_claim(
     name: str, wanted: str | None, ratios: FloatArray, curves: Sequence[FloatArray]
 ) -> Claim:
     logs = over_seeds(np.log(np.maximum(ratios, 1e-12)))
-    ratio, *ends = (float(np.exp(x)) for x in (logs.value, logs.low, logs.high) if x is not None)
-    span, outside = "", False
-    if ends:
-        span = f" (95 % interval {ends[0]:.2f} to {ends[1]:.2f})"
-        lowest, highest = (ALARMS.index(entropy_alarm(1.0, end)) for end in ends)
-        outside = not lowest <= ALARMS.index(wanted) <= highest
+    ratio, low, high = (None if x is None else float(np.exp(x)) for x in astuple(logs))
     alarms = [entropy_alarm(1.0, each) for each in ratios]
+    long = max(map(len, curves)) >= LEAST_STEPS
     verdict: Verdict = "undecided"
-    caveat = ""
-    if max(map(len, curves)) < LEAST_STEPS:
-        caveat = f": fewer than {LEAST_STEPS} steps decide nothing"
-    elif len(ratios) == 1:
-        caveat = ": one seed decides nothing"
-    elif all(alarm == wanted for alarm in alarms):
-        verdict = "supported"
-    elif outside:
-        verdict = "contradicted"
+    if long and len(ratios) > 1:
+        if all(alarm == wanted for alarm in alarms):
+            verdict = "supported"
+        elif low is not None and high is not None:
+            lowest, highest = (ALARMS.index(entropy_alarm(1.0, end)) for end in (low, high))
+            if not lowest <= ALARMS.index(wanted) <= highest:
+                verdict = "contradicted"
     alarmed = sum(
         any(entropy_alarm(float(curve[0]), float(entropy)) for entropy in curve)
         for curve in curves
         if len(curve) and curve[0] > 0
     )
+    numbers = EntropyRatio(ratio or 0.0, low, high, ratios.tolist(), alarmed, len(ratios))
     words = {"collapse": "collapsed", "explosion": "exploded", None: "within"}
     ended = [f"{alarms.count(end)} {word}" for end, word in words.items() if end in alarms]
-    low, high = ends or (None, None)
-    return Claim(
-        name,
-        verdict,
-        f"Mean H1 ends at {ratio:.2f} times its first value{span} over "
-        f"{counted(len(ratios), 'seed')}, {', '.join(ended)} (under 0.1 is collapse, over 3 "
-        f"explosion); {alarmed} crossed a bound at some step{caveat}.",
-        EntropyRatio(ratio, low, high, ratios.tolist(), alarmed, len(ratios)),
-    )
+    text = sentence(TEMPLATE, numbers=numbers, ended=ended, long=long, least=LEAST_STEPS)
+    return Claim(name, verdict, text, numbers)

@@ -91,8 +91,9 @@ def probes(run: FinishedRun) -> FloatArray:
 
 def mean_probes(runs: Sequence[FinishedRun]) -> list[tuple[float, float]]:
     """Both figures of each run that probed."""
-    probed = [both for both in map(probes, runs) if not np.isnan(both).all()]
-    return [(float(np.nanmean(both[0])), float(np.nanmean(both[1]))) for both in probed]
+    known = [both for both in map(probes, runs) if not np.isnan(both).all()]
+    means = [np.nanmean(both, axis=1).tolist() for both in known]
+    return [(pearson, error) for pearson, error in means]
 
 
 def probe_of(runs: Sequence[FinishedRun]) -> Probe:

@@ -8,7 +8,7 @@ from ictcli.evaluation.passk import Difference
 from ictcli.evaluation.results import Result, metrics_of
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import signed, thousandths, whole
-from ictcli.tables.pages import render
+from ictcli.tables.pages import render, sentence
 
 Results = Sequence[Result]
 
@@ -52,19 +52,7 @@ def differences(results: Results) -> Table | None:
 
 def caption(results: Results) -> str:
     """Sample sizes, temperature and intervals, in a sentence or two."""
-    sizes = {result.benchmark: result.problems for result in results}
-    counts = ", ".join(
-        f"{size} problems" if len(sizes) == 1 else f"{size} of {name}"
-        for name, size in sizes.items()
-    )
-    heat = dict.fromkeys(f"{result.settings.temperature:g}" for result in results)
-    text = (
-        f"{counts}, {results[0].n} samples each, temperature {' and '.join(heat)}; "
-        "95 % intervals over problems."
-    )
-    if any(result.difference for result in results):
-        text += " Differences are paired by problem; * where 0 is outside the interval."
-    return text
+    return sentence(Path(__file__).with_name("caption.jinja"), results=results)
 
 
 def results_page(results: Results) -> str:

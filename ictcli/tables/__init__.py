@@ -4,7 +4,7 @@
 |---|---|
 | `table` | `Table` and `Column`; as Markdown and CSV. On a terminal: `console.table` |
 | `numbers` | figures, shares, intervals, sizes and counts as text |
-| `pages` | templates for HTML and Markdown, in which text of others stays text |
+| `pages` | templates: pages in HTML and Markdown, in which text of others stays text; sentences |
 """
 
 from ictcli.tables.table import Cell, Column, Table, markdown, text_table

@@ -29,6 +29,11 @@ def render(template: Path, form: Literal["html", "md", "txt"], **values: Any) ->
     return environment.get_template(template.name).render(kind=f".{form}.jinja", **values)
 
 
+def sentence(template: Path, **values: Any) -> str:
+    """Plain text of a template on one line."""
+    return " ".join(render(template, "txt", **values).split())
+
+
 @cache
 def _environment(folder: Path, form: str) -> Environment:
     escape = {"md": markdown_text, "txt": str}.get(form, _html)

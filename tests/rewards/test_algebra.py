@@ -129,6 +129,8 @@ def test_what_has_no_single_reading_is_refused(text: str) -> None:
     [
         (r"\sin 2x", r"2\sin x \cos x", True),
         (r"\sin^{-1} 1", r"\frac{\pi}{2}", True),
+        (r"2 \cdot 1\frac{1}{2}", "3", True),
+        (r"\int_0^1 \frac{2x}{x^2+1} dx", r"\int_0^1 \frac{t+t}{1+t^2} dt", True),
         (r"\log_2 8", "3", True),
         (r"\sqrt[3]{-8}", "-2", True),
         (r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}", True),

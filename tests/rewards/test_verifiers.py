@@ -195,15 +195,13 @@ def test_what_a_verifier_imports_is_not_charged_to_an_answer(tmp_path: Path) -> 
     assert [one.status for one in found] == ["correct", "correct"]
 
 
-@pytest.mark.parametrize(
-    "given", ["Verdict('wrong', 5)", "Verdict('wrong', 'x', None)", "Verdict('fine')", "1", "None"]
-)
-def test_a_verdict_that_is_none_is_the_verifiers_failure(tmp_path: Path, given: str) -> None:
+def test_a_verdict_that_is_none_is_the_verifiers_failure(tmp_path: Path) -> None:
     (tmp_path / "junk.py").write_text(
-        f"from ictcli.rewards import Verdict\ndef f(response, gold): return {given}\n"
+        "from ictcli.rewards import Verdict\ndef f(response, gold): return eval(response)\n"
     )
-    found = grade("a", "b", f"{tmp_path}/junk.py:f")
-    assert found.failed and found.status == "unparsed"
+    junk = ["Verdict('wrong', 5)", "Verdict('wrong', 'x', None)", "Verdict('fine')", "1", "None"]
+    found = grade(junk, ["b"] * len(junk), f"{tmp_path}/junk.py:f")
+    assert all(one.failed and one.status == "unparsed" for one in found)
 
 
 def test_halves_of_surrogate_pairs_do_not_pass() -> None:

@@ -134,10 +134,14 @@ def test_results_come_in_the_order_of_the_arguments() -> None:
     assert isolated(add, [], LIMITS) == []
 
 
-HANGING = ("power", "sympy_power", *(f"ignore {how}" for how in ("loop", "power", "fail", "deep")))
+REPEATED = ("ignore loop", "ignore fail", "ignore deep")
 
 
-@pytest.mark.parametrize("name", [*HANGING, "ignore rest"])
+@pytest.mark.parametrize(
+    "name",
+    ["power", "sympy_power", "ignore power", "ignore rest"]
+    + [pytest.param(name, marks=pytest.mark.thorough) for name in REPEATED],
+)
 def test_no_call_can_ignore_its_limit_and_it_costs_no_other(name: str) -> None:
     short = Limits(seconds=0.3, workers=2)
     calls = [("add", 1, n) for n in range(20)]
@@ -236,7 +240,7 @@ def test_a_worker_full_of_what_calls_left_is_replaced() -> None:
     assert isolated(keep, [(size,) for size in sizes], one) == sizes
 
 
-@pytest.mark.parametrize("apart", [0.0, 0.01])
+@pytest.mark.parametrize("apart", [pytest.param(0.0, marks=pytest.mark.thorough), 0.01])
 def test_threads_do_not_disturb_each_other_with_the_same_limits_or_others(apart: float) -> None:
     found: dict[int, list[int | Fault]] = {}
     limits = [Limits(seconds=0.5 + apart * thread, workers=2) for thread in range(3)]

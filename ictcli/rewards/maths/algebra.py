@@ -46,19 +46,18 @@ class _Reading:
         head, parts = tree.head, tree.parts
         if not parts:
             return self.leaf(head)
-        match head:
-            case "^":
-                return self.power(*parts)
-            case "\\int" if len(parts) == 4:
-                return self.bounded(head, *parts)
-            case "\\sum" | "\\prod" if len(parts) == 3 and len(parts[0].parts) == 2:
-                letter, start = parts[0].parts
-                return self.bounded(head, start, *parts[1:], letter)
-            case _ if head in SEVERAL:
-                values = parts[0].parts if parts[0].head == "()" else parts
-                return SEVERAL[head](*map(self.value, values))
-            case _ if head[-2:] == "()" and len(head) > 2:
-                return sympy.Function(head[:-2].lstrip("\\"))(*map(self.value, parts))
+        if head == "^":
+            return self.power(*parts)
+        if head == "\\int" and len(parts) == 4:
+            return self.bounded(head, *parts)
+        if head in ("\\sum", "\\prod") and len(parts) == 3 and len(parts[0].parts) == 2:
+            letter, start = parts[0].parts
+            return self.bounded(head, start, *parts[1:], letter)
+        if head in SEVERAL:
+            arguments = parts[0].parts if parts[0].head == "()" else parts
+            return SEVERAL[head](*map(self.value, arguments))
+        if head[-2:] == "()" and len(head) > 2:
+            return sympy.Function(head[:-2].lstrip("\\"))(*map(self.value, parts))
         values = [self.value(part) for part in parts]
         match head:
             case "+" | "*":
@@ -80,7 +79,8 @@ class _Reading:
                 return sympy.log(values[0], base)
             case _ if head in FUNCTIONS:
                 return FUNCTIONS[head](*values)
-        raise UnknownError(head)
+            case _:
+                raise UnknownError(head)
 
     def leaf(self, text: str) -> Any:
         name = text.lstrip("\\")

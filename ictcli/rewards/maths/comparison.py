@@ -103,8 +103,9 @@ class Comparison:
         left, right = ranges(gold), ranges(answer)
         if left is not None and right is not None:
             return left == right
-        both = isinstance(gold, Union) and isinstance(answer, Union)
-        return both and self._matching(gold.parts, answer.parts)
+        if isinstance(gold, Union) and isinstance(answer, Union):
+            return self._matching(gold.parts, answer.parts)
+        return False
 
     def _sides(self, node: Node) -> list[Node]:
         """The answers that an approximation gives: its last side if that is the first one rounded,
@@ -212,7 +213,7 @@ class Comparison:
         if left is None or right is None or len(left) != len(right):
             return False
         zero = any(number(term) == 0 for term in left + right)
-        if zero or (isinstance(gold, Ratio) and is_time(gold)):
+        if zero or is_time(gold):
             both = isinstance(gold, Ratio) and isinstance(answer, Ratio)
             alike = both and is_time(gold) == is_time(answer)
             return alike and list(map(number, left)) == list(map(number, right))

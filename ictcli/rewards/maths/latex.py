@@ -5,7 +5,12 @@ Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becom
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache
+from typing import Any, cast
+
+import regex as _regex  # pyright: ignore[reportMissingTypeStubs]  # has recursive patterns
+
+regex = cast(Any, _regex)
 
 OPEN, CLOSE, ROW = "\ue000", "\ue001", "\ue002"
 
@@ -58,11 +63,11 @@ SYNONYMS = {
     "operatorname*": "operatorname", **dict.fromkeys(_DROPPED, ""),
 }  # fmt: skip
 
-WORDY = word_list(
-    "textbf textit textrm textnormal textsf texttt text mbox hbox mathrm mathsf mathit mathtt "
-    "operatorname emph underline fbox boxed mathop ensuremath"
+_WORDY = (
+    "text(?:bf|it|rm|normal|sf|tt)?|[mh]box|math(?:rm|sf|it|tt|op)|operatorname|emph|underline"
+    "|fbox|boxed|ensuremath"
 )
-"""Commands around words; a longer name comes before its prefixes."""
+"""Commands around words."""
 
 FUNCTIONS = word_list(
     "arcsin arccos arctan arccot sinh cosh tanh sin cos tan cot sec csc ln log lg exp gcd lcm "
@@ -117,48 +122,40 @@ _CASES = re.compile(
 _UNIT_QUOTIENT = re.compile(
     rf"\\frac\{{{OPEN}([^{CLOSE}]*){CLOSE}\}}\{{{OPEN}([^{CLOSE}]*){CLOSE}(\^\{{?\d\}}?)?\}}$"
 )
+GROUP = r"(?<group>\{(?:[^{}\\]|\\[\s\S]|(?&group))*+\})"
+_PARENTHESES = r"(?<parentheses>\((?:[^()\\]|\\[\s\S]|(?&parentheses))*+\))"
+_WITH_ARGUMENTS = regex.compile(
+    rf"(?(DEFINE){GROUP}{_PARENTHESES}(?<argument> *(?:(?&group)|\\[a-zA-Z]+|\\.|[^\W_])))"
+    r"\\(?:(?<name>frac|binom)(?![a-zA-Z])(?<first>(?&argument))?(?<second>(?&argument))?"
+    r"|(?<name>sqrt)(?![a-zA-Z])(?:\s*\[(?<index>[^\[\]]*)\])?"
+    r"(?<first>\s*(?&parentheses)|(?&argument))?)"
+)
 _TRAILING = re.compile(rf"(?:(?<!\.)\.|[\s,;:~{ROW}])+$")
 
 
 def balanced(text: str) -> bool:
     """Whether the unescaped braces match."""
-    return group_end(f"{{{text} }}", 0) == len(text) + 3
+    return regex.fullmatch(GROUP, f"{{{text} }}") is not None
 
 
-def group_end(text: str, start: int, pair: str = "{}") -> int:
-    """The position after the bracket that closes the one at `start`, or -1."""
-    depth = 0
-    for sign in re.compile(r"\\.|[{}()]").finditer(text, start):
-        depth += (sign[0] == pair[0]) - (sign[0] == pair[1])
-        if depth == 0:
-            return sign.end()
-    return -1
+@cache
+def _commands(names: str) -> Any:
+    return regex.compile(rf"\\({names})(?![a-zA-Z])\*? ?{GROUP}")
 
 
-def argument(text: str, start: int) -> tuple[str, int] | None:
-    """The argument (a group or one token) at `start`, and the position after it; else None."""
-    match = re.compile(r" *(\{|\\[a-zA-Z]+|\\.|[^\W_])").match(text, start)
-    if not match or match[1] != "{":
-        return (match[1], match.end()) if match else None
-    end = group_end(text, match.end() - 1)
-    return None if end < 0 else (text[match.end() : end - 1], end)
+def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
+    """`text` with every `\\name{argument}` of these names replaced by `make(name, argument)`."""
+    before = "" if "\\" in text else text
 
+    def made(match: Any) -> str:
+        return make(match[1], match[0][match[0].index("{") + 1 : -1])
 
-def replaced(text: str, command: str, make: Callable[[str], str]) -> str:
-    """`text` with every `\\command{argument}` replaced by `make(argument)`."""
-    if f"\\{command}" not in text:
-        return text
-    pattern = re.compile(rf"\\{re.escape(command)}(?![a-zA-Z])\*? ?(?={{)")
-    place = 0
-    while match := pattern.search(text, place):
-        start, end = match.end(), group_end(text, match.end())
-        place = match.end() if end < 0 else match.start()
-        if end > 0:
-            text = text[:place] + make(text[start + 1 : end - 1]) + text[end:]
+    while before != text:
+        before, text = text, _commands(names).sub(made, text)
     return text
 
 
-def _wordy(content: str, command: str) -> str:
+def _wordy(command: str, content: str) -> str:
     """`\\text{...}` as words between marks; numbers and an upright e, i or d as themselves."""
     inner = content.strip()
     if command.startswith(("math", "text")):
@@ -191,7 +188,7 @@ def _system(cases: re.Match[str]) -> str:
     return _rows(cases) if related else cases[0]
 
 
-def _bold(inner: str) -> str:
+def _bold(_: str, inner: str) -> str:
     """A word as text, other letters as a vector, and what is neither as it stands."""
     if not inner.isalpha():
         return inner
@@ -206,30 +203,16 @@ def _infix(match: re.Match[str]) -> str:
 
 def _arguments(text: str) -> str:
     """`text` with braces around every argument of \\frac, \\binom and \\sqrt."""
-    out: list[str] = []
-    place = 0
-    pattern = re.compile(r"\\(frac|binom|sqrt)(?![a-zA-Z])")
-    while command := pattern.search(text, place):
-        out.append(text[place : command.start()])
-        place, parts = command.end(), [command[0]]
-        count = 1 if command[1] == "sqrt" else 2
-        if command[1] == "sqrt":
-            if index := re.compile(r"\s*\[([^\[\]]*)\]").match(text, place):
-                parts.append(f"[{index[1].strip()}]" if index[1].strip() != "2" else "")
-                place = index.end()
-            inside = re.compile(r"\s*\(").match(text, place)
-            end = group_end(text, inside.end() - 1, "()") if inside else -1
-            if inside and end > 0:
-                parts.append("{" + _arguments(text[inside.end() : end - 1]) + "}")
-                place, count = end, 0
-        for _ in range(count):
-            group = argument(text, place)
-            if group is None:
-                break
-            parts.append("{" + _arguments(group[0]) + "}")
-            place = group[1]
-        out.append("".join(parts))
-    return "".join(out) + text[place:]
+
+    def braced(match: Any) -> str:
+        index = "2" if match["index"] is None else match["index"].strip()
+        parts = [f"\\{match['name']}", "" if index == "2" else f"[{index}]"]
+        for argument in filter(None, match.group("first", "second")):
+            bare = argument.lstrip()
+            parts.append("{" + _arguments(bare[1:-1] if bare[0] in "{(" else bare) + "}")
+        return "".join(parts)
+
+    return _WITH_ARGUMENTS.sub(braced, text)
 
 
 def tidy(text: str) -> str:
@@ -245,7 +228,7 @@ def tidy(text: str) -> str:
     text = _CASES.sub(_system, _ALIGNED.sub(_rows, text))
     text = re.sub(r"(?<!\\)\\\s*$", "", text)
     text = re.sub(r"(?<![\^_])\{\s*([-+])\s*\}", r"\1", text)
-    text = re.sub(r"\\[hv]space\*?\{[^{}]*\}", " ", text)
+    text = replaced(text, "[hv]space|h?phantom", lambda _, __: " ")
     text = re.sub(r"\\(?:left|right)\s*\.(?!\d)", "", text)
     text = re.sub(r"\bUS ?(?=\\\$)", "", text)
     text = text.replace("\\$", f"{OPEN}dollars{CLOSE}").replace("\\%", "%").replace("\\&", "&")
@@ -260,11 +243,7 @@ def tidy(text: str) -> str:
         text,
     )
     text = re.sub(r"\\[!,;:> ]|~", lambda match: "" if match[0] == "\\!" else " ", text)
-    for name in ("textcircled", "color", "label", "tag"):
-        text = replaced(text, name, lambda _: "")
-    for name in ("phantom", "hphantom"):
-        text = replaced(text, name, lambda _: " ")
-    text = re.sub(r"\\textcolor\{[^{}]*\}", "", text)
+    text = replaced(text, "textcircled|textcolor|color|label|tag", lambda _, __: "")
     text = re.sub(r"(\d)\s*\^\{?\s*\\text\{(?:st|nd|rd|th)\}\s*\}?", r"\1", text)
     text = re.sub(r"([<>])=", lambda sign: "\\le " if sign[1] == "<" else "\\ge ", text)
     text = re.sub(r"\\not\s*(?:=|\{=\})|(?<=[a-zA-Z\s])!=", r"\\ne ", text)
@@ -272,9 +251,7 @@ def tidy(text: str) -> str:
         r"(?<![A-Za-z_{\\\d.])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\d._])", r"\1\\cdot 10^{\2}", text
     )
     text = _UPRIGHT_FUNCTION.sub(r"\\\1", text)
-    for _ in range(3):  # text within text
-        for name in WORDY:
-            text = replaced(text, name, partial(_wordy, command=name))
+    text = replaced(text, _WORDY, _wordy)
     text = _BARE.sub(lambda match: "\\" + {"infinity": "infty"}.get(match[1], match[1]), text)
 
     def canonical(match: re.Match[str]) -> str:
@@ -309,7 +286,7 @@ def tidy(text: str) -> str:
     while previous != text:
         previous = text
         text = _TRAILING.sub("", text).strip()
-        if text[:1] == "{" and group_end(text, 0) == len(text):
+        if text[:1] == "{" and regex.fullmatch(GROUP, text):
             text = text[1:-1].strip()
     return text
 

@@ -291,12 +291,13 @@ def ratio_terms(node: Node) -> list[str] | None:
     return None
 
 
-def is_time(ratio: Ratio) -> bool:
-    """Whether a ratio can be a time of day or a duration, `H:MM` or `H:MM:SS`."""
-    first, *others = ratio.terms
+def is_time(node: Node) -> bool:
+    """Whether a node is a ratio that can be a time of day or a duration, `H:MM` or `H:MM:SS`."""
+    if not isinstance(node, Ratio) or not node.colon:
+        return False
+    first, *others = node.terms
     return (
-        ratio.colon
-        and bool(re.fullmatch(r"[01]?\d|2[0-4]", first))
+        bool(re.fullmatch(r"[01]?\d|2[0-4]", first))
         and len(others) in (1, 2)
         and all(re.fullmatch(r"[0-5]\d", term) for term in others)
     )
