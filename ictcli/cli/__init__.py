@@ -7,6 +7,7 @@ import errno
 import importlib
 import io
 import os
+import shlex
 import sys
 from collections.abc import Generator
 from functools import partial
@@ -28,6 +29,9 @@ COMPLETES = "_ICTCLI_COMPLETE"
 """Set by the script of `ictcli completion` when a shell asks for completions."""
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
+CHECKPOINT = click.option(
+    "--checkpoint", metavar="best|STEP", help="Of the run, instead of its last weights."
+)
 
 
 def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -163,9 +167,7 @@ def _run() -> int:
     except UserError as error:
         return fail(error.message, error.hint, error.exit_code)
     except click.NoSuchOption as error:
-        from ictcli.cli.hints import for_option
-
-        return fail(*for_option(error, sys.argv[1:]), 2)
+        return fail(*_meant(error, sys.argv[1:]), 2)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "ictcli"
         return fail(error.format_message(), f"{command} --help", 2)
@@ -197,22 +199,18 @@ def _run() -> int:
 
 
 def _command() -> Any:
-    """Run the command. Whatever it did to stderr, errors are printed there."""
+    """Run the command; in a launch of several processes, on one of them. Whatever it did to stderr,
+    errors are printed there."""
     stderr = sys.stderr
+    command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
     try:
-        return _launch()
+        if find_launch() is None:
+            return command()
+        from ictcli.engine import run_in_ranks
+
+        return run_in_ranks(command)
     finally:
         sys.stderr = stderr
-
-
-def _launch() -> Any:
-    """Run the command; in a launch of several processes, on one of them."""
-    command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
-    if find_launch() is None:
-        return command()
-    from ictcli.engine import run_in_ranks
-
-    return run_in_ranks(command)
 
 
 def fail(message: str, hint: str, code: int) -> int:
@@ -242,3 +240,32 @@ def _again(error: BaseException) -> str:
     """What goes on after an error: the command noted on that of a training."""
     notes: list[str] = getattr(error, "__notes__", [])
     return next((note for note in notes if note.startswith(RESUME)), "the same command")
+
+
+def _meant(error: click.NoSuchOption, args: list[str]) -> tuple[str, str]:
+    """The sentence and the hint for an option that is none. Where the command takes KEY=VALUE, and
+    what was typed is the end of one of its keys, the hint is the command of `args` as it was
+    meant."""
+    command = error.ctx.command_path if error.ctx else "ictcli"
+    params = error.ctx.command.params if error.ctx else []
+    name = error.option_name.lstrip("-").replace("-", "_")
+    keys: list[str] = []
+    if any("KEY=VALUE" in (param.metavar or "") for param in params):
+        from ictcli.evaluation.settings import EvaluationSettings, GenerateSettings
+        from ictcli.recipe import Recipe, recipe_keys
+
+        models = {"eval": EvaluationSettings, "generate": GenerateSettings}
+        keys = [*recipe_keys(models.get(command.split()[-1], Recipe))]
+    ends = (f".{name}", f".{name}s")
+    fitting = [key for key in keys if key == name] or [k for k in keys if f".{k}".endswith(ends)]
+    if not fitting:
+        return error.format_message(), f"{command} --help"
+    place = next(i for i, arg in enumerate(args) if arg.partition("=")[0] == error.option_name)
+    _, equals, value = args[place].partition("=")
+    rest = args[place + 1 :]
+    if not equals and rest and not rest[0].startswith("-"):
+        value = rest.pop(0)
+    settings = [f"{key}={value or 'VALUE'}" for key in sorted(fitting, key=len)]
+    typed = f"settings are {' or '.join(settings)}, without dashes"
+    meant = shlex.join(["ictcli", *args[:place], settings[0], *rest])
+    return f"There is no option {error.option_name}: {typed}.", meant

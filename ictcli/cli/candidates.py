@@ -4,9 +4,10 @@ loaded.
 The functions are for `shell_complete` of click's parameters.
 """
 
-from collections.abc import Callable, Iterable
+import importlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import click
 from click import Context, Parameter
@@ -14,63 +15,45 @@ from click.shell_completion import CompletionItem
 
 Items = list[CompletionItem[str]]
 Complete = Callable[[Context, Parameter, str], Items]
+RECIPES, STUDIES = "recipe:shipped_recipes", "recipe:shipped_studies"
+BENCHMARKS, METHODS = "tasks:BENCHMARKS", "algorithm.methods:METHODS"
+VERIFIERS = ("rewards.verifiers:VERIFIERS", "rewards.verifiers:OPTIONAL")
+VALUES = {
+    **dict.fromkeys(("method", "method.name"), (METHODS,)),
+    **dict.fromkeys(("reward", "reward.verifier"), VERIFIERS),
+    "task": ("tasks:TASKS",),
+    "eval.bench": (BENCHMARKS,),
+}
+"""Where the values of keys are, which have names."""
 
 
-def _of(names: Callable[[], Iterable[str]], kind: str = "", *, listed: bool = False) -> Complete:
+def _names(*places: str) -> Iterator[str]:
+    """The names that these tables hold, and these functions give: `module:name` of ictcli."""
+    for place in places:
+        module, _, name = place.partition(":")
+        found: Any = getattr(importlib.import_module(f"ictcli.{module}"), name)
+        yield from cast(Iterable[str], found() if callable(found) else found)
+
+
+def _of(*places: str, kind: str = "", listed: bool = False) -> Complete:
     """Offers names, and paths of a kind; with `listed` the last of several with commas between."""
 
     def complete(ctx: Context, param: Parameter, incomplete: str) -> Items:
         before, comma, last = incomplete.rpartition(",") if listed else ("", "", incomplete)
         taken = before.split(",")
-        found = _items((name for name in names() if name not in taken), last, kind)
+        found = _items((name for name in _names(*places) if name not in taken), last, kind)
         return [CompletionItem(f"{before}{comma}{item.value}", type=item.type) for item in found]
 
     return complete
 
 
-def _recipes() -> Iterable[str]:
-    from ictcli.recipe import shipped_recipes
-
-    return shipped_recipes()
-
-
-def _studies() -> Iterable[str]:
-    from ictcli.recipe import shipped_studies
-
-    return shipped_studies()
-
-
-def _keys() -> Iterable[str]:
-    from ictcli.recipe import recipe_keys
-
-    return recipe_keys()
-
-
-def _methods() -> Iterable[str]:
-    from ictcli.algorithm.methods import METHODS
-
-    return METHODS
-
-
-def _benchmarks() -> Iterable[str]:
-    from ictcli.tasks import BENCHMARKS
-
-    return BENCHMARKS
-
-
-def _engines() -> Iterable[str]:
-    from ictcli.cli.engines import engine_names
-
-    return engine_names()
-
-
-recipes = _of(_recipes, "file")
-recipes_and_studies = _of(lambda: [*_recipes(), *_studies()], "file")
-downloads = _of(lambda: [*_recipes(), *_benchmarks()], "file")
-keys = _of(_keys)
-methods = _of(_methods, listed=True)
-benchmarks = _of(_benchmarks, "file", listed=True)
-engines = _of(_engines)
+recipes = _of(RECIPES, kind="file")
+recipes_and_studies = _of(RECIPES, STUDIES, kind="file")
+downloads = _of(RECIPES, BENCHMARKS, kind="file")
+keys = _of("recipe:recipe_keys")
+methods = _of(METHODS, listed=True)
+benchmarks = _of(BENCHMARKS, kind="file", listed=True)
+engines = _of("cli.options:engine_names")
 
 
 def settings(ctx: Context, param: Parameter, incomplete: str) -> Items:
@@ -79,7 +62,7 @@ def settings(ctx: Context, param: Parameter, incomplete: str) -> Items:
     if equals:
         found = _items(_values(key), value, "file")
         return [CompletionItem(f"{key}={item.value}", type=item.type) for item in found]
-    keys = [f"{name}=" for name in (*_keys(), "method", "reward")]
+    keys = [f"{name}=" for name in (*_names("recipe:recipe_keys"), "method", "reward")]
     typed = len(incomplete)
     ends = (name.find(".", typed) + 1 or len(name) for name in keys)
     return _items((name[:end] for name, end in zip(keys, ends, strict=True)), incomplete)
@@ -102,34 +85,15 @@ def models(ctx: Context, param: Parameter, incomplete: str) -> Items:
     """Models and runs, then settings."""
     if "=" in incomplete:
         return settings(ctx, param, incomplete)
-    return [*runs(ctx, param, incomplete), *_items(_built_in(), incomplete)]
-
-
-def _built_in() -> Iterable[str]:
-    from ictcli.engine.models import BUILTIN
-
-    return (f"builtin:{name}" for name in BUILTIN)
+    return [*runs(ctx, param, incomplete), *_items(_values("model"), incomplete)]
 
 
 def _values(key: str) -> Iterable[str]:
-    """Values of a key, where they are few and have names."""
-    if key in ("method", "method.name"):
-        return _methods()
-    if key in ("reward", "reward.verifier"):
-        from ictcli.rewards.verifiers import OPTIONAL, VERIFIERS
-
-        return [*VERIFIERS, *OPTIONAL]
-    if key == "task":
-        from ictcli.tasks import TASKS
-
-        return TASKS
-    if key == "eval.bench":
-        return _benchmarks()
-    return _built_in() if key == "model" else _choices(key)
-
-
-def _choices(key: str) -> Iterable[str]:
-    """Values of a key that is a choice or yes and no."""
+    """Values of a key, where they are few and have names, or are yes and no."""
+    if key in VALUES:
+        return _names(*VALUES[key])
+    if key == "model":
+        return (f"builtin:{name}" for name in _names("engine.models:BUILTIN"))
     from ictcli.recipe import Recipe
 
     kind: Any = Recipe

@@ -6,14 +6,13 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from ictcli.cli import candidates
-from ictcli.cli.engines import BACKEND
-from ictcli.cli.process import TRUST, process_options
+from ictcli.cli import candidates, json_option
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 
 if TYPE_CHECKING:
     from ictcli.compare.plan import CompareOptions, Study
@@ -38,29 +37,20 @@ if TYPE_CHECKING:
 @BACKEND
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
 @click.option("--dry-run", is_flag=True, help="Print the runs, their time and disk; stop.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print the comparison, or with --dry-run the plan, as JSON.",
-)
+@json_option(help="Print the comparison, or with --dry-run the plan, as JSON.")
 @TRUST
 @process_options
 def command(
     recipe: str,
     overrides: tuple[str, ...],
     methods: str,
-    seeds: int,
-    sweep: tuple[str, ...],
-    tune: str | None,
-    baseline: str,
-    stop_after_warmup: bool,
     jobs: int,
     backend: str | None,
     out: Path | None,
     dry_run: bool,
     as_json: bool,
     threads: int | None,
+    **options: Any,
 ) -> int:
     """Train each method on the same problems, seeds and budget, and print them side by side.
 
@@ -80,24 +70,17 @@ def command(
     from ictcli.files import check_inside, encodable
     from ictcli.recipe import find_recipe
 
-    options = CompareOptions(
-        methods=read_methods(methods, "--methods"),
-        seeds=seeds,
-        sweep=sweep,
-        tune=tune,
-        baseline=baseline,
-        stop_after_warmup=stop_after_warmup,
-    )
+    typed = CompareOptions(methods=read_methods(methods, "--methods"), **options)
     study = read_study(recipe)
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
     check_inside(folder)
-    settings = (*overrides, *([f"engine.backend={backend}"] if backend else []))
+    settings = (*overrides, *engine_settings(backend))
     if study is None:
-        plans = [plan_of(recipe, settings, options, folder)]
+        plans = [plan_of(recipe, settings, typed, folder)]
     else:
-        options, settings = _with_typed(study, options), (*study.settings, *settings)
+        chosen, settings = _with_typed(study, typed), (*study.settings, *settings)
         folders = {source: folder / find_recipe(source).stem for source in study.recipes}
-        plans = [plan_of(source, settings, options, own) for source, own in folders.items()]
+        plans = [plan_of(source, settings, chosen, own) for source, own in folders.items()]
     check_kind(folder, {plan.folder.name for plan in plans} if study else ())
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         narrate(f"note: {note}")
@@ -116,12 +99,12 @@ def command(
 
         watch = partial(observer, live=not as_json)
         train = partial(train_all, observer=watch, say=narrate, jobs=jobs, threads=threads)
-        typed = encodable("ictcli " + shlex.join(sys.argv[1:]))
+        line = encodable("ictcli " + shlex.join(sys.argv[1:]))
         if study:
-            results, failed = run_study(plans, folder, train, narrate, typed)
+            results, failed = run_study(plans, folder, train, narrate, line)
             studied(results, failed, folder, as_json=as_json)
         else:
-            result, _ = run_comparison(plans[0], train, narrate, typed)
+            result, _ = run_comparison(plans[0], train, narrate, line)
             comparison(result, folder, as_json=as_json)
             failed = result.failed
     return 1 if failed else 0

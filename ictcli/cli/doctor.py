@@ -8,39 +8,32 @@ import click
 
 from ictcli import __version__
 from ictcli.cli import JSON
-from ictcli.cli.engines import engine_names
+from ictcli.cli.options import engine_names
 from ictcli.errors import UserError, install
 
 
 @click.command("doctor")
 @JSON
-@click.pass_context
-def command(ctx: click.Context, as_json: bool) -> int:
+def command(as_json: bool) -> int:
     """Check this machine: engines, device, memory, disk. Exit code 3 if no engine runs."""
     from ictcli.console import print_records
-
-    checks = examine()
-    print_records(checks, as_json=as_json)
-    engines = [row for row in checks if row["check"].startswith("engine")]
-    return 0 if any(row["state"] == "ok" for row in engines) else 3
-
-
-def examine() -> list[dict[str, str]]:
-    """Rows of check, state (ok, missing, failed, info) and finding."""
     from ictcli.engine import choose_backend, versions
 
     offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
     free = shutil.disk_usage(".").free
+    engines = [(f"engine {name}", *_try_engine(name)) for name in engine_names()[1:]]
     rows = [
         ("ictcli", "info", f"{__version__}, Python {platform.python_version()}"),
         ("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
         ("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
-        *((f"engine {name}", *_try_engine(name)) for name in engine_names()[1:]),
+        *engines,
         ("--backend auto", "info", choose_backend("auto")),
         ("hub", "info", "offline by environment" if offline else "used when asked"),
         ("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here"),
     ]
-    return [dict(zip(("check", "state", "finding"), row, strict=True)) for row in rows]
+    heads = ("check", "state", "finding")
+    print_records([dict(zip(heads, row, strict=True)) for row in rows], as_json=as_json)
+    return 0 if any(state == "ok" for _, state, _ in engines) else 3
 
 
 def _try_engine(name: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import click
 
 from ictcli.cli import JSON, candidates
-from ictcli.cli.process import TRUST
+from ictcli.cli.options import TRUST
 
 
 @click.command("download")

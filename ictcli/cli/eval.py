@@ -1,12 +1,12 @@
 """ictcli eval: pass@k and maj@n of models on benchmarks."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ictcli.cli import candidates, json_option
-from ictcli.cli.engines import BACKEND, engine_settings, split_settings
-from ictcli.cli.process import TRUST, process_options
+from ictcli.cli import CHECKPOINT, candidates, json_option
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options, split_settings
 
 
 def _numbers(
@@ -36,11 +36,11 @@ def _numbers(
 @click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")
 @click.option("-k", "--k", callback=_numbers, help="pass@k.  [default: 1,4; at most n]")
 @click.option("--limit", type=click.IntRange(1), help="The first problems only.")
-@click.option("--show-private", is_flag=True, help="Keep and show the questions of GPQA too.")
-@BACKEND
 @click.option(
-    "--checkpoint", metavar="best|STEP", help="The runs' checkpoint, instead of the final model."
+    "--show-private", is_flag=True, default=None, help="Keep and show the questions of GPQA too."
 )
+@BACKEND
+@CHECKPOINT
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @json_option(help="Print the results as JSON.")
@@ -50,10 +50,6 @@ def _numbers(
 def command(
     arguments: tuple[str, ...],
     names: str,
-    n: int | None,
-    k: tuple[int, ...] | None,
-    limit: int | None,
-    show_private: bool,
     backend: str | None,
     checkpoint: str | None,
     out: Path | None,
@@ -61,6 +57,7 @@ def command(
     as_json: bool,
     as_markdown: bool,
     threads: int | None,
+    **sizes: Any,
 ) -> None:
     """Measure pass@k and maj@n of model folders, hub ids, built-in models (builtin:chain,
     builtin:ledger) and runs, side by side.
@@ -86,17 +83,17 @@ def command(
     from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
     from ictcli.runs import is_run
-    from ictcli.runs.find import find_model
+    from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")
-    overrides, names_of_models = split_settings(arguments)
-    if not names_of_models:
+    overrides, named = split_settings(arguments)
+    if not named:
         raise click.UsageError("Missing argument 'MODEL|RUN...'.")
-    models = [find_model(name) for name in names_of_models]
+    models = [find_model(name) for name in named]
     overrides += engine_settings(backend, threads)
-    settings = read_settings(overrides, n=n, k=k, limit=limit, show_private=show_private or None)
+    settings = read_settings(overrides, **sizes)
     for run in filter(is_run, map(Path, models)):
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)

@@ -5,9 +5,8 @@ from typing import Literal
 
 import click
 
-from ictcli.cli import candidates
-from ictcli.cli.engines import BACKEND
-from ictcli.cli.process import TRUST
+from ictcli.cli import CHECKPOINT, candidates
+from ictcli.cli.options import BACKEND, TRUST
 
 
 @click.command("export")
@@ -18,7 +17,7 @@ from ictcli.cli.process import TRUST
 @click.option("--packed", is_flag=True, help="--merge, its weights packed as the model's are.")
 @click.option("--push", "repo", metavar="OWNER/NAME", help="Upload it to the hub, private.")
 @click.option("--public", is_flag=True, help="Let everybody see what --push uploads.")
-@click.option("--checkpoint", metavar="best|STEP", help="Of a checkpoint, not the last weights.")
+@CHECKPOINT
 @BACKEND
 @TRUST
 def command(
@@ -51,7 +50,7 @@ def command(
     from ictcli.export import make
     from ictcli.export.push import open_repository, push
     from ictcli.runs import is_run
-    from ictcli.runs.find import find_run
+    from ictcli.runs.list import find_run
     from ictcli.runs.show import evaluation_command
     from ictcli.text import shell_word
 
@@ -74,14 +73,10 @@ def command(
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
     base = make.check_public(run, trained.recipe, repo) if repo and not whole else None
     hub = open_repository(repo, public=public) if repo else None
-    name = repo or made.name
     if whole:
-        loads = trained.saved or trained.adapter or packed
-        build = trained.engine if loads else None
-        make.export_model(run, made, build, layout, name, packed=packed, step=trained.step)
+        make.export_model(trained, made, layout, repo or made.name, packed=packed)
     else:
-        with trained.adapters() as found:
-            make.export_adapters(run, found, made, layout, name, step=trained.step, base=base)
+        make.export_adapters(trained, made, layout, repo or made.name, base)
     output(made)
     if not whole:
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")

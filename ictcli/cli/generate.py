@@ -1,12 +1,19 @@
 """ictcli generate: answers of a model to a prompt, or a small chat."""
 
 import sys
+from typing import Any
 
 import click
 
-from ictcli.cli import candidates, json_option
-from ictcli.cli.engines import BACKEND, engine_settings, split_settings
-from ictcli.cli.process import TRUST, finite, process_options
+from ictcli.cli import CHECKPOINT, candidates, json_option
+from ictcli.cli.options import (
+    BACKEND,
+    TRUST,
+    engine_settings,
+    finite,
+    process_options,
+    split_settings,
+)
 from ictcli.errors import UserError
 
 STDIN = "-"
@@ -26,22 +33,18 @@ _EQUALS = "; a prompt that looks like KEY=VALUE is read from stdin: -"
 @click.option("--seed", type=click.IntRange(0), help="Of the sampling.  [default: 0]")
 @click.option("--gold", help="The right answer: judge the model's by it.")
 @BACKEND
-@click.option(
-    "--checkpoint", metavar="best|STEP", help="The run's checkpoint, instead of the final model."
-)
+@CHECKPOINT
 @json_option(help="Print everything as JSON.")
 @TRUST
 @process_options
 def command(
     arguments: tuple[str, ...],
-    n: int | None,
-    temperature: float | None,
-    seed: int | None,
     gold: str | None,
     backend: str | None,
     checkpoint: str | None,
     as_json: bool,
     threads: int | None,
+    **typed: Any,
 ) -> int:
     """Ask a run's model, a model folder, a hub id or a built-in model (builtin:chain,
     builtin:ledger). Without PROMPT it is read from stdin, as with -; on a terminal a small chat
@@ -59,24 +62,28 @@ def command(
     ictcli generate runs/mine - --json < question.txt
     """
     from ictcli.console import narrate, warn_altered
-    from ictcli.console.answers import print_answers
-    from ictcli.console.chat import chat
-    from ictcli.evaluation.settings import typed_settings
+    from ictcli.console.answers import chat, print_answers
+    from ictcli.evaluation.settings import GenerateSettings, typed_settings
     from ictcli.generate.form import form_of
     from ictcli.generate.session import Session
-    from ictcli.generate.settings import GenerateSettings
-    from ictcli.runs.find import find_model
-    from ictcli.runs.model import model_spec
+    from ictcli.runs.list import find_model
+    from ictcli.runs.model import find_models
 
     overrides, places = split_settings(arguments)
     overrides += engine_settings(backend, threads)
-    model, prompt = _positional(places)
-    typed = {"n": n, "temperature": temperature, "seed": seed}
+    if not places:
+        raise click.UsageError("Missing argument 'RUN|MODEL'.")
+    model, *prompts = places
+    if len(prompts) > 1:
+        raise UserError(
+            f"{len(places)} arguments are a model and more than one prompt.",
+            "put the prompt in quotes",
+        )
     settings = typed_settings(GenerateSettings, "ictcli generate", overrides, typed, _EQUALS)
-    question = _question(prompt)
+    question = _question(*prompts)
     if question is None and (settings.n > 1 or gold is not None or as_json):
         raise UserError("--n, --gold and --json are of one prompt.", "ictcli generate MODEL PROMPT")
-    spec = model_spec(find_model(model), settings, checkpoint, narrate)
+    (spec,) = find_models([find_model(model)], settings, checkpoint, narrate)
     if spec.run:
         warn_altered(spec.run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     form = form_of(spec, settings.reward, narrate, judge=gold is not None)
@@ -86,18 +93,7 @@ def command(
     return print_answers(session, question, gold, as_json=as_json)
 
 
-def _positional(arguments: list[str]) -> tuple[str, str | None]:
-    if not arguments:
-        raise click.UsageError("Missing argument 'RUN|MODEL'.")
-    if len(arguments) > 2:
-        raise UserError(
-            f"{len(arguments)} arguments are a model and more than one prompt.",
-            "put the prompt in quotes",
-        )
-    return arguments[0], arguments[1] if len(arguments) == 2 else None
-
-
-def _question(prompt: str | None) -> str | None:
+def _question(prompt: str | None = None) -> str | None:
     """The prompt that was typed or piped; None if a terminal may be asked for prompts."""
     if prompt is None and sys.stdin.isatty():
         if sys.stdout.isatty():

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from ictcli.cli import candidates, json_option
-from ictcli.cli.engines import BACKEND
-from ictcli.cli.process import TRUST
+from ictcli.cli.options import BACKEND, TRUST
 from ictcli.errors import UserError
 
 
@@ -62,7 +61,7 @@ def command(
     from ictcli.console.inspect import can_move, print_group
     from ictcli.inspect.page import check_target
     from ictcli.inspect.session import Session
-    from ictcli.runs.find import find_run
+    from ictcli.runs.list import find_run
 
     if as_json and html:
         raise UserError("--json and --html are two ways to look.", "take one of them")
@@ -82,8 +81,7 @@ def command(
         narrate(f"note: {note}")
     if html:
         from ictcli.files import write_text
-        from ictcli.inspect.page import page
-        from ictcli.inspect.page_data import page_data
+        from ictcli.inspect.page import page, page_data
 
         held = page_data(session, view, group)
         write_text(html, page(group, held))

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ictcli.cli import candidates, json_option
-from ictcli.cli.process import TRUST, process_options
+from ictcli.cli.options import TRUST, process_options
 
 GRACE_S = 4.0
 """Seconds that a run may take to save its step when the comparison that started it is gone."""
@@ -42,7 +42,7 @@ def command(
     from ictcli.console import narrate, observer, report, warn_altered
     from ictcli.recipe import load_recipe
     from ictcli.runs import Run
-    from ictcli.runs.find import find_run
+    from ictcli.runs.list import find_run
     from ictcli.text import shell_word
     from ictcli.train.extend import check_keys, extend
     from ictcli.train.finish import finished
@@ -64,7 +64,7 @@ def command(
         else:
             recipe = recipe.with_engine(threads=threads) if threads else recipe
             with observer(recipe, folder, live=not as_json) as observing:
-                summary = launch(run, recipe, observing, observing.attach)
+                summary = launch(run, recipe, observing)
     report(summary, folder, recipe, as_json=as_json)
 
 

@@ -28,18 +28,12 @@ def ls(folder: Path, as_json: bool) -> None:
     ictcli runs ls runs/compare-chain-compare --json
     """
     from ictcli.console.runs import print_list
-    from ictcli.console.table import print_json
-    from ictcli.runs.find import existing
-    from ictcli.runs.list import list_runs
+    from ictcli.runs.list import existing, list_runs
 
     folder = existing(folder) or folder
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}.", "ictcli train quickstart makes one")
-    entries = list_runs(folder)
-    if as_json:
-        print_json([entry.to_json() for entry in entries])
-    else:
-        print_list(entries, folder)
+    print_list(list_runs(folder), folder, as_json=as_json)
 
 
 @command.command("show")
@@ -48,14 +42,9 @@ def ls(folder: Path, as_json: bool) -> None:
 def show(run: Path, as_json: bool) -> None:
     """Show RUN: its recipe, data, environment, progress, results and size."""
     from ictcli.console.runs import print_run
-    from ictcli.console.table import print_json
     from ictcli.runs.show import detail
 
-    found = detail(_run_folder(run))
-    if as_json:
-        print_json(found.to_json())
-    else:
-        print_run(found)
+    print_run(detail(_run_folder(run)), as_json=as_json)
 
 
 @command.command("diff")
@@ -70,16 +59,11 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     ictcli runs diff runs/quickstart-ict-s0 runs/quickstart-grpo-s0
     """
     from ictcli.console.runs import print_diff
-    from ictcli.console.table import print_json
     from ictcli.runs.diff import difference
 
     if len(runs) < 2:
         raise UserError("It takes two runs to differ.", "ictcli runs diff RUN OTHER")
-    found = difference([_run_folder(run) for run in runs])
-    if as_json:
-        print_json(found.to_json())
-    else:
-        print_diff(found)
+    print_diff(difference([_run_folder(run) for run in runs]), as_json=as_json)
 
 
 @command.command("check")
@@ -91,7 +75,7 @@ def check(run: Path, as_json: bool) -> int:
     Ends with 1 where one is damaged, altered or missing.
     """
     from ictcli.console.runs import print_check
-    from ictcli.runs.check import check_run
+    from ictcli.runs.show import check_run
 
     result = check_run(_run_folder(run))
     print_check(result, as_json=as_json)
@@ -108,22 +92,23 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
     ictcli runs rm quickstart-ict-s0 quickstart-grpo-s0
     """
     from ictcli.console import narrate
-    from ictcli.console.removal import runs_removed, runs_to_remove
-    from ictcli.runs.find import find_folder
-    from ictcli.runs.list import entry
+    from ictcli.console.removal import print_removal
+    from ictcli.runs.list import entry, find_folder
     from ictcli.runs.remove import check_removable, remove_run
+    from ictcli.tables.numbers import counted, size_text
 
     folders = list(dict.fromkeys(find_folder(name) for name in runs))
     for run in folders:
         check_removable(run)
-    runs_to_remove([entry(run) for run in folders])
+    print_removal([entry(run) for run in folders])
     if not yes:
         if not sys.stdin.isatty():
             raise UserError("Removing runs takes a yes.", "--yes says it")
         if not click.confirm("Remove?"):
             narrate("Nothing is removed.")
             return
-    runs_removed([remove_run(run) for run in folders])
+    freed = sum(remove_run(run) for run in folders)
+    narrate(f"removed {counted(len(folders), 'run')}, {size_text(freed)} freed")
 
 
 @command.command("gc")
@@ -141,9 +126,9 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     ictcli runs gc --dry-run
     ictcli runs gc quickstart-ict-s0 --finished
     """
-    from ictcli.console import narrate, removal
-    from ictcli.runs.find import RUNS, find_folder
-    from ictcli.runs.list import find_runs
+    from ictcli.console import narrate
+    from ictcli.console.removal import print_old
+    from ictcli.runs.list import RUNS, find_folder, find_runs
     from ictcli.runs.read import in_use
     from ictcli.runs.remove import old_checkpoints, remove_checkpoints
 
@@ -162,13 +147,12 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     old = old_checkpoints([run for run in folders if run not in busy], finished=finished)
     if not dry_run:
         remove_checkpoints(old)
-    removal.old_checkpoints(old, busy, removed=not dry_run, as_json=as_json)
+    print_old(old, busy, removed=not dry_run, as_json=as_json)
 
 
 def _run_folder(name: Path) -> Path:
     """The folder of a run, which may be damaged. UserError where there is none of that name."""
-    from ictcli.runs.find import find_run
-    from ictcli.runs.list import find_runs
+    from ictcli.runs.list import find_run, find_runs
 
     run = find_run(name)
     if list(find_runs(run, 0)) != [run]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ictcli.cli import candidates, json_option
-from ictcli.cli.engines import BACKEND, engine_settings
-from ictcli.cli.process import TRUST, finite, process_options
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_options
 
 if TYPE_CHECKING:
     from ictcli.recipe import Recipe, RecipeFile
@@ -82,10 +80,15 @@ def command(
     resolved = load_recipe(file, settings)
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
-    plan = DryRun(memory, timed, gpus)
-    plan.check(dry_run, beside)
+    planning = {"--memory": memory, "--time": timed, "--gpus": gpus}
+    if option := next((option for option, value in planning.items() if value and not dry_run), ""):
+        raise click.UsageError(f"{option} plans, and goes with --dry-run.")
     if dry_run:
-        plan.show(resolved, as_json=as_json)
+        if beside is not None:
+            raise click.UsageError(
+                "--beside trains; ictcli compare --dry-run plans several methods."
+            )
+        _plan(resolved, memory or 0.0, gpus, timed=timed, as_json=as_json)
         return
     recipes = {resolved.rule.name: resolved}
     if beside is not None:
@@ -99,61 +102,37 @@ def command(
         report(summary, run, resolved, as_json=as_json)
 
 
-@dataclass(frozen=True)
-class DryRun:
-    """The options that say what `--dry-run` plans."""
+def _plan(recipe: Recipe, memory: float, gpus: int | None, *, timed: bool, as_json: bool) -> None:
+    """Print the recipe and what it plans, for a machine of so much memory, or for so many GPUs of
+    it."""
+    from ictcli.console import narrate, output
+    from ictcli.console.plan import examples, plan, print_gpu_plan
+    from ictcli.planning.advice import check_memory
+    from ictcli.planning.estimate import GpuPlan, plan_gpus
+    from ictcli.planning.machine import memory_limit
+    from ictcli.planning.preflight import preflight
+    from ictcli.recipe import to_toml
+    from ictcli.train.costs import measure
 
-    memory: float | None
-    timed: bool
-    gpus: int | None
-
-    def check(self, dry_run: bool, beside: str | None) -> None:
-        """UsageError for options that do not go together."""
-        named = {"--memory": self.memory, "--time": self.timed, "--gpus": self.gpus}
-        option = next((option for option, value in named.items() if value), None)
-        if beside is not None and dry_run:
-            sentence = "--beside trains; ictcli compare --dry-run plans several methods."
-        elif option and not dry_run:
-            sentence = f"{option} plans, and goes with --dry-run."
-        elif self.timed and self.memory:
-            sentence = "--time is of this machine, --memory of another: one of them."
-        elif self.timed and self.gpus:
-            sentence = "--time is of this machine, --gpus of others: one of them."
-        else:
-            return
-        raise click.UsageError(sentence)
-
-    def show(self, recipe: Recipe, *, as_json: bool) -> None:
-        """Print the recipe and what it plans."""
-        from ictcli.console import narrate, output
-        from ictcli.console.gpus import print_gpu_plan
-        from ictcli.console.plan import examples, plan
-        from ictcli.planning.advice import check_memory
-        from ictcli.planning.estimate import plan_gpus
-        from ictcli.planning.machine import memory_limit
-        from ictcli.planning.preflight import preflight
-        from ictcli.recipe import to_toml
-        from ictcli.train.costs import measure
-
-        for note in preflight(recipe):
-            narrate(f"note: {note}")
-        text = to_toml(recipe).removesuffix("\n").split("\n")
-        if self.gpus:
-            planned = plan_gpus(recipe, self.gpus, self.memory or 0.0)
-            if not as_json:
-                output(*text)
-            print_gpu_plan(recipe, planned, as_json=as_json)
-            return
-        estimated = check_memory(recipe, memory_limit(recipe.engine, self.memory or 0.0))
-        if not as_json:
-            output(*text)
-        costs = None
-        if self.timed and estimated.fits is not False:
-            narrate("timing steps, in a temporary folder")
-            costs = measure(recipe)
-        plan(recipe, estimated, costs, as_json=as_json)
-        if not as_json:
-            examples(recipe)
+    if timed and (memory or gpus):
+        other = "--memory of another" if memory else "--gpus of others"
+        raise click.UsageError(f"--time is of this machine, {other}: one of them.")
+    for note in preflight(recipe):
+        narrate(f"note: {note}")
+    limit = memory_limit(recipe.engine, memory)
+    planned = plan_gpus(recipe, gpus, memory) if gpus else check_memory(recipe, limit)
+    if not as_json:
+        output(*to_toml(recipe).removesuffix("\n").split("\n"))
+    if isinstance(planned, GpuPlan):
+        print_gpu_plan(recipe, planned, as_json=as_json)
+        return
+    costs = None
+    if timed and planned.fits is not False:
+        narrate("timing steps, in a temporary folder")
+        costs = measure(recipe)
+    plan(recipe, planned, costs, as_json=as_json)
+    if not as_json:
+        examples(recipe)
 
 
 def _beside(
@@ -188,7 +167,7 @@ def _train(
             narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
         try:
             with run, observer(recipe, run.folder, later, live=live) as observing:
-                done[run.folder] = launch(run, recipe, observing, observing.attach)
+                done[run.folder] = launch(run, recipe, observing)
         finally:
             if run.folder not in done:
                 narrate_unfinished(list(recipes), list(done))

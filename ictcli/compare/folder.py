@@ -13,10 +13,8 @@ import contextlib
 from collections.abc import Collection, Generator
 from pathlib import Path
 
-from filelock import Timeout
-
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
-from ictcli.files import is_leftover, lock_of
+from ictcli.files import is_leftover, take_lock
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord
@@ -85,18 +83,12 @@ def opened(folder: Path) -> Generator[None]:
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
-    lock = lock_of(folder / ".lock")
     try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UserError(
-                f"Another process is comparing in {folder}.",
-                "wait for it, stop it with Ctrl-C, or take another folder with --out",
-            ) from None
+            lock = take_lock(folder)
         except OSError as error:
-            if is_disk_full(error):
+            if isinstance(error, UserError) or is_disk_full(error):
                 raise
             why = error.strerror or error
             raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error

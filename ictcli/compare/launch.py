@@ -17,7 +17,7 @@ from ictcli.files import appended, lock_of
 from ictcli.files.reading import lines, parse_json, read_bytes
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run, manifest, trust
-from ictcli.runs.observer import RunObserver
+from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
 from ictcli.tables.numbers import counted
@@ -31,7 +31,7 @@ Outcome = Summary | str
 Process = subprocess.Popen[bytes]
 Running = dict[Process, tuple[str, RunSpec, float]]
 """By process: what is said of its run, the run, and when it started."""
-OpenObserver = Callable[[Recipe, Path, int], AbstractContextManager[RunObserver]]
+OpenObserver = Callable[[Recipe, Path, int], AbstractContextManager[Observer]]
 """Of a run, with the number of those after it."""
 
 
@@ -147,7 +147,7 @@ def _in_turn(
         recipe = spec.recipe.with_engine(threads=threads) if threads else spec.recipe
         with run, observer(spec.recipe, spec.folder, after + later) as observing:
             try:
-                outcome: Outcome = launch(run, recipe, observing, observing.attach)
+                outcome: Outcome = launch(run, recipe, observing)
             except InterruptedRunError as error:
                 raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
             except Exception as error:  # a method's, a verifier's: the other runs go on

@@ -1,5 +1,7 @@
-"""Answers to a prompt, as they are sampled."""
+"""Answers to a prompt, as they are sampled, and a small chat."""
 
+import contextlib
+import importlib
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,11 +11,13 @@ from typing import Any
 from ictcli.console.plain import narrate, output
 from ictcli.console.results import explain
 from ictcli.console.table import print_json
-from ictcli.generate.interrupts import stop_on_interrupt
-from ictcli.generate.session import Reply, Session
+from ictcli.errors import UserError
+from ictcli.generate.session import Reply, Session, stop_on_interrupt
 from ictcli.rewards import Explanation
 from ictcli.rewards.files import as_columns
 from ictcli.text import BREAKS, SPACES, visible
+
+QUIT, RESET = "/quit", "/reset"
 
 
 def print_answers(session: Session, question: str, gold: str | None, *, as_json: bool) -> int:
@@ -34,6 +38,45 @@ def print_answers(session: Session, question: str, gold: str | None, *, as_json:
         _verdicts(explanations)
     remark(session, reply)
     return 130 if reply.stopped else 0
+
+
+def chat(session: Session) -> int:
+    """Answer what is typed until the user leaves; returns the exit code. Ctrl-C ends an answer, and
+    at the prompt the chat."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("readline")  # gives `input` line editing and a history
+    introduce(session)
+    if session.remembers:
+        narrate(f"{RESET} begins a new conversation, {QUIT} or Ctrl-D ends.")
+    else:
+        narrate(f"Each prompt is asked alone, without a chat template. {QUIT} or Ctrl-D ends.")
+    if hint := session.form.hint:
+        narrate(f"{hint[0].upper()}{hint[1:]}")
+    while True:
+        try:
+            question = input("> ")
+        except (EOFError, KeyboardInterrupt) as end:
+            narrate("")
+            return 0 if isinstance(end, EOFError) else 130
+        except UnicodeDecodeError:
+            narrate("That is not UTF-8.")
+            continue
+        if question.strip() == QUIT:
+            return 0
+        if question.strip() == RESET:
+            session.reset()
+        elif question.strip():
+            _answer(session, question)
+
+
+def _answer(session: Session, question: str) -> None:
+    try:
+        with stop_on_interrupt() as stop:
+            reply = session.ask(question, AnswerStream(1).heard, stop)
+    except UserError as error:
+        narrate(error.message, *[f"hint: {error.hint}"] * bool(error.hint))
+    else:
+        remark(session, reply)
 
 
 def introduce(session: Session) -> None:

@@ -54,6 +54,7 @@ def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[
     """Of a table with a row for the model before training and for each method."""
     first = next(iter(runs))
     least, *_ = metrics = list(runs[first].before)
+    has_forks = any("fork_recall" in run.kept_tokens for run in runs.values())
 
     def reached(metric: str) -> Column[str]:
         def value(method: str) -> Interval | None:
@@ -64,17 +65,16 @@ def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[
     def gain(method: str) -> Difference | None:
         return paired[method].scores.get(least) if method in paired else None
 
-    def of_run(head: str, value: Callable[[Summary], float | None], form: Format) -> Column[str]:
+    def of_run(
+        head: str, value: Callable[[Summary], float | None], form: Format = "{:.1%}".format
+    ) -> Column[str]:
         return Column(head, lambda method: value(runs[method]) if method in runs else None, form)
 
-    share = "{:.1%}".format
-    forks = of_run("forks kept", lambda run: run.kept_tokens.get("fork_recall"), share)
-    has_forks = any("fork_recall" in run.kept_tokens for run in runs.values())
     return [
         Column("method", lambda method: method, str),
         *map(reached, metrics),
         Column(f"{least} minus {first}", gain, signed, bounded=True),
-        of_run("tokens kept", lambda run: run.tokens_kept_share, share),
-        *[forks] * has_forks,
+        of_run("tokens kept", lambda run: run.tokens_kept_share),
+        *[of_run("forks kept", lambda run: run.kept_tokens.get("fork_recall"))] * has_forks,
         of_run("time", lambda run: run.wall_s, duration),
     ]

@@ -60,7 +60,7 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
         shown.append(token_tables.forks(result, looks))
     if result.attribution:
         shown.append(token_tables.gradient(result.attribution, looks))
-    _print_all(shown)
+    print_noted(*shown)
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
@@ -83,15 +83,8 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
             "difference"
         )
         answer.append(words.verdicts(result.claims, caption))
-    _print_all(answer)
+    print_noted(*answer)
     narrate(f"runs: {folder}", f"report: {folder / 'report.html'}")
-
-
-def _print_all(tables: Sequence[Table]) -> None:
-    """Tables, by rows or by columns as they fit, and what each says of itself on stderr."""
-    for table in tables:
-        print_noted(table, table.turned())
-        narrate("")
 
 
 def studied(
@@ -101,7 +94,7 @@ def studied(
     if as_json:
         print_json({name: result.model_dump(mode="json") for name, result in results.items()})
         return
-    _print_all([study.first_metrics(results)])
+    print_noted(study.first_metrics(results))
     for line in failed:
         narrate(f"failed: {line}")
     narrate(f"runs: {folder / 'runs.csv'}", f"report: {folder / 'report.html'}")

@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from importlib.util import find_spec
 
 from ictcli.console.plain import narrate, output
-from ictcli.console.table import print_columns, print_json, table
+from ictcli.console.table import print_json, print_table
 from ictcli.inspect.group import GroupView, MethodView, RolloutView
+from ictcli.tables import text_table
 from ictcli.text import figure, sign, visible
 
 MOST = 8
@@ -56,43 +56,36 @@ def _pieces(rollout: RolloutView, method: str, *, marked: bool) -> list[str]:
 
 
 def _methods(methods: list[MethodView]) -> None:
-    print_columns(
-        methods,
+    rows = [
         {
-            "method": lambda method: method.name,
-            "kept here": lambda method: str(method.kept),
-            "share of the step": lambda method: f"{method.share:.1%}",
-            "overlap with trained": lambda method: figure(method.overlap_with_trained, ".2f"),
-        },
-    )
-    if known := [method for method in methods if method.gradient]:
+            "method": method.name,
+            "kept here": str(method.kept),
+            "share of the step": f"{method.share:.1%}",
+            "overlap with trained": figure(method.overlap_with_trained, ".2f"),
+        }
+        for method in methods
+    ]
+    print_table(text_table(rows))
+    if shares := [{"method": method.name, **method.shares} for method in methods if method.shares]:
         output("", "of the step's gradient, %: + on tokens made likelier, - less likely")
-        columns = {kind: _share_of(kind) for kind in known[0].gradient or {}}
-        print_columns(known, {"method": lambda method: method.name, **columns})
-
-
-def _share_of(kind: str) -> Callable[[MethodView], str]:
-    return lambda method: "+{:.1f} -{:.1f}".format(
-        *(100 * x for x in (method.gradient or {})[kind])
-    )
+        print_table(text_table(shares))
 
 
 def _deepest(group: GroupView) -> None:
     """The group's tokens with the highest values of the shading."""
     if deepest := group.deepest(group.by, group.shown)[:MOST]:
         output("", f"highest {group.by} of the group")
-        figures = list(deepest[0][0].figures(0))
-        body = [
-            [
-                f"{rollout.row}:{t + 1}",
-                sign(rollout.pieces[t]),
-                *rollout.figures(t).values(),
-                (rollout.regime[t] if rollout.regime else None) or "-",
-                ", ".join(name for name, kept in rollout.kept.items() if kept[t]) or "-",
-            ]
+        rows = [
+            {
+                "at": f"{rollout.row}:{t + 1}",
+                "token": sign(rollout.pieces[t]),
+                **rollout.figures(t),
+                "regime": (rollout.regime[t] if rollout.regime else None) or "-",
+                "kept by": ", ".join(name for name, kept in rollout.kept.items() if kept[t]) or "-",
+            }
             for rollout, t in deepest
         ]
-        table(["at", "token", *figures, "regime", "kept by"], body)
+        print_table(text_table(rows))
 
 
 def _candidates(group: GroupView) -> None:
@@ -103,17 +96,18 @@ def _candidates(group: GroupView) -> None:
         piece = sign(group.rollouts[row - 1].pieces[position - 1])
         output("", f"candidates at {row}:{position}, where {piece} was sampled")
         found = positions[position]
-        print_columns(
-            list(zip(found["rows"][str(row)]["candidates"], found["mean"], strict=True)),
+        rows = [
             {
-                "p": lambda pair: f"{pair[0]['p']:.4f}",
-                "P_avg": lambda pair: f"{pair[0]['mean']:.4f}",
-                "likeliest of p": lambda pair: sign(pair[0]["text"]),
-                " ": lambda pair: "",
-                "P_avg ": lambda pair: f"{pair[1]['mean']:.4f}",
-                "likeliest of P_avg": lambda pair: sign(pair[1]["text"]),
-            },
-        )
+                "p": f"{own['p']:.4f}",
+                "P_avg": f"{own['mean']:.4f}",
+                "likeliest of p": sign(own["text"]),
+                " ": "",
+                "P_avg ": f"{mean['mean']:.4f}",
+                "likeliest of P_avg": sign(mean["text"]),
+            }
+            for own, mean in zip(found["rows"][str(row)]["candidates"], found["mean"], strict=True)
+        ]
+        print_table(text_table(rows))
     narrate(group.candidates["weights"])
     if gaps := [found["recorded_gap"] for found in positions.values() if found["recorded_gap"]]:
         narrate(f"p of a sampled token differs from the recorded by at most {max(gaps):.2g}.")

@@ -4,6 +4,7 @@ import contextlib
 import io
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from textwrap import wrap
 from typing import Any
 
@@ -12,10 +13,10 @@ from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
 
+from ictcli.console import inspect_keys
 from ictcli.console.inspect_frame import Cursor, Frame, Palette
-from ictcli.console.inspect_keys import Keys, raw
 from ictcli.console.plain import narrate
-from ictcli.console.screen import Screen
+from ictcli.console.table import Screen
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.session import Session
@@ -32,13 +33,12 @@ def move(session: Session, view: StepView, group: GroupView) -> int:
     """Draw and obey keys until q; returns the exit code. Restores the terminal."""
     console = Screen()
     try:
-        with raw() as keys:
-            background = keys.background()
-            light = background is not None and sum(background) > 3 * 128
+        with inspect_keys.raw():
             coloured = not console.no_color and console.color_system is not None
-            app = App(session, view, group, console, Palette(light=light, coloured=coloured))
+            palette = Palette(light=inspect_keys.is_light(), coloured=coloured)
+            app = App(session, view, group, console, palette)
             with console.screen(hide_cursor=True), _unwrapped(console):
-                app.run(keys)
+                app.run()
     except KeyboardInterrupt:
         return 130
     return 0
@@ -58,19 +58,13 @@ class App:
     """What is shown, and what the keys do."""
 
     def __init__(
-        self,
-        session: Session,
-        view: StepView,
-        group: GroupView,
-        console: Screen,
-        palette: Palette,
+        self, session: Session, view: StepView, group: GroupView, console: Screen, palette: Palette
     ) -> None:
         self.session, self.view, self.group = session, view, group
         self.console, self.palette = console, palette
         self.cursor = Cursor(group.shown, group.by)
         self.status = "; ".join(group.notes)
-        self.follow = False
-        self.quick = True
+        self.follow, self.quick = False, True
         self._answer: tuple[tuple[int, int, int], dict[str, Any]] | None = None
         self._to_deepest()
         if group.at:
@@ -78,36 +72,33 @@ class App:
             self.cursor.row, self.cursor.position = row - 1, position - 1
             narrate("asking the model ...")
             self._ask()
+        moves = {"left": -1, "right": 1, "pageup": -20, "pagedown": 20}
         self.keys: dict[str, Callable[[], None]] = {
-            "left": lambda: self._move(-1),
-            "right": lambda: self._move(1),
-            "up": lambda: self._change_row(-1),
-            "down": lambda: self._change_row(1),
-            "home": lambda: self._to_token(0),
-            "end": lambda: self._to_token(self._length()),
-            "pageup": lambda: self._move(-20),
-            "pagedown": lambda: self._move(20),
-            " ": lambda: self._to_kept(1),
-            "backspace": lambda: self._to_kept(-1),
-            "tab": lambda: self._change_method(1),
-            "m": lambda: self._change_method(1),
-            "backtab": lambda: self._change_method(-1),
+            **{key: partial(self._move, by) for key, by in moves.items()},
+            "up": partial(self._change_row, -1),
+            "down": partial(self._change_row, 1),
+            "home": partial(self._to_token, 0),
+            "end": lambda: self._to_token(len(self.rollout.tokens)),
+            " ": partial(self._to_kept, 1),
+            "backspace": partial(self._to_kept, -1),
+            **dict.fromkeys(("tab", "m"), partial(self._change_method, 1)),
+            "backtab": partial(self._change_method, -1),
             "s": self._change_shading,
-            "n": lambda: self._change_prompt(1),
-            "p": lambda: self._change_prompt(-1),
-            "]": lambda: self._change_step(1),
-            "[": lambda: self._change_step(-1),
+            "n": partial(self._change_prompt, 1),
+            "p": partial(self._change_prompt, -1),
+            "]": partial(self._change_step, 1),
+            "[": partial(self._change_step, -1),
             "c": self._toggle_candidates,
         }
 
-    def run(self, keys: Keys) -> None:
+    def run(self) -> None:
         """Until q. A resized terminal is redrawn within a quarter of a second."""
         size = None
         while True:
             if size != self.console.size:
                 size = self.console.size
                 self._draw()
-            for key in keys.read(0.25):
+            for key in inspect_keys.read(0.25):
                 if key in ("q", "Q"):
                     return
                 if act := self.keys.get(key):
@@ -134,11 +125,8 @@ class App:
     def rollout(self) -> RolloutView:
         return self.group.rollouts[self.cursor.row]
 
-    def _length(self) -> int:
-        return len(self.rollout.tokens)
-
     def _to_token(self, position: int) -> None:
-        self.cursor.position = max(0, min(position, self._length() - 1))
+        self.cursor.position = max(0, min(position, len(self.rollout.tokens) - 1))
 
     def _move(self, by: int) -> None:
         self._to_token(self.cursor.position + by)
@@ -170,9 +158,7 @@ class App:
         self.cursor.by = names[(names.index(self.cursor.by) + 1) % len(names)]
 
     def _change_prompt(self, by: int) -> None:
-        self._open((self.group.prompt - 1 + by) % self.view.prompts + 1)
-
-    def _open(self, prompt: int) -> None:
+        prompt = (self.group.prompt - 1 + by) % self.view.prompts + 1
         self.group = self.view.group(prompt, self.cursor.by)
         self._to_deepest()
 
@@ -192,7 +178,7 @@ class App:
             self.cursor.method = self.view.shown
         if self.cursor.by not in self.view.shadings:
             self.cursor.by = self.view.shadings[0]
-        self._open(min(self.group.prompt, self.view.prompts))
+        self._change_prompt(0)
 
     # The model
 

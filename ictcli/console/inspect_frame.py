@@ -16,9 +16,8 @@ from ictcli.text import figure, one_line, sign, visible
 WIDEST = 14
 """Most cells of a token in the grid; longer ones end in an ellipsis."""
 LABEL = 12
-"""Cells of the labels left of the grid."""
-DARK = ("", "#4a3a2c", "#7a4a1e", "#a85a10", "#d97706", "#ffb020")
-LIGHT = ("", "#ffefd9", "#ffdcae", "#ffc078", "#fb9a3c", "#e8710a")
+DARK = ("#4a3a2c", "#7a4a1e", "#a85a10", "#d97706", "#ffb020")
+LIGHT = ("#ffefd9", "#ffdcae", "#ffc078", "#fb9a3c", "#e8710a")
 KEYS = "←→↑↓ move  space: kept  m method  s shade  n/p prompt  [/] step  c model  q quit"
 SHORT_KEYS = "←→↑↓ space m s n p [ ] c  q quit"
 REGIMES = {"R_H": "R_H: p > β", "R_L": "R_L: p < β", None: "p = β"}
@@ -40,11 +39,9 @@ class Palette:
     def __init__(self, *, light: bool, coloured: bool = True) -> None:
         self.coloured = coloured
         """Whether the terminal shows colours at all: NO_COLOR and some terminals do not."""
-        colours = LIGHT if light else DARK
-        self.shades = [Style()] + [
-            Style(bgcolor=colour, color="black" if light or number > 3 else "white")
-            for number, colour in enumerate(colours[1:], 1)
-        ]
+        inks = ("black",) * 5 if light else ("white", "white", "white", "black", "black")
+        colours = zip(LIGHT if light else DARK, inks, strict=True)
+        self.shades = [Style(), *(Style(bgcolor=colour, color=ink) for colour, ink in colours)]
 
     def token(self, shade: int, *, kept: bool, cursor: bool) -> Style:
         style = self.shades[shade]
@@ -84,10 +81,13 @@ class Frame:
         return [*body, *foot, last]
 
     def _head(self) -> list[Text]:
-        group = self.group
+        group, place = self.group, self.group.steps.index(self.group.step)
+        before, last = max(0, place - 2), place + 3
+        near = ["…"] * (before > 0) + [*map(str, group.steps[before:last])]
+        near += ["…"] * (last < len(group.steps))
         first = Text.assemble(
             (f"prompt {group.prompt}/{group.prompts}", "bold"),
-            f"  step {group.step} (recorded: {_near(group)})  ",
+            f"  step {group.step} (recorded: {', '.join(near)})  ",
             (one_line(group.run or group.file), "dim"),
         )
         gold = f"  gold {visible(group.problem['gold'])}"
@@ -100,16 +100,11 @@ class Frame:
         if self.palette.coloured:
             shades = [("  ", self.palette.shades[shade]) for shade in range(1, LEVELS)]
             legend = [" 0 ", *shades, f" {self.top:.3g}"]
-        settings = [
-            Text.assemble(
-                "kept by ",
-                (one_line(method.name), "bold underline"),
-                f" ({method.kept} here, {method.share:.1%})",
-            ),
-            Text.assemble(f"shaded by {self.cursor.by}", *legend),
-        ]
+        name, share = one_line(method.name), f" ({method.kept} here, {method.share:.1%})"
+        kept = Text.assemble("kept by ", (name, "bold underline"), share)
+        shaded = Text.assemble(f"shaded by {self.cursor.by}", *legend)
         second = Text.assemble(question, (gold, "bold"))
-        return [first, second, *packed(settings, self.width), self._rule()]
+        return [first, second, *packed([kept, shaded], self.width), self._rule()]
 
     def _rule(self, title: str = "") -> Text:
         text = Text.assemble(("─ ", "dim"), title, " ") if title else Text()
@@ -127,19 +122,14 @@ class Frame:
             found = (cell_len(sign(pieces[t])) for pieces in rows if len(pieces) > t)
             return min(WIDEST, max(found, default=1))
 
-        first = last = self.cursor.position
-        widths = {first: cells(first)}
-        while first > 0 or last < longest - 1:
-            left = first > 0 and (
-                last == longest - 1 or self.cursor.position - first <= last - self.cursor.position
-            )
-            t = first - 1 if left else last + 1
-            width = cells(t)
-            if sum(widths.values()) + width > room:
+        here = self.cursor.position
+        widths = {here: cells(here)}
+        for t in sorted(range(longest), key=lambda t: abs(t - here))[1:]:
+            widths[t] = cells(t)
+            if sum(widths.values()) > room:
+                del widths[t]
                 break
-            widths[t] = width
-            first, last = min(first, t), max(last, t)
-        return first, [widths[t] for t in range(first, last + 1)]
+        return min(widths), [widths[t] for t in sorted(widths)]
 
     def _is_whole(self) -> bool:
         """Whether the grid holds the current rollout from end to end without gaps."""
@@ -159,9 +149,8 @@ class Frame:
             advantage = figure(rollout.advantage, "+.2f")
             label = f"{'▸' if here else ' '}{rollout.row:2} {rollout.mark} {advantage}"
             line = Text(set_cell_size(label, LABEL), style="bold" if here else "")
-            for t, (piece, width) in enumerate(
-                zip(rollout.pieces[first:], widths, strict=False), first
-            ):
+            pieces = zip(rollout.pieces[first:], widths, strict=False)
+            for t, (piece, width) in enumerate(pieces, first):
                 line.append(cell(piece, width), style=self._style(rollout, t))
             lines.append(line)
         return lines
@@ -232,15 +221,6 @@ class Frame:
         kept[0] = Text.assemble("kept by ", kept[0])
         missing = [cell_text(missing.sentence, "dim") for missing in self.group.missing[:2]]
         return [self._rule(), *packed(facts, self.width), *packed(kept, self.width), *missing]
-
-
-def _near(group: GroupView) -> str:
-    """The recorded steps around this one."""
-    steps, place = group.steps, group.steps.index(group.step)
-    first, last = max(0, place - 2), min(len(steps), place + 3)
-    return ", ".join(
-        [*["…"] * (first > 0), *map(str, steps[first:last]), *["…"] * (last < len(steps))]
-    )
 
 
 def cell(token: str, width: int) -> str:

@@ -12,13 +12,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ictcli.console.plain import PacedObserver, PlainObserver, passes
-from ictcli.console.screen import Screen
-from ictcli.console.table import cell_text
+from ictcli.console.plain import PlainObserver
+from ictcli.console.table import Screen, cell_text
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import METRICS, shown_in
-from ictcli.runs.observer import RunObserver, Step
+from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import StepMetrics
 from ictcli.tasks.detokenize import token_texts
 from ictcli.text import figure, visible
@@ -44,7 +43,7 @@ def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) ->
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
 
 
-def observer(recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True) -> RunObserver:
+def observer(recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True) -> Observer:
     """The live view if stderr is a terminal, else a plain line a step. `later` is the number of
     runs after this one."""
     err = Screen(stderr=True)
@@ -53,7 +52,7 @@ def observer(recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True)
     return PlainObserver(recipe, folder, later)
 
 
-class LiveObserver(PacedObserver):
+class LiveObserver(PlainObserver):
     """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
 
     def __init__(self, recipe: Recipe, folder: Path, later: int = 0) -> None:
@@ -80,23 +79,16 @@ class LiveObserver(PacedObserver):
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         super().evaluated(label, evaluation)
-        self._print(cell_text(f"{label}: {passes(evaluation)}"))
         self._status = "training"
         self._draw()
 
-    def warned(self, message: str) -> None:
-        self._print(cell_text(f"warning: {message}", style="yellow"))
-
     def say(self, line: str) -> None:
-        self._print(cell_text(line))
-
-    def _print(self, text: Text) -> None:
+        style = "yellow" if line.startswith("warning: ") else ""
         with contextlib.suppress(OSError):  # no run ends because its terminal was closed
-            self._console.print(text)
+            self._console.print(cell_text(line, style))
 
-    def stepped(self, step: Step) -> None:
+    def show(self, step: Step) -> None:
         self._history.append(step.metrics)
-        super().stepped(step)
         self._rollout = self._newest(step)
         self._draw()
 
@@ -113,14 +105,8 @@ class LiveObserver(PacedObserver):
         for piece, keep in zip(pieces, kept[row], strict=False):
             text.append(visible(piece), style="not dim reverse" if keep else "not dim")
         status, advantage = batch.verdicts[row].status, float(batch.advantage[row])
-        return Panel(
-            text,
-            title=Text(
-                f"newest rollout: {status}, advantage {advantage:+.2f}; kept tokens reversed"
-            ),
-            title_align="left",
-            border_style="dim",
-        )
+        about = f"newest rollout: {status}, advantage {advantage:+.2f}; kept tokens reversed"
+        return Panel(text, title=Text(about), title_align="left", border_style="dim")
 
     def _draw(self) -> None:
         recipe, done = self.recipe, len(self._history)
@@ -135,13 +121,9 @@ class LiveObserver(PacedObserver):
         width = max(10, min(60, self._console.width - 30))
         for name in CURVES:
             values = [metrics.value(name) for metrics in self._history]
-            metric, form = METRICS[name], ".1%" if METRICS[name].unit == "%" else ".3f"
-            last = figure(values[-1], form) if values else "-"
-            curve = sparkline(values, width, LEAST_SPAN[name])
-            name_shown = metric.label if metric.unit == "%" else metric.heading
-            curves.add_row(Text(name_shown), Text(last), Text(curve, style="cyan"))
-        parts: list[RenderableType] = [head, curves]
-        if done:
-            parts.append(self._rollout)
+            metric, share = METRICS[name], METRICS[name].unit == "%"
+            last = figure(values[-1], ".1%" if share else ".3f") if values else "-"
+            curve = Text(sparkline(values, width, LEAST_SPAN[name]), style="cyan")
+            curves.add_row(Text(metric.label if share else metric.heading), Text(last), curve)
         with contextlib.suppress(OSError):
-            self._live.update(Group(*parts))
+            self._live.update(Group(head, curves, *[self._rollout] * bool(done)))

@@ -9,7 +9,8 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.planning.time_estimate import Pace
 from ictcli.recipe import Recipe
 from ictcli.runs import manifest
-from ictcli.runs.observer import RunObserver, Step
+from ictcli.runs.observer import Observer, Step
+from ictcli.tables.numbers import counted
 from ictcli.text import duration, figure, one_line, wrapped
 from ictcli.tracking import where_to_look
 
@@ -43,28 +44,33 @@ def narrate_paragraph(text: str) -> None:
     narrate("", *wrapped(one_line(text), sys.stderr).split("\n"))
 
 
-def passes(evaluation: Evaluation) -> str:
-    """`pass@1 0.312  pass@4 0.701` of an evaluation."""
-    return "  ".join(f"{name} {score.value:.3f}" for name, score in evaluation.passes.items())
+class PlainObserver(Observer):
+    """Writes to stderr. Knows how long its run will still take, and `later` runs like it after
+    it."""
 
-
-class PacedObserver(RunObserver):
-    """Knows how long its run will still take, and `later` runs like it after it."""
+    engine: Engine | None = None
 
     def __init__(self, recipe: Recipe, folder: Path, later: int = 0) -> None:
-        super().__init__(recipe, folder)
+        self.recipe, self.folder = recipe, folder
         self.pace, self.later = Pace(recipe), later
 
     def attach(self, engine: Engine) -> None:
-        super().attach(engine)
+        self.engine, about = engine, engine.describe()
         for name in self.recipe.log:
             self.say(f"log:   {where_to_look(name, self.folder)}")
+        self.say(
+            f"{self.folder}: {self.recipe.rule.name} on {self.recipe.task}, "
+            f"{about['parameters']:,} parameters, {about['engine']} on {about['device']} "
+            f"({about['dtype']})"
+        )
 
     def evaluating(self, label: str, done: int, total: int) -> None:
         self.pace.evaluating(done, total)
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         self.pace.evaluated(evaluation.seconds)
+        scores = "  ".join(f"{name} {score.value:.3f}" for name, score in evaluation.passes.items())
+        self.say(f"{label}: {scores}  ({evaluation.problems} problems x {evaluation.n})")
 
     def stepped(self, step: Step) -> None:
         first = self.pace.estimate() is None
@@ -75,41 +81,11 @@ class PacedObserver(RunObserver):
                 f"time left: about {self.left()}, by the first step of this process "
                 f"({estimate.parts()}); later ones make it surer"
             )
+        self.show(step)
 
-    def left(self) -> str:
-        """The time left of the run, and what later ones will take."""
-        run = self.pace.estimate(whole=True)
-        if not self.later or run is None:
-            return self.pace.left()
-        others = f"{self.later} run{'s' * (self.later > 1)}"
-        return f"{self.pace.left()}, then {duration(run.seconds * self.later)} for {others}"
-
-    def say(self, line: str) -> None:
-        """Show a line."""
-        narrate(line)
-
-
-class PlainObserver(PacedObserver):
-    """Writes to stderr."""
-
-    def attach(self, engine: Engine) -> None:
-        super().attach(engine)
-        about = engine.describe()
-        narrate(
-            f"{self.folder}: {self.recipe.rule.name} on {self.recipe.task}, "
-            f"{about['parameters']:,} parameters, {about['engine']} on {about['device']} "
-            f"({about['dtype']})"
-        )
-
-    def evaluated(self, label: str, evaluation: Evaluation) -> None:
-        super().evaluated(label, evaluation)
-        size = f"{evaluation.problems} problems x {evaluation.n}"
-        narrate(f"{label}: {passes(evaluation)}  ({size})")
-
-    def stepped(self, step: Step) -> None:
-        super().stepped(step)
+    def show(self, step: Step) -> None:
         m = step.metrics
-        narrate(
+        self.say(
             f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}  "
             f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "
             f"kept {figure(m.share_kept, '.1%')}  length {figure(m.length, '.1f')}  "
@@ -119,4 +95,16 @@ class PlainObserver(PacedObserver):
         )
 
     def warned(self, message: str) -> None:
-        narrate(f"warning: {message}")
+        self.say(f"warning: {message}")
+
+    def left(self) -> str:
+        """The time left of the run, and what later ones will take."""
+        run = self.pace.estimate(whole=True)
+        if not self.later or run is None:
+            return self.pace.left()
+        others = duration(run.seconds * self.later)
+        return f"{self.pace.left()}, then {others} for {counted(self.later, 'run')}"
+
+    def say(self, line: str) -> None:
+        """Show a line."""
+        narrate(line)

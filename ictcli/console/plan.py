@@ -1,12 +1,13 @@
 """What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json
 from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
-from ictcli.planning.estimate import MemoryEstimate
+from ictcli.planning.estimate import MARGIN, SIZES, GpuPlan, MemoryEstimate
 from ictcli.recipe import Recipe
 from ictcli.tasks.prepare import task_of
 from ictcli.text import duration
@@ -22,12 +23,17 @@ def plan(
     rollouts = recipe.prompts * recipe.group
     updates = len(mini_batches(recipe.prompts, recipe.update.minibatch)) * recipe.update.epochs
     if as_json:
+        seconds = None
+        if costs:
+            estimate = costs.time(recipe)
+            whole = {"seconds": costs.load + estimate.seconds, "load": costs.load}
+            seconds = {name: round(s, 3) for name, s in {**whole, **asdict(estimate)}.items()}
         fields = {
             "recipe": recipe.model_dump(mode="json", exclude_none=True),
             "rollouts_per_step": rollouts,
             "updates_per_step": updates,
             "memory": memory.json(),
-            "time": _time_json(recipe, costs) if costs else None,
+            "time": seconds,
         }
         print_json(fields)
         return
@@ -41,12 +47,6 @@ def plan(
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
     _print_time(recipe, costs)
-
-
-def _time_json(recipe: Recipe, costs: RunCosts) -> dict[str, float]:
-    estimate = costs.time(recipe)
-    seconds = {"seconds": costs.load + estimate.seconds, "load": costs.load, **asdict(estimate)}
-    return {name: round(value, 3) for name, value in seconds.items()}
 
 
 TIMED = (
@@ -78,15 +78,53 @@ def _print_estimate(estimate: MemoryEstimate) -> None:
         f"trained, {estimate.tokens:,} tokens a step; prompts of {estimate.prompt} tokens and full "
         "responses are assumed.",
     )
-    narrate("", f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in estimate.phases))
     phases = estimate.phases.values()
-    names = dict.fromkeys(name for parts in phases for name in parts)
-    body = {name: [parts.get(name, 0) for parts in phases] for name in names}
-    body["peak"] = [estimate.peak(phase) for phase in estimate.phases]
-    for name, sizes in body.items():
-        if any(sizes):
-            cells = (f"{size / 2**30:.2f}" if size else "" for size in sizes)
-            narrate(f"{name:22}" + "".join(f"{cell:>12}" for cell in cells))
+    names = dict.fromkeys(
+        name for parts in phases for name in parts if any(p.get(name) for p in phases)
+    )
+    sizes = {name: [parts.get(name, 0) for parts in phases] for name in names}
+    sizes["peak"] = [estimate.peak(phase) for phase in estimate.phases]
+    _narrate_rows(
+        "GiB",
+        estimate.phases,
+        {
+            name: [f"{size / 2**30:.2f}" if size else "" for size in row]
+            for name, row in sizes.items()
+        },
+    )
+
+
+def _narrate_rows(name: str, heads: Iterable[str], rows: Mapping[str, Iterable[str]]) -> None:
+    """A small table of figures on stderr, flush right."""
+    width = 22 if name else 10
+    narrate("")
+    for first, cells in {name: heads, **rows}.items():
+        narrate(f"{first:{width}}" + "".join(f"{cell:>12}" for cell in cells))
+
+
+def print_gpu_plan(recipe: Recipe, plan: GpuPlan, *, as_json: bool) -> None:
+    """With --gpus: the memory of a GPU by layout, on stderr, or as JSON on stdout."""
+    if as_json:
+        print_json({"recipe": recipe.model_dump(mode="json", exclude_none=True)} | plan.json())
+        return
+    narrate_paragraph(
+        f"memory a GPU on {plan.count} GPUs, in GiB; prompts and full responses are assumed as "
+        "without --gpus. It is computed and was not measured on GPUs."
+    )
+    phases = next(iter(plan.estimates.values())).phases
+    peaks = {
+        name: [f"{estimate.peak(phase) / 2**30:.1f}" for phase in [*phases, ""]]
+        for name, estimate in plan.estimates.items()
+    }
+    _narrate_rows("", [*phases, "peak"], peaks)
+    narrate("", f"fewest GPUs that take it, at most {MARGIN:.0%} full:")
+    counts = {
+        name: [str(fewest[gib] or "none to 64") for gib in SIZES]
+        for name, fewest in plan.fewest.items()
+    }
+    _narrate_rows("", [f"{gib} GiB" for gib in SIZES], counts)
+    shard = " engine.shard=true" if plan.chosen == "sharded" else ""
+    narrate("", f"next: torchrun --nproc-per-node {plan.count} -m ictcli -- train RECIPE{shard}")
 
 
 def examples(recipe: Recipe) -> None:

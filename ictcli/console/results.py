@@ -10,8 +10,7 @@ from typing import Self
 from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate, narrate_paragraph, output
-from ictcli.console.screen import Screen
-from ictcli.console.table import print_json, print_table
+from ictcli.console.table import Screen, print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.report import caption, differences, reached, results_page
 from ictcli.evaluation.results import Result
@@ -21,9 +20,9 @@ from ictcli.rewards.files import Response, as_columns
 from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs import checkpoints
 from ictcli.runs.records import Summary
-from ictcli.runs.show import evaluation_command
-from ictcli.tables import Column, Table
-from ictcli.tables.numbers import signed, thousandths, whole
+from ictcli.runs.show import next_commands
+from ictcli.tables import Column, Table, text_table
+from ictcli.tables.numbers import counted, signed, thousandths
 from ictcli.tables.table import Span
 from ictcli.text import duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
@@ -120,11 +119,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
     for name in recipe.log:
         narrate(f"log:   {where_to_look(name, folder)}")
-    if evaluation := evaluation_command(folder):
-        narrate(f"next:  {evaluation}")
-    if any((folder / "rollouts").glob("step-*.safetensors")):
-        narrate(f"next:  ictcli inspect {shell_word(folder)}")
-    narrate(f'next:  ictcli generate {shell_word(folder)} "PROMPT"')
+    narrate(*(f"next:  {command}" for command in next_commands(folder, "finished")))
 
 
 def _reached(summary: Summary) -> list[Column[str]]:
@@ -145,13 +140,20 @@ def _reached(summary: Summary) -> list[Column[str]]:
 
 def verdict_line(change: Mapping[str, Difference]) -> str:
     """Whether the first score changed, in words; empty where that is not known."""
-    for name, gain in change.items():
-        if not gain.differs:
-            return f"{name}: no significant change with so many problems and samples."
-        if gain.value < 0:
-            return f"{name} fell: the interval of its change excludes 0. A smaller lr may help."
-        return f"{name} rose: the interval of its change excludes 0."
-    return ""
+    name, gain = next(iter(change.items()), ("", None))
+    if gain is None:
+        return ""
+    if not gain.differs:
+        return f"{name}: no significant change with so many problems and samples."
+    way, advice = ("fell", " A smaller lr may help.") if gain.value < 0 else ("rose", "")
+    return f"{name} {way}: the interval of its change excludes 0.{advice}"
+
+
+KEPT = {
+    "share_kept": "{:.1%} of all",
+    "kept_prob": "their mean probability is {:.2f}",
+    "regime_high": "raising {:.0%} of them lowers H2",
+}
 
 
 def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
@@ -161,14 +163,8 @@ def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
     when = " (every step was dense)" if dense and dense >= steps else when
     if kept.get("share_kept") == 1:
         return f"tokens trained{when}: all."
-    parts: list[str] = []
-    if "share_kept" in kept:
-        parts.append(f"{kept['share_kept']:.1%} of all")
-    if "kept_prob" in kept:
-        parts.append(f"their mean probability is {kept['kept_prob']:.2f}")
-    if "regime_high" in kept:
-        parts.append(f"raising {kept['regime_high']:.0%} of them lowers H2")
-    text = f"tokens trained{when}: " + "; ".join(parts) + "."
+    parts = [form.format(kept[name]) for name, form in KEPT.items() if name in kept]
+    text = f"tokens trained{when}: {'; '.join(parts)}."
     if "fork_recall" in kept and "fork_precision" in kept:
         text += (
             f" Where an answer is decided (forks, {kept['fork_share']:.0%} of all tokens): "
@@ -180,7 +176,6 @@ def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
 
 SHOWN = 5
 LONGEST = 200
-"""Characters of an answer that are shown."""
 
 
 def graded(
@@ -199,25 +194,20 @@ def graded(
     if unread:
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
         narrate(
-            f"note: {len(unread)} gold{'s' * (len(unread) > 1)} cannot be read (line {lines}): "
+            f"note: {counted(len(unread), 'gold')} cannot be read (line {lines}): "
             "only an answer that is the same letter by letter is correct there"
         )
     if as_json:
-        shown = [
-            {"line": response.number, **as_columns(verdict, explanation, other)}
-            for response, verdict, explanation, other in zip_longest(
-                responses, verdicts, explanations, beside
-            )
-        ]
-        print_json(shown)
+        rows = zip_longest(responses, verdicts, explanations, beside)
+        print_json([{"line": row.number, **as_columns(a, b, c)} for row, a, b, c in rows])
         return
     for response, explanation in zip(responses, explanations, strict=False):
         explain(f"line {response.number}", explanation)
     if beside:
         _differing(responses, verdicts, beside, names)
     counts = Counter(verdict.status for verdict in verdicts)
-    share = Column[str]("share", lambda s: counts[s] / len(verdicts), "{:.1%}".format)
-    print_table(Table([*_counts(counts), share], STATUSES))
+    share = {status: f"{counts[status] / len(verdicts):.1%}" for status in STATUSES}
+    print_table(text_table([{**_count(each, counts), "share": share[each]} for each in STATUSES]))
     reasons = Counter(verdict.reason for verdict in verdicts if verdict.reason)
     for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]:
         narrate(f"{n:,} x {reason}")
@@ -230,34 +220,28 @@ def _differing(
     names: tuple[str, str],
 ) -> None:
     """The rows that one verifier calls correct and the other does not, and their counts."""
-    both: Counter[tuple[bool, bool]] = Counter()
-    for response, *pair in zip(responses, verdicts, beside, strict=True):
-        correct = pair[0].status == "correct", pair[1].status == "correct"
-        both[correct] += 1
+    one, other = names
+    kinds = {
+        (True, True): "correct by both",
+        (True, False): f"correct by {one} alone",
+        (False, True): f"correct by {other} alone",
+        (False, False): "correct by neither",
+    }
+    counts: Counter[str] = Counter()
+    for response, first, second in zip(responses, verdicts, beside, strict=True):
+        correct = first.status == "correct", second.status == "correct"
+        counts[kinds[correct]] += 1
         if correct[0] != correct[1]:
-            said = (
-                f"{verdict.status} by {name}" for verdict, name in zip(pair, names, strict=True)
-            )
-            answer = pair[0].extracted or pair[1].extracted or "none"
             output(
-                f"line {response.number}: {', '.join(said)}",
-                f"  answer  {_short(answer)}",
+                f"line {response.number}: {first.status} by {one}, {second.status} by {other}",
+                f"  answer  {_short(first.extracted or second.extracted or 'none')}",
                 f"  gold    {_short(response.gold)}",
             )
-    rows = {
-        "correct by both": both[True, True],
-        f"correct by {names[0]} alone": both[True, False],
-        f"correct by {names[1]} alone": both[False, True],
-        "correct by neither": both[False, False],
-    }
-    print_table(Table(_counts(rows), list(rows)))
+    print_table(text_table([_count(kind, counts) for kind in kinds.values()]))
 
 
-def _counts(counts: Mapping[str, int]) -> list[Column[str]]:
-    return [
-        Column("", lambda name: name, str),
-        Column("responses", lambda name: counts.get(name, 0), whole),
-    ]
+def _count(name: str, counts: Mapping[str, int]) -> dict[str, str]:
+    return {"": name, "responses": f"{counts.get(name, 0):,}"}
 
 
 def explain(subject: str, explanation: Explanation) -> None:

@@ -1,6 +1,5 @@
 """Runs on the screen: a list, one in full, and several side by side."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,17 +7,15 @@ from typing import Any, cast
 
 from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.plain import narrate, narrate_paragraph, output
-from ictcli.console.table import print_json, print_table, stdout_width, table
+from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.fingerprint import flat
-from ictcli.runs.check import RunCheck
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
-from ictcli.runs.find import shown
-from ictcli.runs.list import Entry
+from ictcli.runs.list import Entry, shown
 from ictcli.runs.records import Environment
-from ictcli.runs.show import Curve, Detail, EvaluationFile
+from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
 from ictcli.tables import Cell, Column, Table, text_table
-from ictcli.tables.numbers import signed, size_text, thousandths
+from ictcli.tables.numbers import counted, signed, size_text, thousandths
 from ictcli.text import duration, figure, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
@@ -60,11 +57,20 @@ def value_text(value: Any) -> str:
     return visible(text) or "-"
 
 
+def glance(run: Entry) -> str:
+    """Its name, state, and when it was last written to."""
+    steps = "?" if run.steps is None else run.steps
+    return f"{run.run}: {run.state}, step {run.step} of {steps}, {ago(run.when)}"
+
+
 # A list
 
 
-def print_list(runs: Sequence[Entry], folder: Path) -> None:
+def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
     """A row a run, in as many columns as fit."""
+    if as_json:
+        print_json([run.to_json() for run in runs])
+        return
     if not runs:
         narrate(f"No runs in {folder}; ictcli train quickstart makes one.")
         return
@@ -75,8 +81,9 @@ def print_list(runs: Sequence[Entry], folder: Path) -> None:
             narrate(f"{run.run}: {run.note}")
     states = [run.state for run in runs]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    number = f"{len(runs)} run{'s' * (len(runs) != 1)}"
-    narrate_paragraph(f"{number} in {folder}: {counts}; in full: ictcli runs show RUN")
+    narrate_paragraph(
+        f"{counted(len(runs), 'run')} in {folder}: {counts}; in full: ictcli runs show RUN"
+    )
 
 
 def _cells(run: Entry) -> dict[str, str]:
@@ -100,10 +107,12 @@ def _cells(run: Entry) -> dict[str, str]:
 # One in full
 
 
-def print_run(run: Detail) -> None:
+def print_run(run: Detail, *, as_json: bool) -> None:
     """One run, section by section."""
-    steps = "?" if run.steps is None else run.steps
-    output(f"{run.run}: {run.state}, step {run.step} of {steps}, {ago(run.when)}")
+    if as_json:
+        print_json(run.to_json())
+        return
+    output(glance(run))
     if run.note:
         output(f"  {run.note}")
     keys = flat(run.keys.to_json())
@@ -124,11 +133,13 @@ def print_run(run: Detail) -> None:
     }
     _section("recipe", recipe)
     _section("data", {name: value_text(value) for name, value in flat(run.data.to_json()).items()})
-    _environment(run.environment)
-    _progress(run)
-    _curves(run.metrics)
-    _evaluations(run.evaluations)
-    _section("disk", {name: size_text(size) for name, size in run.bytes.items()})
+    _section("environment", _environment(run.environment))
+    _section("progress", _progress(run))
+    if run.metrics:
+        _curves(run.metrics)
+    if run.evaluations:
+        _evaluations(run.evaluations)
+    _section("disk", {name: size_text(taken) for name, taken in run.bytes.items()})
     checkpoints = {
         Path(folder.path).name: size_text(folder.bytes) + ("" if folder.whole else "  not whole")
         for folder in run.checkpoints
@@ -144,24 +155,15 @@ def _section(title: str, values: Mapping[str, str]) -> None:
     if not known:
         return
     output("", title)
-    longest = max(map(len, known))
-    width = stdout_width() or 0
-    for name, value in known.items():
-        lines = textwrap.wrap(
-            value,
-            width if width > longest + 24 else len(value) + longest + 4,
-            initial_indent=f"  {name:{longest}}  ",
-            subsequent_indent=" " * (longest + 4),
-            break_long_words=False,
-        )
-        output(*lines)
+    output("")
+    print_table(text_table([{title: f"  {name}", "": value} for name, value in known.items()]))
 
 
-def _environment(environment: Environment) -> None:
+def _environment(environment: Environment) -> dict[str, str]:
     engine = environment.engine
     versions = {"ictcli": environment.ictcli, "python": environment.python}
     parts = (engine.engine, engine.device, engine.dtype, engine.device_name)
-    values = {
+    return {
         "engine": " ".join(part for part in parts if part),
         "parameters": figure(engine.parameters, ","),
         "machine": environment.platform or "",
@@ -170,41 +172,35 @@ def _environment(environment: Environment) -> None:
         "command": " ".join(["ictcli", *environment.command]) if environment.command else "",
         "extended": ", ".join(f"from {steps} steps" for steps in environment.extended_from),
     }
-    _section("environment", values)
 
 
-def _progress(run: Detail) -> None:
-    values: dict[str, str] = {}
-    if run.seconds is not None:
-        values["time"] = duration(run.seconds)
-    if (pace := run.seconds_per_step) is not None:
-        values["a step"] = f"{pace:.2f} s (median)"
-        if run.state in ("running", "stopped") and run.steps:
-            left = duration(pace * max(0, run.steps - run.step))
-            values["left"] = f"{left} without evaluations"
-    if run.peak_bytes:
-        values["peak memory"] = size_text(run.peak_bytes)
-    _section("progress", values)
+def _progress(run: Detail) -> dict[str, str]:
+    pace, left = run.seconds_per_step, ""
+    if pace is not None and run.state in ("running", "stopped") and run.steps:
+        left = f"{duration(pace * max(0, run.steps - run.step))} without evaluations"
+    return {
+        "time": "" if run.seconds is None else duration(run.seconds),
+        "a step": "" if pace is None else f"{pace:.2f} s (median)",
+        "left": left,
+        "peak memory": size_text(run.peak_bytes) if run.peak_bytes else "",
+    }
 
 
 def _curves(metrics: Mapping[str, Curve]) -> None:
-    if not metrics:
-        return
     drawn = (stdout_width() or 120) >= 100
-    rows: list[list[str]] = []
+    rows: list[dict[str, str]] = []
     for name, curve in metrics.items():
-        figures = (curve.first, curve.last_tenth, curve.least, curve.most)
-        course = [sparkline(curve.values, 40, LEAST_SPAN.get(name, 0.0))] * drawn
-        rows.append([name, *(f"{value:.4g}" for value in figures), *course])
+        row = {"first": curve.first, "last tenth": curve.last_tenth}
+        row |= {"least": curve.least, "most": curve.most}
+        course = {"course": sparkline(curve.values, 40, LEAST_SPAN.get(name, 0.0))} if drawn else {}
+        rows.append({"metric": name, **{k: f"{v:.4g}" for k, v in row.items()}, **course})
     output("")
-    table(["metric", "first", "last tenth", "least", "most", *["course"] * drawn], rows)
+    print_table(text_table(rows))
 
 
 def _evaluations(files: Sequence[EvaluationFile]) -> None:
-    if not files:
-        return
     known = [file.evaluation for file in files if file.evaluation]
-    names = list(dict.fromkeys(name for evaluation in known for name in evaluation.scores))
+    names = dict.fromkeys(name for evaluation in known for name in evaluation.scores)
 
     def problems(file: EvaluationFile) -> str:
         return f"{e.problems} x {e.n}" if (e := file.evaluation) else "damaged"
@@ -223,8 +219,11 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
 # Several side by side
 
 
-def print_diff(diff: RunDiff) -> None:
+def print_diff(diff: RunDiff, *, as_json: bool) -> None:
     """Tables of what differs, a column a run, and of what was reached."""
+    if as_json:
+        print_json(diff.to_json())
+        return
     heads = [chr(ord("A") + i) if i < 26 else str(i) for i in range(len(diff.runs))]
     for head, run in zip(heads, diff.runs, strict=True):
         output(f"{head}: {run.run} ({run.state}, step {run.step})")
@@ -232,15 +231,11 @@ def print_diff(diff: RunDiff) -> None:
             output(f"   {run.note}")
     parts = {"recipe": diff.recipe, "data": diff.data, "environment": diff.environment}
     for part, differing in parts.items():
-        output("")
+        output("", *[f"{part}: the same"] * (not differing))
         if differing:
-            rows = [
-                [visible(key), *(short(value_text(value), 60) for value in values)]
-                for key, values in differing.items()
-            ]
-            table([part, *heads], rows)
-        else:
-            output(f"{part}: the same")
+            cells = {key: [short(value_text(v), 60) for v in row] for key, row in differing.items()}
+            rows = [{part: key, **dict(zip(heads, row, strict=True))} for key, row in cells.items()]
+            print_table(text_table(rows))
     names = ["problems", *dict.fromkeys(n for r in diff.results for n in r.scores), *TOTALS]
     names = [name for name in names if any(r.value(name) is not None for r in diff.results)]
     if names:

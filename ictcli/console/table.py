@@ -1,22 +1,42 @@
-"""Tables and JSON on stdout."""
+"""The terminal, and tables and JSON on it."""
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ictcli.console.plain import narrate_paragraph, output
-from ictcli.console.screen import Screen
-from ictcli.tables import Table
-from ictcli.text import escaped, finite, one_line
+from ictcli.console.plain import narrate, narrate_paragraph, output
+from ictcli.tables import Table, text_table
+from ictcli.text import SPACES, escaped, finite, one_line, visible
 
-Row = TypeVar("Row")
 GAP = 2
-LEAST = 120
-"""Characters of a line where stdout is no terminal, or as many as a table needs."""
+RECORDS = 120
+"""Characters of a line of records where stdout is no terminal. Other tables take what they need."""
+
+
+class Screen(Console):
+    """The terminal as rich draws on it: stdout or stderr past the filter that `ictcli.cli.run` sets
+    on them. Text cannot act on it: every sequence is rich's own."""
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        stream = sys.stderr if stderr else sys.stdout
+        file = getattr(stream, "unfiltered", None)
+        super().__init__(stderr=stderr, file=file, width=width)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            if control:
+                yield Segment(text, style, control)
+            else:
+                plain = style.update_link(None) if style and style.link else style
+                yield Segment(visible(text, SPACES + "\n"), plain)
 
 
 class Lines(str):
@@ -37,36 +57,42 @@ def print_json(data: Any, indent: int | None = 2) -> None:
     output(*escaped(text, wide="").split("\n"))
 
 
+def print_records(records: Sequence[dict[str, str]], *, as_json: bool) -> None:
+    """Print records of the same keys, as JSON or as a table."""
+    if as_json:
+        print_json(records)
+    elif records:
+        print_table(text_table(records), width=RECORDS)
+
+
 def cell_text(cell: str, style: str = "") -> Text:
     """A cell of a table; only one of `Lines` has several."""
     return Text(cell if isinstance(cell, Lines) else one_line(cell), style)
 
 
-def table(columns: Sequence[str], body: Sequence[Sequence[str | Text]], least: int = LEAST) -> None:
-    """Print a table; if stdout is not a terminal, at least `least` characters wide."""
+def print_table(
+    *tables: Table, style: Callable[[str], str] = lambda _: "", width: int | None = None
+) -> None:
+    """Print the first of these tables that fits the terminal, as it is or with intervals below
+    their figures; else the last. `width` is that of a line where stdout is no terminal."""
     out = Screen()
+    head, *body = rows = fitting(tables, out.width if out.is_terminal else None)
     if not out.is_terminal:
-        out = Screen(width=max(least, out.width))
+        out = Screen(width=max(width or width_of(rows), out.width))
     grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
-    for column in columns:
-        grid.add_column(cell_text(column), overflow="fold")
+    for cell in head:
+        grid.add_column(cell_text(cell), overflow="fold")
     for row in body:
-        grid.add_row(*(cell_text(cell) if isinstance(cell, str) else cell for cell in row))
+        grid.add_row(*(cell_text(cell, style(cell)) for cell in row))
     out.print(grid)
 
 
-def print_table(*tables: Table, style: Callable[[str], str] = lambda _: "") -> None:
-    """Print the first of these tables that fits the terminal, as it is or with intervals below
-    their figures; else the last."""
-    head, *body = rows = fitting(tables, stdout_width())
-    styled = [[cell_text(cell, style(cell)) for cell in row] for row in body]
-    table(head, styled, least=width_of(rows))
-
-
-def print_noted(shown: Table, *narrower: Table) -> None:
-    """Print a table, and what it says of itself on stderr."""
-    print_table(shown, *narrower)
-    narrate_paragraph(" ".join(filter(None, (shown.caption, shown.note))))
+def print_noted(*tables: Table) -> None:
+    """Print tables, by rows or by columns as each fits, and what it says of itself on stderr."""
+    for shown in tables:
+        print_table(shown, shown.turned())
+        narrate_paragraph(f"{shown.caption} {shown.note}".strip())
+        narrate("")
 
 
 def fitting(tables: Sequence[Table], width: int | None) -> list[list[str]]:
@@ -96,16 +122,3 @@ def width_of(rows: Sequence[Sequence[str]]) -> int:
     columns = zip(*rows, strict=True)
     widths = [max(len(line) for cell in each for line in cell.split("\n")) for each in columns]
     return sum(width + GAP for width in widths) - GAP * bool(widths)
-
-
-def print_columns(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str | Text]]) -> None:
-    """Print a table of `columns`: heads, and what each shows of a row."""
-    table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
-
-
-def print_records(records: Sequence[dict[str, str]], *, as_json: bool) -> None:
-    """Print records of the same keys, as JSON or as a table."""
-    if as_json:
-        print_json(records)
-    elif records:
-        table(list(records[0]), [list(record.values()) for record in records])

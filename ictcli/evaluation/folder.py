@@ -15,12 +15,11 @@ import re
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from filelock import Timeout
 from pydantic import JsonValue
 
 from ictcli.errors import RunFailedError, UserError, is_disk_full
 from ictcli.evaluation.provenance import Provenance
-from ictcli.files import check_inside, is_leftover, lock_of, write_json
+from ictcli.files import check_inside, is_leftover, take_lock, write_json
 from ictcli.files.fingerprint import difference
 from ictcli.files.reading import UnreadableError, parse_json, read_text
 
@@ -50,14 +49,7 @@ def opened(
         folder = _new_folder(base, name) if out is None else out
         _saved_settings(folder)  # checked before anything is written there
         folder.mkdir(parents=True, exist_ok=True)
-        lock = lock_of(folder / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UserError(
-                f"The folder {folder} is in use by another process.",
-                "wait for it, stop it with Ctrl-C, or choose another folder with --out",
-            ) from None
+        lock = take_lock(folder)
     try:
         with _writing(folder):
             resumed = _match_settings(folder, settings, resume=resume)

@@ -34,6 +34,13 @@ class ModelSettings(Table):
     engine: EngineSettings = EngineSettings()
 
 
+class GenerateSettings(ModelSettings):
+    """How a model is asked a user's own prompts, and how often."""
+
+    n: int = Field(default=1, ge=1)
+    """Answers to a prompt."""
+
+
 class EvalKeys(Table):
     """Keys of `ictcli eval` alone."""
 

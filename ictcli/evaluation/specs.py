@@ -76,7 +76,7 @@ class ModelSpec:
     """The answer pattern in training; benchmarks have their own."""
     plugins: tuple[Path, ...] = ()
     """The run's."""
-    trained_on: Collection[str] = ()
+    trained_on: Callable[[], Collection[str]] = tuple
     """Keys (`tasks.split.key_of`) of the problems that the run trains on."""
 
     def sampling(self, max_tokens: int, stop_ids: tuple[int, ...]) -> Sampling:

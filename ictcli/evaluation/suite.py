@@ -142,9 +142,9 @@ def notes(
 def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]) -> Iterator[str]:
     """A sentence for each benchmark with problems that a model's run trains on."""
     for model in models:
-        for spec in benchmarks if model.trained_on else ():
-            seen = sum(key_of(problem.prompt) in model.trained_on for problem in spec.problems)
-            if seen:
+        known = model.trained_on()
+        for spec in benchmarks if known else ():
+            if seen := sum(key_of(problem.prompt) in known for problem in spec.problems):
                 yield (
                     f"{seen:,} of {len(spec.problems):,} problems of {spec.name} were trained on "
                     f"by {model.run}: this does not measure what it does on others."

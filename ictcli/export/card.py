@@ -4,11 +4,9 @@ It holds figures and settings, and no text of a model or a data set. Strings of 
 escaped: as JSON in the header, which is valid YAML, and as inline code in the text.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,59 +44,44 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
-    base = base_of(record.to_json(), environment)
-    license_name = license_of(base)
-    base = base if is_public(base, run) else public_name(base, run)
+    began = base_of(record.to_json(), environment)
+    base = began if is_public(began, run) else public_name(began, run)
     data, source = environment.data, METHODS[method].source if method in METHODS else ""
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
     made_here = "train" in data.model_fields_set and data.train is None
+    measured: Measured | None = None  # the run did not finish
+    if step is not None:
+        measured = _at_step(run, step)
+    elif s := summary:
+        measured = s.before, s.after, s.problems, s.samples_per_problem
+    named = re.sub(r"[^\w./ -]", "_", name)
     return render(
         Path(__file__).with_name("card.md.jinja"),
         "md",
         run=run.name,
-        header=_header(base, license_name, data.path, method, adapter=adapter, layout=layout),
         base=base,
+        public=is_public(base),
+        license=license_of(began),
+        dataset=data.path if data.path and is_public(data.path) else None,
         task=public_name(record.task),
         method=method,
         adapter=adapter,
         layout=layout,
         step=step,
-        measured=_at_end(summary) if step is None else _at_step(run, step),
+        measured=measured,
+        scores=_scores(*measured[:2], f"step {step}" if step else "after") if measured else None,
         bench=public_name(str(keys.get("eval.bench") or record.task)),
         settings=_settings(keys),
         trained=None if step else summary,
         sources=sources,
         generated=made_here and not {"path", "file"} & {*sources},
-        use=_use(base, name, adapter=adapter, layout=layout),
+        named=named,
+        word=shlex.quote(named),
         versions=_versions(environment),
         paper=paper,
         cited=source[paper.end() :] if paper else "",
     )
-
-
-def _header(
-    base: str,
-    license_name: str | None,
-    data: str | None,
-    method: str,
-    *,
-    adapter: bool,
-    layout: str,
-) -> dict[str, Any]:
-    """The YAML header."""
-    fields: dict[str, Any] = {}
-    if is_public(base):
-        fields["base_model"] = base
-        fields["base_model_relation"] = "adapter" if adapter else "finetune"
-    if license_name:
-        fields["license"] = license_name
-    fields["library_name"] = "mlx" if layout == "mlx" else "peft" if adapter else "transformers"
-    fields["pipeline_tag"] = "text-generation"
-    fields["tags"] = ["ictcli", "reinforcement-learning", "rlvr", method]
-    if data and is_public(data):
-        fields["datasets"] = [data]
-    return fields
 
 
 def license_of(base: str) -> str | None:
@@ -116,21 +99,9 @@ def license_of(base: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Figures before training and of the weights, by metric, and what they are from."""
-
-    table: Table
-    problems: int
-    samples: int
-
-
-def _at_end(summary: Summary | None) -> Measured | None:
-    """Of the last weights; None where the run did not finish."""
-    if summary is None:
-        return None
-    table = _scores(summary.before, summary.after, "after")
-    return Measured(table, summary.problems, summary.samples_per_problem)
+Scores = Mapping[str, Interval | None]
+Measured = tuple[Scores, Scores, int, int]
+"""Figures before training and of the weights by metric, the problems, and the samples of each."""
 
 
 def _at_step(run: Path, step: int) -> Measured | None:
@@ -142,12 +113,10 @@ def _at_step(run: Path, step: int) -> Measured | None:
     if here is None:
         return None
     start = before.scores if before and before.problems == here.problems else {}
-    return Measured(_scores(start, here.scores, f"step {step}"), here.problems, here.n)
+    return start, here.scores, here.problems, here.n
 
 
-def _scores(
-    before: Mapping[str, Interval | None], after: Mapping[str, Interval | None], head: str
-) -> Table:
+def _scores(before: Scores, after: Scores, head: str) -> Table:
     columns = [
         Column[str]("metric", lambda name: name, str),
         Column[str]("before", before.get, thousandths, bounded=True),
@@ -162,31 +131,6 @@ def _settings(keys: Mapping[str, Any]) -> dict[str, Any]:
     trains_all = keys.get("adapter.kind") in (None, "none")
     named = [key for key in (*MAIN, *options) if key in keys]
     return {key: keys[key] for key in named if not (trains_all and key.startswith("adapter."))}
-
-
-def _use(base: str, name: str, *, adapter: bool, layout: str) -> tuple[str, str]:
-    """The language of a block that loads the export, and its lines."""
-    below = base if is_public(base) else "path/to/base-model"
-    name = re.sub(r"[^\w./ -]", "_", name)
-    if layout == "mlx":
-        place = shlex.quote(name)
-        model = f"--model {below} --adapter-path {place}" if adapter else f"--model {place}"
-        return "console", f"mlx_lm.generate {model} --prompt '...'"
-    lines = ["from transformers import AutoModelForCausalLM, AutoTokenizer", ""]
-    quoted, under = json.dumps(name), json.dumps(below)
-    if adapter:
-        lines[:1] = ["from peft import PeftModel", lines[0]]
-        lines += [
-            f"model = AutoModelForCausalLM.from_pretrained({under})",
-            f"model = PeftModel.from_pretrained(model, {quoted})",
-            f"tokenizer = AutoTokenizer.from_pretrained({under})",
-        ]
-    else:
-        lines += [
-            f"model = AutoModelForCausalLM.from_pretrained({quoted})",
-            f"tokenizer = AutoTokenizer.from_pretrained({quoted})",
-        ]
-    return "python", "\n".join(lines)
 
 
 def _versions(environment: Environment) -> dict[str, str]:

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,8 @@ from ictcli.files import new_folder
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
-from ictcli.runs.checkpoints import check_finished, engine_at, pick
+from ictcli.runs.checkpoints import check_finished, pick
+from ictcli.runs.model import engine_at
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
@@ -37,9 +38,7 @@ class Trained:
     file: RecipeFile
     recipe: Recipe
     saved: Path | None
-    """The checkpoint."""
     settings: EngineSettings
-    """Of the engine that loads it."""
 
     @property
     def step(self) -> int | None:
@@ -102,24 +101,14 @@ def check_public(run: Path, recipe: Recipe, repo: str) -> str:
 
 
 def export_adapters(
-    run: Path,
-    adapter: Path,
-    out: Path,
-    layout: Layout | None,
-    name: str,
-    *,
-    step: int | None = None,
-    base: str | None = None,
+    trained: Trained, out: Path, layout: Layout | None, name: str, base: str | None = None
 ) -> None:
-    """Write a run's adapters to `out`, in their layout or the other one.
-
-    `name` is what the card says to load, `step` that of a checkpoint. `base` replaces the base
-    model's path on this machine.
-    """
-    present = layout_of(read_config(adapter))
-    wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
-    blocks = 0 if wanted in (present, "peft") else _blocks(adapter)
-    with new_folder(out) as folder:
+    """Write a run's adapters to `out`, in their layout or the other one. `name` is what the card
+    says to load; `base` replaces the base model's path on this machine."""
+    with trained.adapters() as adapter, new_folder(out) as folder:
+        present = layout_of(read_config(adapter))
+        wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
+        blocks = 0 if wanted in (present, "peft") else _blocks(adapter)
         try:
             with in_layout(adapter, wanted, blocks) as source:
                 for file in (ADAPTER_CONFIG, FILES[wanted]):
@@ -127,14 +116,14 @@ def export_adapters(
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
-                f"ictcli export {shell_word(run)} --merge makes a whole model",
+                f"ictcli export {shell_word(trained.run)} --merge makes a whole model",
             ) from error
         if base is not None:
             key = "model" if wanted == "mlx" else "base_model_name_or_path"
             config = json.dumps({**read_config(folder), key: base}, indent=2) + "\n"
             (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
         kind = "mlx" if wanted == "mlx" else "hf"
-        text = card(run, name, adapter=True, layout=kind, step=step)
+        text = card(trained.run, name, adapter=True, layout=kind, step=trained.step)
         (folder / "README.md").write_text(text, encoding="utf-8")
 
 
@@ -156,35 +145,28 @@ def _blocks(adapter: Path) -> int:
 
 
 def export_model(
-    run: Path,
-    out: Path,
-    build: Callable[[], Engine] | None,
-    layout: Layout | None,
-    name: str,
-    *,
-    packed: bool = False,
-    step: int | None = None,
+    trained: Trained, out: Path, layout: Layout | None, name: str, *, packed: bool = False
 ) -> None:
-    """Write a whole model to `out`: the engine of `build` with adapters fused, or, without it, a
-    copy of RUN/model. mlx-lm's layout is made by its converter."""
+    """Write a whole model to `out`: that of an engine with adapters fused, or, where nothing is to
+    be computed, a copy of RUN/model. mlx-lm's layout is made by its converter."""
     if layout == "mlx" and not is_installed("mlx"):
         raise EngineMissingError("--to mlx of a whole model needs mlx-lm.", install("mlx"))
     converted = layout == "mlx" and not packed
     with new_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
         plain = Path(beside) / "hf" if converted else folder
         plain.mkdir(exist_ok=True)
-        if build is None:
-            for file in Path(locate(str(run / "model")).path).iterdir():
+        if trained.saved or trained.adapter or packed:
+            trained.engine().export(plain, packed=packed)
+        else:
+            for file in Path(locate(str(trained.run / "model")).path).iterdir():
                 if file.is_file() and file.name != "README.md":
                     shutil.copyfile(file, plain / file.name)
             name_end_token(plain)
-        else:
-            build().export(plain, packed=packed)
         if converted:
             convert: Any = importlib.import_module("mlx_lm.convert").convert
             with contextlib.redirect_stdout(sys.stderr):  # it prints
                 convert(str(plain), str(Path(beside) / "mlx"))
             for file in (Path(beside) / "mlx").iterdir():
                 shutil.move(file, folder / file.name)
-        text = card(run, name, adapter=False, layout=layout or "hf", step=step)
+        text = card(trained.run, name, adapter=False, layout=layout or "hf", step=trained.step)
         (folder / "README.md").write_text(text, encoding="utf-8")

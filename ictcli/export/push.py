@@ -23,22 +23,17 @@ def open_repository(repo: str, *, public: bool) -> Any:
 
     api: Any = HfApi()
     _request(repo, api.whoami)
-    existing = _request(repo, lambda: _info(api, repo))
-    if existing is not None and not existing.private and not public:
+
+    def is_open() -> bool:
+        there = api.repo_exists(repo, repo_type="model")
+        return there and not api.repo_info(repo, repo_type="model").private
+
+    if not public and _request(repo, is_open):
         raise UserError(
             f"{repo} is there already and public: everybody would see what is pushed.",
             f"--push {repo} --public, or push to another name",
         )
     return api
-
-
-def _info(api: Any, repo: str) -> Any:
-    from huggingface_hub.errors import RepositoryNotFoundError
-
-    try:
-        return api.repo_info(repo, repo_type="model")
-    except RepositoryNotFoundError:
-        return None
 
 
 def push(api: Any, folder: Path, repo: str, *, public: bool) -> str:

@@ -5,11 +5,11 @@ no half file: beside, synced, renamed. Then the folder is synced that holds the 
 import contextlib
 import errno
 import fcntl
-import itertools
 import json
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -66,6 +66,21 @@ def lock_of(path: Path) -> "FileLock":
     if path.exists():
         check_file(path)
     return FileLock(path)
+
+
+def take_lock(folder: Path, kind: str = "folder", option: str = "--out") -> "FileLock":
+    """The lock of a folder, taken. UserError where another process holds it."""
+    from filelock import Timeout
+
+    lock = lock_of(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(
+            f"The {kind} {folder} is in use by another process.",
+            f"wait for it, stop it with Ctrl-C, or choose another folder with {option}",
+        ) from None
+    return lock
 
 
 def appended(path: Path) -> BinaryIO:
@@ -166,19 +181,7 @@ def drop(folder: Path) -> None:
     try:
         shutil.rmtree(beside, ignore_errors=True)
     except RecursionError:  # it is deeper than Python's stack
-        with contextlib.suppress(OSError):
-            _flatten(beside)
-            shutil.rmtree(beside)
-
-
-def _flatten(folder: Path) -> None:
-    """Move all that lies deeper into a folder itself."""
-    numbers = itertools.count()
-    while folders := [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]:
-        for path in folders:
-            for inner in path.iterdir():
-                inner.rename(folder / f".{os.getpid()}.{next(numbers)}")
-            path.rmdir()
+        subprocess.run(["rm", "-rf", beside], check=False)
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:

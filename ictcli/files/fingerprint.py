@@ -17,7 +17,6 @@ Fingerprint = Mapping[str, Any]
 MAIN = ("format", "recipe", "models", "benchmarks")
 """Of several parts that differ, the others depend on these."""
 SHOWN = 60
-"""Characters of a value, at most."""
 
 
 def flat(table: Fingerprint) -> dict[str, Any]:

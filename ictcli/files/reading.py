@@ -22,7 +22,6 @@ LARGEST = {
 """Bytes of the largest file that is read, by name or suffix. Others, such as weights, may have any
 size."""
 LINE = 64 * MIB
-"""Bytes of the longest line."""
 DEPTH = 100
 """Tables and lists within each other."""
 

@@ -15,9 +15,7 @@ from ictcli.text import one_line
 
 BUILTIN = "builtin:"
 EXAMPLES = 16
-"""Questions of a task that are looked at."""
 SHOWN = 200
-"""Characters of one that are shown."""
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,17 @@
 """A model that is asked one question after another."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+import signal
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
+from ictcli.evaluation.settings import GenerateSettings
 from ictcli.evaluation.specs import ModelSpec
 from ictcli.files import encodable
 from ictcli.generate.form import Form
-from ictcli.generate.settings import GenerateSettings
 from ictcli.recipe.data import Example
 from ictcli.seeds import seed_of
 from ictcli.tasks import prompts
@@ -19,7 +21,6 @@ from ictcli.types import IntArray, Problem, Rollouts, Sampling
 MAX_TOKENS = 2048
 """Of an answer, where neither a run nor the user says."""
 SHOWN = 60
-"""Characters of a prompt in an error."""
 
 Heard = Callable[[int, str, bool], None]
 """(row, text, ended): the text that an answer grew by, and whether that is the last of it."""
@@ -50,7 +51,6 @@ class Reply:
     sampling: Sampling
     answers: tuple[Answer, ...]
     stopped: bool
-    """By Ctrl-C."""
 
 
 class Session:
@@ -123,6 +123,25 @@ class Session:
                 "/reset forgets the conversation" if self._turn else "ask with fewer words",
             )
         return text, ids
+
+
+@contextlib.contextmanager
+def stop_on_interrupt() -> Generator[Callable[[], bool]]:
+    """Within, the first Ctrl-C only changes what the function that is yielded says; the second one
+    is handled as it was before."""
+    received: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def receive(number: int, frame: object) -> None:
+        received.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    if before != signal.SIG_IGN:  # nohup stays nohup
+        signal.signal(signal.SIGINT, receive)
+    try:
+        yield lambda: bool(received)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _short(text: str) -> str:

@@ -8,21 +8,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ictcli.inspect.selections import MissingStatistics
 from ictcli.text import figure
 
 FORMAT = 1
 SYMBOLS = {"uniqueness": "u", "entropy": "H1", "purity": "β", "prob": "p"}
 """Of the statistics that are shown beside a token."""
 MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
-"""Of verdicts."""
 LEVELS = 6
 """Shades on a terminal, no shade among them."""
 
 Numbers = list[float | None]
-"""None for a number that is not finite."""
 Gradient = dict[str, tuple[float, float]]
 """Shares of the step's gradient on tokens made likelier and less likely, by kind."""
+
+
+@dataclass(frozen=True)
+class MissingStatistics:
+    """The statistics that a method needs and the run did not record."""
+
+    name: str
+    statistics: tuple[str, ...]
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,6 @@ class RolloutView:
     finished: bool
     tokens: list[int]
     pieces: list[str]
-    """The text of each token."""
     logp: Numbers
     stats: dict[str, Numbers]
     regime: list[str | None]
@@ -86,11 +91,11 @@ class MethodView:
     gradient: Gradient | None
     weight_top: float
 
-    def gradient_text(self) -> str:
-        """The shares in a line, in percent."""
+    @property
+    def shares(self) -> dict[str, str]:
+        """Those of the gradient by kind, in percent."""
         shares = (self.gradient or {}).items()
-        line = ", ".join(f"{kind} +{100 * up:.1f} -{100 * down:.1f}" for kind, (up, down) in shares)
-        return line or "-"
+        return {kind: f"+{100 * up:.1f} -{100 * down:.1f}" for kind, (up, down) in shares}
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,6 @@ class GroupView:
     prompts: int
     problem: dict[str, str]
     by: str
-    """The shading at first."""
     shown: str
     """The method whose tokens are marked at first."""
     tops: dict[str, float]
@@ -147,10 +151,8 @@ def level(value: float, top: float) -> int:
 def regimes(stats: dict[str, Numbers]) -> list[str | None]:
     """`RolloutView.regime` of these statistics."""
 
-    def regime(prob: float | None, beta: float | None) -> str | None:
-        if prob is None or beta is None or prob == beta:
-            return None
-        return "R_H" if prob > beta else "R_L"
-
     pairs: Sequence[Numbers] = [stats.get("prob", []), stats.get("purity", [])]
-    return [regime(*pair) for pair in zip(*pairs, strict=False)]
+    return [
+        None if p is None or beta is None or p == beta else "R_H" if p > beta else "R_L"
+        for p, beta in zip(*pairs, strict=False)
+    ]

@@ -2,24 +2,30 @@
 
 The first group needs no scripts: its tokens are in the HTML, shaded and marked. Every group the
 page holds is a template of `page.html`; `page.js` puts the one that is asked for in place, paints
-it, and shows the token pointed at.
+it, and shows the token pointed at. Numbers have four digits, as the page shows them; --json has
+them whole.
 """
 
 import json
-from itertools import repeat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat, zip_longest
 from pathlib import Path
+from typing import Any
+from unicodedata import east_asian_width
 
 from markupsafe import Markup
 
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
-from ictcli.inspect.page_data import Held, page_token, widths
+from ictcli.inspect.session import Session
+from ictcli.inspect.view import StepView
 from ictcli.runs import is_run
+from ictcli.tables.numbers import counted, listed
 from ictcli.tables.pages import render
-from ictcli.text import BREAKS, html_text
+from ictcli.text import html_text, one_line, sign
 
 MARK = '<meta name="generator" content="ictcli inspect">'
-"""In the head of every page."""
 HEAD_BYTES = 1024
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -30,34 +36,46 @@ TITLES = {
     "weight": "weight in the loss",
     "prob": "probability p",
 }
+PAGE_BYTES = 8 << 20
+"""About how much data a page holds. A step of 256 rollouts of 30 tokens takes about 0.6 MB."""
+DIGITS = 4
+Data = dict[str, Any]
 
 
 def check_target(path: Path) -> None:
     """UserError where a page may not be written: over a folder, a device, a run's file, or a file
     that is no such page."""
-    if path.is_dir():
-        raise UserError(
-            f"{path} is a folder, and --html takes a file.", f"--html {path}/group.html"
-        )
-    parent = next((parent for parent in path.parents if parent.exists()), None)
-    if parent is not None and not parent.is_dir():
-        raise UserError(f"{parent} is a file, not a folder.", "--html takes another place")
+    above = next((parent for parent in path.parents if parent.exists()), Path())
     run = next((parent for parent in path.absolute().parents if is_run(parent)), None)
-    if run is not None and path.suffix.lower() not in (".html", ".htm"):
-        raise UserError(
-            f"{path} lies in the run {run}, and does not end in .html.", "--html group.html"
-        )
-    if not path.exists():
+    other = "--html group.html"
+    if path.is_dir():
+        why, other = "is a folder, and --html takes a file", f"--html {path}/group.html"
+    elif not above.is_dir():
+        why = f"would lie in {above}, which is a file, not a folder"
+    elif run is not None and path.suffix.lower() not in (".html", ".htm"):
+        why = f"lies in the run {run}, and does not end in .html"
+    elif not path.exists():
         return
-    if not path.is_file():
-        raise UserError(f"{path} is no regular file.", "--html group.html")
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    if MARK.encode() not in head:
-        raise UserError(
-            f"{path} is there already, and is no page that inspect wrote.",
-            "--html takes another name, or delete it first",
-        )
+    elif not path.is_file():
+        why = "is no regular file"
+    else:
+        with path.open("rb") as file:
+            if MARK.encode() in file.read(HEAD_BYTES):
+                return
+        why = "is there already, and is no page that inspect wrote"
+        other = "--html takes another name, or delete it first"
+    raise UserError(f"{path} {why}.", other)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a page holds."""
+
+    groups: list[GroupView]
+    data: Data
+    """What the script paints the groups with."""
+    summary: list[str]
+    """Sentences on what the page holds and what was left out."""
 
 
 def page(group: GroupView, held: Held) -> str:
@@ -74,16 +92,11 @@ def page(group: GroupView, held: Held) -> str:
         titles=shadings,
         mark=Markup(MARK),
         policy=Markup(POLICY),
-        lines=_lines,
         tokens=_tokens,
         data=_embedded({**held.data, "titles": shadings}),
         style=Markup((here / "page.css").read_text(encoding="utf-8")),
         script=Markup((here / "page.js").read_text(encoding="utf-8")),
     )
-
-
-def _lines(text: str) -> Markup:
-    return Markup(html_text(text, BREAKS))
 
 
 def _embedded(data: dict[str, object]) -> Markup:
@@ -105,3 +118,105 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
         broken = "<br>" * piece.endswith("\n")
         parts.append(f"<i{style}>{html_text(page_token(piece))}</i>{broken}")
     return Markup("".join(parts))
+
+
+# The groups it holds
+
+
+def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
+    """The groups of a page that opens at `shown`. Steps that cannot be read are left out."""
+    steps: dict[int, list[tuple[GroupView, Data]]] = {}
+    errors: list[str] = []
+    room = limit
+    for number in sorted(session.recordings.steps, key=lambda number: abs(number - shown.step)):
+        try:
+            step = view if number == shown.step else session.open(number)
+        except UserError as error:
+            errors.append(f"Step {number} is not in it: {one_line(error.message)}")
+            continue
+        around = shown.prompt if step is view else 1
+        for prompt in sorted(range(1, step.prompts + 1), key=lambda prompt: abs(prompt - around)):
+            group = step.group(prompt, shown.by)
+            data = _group(group)
+            room -= len(json.dumps(data, separators=(",", ":")))
+            room -= sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
+            if room >= 0 or not steps:
+                steps.setdefault(number, []).append((group, data))
+            if room < 0:
+                break
+        if room < 0:
+            break
+    held = {
+        number: sorted(steps[number], key=lambda pair: pair[0].prompt) for number in sorted(steps)
+    }
+    groups = [group for pairs in held.values() for group, _ in pairs]
+    where = [*map(str, held)] if len(held) < 7 else [f"{min(held)} to {max(held)}"]
+    content = f"{counted(len(groups), 'prompt')} of step{'s' * (len(held) > 1)} {listed(where)}"
+    more = "More would make it too large: --step and --prompt write pages of others."
+    return Held(
+        groups,
+        {
+            "start": {"step": shown.step, "prompt": shown.prompt},
+            **{key: getattr(shown, key) for key in ("by", "shown", "at", "candidates")},
+            "steps": [_about(pairs) for pairs in held.values()],
+        },
+        [f"This page holds {content}.", *[more] * (room < 0), *errors],
+    )
+
+
+def _about(pairs: Sequence[tuple[GroupView, Data]]) -> Data:
+    group, _ = pairs[0]
+    methods = [{"name": m.name, "weight_top": m.weight_top} for m in group.methods]
+    groups = [data for _, data in pairs]
+    return {"step": group.step, "tops": group.tops, "methods": methods, "groups": groups}
+
+
+def _group(group: GroupView) -> Data:
+    right = sum(rollout.verdict == "correct" for rollout in group.rollouts)
+    return {
+        "prompt": group.prompt,
+        "label": f"{group.prompt}: {right} of {len(group.rollouts)} right",
+        "widths": widths(group),
+        "rollouts": [_rollout(rollout) for rollout in group.rollouts],
+    }
+
+
+def page_token(piece: str) -> str:
+    """A token as the page writes it: `sign`, but spaces stay spaces."""
+    return piece if piece and not piece.strip(" ") else sign(piece)
+
+
+def widths(group: GroupView) -> list[int]:
+    """The widest token of a group at each position, in characters of a monospaced font, so that a
+    wide page can set tokens of one position below one another."""
+    pieces = [[page_token(piece) for piece in rollout.pieces] for rollout in group.rollouts]
+    return [max(map(_width, at)) for at in zip_longest(*pieces, fillvalue="")]
+
+
+def _width(text: str) -> int:
+    return sum(1 + (east_asian_width(character) in "WF") for character in text)
+
+
+def _rollout(rollout: RolloutView) -> Data:
+    kept, weights = rollout.kept, rollout.weights
+    return {
+        "row": rollout.row,
+        "tokens": rollout.tokens,
+        "stats": {name: _short(values) for name, values in rollout.stats.items()},
+        "regime": "".join((regime or "R_-")[2] for regime in rollout.regime),
+        "kept": {name: "".join("01"[k] for k in marks) for name, marks in kept.items()},
+        "weights": {name: _weights(weights[name], kept[name]) for name in kept},
+    }
+
+
+def _weights(values: Sequence[float | None], kept: Sequence[bool]) -> float | list[Any] | None:
+    """One number if all kept tokens have that weight and the others none, else all weights."""
+    inside = {value for value, keep in zip(values, kept, strict=True) if keep}
+    outside = {value for value, keep in zip(values, kept, strict=True) if not keep}
+    if len(inside) <= 1 and outside <= {0.0}:
+        return _short(list(inside))[0] if inside else 0
+    return _short(values)
+
+
+def _short(values: Sequence[float | None]) -> list[float | None]:
+    return [v if v is None else float(f"{v:.{DIGITS}g}") if v % 1 else int(v) for v in values]

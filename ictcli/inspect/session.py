@@ -8,10 +8,8 @@ from pathlib import Path
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import CandidateModel
 from ictcli.inspect.group import GroupView
-from ictcli.inspect.recorded import choose_step, find_recordings, read_step
-from ictcli.inspect.selections import select_all
-from ictcli.inspect.tokenizer import decisions, decoder
-from ictcli.inspect.view import StepView
+from ictcli.inspect.recorded import choose_step, decisions, decoder, find_recordings, read_step
+from ictcli.inspect.view import StepView, select_all
 
 
 class Session:

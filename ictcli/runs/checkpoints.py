@@ -11,10 +11,9 @@ best.json is written from the newest one, so a kill cannot leave the two in disa
 """
 
 import errno
-import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -22,17 +21,16 @@ from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError
 
-from ictcli.engine import Engine, build_engine
+from ictcli.engine import Engine
 from ictcli.engine.budget import BudgetState
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.metrics import direction
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.runs import fingerprint
 from ictcli.runs.manifest import MANIFEST, checksums, is_unchanged
 from ictcli.runs.read import read_environment, read_record
-from ictcli.runs.records import BestCheckpoint, Format, Manifest, SavedRecipe, StepMetrics
+from ictcli.runs.records import BestCheckpoint, Format, Manifest, StepMetrics
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, Rollouts
 
@@ -54,7 +52,6 @@ class State:
     nonfinite: Count = 0
     """Steps skipped in a row for a loss, gradient or logit that was not finite."""
     skipped: Count = 0
-    """Steps skipped in all."""
     first_entropy: float | None = None
     tokens_sampled: Count = 0
     tokens_kept: Count = 0
@@ -68,6 +65,8 @@ class State:
     """The step of the best checkpoint so far; 0 = none."""
     best_value: float | None = None
     budget: BudgetState = field(default_factory=BudgetState)
+    recipe: str = field(default="", compare=False)
+    """SHA-256 of the recipe that it was saved with."""
 
     @model_validator(mode="after")
     def _best_was_reached(self) -> Self:
@@ -123,7 +122,7 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
     try:
         with new_folder(path) as folder:
             engine.save(folder)
-            _write(folder / STATE, {"recipe": recipe, **asdict(state)})
+            _write(folder / STATE, {"recipe": recipe, **asdict(replace(state, recipe=recipe))})
             manifest = Manifest(format=FORMAT, files=checksums(folder, [folder]))
             _write(folder / MANIFEST, manifest.to_json())
     except OSError as error:
@@ -165,17 +164,11 @@ def check(path: Path) -> State:
             raise DamagedError(f"{name} is missing")
         if not is_unchanged(file, record):
             raise DamagedError(f"{name} is not what was saved")
-    return _state(path)
-
-
-def _state(path: Path) -> State:
-    data = read_bytes(path / STATE)
     try:
-        SavedRecipe.model_validate_json(data)
-        state = _STATE.validate_json(data)
+        state = _STATE.validate_json(read_bytes(path / STATE))
     except ValueError as error:
         raise DamagedError(f"{STATE} is not what a run saves") from error
-    if state.step != _step(path):
+    if not state.recipe or state.step != _step(path):
         raise DamagedError(f"{STATE} is of step {state.step}")
     return state
 
@@ -186,8 +179,7 @@ def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
     made it."""
     state = check(path)
     run = path.parent.parent
-    saved = SavedRecipe.model_validate_json(read_bytes(path / STATE)).recipe
-    began = read_environment(run).model_copy(update={"recipe_sha256": saved})
+    began = read_environment(run).model_copy(update={"recipe_sha256": state.recipe})
     now = {"recipe": fingerprint.of_recipe(recipe, began)}
     fingerprint.check_same(run, began, now, f"{path} was saved")
     engine.restore(path)
@@ -293,31 +285,3 @@ def check_finished(run: Path, *names: str) -> None:
     raise UserError(
         f"The run {run} has no finished model yet.", f"ictcli resume {shell_word(run)}{other}"
     )
-
-
-def weights_of(path: Path) -> str:
-    """A checksum of a checkpoint's files without state.json, which holds seconds."""
-    files = Manifest.model_validate_json(read_bytes(path / MANIFEST)).files
-    saved = {name: file.sha256 for name, file in files.items() if name != STATE}
-    return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
-
-
-def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
-    """An engine with the model of a run of this recipe as it was at a checkpoint; takes the memory
-    of training."""
-    optimizer = OptimizerSettings.model_validate(recipe.get("optimizer", {}))
-    adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
-    trained = None if adapter.kind == "none" else adapter
-    engine = build_engine(recipe["model"], settings, optimizer, trained)
-    began = read_environment(run)
-    fingerprint.check_same(run, began, fingerprint.of_model(recipe["model"], settings))
-    adapters = trained is not None
-    fingerprint.check_engine(run, began, engine, adapters=adapters, option="--backend ")
-    try:
-        engine.restore(path)
-    except DAMAGE as error:
-        raise UserError(
-            f"{path} cannot be loaded by this engine: {error!r}.",
-            "take the engine.backend and engine.dtype of its run",
-        ) from error
-    return engine

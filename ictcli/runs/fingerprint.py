@@ -7,8 +7,7 @@ where it can be had.
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,28 +20,47 @@ from ictcli.files.fingerprint import Fingerprint, digest
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.tables import EngineSettings
 from ictcli.rows import is_file_name
-from ictcli.runs.read import read_environment, read_record
+from ictcli.runs.read import read_record
 from ictcli.runs.records import Environment, RecipeRecord
 
 MAY_CHANGE = ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data")
 """Keys that may differ between two processes of a run; the model and the data have checksums."""
 
 
-def began_with(began: Environment) -> dict[str, Any]:
-    """The fingerprint of a run, as far as its version recorded it."""
-    checksums = {"recipe": began.recipe_sha256, "model": began.model.sha256}
-    known = {part: sha256 for part, sha256 in checksums.items() if sha256}
-    return known | of_problems(began.data.to_json())
-
-
 def check_same(
     run: Path, began: Environment, now: Fingerprint, since: str = "the run began"
 ) -> None:
     """UserError, with a sentence on what differs, where a part that both have does."""
-    before = began_with(began)
-    for part, words in SENTENCES.items():
-        if part in before and part in now and before[part] != now[part]:
-            raise UserError(*words(run, before[part], now[part], since))
+    checksums = {"recipe": began.recipe_sha256, "model": began.model.sha256}
+    before: dict[str, Any] = {part: sha256 for part, sha256 in checksums.items() if sha256}
+    before |= of_problems(began.data.to_json())
+    differs = [part for part in before if part in now and before[part] != now[part]]
+    if "recipe" in differs:
+        file = run / "recipe.toml"
+        recipe = read_record(file, RecipeRecord, strict=False) or RecipeRecord()
+        place, _ = plugins.verifier_of(recipe.to_json())
+        changed = f"{file} or {place}" if place.endswith(".py") else f"{file}"
+        raise UserError(
+            f"{changed} was changed since {since}.",
+            "put it back, or train the changed recipe as a run of its own",
+        )
+    if "model" in differs:
+        raise UserError(
+            f"The model of {run / 'recipe.toml'} is not the one that the run began with, "
+            f"{began.model.name}: its weights or its config.json differ.",
+            "set model to that one, wherever it lies now, or train this one as a run of its own",
+        )
+    for part in differs:
+        do = {"train": "train on", "heldout": "evaluate on"}[part]
+        old, new = map(_size, (before[part], now[part]))
+        raise UserError(
+            f"The problems to {do} changed since {run} began: {old}, and now {new}.",
+            "put the data back as it was, or train in another folder: --run OTHER",
+        )
+
+
+def _size(part: Mapping[str, Any] | None) -> str:
+    return f"{part['problems']:,} of checksum {part['sha256'][:12]}" if part else "not listed"
 
 
 def of_recipe(recipe: Mapping[str, Any], began: Environment | None = None) -> str:
@@ -116,47 +134,3 @@ def check_engine(
 def _words(engine: Mapping[str, Any]) -> str:
     bits = "".join(f", a model of {number} bits" for number in engine.get("bits") or ())
     return f"{engine.get('engine')} in {engine.get('dtype')}{bits}"
-
-
-# What differs, in a sentence, and what to do
-
-
-def _recipe(run: Path, before: str, now: str, since: str) -> tuple[str, str]:
-    file = run / "recipe.toml"
-    recipe = read_record(file, RecipeRecord, strict=False) or RecipeRecord()
-    place, _ = plugins.verifier_of(recipe.to_json())
-    changed = f"{file} or {place}" if place.endswith(".py") else f"{file}"
-    return (
-        f"{changed} was changed since {since}.",
-        "put it back, or train the changed recipe as a run of its own",
-    )
-
-
-def _model(run: Path, before: str, now: str, since: str) -> tuple[str, str]:
-    name = read_environment(run).model.name
-    return (
-        f"The model of {run / 'recipe.toml'} is not the one that the run began with, {name}: its "
-        "weights or its config.json differ.",
-        "set model to that one, wherever it lies now, or train this one as a run of its own",
-    )
-
-
-def _problems(do: str, run: Path, before: Any, now: Any, since: str) -> tuple[str, str]:
-    old, new = map(_size, (before, now))
-    return (
-        f"The problems to {do} changed since {run} began: {old}, and now {new}.",
-        "put the data back as it was, or train in another folder: --run OTHER",
-    )
-
-
-def _size(part: Mapping[str, Any] | None) -> str:
-    return f"{part['problems']:,} of checksum {part['sha256'][:12]}" if part else "not listed"
-
-
-SENTENCES: dict[str, Callable[[Path, Any, Any, str], tuple[str, str]]] = {
-    "recipe": _recipe,
-    "model": _model,
-    "train": partial(_problems, "train on"),
-    "heldout": partial(_problems, "evaluate on"),
-}
-"""By part of a fingerprint."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from filelock import Timeout
+from filelock import FileLock
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
@@ -31,11 +31,11 @@ from ictcli.files import (
     appended,
     check_inside,
     is_leftover,
-    lock_of,
     make_folder,
     numbered,
     sweep,
     sync,
+    take_lock,
     write_json,
     write_text,
 )
@@ -61,14 +61,16 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file: RecipeFile | None = None
-        self._lock = lock_of(folder / ".lock")
+        self._lock: FileLock | None = None
         self._created = False
 
     @staticmethod
     def create(folder: Path, recipe: Recipe) -> "Run":
         """A new run folder. UserError where the path is taken, or holds a link (see
         `check_inside`)."""
-        if folder.exists() and (not folder.is_dir() or _holds_anything(folder)):
+        # a process that was killed before it wrote the recipe leaves no more than these
+        there = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
+        if any(path.name != ".lock" and not is_leftover(path) for path in there):
             ways = "--run OTHER takes another folder"
             word = shell_word(folder)
             if is_run(folder):  # never advise to delete what is not ours
@@ -108,13 +110,7 @@ class Run:
         return self.file.data
 
     def lock(self) -> None:
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise UserError(
-                f"The run folder {self.folder} is in use by another process.",
-                "wait for it, stop it with Ctrl-C, or choose another folder with --run",
-            ) from None
+        self._lock = take_lock(self.folder, "run folder", "--run")
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +124,8 @@ class Run:
         refused = isinstance(error, UserError) and not isinstance(error, InterruptedRunError)
         if self._created and refused:
             self._discard_if_unused(started=isinstance(error, RunFailedError))
-        self._lock.release()
+        if self._lock:
+            self._lock.release()
 
     def _discard_if_unused(self, *, started: bool) -> None:
         """Remove a folder in which nothing was done, so that the corrected command can use its
@@ -242,11 +239,6 @@ class Run:
 
 def is_run(folder: Path) -> bool:
     return (folder / "recipe.toml").is_file()
-
-
-def _holds_anything(folder: Path) -> bool:
-    """Whether there is more than what a process killed before it wrote the recipe leaves."""
-    return any(path.name != ".lock" and not is_leftover(path) for path in folder.iterdir())
 
 
 def free_folder(base: Path, name: str) -> Path:

@@ -1,4 +1,5 @@
-"""Every run under a folder, a line each."""
+"""Runs by name, a path or what `ictcli runs ls` calls a run in runs/, and every one under a folder,
+a line each."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Literal
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, nearest
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import check_inside
@@ -23,6 +24,8 @@ from ictcli.runs.records import (
     passes_by_k,
 )
 
+RUNS = Path("runs")
+"""Where `ictcli train` and `ictcli compare` make their folders."""
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
 LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json")
 """What a run folder without a recipe is known by: it was lost, or not yet written."""
@@ -35,7 +38,6 @@ class Entry(RunRecord):
     """A run at a glance; what is not known is None or empty."""
 
     run: str
-    """Its folder."""
     state: State
     recipe: str
     """The name it was trained by."""
@@ -53,12 +55,11 @@ class Entry(RunRecord):
     """When it was last written to, in UTC."""
     seconds: float | None
     note: str
-    """What is wrong with it."""
 
 
 def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
     """The runs at and below a folder, in the order of their names; not within another run."""
-    if _looks_like_a_run(folder):
+    if any(os.path.lexists(folder / name) for name in ("recipe.toml", *LEFT)):
         yield folder
         return
     try:
@@ -74,8 +75,62 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
         yield from find_runs(folder / name, depth - 1)
 
 
-def _looks_like_a_run(folder: Path) -> bool:
-    return any(os.path.lexists(folder / name) for name in ("recipe.toml", *LEFT))
+def find_run(name: Path) -> Path:
+    """`find_folder`; UserError too for a run that may not be read (see `check_inside`)."""
+    return _checked(find_folder(name))
+
+
+def _checked(path: Path) -> Path:
+    if any(find_runs(path, 0)):
+        check_inside(path)
+    return path
+
+
+def find_folder(name: Path) -> Path:
+    """The path itself if it exists, else the one in runs/. UserError, with the nearest name, where
+    neither exists; whether it is a run is for the caller to see."""
+    if path := existing(name):
+        return path
+    raise UserError(
+        f"There is no run {name}, here or in {RUNS}/{_nearest(str(name))}.",
+        "ictcli runs ls lists the runs there are",
+    )
+
+
+def find_model(name: str) -> str:
+    """The same for a model: hub ids and `builtin:NAME` pass. UserError for a name that is like a
+    run's and is none."""
+    if ":" in name or Path(name).expanduser().exists():
+        _checked(Path(name))
+        return name
+    if path := existing(Path(name)):
+        return str(_checked(path))
+    group, slash, _ = name.partition("/")
+    near = "" if slash and not (RUNS / group).is_dir() else _nearest(name)
+    if near:
+        raise UserError(
+            f"There is no model or run {name}, here or in {RUNS}/{near}.",
+            "ictcli runs ls lists the runs; a model of the hub is OWNER/NAME",
+        )
+    return name
+
+
+def existing(name: Path) -> Path | None:
+    """The path itself if it exists, else the one in runs/ if that does."""
+    return next((path for path in (name, RUNS / name) if path.exists()), None)
+
+
+def shown(run: Path) -> str:
+    """The shortest name that `find_run` takes for a run."""
+    if not run.is_relative_to(RUNS):
+        return str(run)
+    name = run.relative_to(RUNS)
+    return str(run if name.exists() else name)
+
+
+def _nearest(name: str) -> str:
+    names = [shown(run) for run in find_runs(RUNS)]
+    return nearest(name.removeprefix(f"{RUNS}/"), names)
 
 
 def list_runs(folder: Path) -> list[Entry]:
@@ -101,11 +156,13 @@ def _entry(run: Path, *more: str) -> Entry:
     summary = read_record(run / "summary.json", Summary, strict=False)
     last = last_record(run / "metrics.jsonl", StepMetrics)
     state, note = _state(run, recipe, summary)
+    notes = [note] * bool(note)
     if state != "running":  # it writes them
         altered = manifest.altered(run, *manifest.RESULTS, "eval/*.json", *more)
-        wrong = [f"{name} {why}" for name, why in altered.items()]
-        note = "; ".join([*([note] if note else []), *wrong])
+        notes += [f"{name} {why}" for name, why in altered.items()]
     before, after = _scores(run, summary)
+    timings = () if summary else read_lines(run / "timings.jsonl", StepTimings)
+    steps = [(line.sample_s or 0.0) + (line.update_s or 0.0) for line in timings]
     at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")), run)
     return Entry(
         run=str(run),
@@ -120,8 +177,8 @@ def _entry(run: Path, *more: str) -> Entry:
         before=before,
         after=after,
         when=_when(at),
-        seconds=summary.wall_s if summary else _seconds(run),
-        note=note,
+        seconds=summary.wall_s if summary else sum(steps) if steps else None,
+        note="; ".join(notes),
     )
 
 
@@ -203,9 +260,3 @@ def evaluations(run: Path) -> Sequence[Path]:
     return sorted(
         (run / "eval").glob("*.json"), key=lambda path: order.get(path.stem, f"1{path.stem}")
     )
-
-
-def _seconds(run: Path) -> float | None:
-    """Of the steps so far, without evaluations."""
-    timings = read_lines(run / "timings.jsonl", StepTimings)
-    return sum((t.sample_s or 0.0) + (t.update_s or 0.0) for t in timings) if timings else None

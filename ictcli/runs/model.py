@@ -1,25 +1,36 @@
-"""A run as a model to evaluate: its weights, and how its recipe prompts and samples."""
+"""A run as a model: its weights, and how its recipe prompts and samples."""
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ictcli.engine import LIBRARIES, build_engine, checksums, choose_backend
+from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import plugins
-from ictcli.files.reading import parse_json, read_text
+from ictcli.files.reading import parse_json, read_bytes, read_text
 from ictcli.recipe import RecipeFile, load_recipe, read_recipe
-from ictcli.recipe.data import ColumnSettings, Example, PromptSettings
-from ictcli.recipe.tables import EngineSettings, SamplingSettings
-from ictcli.runs.checkpoints import check_finished, engine_at, pick, weights_of
+from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
+from ictcli.recipe.tables import (
+    AdapterSettings,
+    EngineSettings,
+    OptimizerSettings,
+    SamplingSettings,
+)
+from ictcli.runs import fingerprint
+from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick
 from ictcli.runs.folder import is_run
+from ictcli.runs.manifest import MANIFEST
+from ictcli.runs.read import read_environment
+from ictcli.runs.records import Manifest
 from ictcli.runs.trust import read_run
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
@@ -29,44 +40,23 @@ RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """What a run's recipe says of its model; the defaults are for a model that no run made."""
-
-    engine: EngineSettings = field(default_factory=EngineSettings)
-    prompt: PromptSettings = field(default_factory=PromptSettings)
-    sampling: SamplingSettings = field(default_factory=SamplingSettings)
-    temperature: float = 1.0
-    max_tokens: int | None = None
-    columns: ColumnSettings = field(default_factory=ColumnSettings)
-    pattern: str | None = None
-    """How answers were read in training."""
-    missing: tuple[str, ...] = ()
-    """Sentences on plugins that are not there any more: only the run's own benchmarks need them."""
-    plugins: tuple[Path, ...] = ()
-    """Those that are."""
-    recipe: RecipeFile | None = None
-    """The run's, as it was read."""
-
-
 def find_models(
     models: Sequence[str],
-    settings: EvaluationSettings,
+    settings: ModelSettings,
     checkpoint: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[ModelSpec]:
     """Model folders, hub ids and runs, checked as far as that goes without loading them.
     `checkpoint` is that of every run among them: best, or a step."""
-    _check_checkpoint(models, checkpoint)
-    specs: list[ModelSpec] = []
-    notes: dict[str, None] = {}
-    for model, name in zip(models, short_names(models), strict=True):
-        spec, missing = _model_spec(model, name, checkpoint, settings)
-        notes |= dict.fromkeys(missing)
-        specs.append(replace(spec, trained_on=trained_on(spec.recipe)) if spec.recipe else spec)
-    for note in notes:
+    if checkpoint is not None and not any(is_run(Path(model)) for model in models):
+        raise UserError(
+            "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
+        )
+    named = zip(models, short_names(models), strict=True)
+    found = [_model_spec(model, name, checkpoint, settings) for model, name in named]
+    for note in dict.fromkeys(note for _, missing in found for note in missing):
         say(f"note: {note}")
-    return _asked_alike(specs, say)
+    return _asked_alike([spec for spec, _ in found], say)
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
@@ -85,72 +75,51 @@ def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[Mod
     return alike
 
 
-def model_spec(
-    model: str,
-    settings: ModelSettings,
-    checkpoint: str | None = None,
-    say: Callable[[str], None] = lambda text: None,
-) -> ModelSpec:
-    """One of `find_models`, without what it was trained on."""
-    _check_checkpoint([model], checkpoint)
-    spec, missing = _model_spec(model, short_names([model])[0], checkpoint, settings)
-    for note in missing:
-        say(f"note: {note}")
-    return spec
-
-
-def _check_checkpoint(models: Sequence[str], checkpoint: str | None) -> None:
-    if checkpoint is not None and not any(is_run(Path(model)) for model in models):
-        raise UserError(
-            "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
-        )
-
-
 def _model_spec(
-    model: str, name: str, checkpoint: str | None, settings: ModelSettings
-) -> tuple[ModelSpec, tuple[str, ...]]:
+    model: str, name: str, checkpoint: str | None, typed: ModelSettings
+) -> tuple[ModelSpec, list[str]]:
     """A model or run with the settings that were typed in place of its recipe's, and sentences on
-    plugins that are missing."""
+    plugins that are missing: only the run's own benchmarks need them. A built-in model is asked as
+    the recipe that trains it asks."""
     run = Path(model) if is_run(Path(model)) else None
-    trained = settings_of(run) if run else _defaults(model)
+    recipe, loaded, missing = None, list[Path](), list[str]()
+    trained = EvaluationSettings()
+    if run:
+        recipe, trained, loaded, missing = settings_of(run)
+    elif model in RECIPES:
+        trained = _read(read_recipe(RECIPES[model]))[1]
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
     if run and not saved:
         check_finished(run, "model", "adapter")
-    engine = _with(trained.engine, settings.engine)
-    sampling = _with(trained.sampling, settings.sampling)
-    temperature = settings.temperature
-    if run is not None and saved is not None:
-        data = trained.recipe.data if trained.recipe else dict[str, Any]()
-        load = partial(engine_at, run, data, saved, engine)
-        fingerprint = partial(weights_of, saved)
+    engine = _with(trained.engine, typed.engine)
+    sampling = _with(trained.sampling, typed.sampling)
+    if recipe and run and saved:
+        load = partial(engine_at, run, recipe.data, saved, engine)
+        checksum = partial(weights_of, saved)
     else:
         load = partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
-        fingerprint = partial(checksums.fingerprint, locate(model)) if known else lambda: None
+        checksum = partial(checksums.fingerprint, locate(model)) if known else lambda: None
+    heats = (typed.temperature, trained.temperature, 1.0)
     spec = ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,
         load=load,
-        fingerprint=fingerprint,
+        fingerprint=checksum,
         rows=engine.rows,
-        prompt=_with(trained.prompt, settings.prompt),
-        temperature=trained.temperature if temperature is None else temperature,
+        prompt=_with(trained.prompt, typed.prompt),
+        temperature=next(heat for heat in heats if heat is not None),
         top_p=sampling.top_p,
         top_k=sampling.top_k,
         max_tokens=trained.max_tokens,
         run=run,
         columns=trained.columns,
-        pattern=trained.pattern,
-        plugins=trained.plugins,
-        recipe=trained.recipe,
+        pattern=trained.reward.pattern,
+        plugins=tuple(loaded),
+        recipe=recipe,
+        trained_on=partial(trained_on, recipe) if recipe else tuple,
     )
-    return spec, trained.missing
-
-
-def _defaults(model: str) -> RunSettings:
-    """How a model that no run made is asked: a built-in one as the recipe that trains it does."""
-    recipe = RECIPES.get(model)
-    return replace(_read(read_recipe(recipe)), recipe=None) if recipe else RunSettings()
+    return spec, missing
 
 
 def _with(table: Any, typed: Any) -> Any:
@@ -158,7 +127,11 @@ def _with(table: Any, typed: Any) -> Any:
     return table.model_copy(update={key: getattr(typed, key) for key in typed.model_fields_set})
 
 
-def settings_of(run: Path) -> RunSettings:
+Read = tuple[RecipeFile, EvaluationSettings, list[Path], list[str]]
+"""A run's recipe, what it says of its model, its plugins, and sentences on those that are gone."""
+
+
+def settings_of(run: Path) -> Read:
     """Read a run's recipe, and load its plugins where they still are. UserError where it is none,
     or only a part of one."""
     try:
@@ -195,7 +168,7 @@ def trained_on(file: RecipeFile) -> Collection[str]:
     return {key_of(problem.prompt) for problem in train}
 
 
-def _read(file: RecipeFile) -> RunSettings:
+def _read(file: RecipeFile) -> Read:
     data = file.data
     missing: list[str] = []
     loaded: list[Path] = []
@@ -204,20 +177,18 @@ def _read(file: RecipeFile) -> RunSettings:
             loaded.append(plugins.load(name))
         except UserError as error:
             missing.append(error.message)
-    reward: Any = data.get("reward")
-    temperature = data.get("eval", {}).get("temperature", data["temperature"])
-    return RunSettings(
-        EngineSettings.model_validate(data.get("engine", {})),
-        _prompt(file.path, data.get("prompt", {})),
-        SamplingSettings.model_validate(data.get("sampling", {})),
-        float(temperature),
-        data.get("max_tokens"),
-        _columns(data),
-        cast(dict[str, Any], reward).get("pattern") if isinstance(reward, dict) else None,
-        tuple(missing),
-        tuple(loaded),
-        file,
+    reward: object = data.get("reward")
+    answers = cast(dict[str, Any], reward) if isinstance(reward, dict) else dict[str, Any]()
+    settings = EvaluationSettings(
+        engine=EngineSettings.model_validate(data.get("engine", {})),
+        prompt=_prompt(file.path, data.get("prompt", {})),
+        sampling=SamplingSettings.model_validate(data.get("sampling", {})),
+        temperature=float(data.get("eval", {}).get("temperature", data["temperature"])),
+        max_tokens=data.get("max_tokens"),
+        columns=_columns(data),
+        reward=RewardSettings(pattern=answers.get("pattern")),
     )
+    return file, settings, loaded, missing
 
 
 def _columns(data: Mapping[str, Any]) -> ColumnSettings:
@@ -242,3 +213,31 @@ def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
                 "put it back, or evaluate the model alone: its folder in the run",
             ) from error
     return prompt.model_copy(update={"examples": examples, "shots": 0, "max_tokens": 0})
+
+
+def weights_of(path: Path) -> str:
+    """A checksum of a checkpoint's files without state.json, which holds seconds."""
+    files = Manifest.model_validate_json(read_bytes(path / MANIFEST)).files
+    saved = {name: file.sha256 for name, file in files.items() if name != STATE}
+    return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
+
+
+def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
+    """An engine with the model of a run of this recipe as it was at a checkpoint; takes the memory
+    of training."""
+    optimizer = OptimizerSettings.model_validate(recipe.get("optimizer", {}))
+    adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
+    trained = None if adapter.kind == "none" else adapter
+    engine = build_engine(recipe["model"], settings, optimizer, trained)
+    began = read_environment(run)
+    fingerprint.check_same(run, began, fingerprint.of_model(recipe["model"], settings))
+    adapters = trained is not None
+    fingerprint.check_engine(run, began, engine, adapters=adapters, option="--backend ")
+    try:
+        engine.restore(path)
+    except DAMAGE as error:
+        raise UserError(
+            f"{path} cannot be loaded by this engine: {error!r}.",
+            "take the engine.backend and engine.dtype of its run",
+        ) from error
+    return engine

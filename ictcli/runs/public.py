@@ -13,7 +13,6 @@ from ictcli.runs.read import Table, read_environment
 from ictcli.runs.records import DataRecord, Environment
 
 SOURCE = ("path", "file", "config", "split", "revision", "sha256")
-"""Of where problems come from."""
 
 
 def public_name(name: str, run: Path | None = None) -> str:

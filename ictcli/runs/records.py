@@ -32,11 +32,6 @@ class RecipeRecord(RunRecord):
         return str(method.get("name", "") if isinstance(method, dict) else method)
 
     @property
-    def own_data(self) -> bool:
-        """Whether a file stands in for the task's problems."""
-        return (self.model_extra or {}).get("data") is not None
-
-    @property
     def evaluation(self) -> dict[str, JsonValue]:
         """The table `eval`; empty where there is none."""
         table = cast(JsonValue, (self.model_extra or {}).get("eval"))
@@ -70,16 +65,9 @@ class BestCheckpoint(Format):
     """best.json: the best checkpoint of a run by `checkpoint.best`."""
 
     checkpoint: str
-    """The name of its folder."""
     step: int
     metric: str
     value: float | None
-
-
-class SavedRecipe(RunRecord):
-    """state.json: the SHA-256 of the recipe that a checkpoint was saved with."""
-
-    recipe: str
 
 
 class StepTimings(RunRecord):
@@ -120,7 +108,6 @@ class Summary(RunRecord):
     seed: int | None = None
     steps: int
     before: dict[str, Interval]
-    """pass@k by name."""
     after: dict[str, Interval]
     change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
     """after - before, paired by problem."""

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from ictcli.errors import UserError
 from ictcli.files import make_folder, new_file
 from ictcli.files.reading import check_file, parse_json
 from ictcli.rewards import Verdict
-from ictcli.rewards.verifiers import Status
 from ictcli.runs.records import FORMAT
 from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
 
@@ -43,30 +42,9 @@ class Batch:
         return bool(np.isfinite(self.rollouts.logp).all())
 
 
-class ProblemRecord(TypedDict):
-    id: str
-    prompt: str
-    gold: str
-    choices: NotRequired[list[str] | None]
-
-
-class VerdictRecord(TypedDict):
-    status: Status
-    extracted: NotRequired[str | None]
-    reason: NotRequired[str | None]
-    score: NotRequired[float | None]
-
-
-class Description(TypedDict):
-    """What a file of rollouts holds besides its arrays, as JSON."""
-
-    format: int
-    step: int
-    group: int
-    prompts: list[list[int]]
-    problems: list[ProblemRecord]
-    texts: list[str]
-    verdicts: list[VerdictRecord]
+Description = dict[str, Any]
+"""What a file of rollouts holds besides its arrays: step, group, prompts, problems, texts and
+verdicts."""
 
 
 def write_rollouts(

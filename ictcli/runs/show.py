@@ -1,4 +1,5 @@
-"""One run in full: its recipe, environment, progress, results, and what it takes on the disk."""
+"""One run in full: its recipe, environment, progress, results, what it takes on the disk, and which
+of its files are no longer what it wrote."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +9,14 @@ from pydantic import model_serializer
 
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe.metrics import shown_in
-from ictcli.runs.list import Entry, entry, evaluations
+from ictcli.runs import checkpoints, manifest
+from ictcli.runs.checkpoints import DAMAGE
+from ictcli.runs.list import Entry, State, entry, evaluations
 from ictcli.runs.read import read_environment, read_lines, read_record, size
 from ictcli.runs.records import (
     DataRecord,
     Environment,
+    Manifest,
     RecipeRecord,
     RunRecord,
     StepMetrics,
@@ -31,7 +35,6 @@ class Curve(RunRecord):
 
     first: float
     last_tenth: float
-    """The mean of the last tenth of the steps."""
     least: float
     most: float
     values: list[float]
@@ -77,7 +80,6 @@ class Detail(Entry):
     bytes: dict[str, int]
     """On the disk, by part of the folder."""
     next: list[str]
-    """Commands to go on with."""
 
 
 def detail(run: Path) -> Detail:
@@ -85,6 +87,8 @@ def detail(run: Path) -> Detail:
     shown, environment = entry(run, "eval/*"), read_environment(run)
     timings = read_lines(run / "timings.jsonl", StepTimings)
     seconds = sorted(line.seconds for line in timings if line.seconds is not None)
+    parts = {name: taken for name in PARTS if (taken := size(run / name))}
+    total = size(run)
     return Detail(
         **dict(shown),
         keys=read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord(),
@@ -98,8 +102,8 @@ def detail(run: Path) -> Detail:
             for path in evaluations(run)
         ],
         checkpoints=[_checkpoint(path) for path in sorted((run / "checkpoints").glob("step-*"))],
-        bytes=_sizes(run),
-        next=next_commands(run, shown),
+        bytes={**parts, "other": total - sum(parts.values()), "total": total},
+        next=next_commands(run, shown.state),
     )
 
 
@@ -126,25 +130,16 @@ def _checkpoint(path: Path) -> CheckpointFolder:
     return CheckpointFolder(path=str(path), step=step, bytes=size(path), whole=state is not None)
 
 
-def _sizes(run: Path) -> dict[str, int]:
-    parts = {name: taken for name in PARTS if (taken := size(run / name))}
-    total = size(run)
-    return {**parts, "other": total - sum(parts.values()), "total": total}
-
-
-def next_commands(run: Path, shown: Entry) -> list[str]:
+def next_commands(run: Path, state: State) -> list[str]:
     """What can be done with a run in its state."""
     where = shell_word(run)
-    commands: list[str] = []
-    if shown.state == "finished":
-        if evaluation := evaluation_command(run):
-            commands.append(evaluation)
-        commands.append(f'ictcli generate {where} "PROMPT"')
-        commands.append(f"ictcli export {where}")
-    elif shown.state in ("stopped", "failed"):
-        commands.append(f"ictcli resume {where}")
+    commands = [f"ictcli resume {where}"] if state in ("stopped", "failed") else []
+    if state == "finished" and (evaluation := evaluation_command(run)):
+        commands.append(evaluation)
     if any((run / "rollouts").glob("step-*.safetensors")):
         commands.append(f"ictcli inspect {where}")
+    if state == "finished":
+        commands += [f'ictcli generate {where} "PROMPT"', f"ictcli export {where}"]
     return commands
 
 
@@ -155,7 +150,8 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     bench = recipe.evaluation.get("bench")
     if not isinstance(bench, str):
-        if recipe.own_data or not (names := benchmark_of(recipe.task)):
+        own = (recipe.model_extra or {}).get("data") is not None
+        if own or not (names := benchmark_of(recipe.task)):
             return None
         return f"ictcli eval {shell_word(model or run)} --bench {shell_word(names)}"
     columns = recipe.evaluation.get("columns")
@@ -171,3 +167,28 @@ def benchmark_of(task: str) -> str | None:
         return None
     more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
     return ",".join([task, *(name for name in more if name not in TASKS)])  # others are tasks' own
+
+
+class RunCheck(RunRecord):
+    """What a run wrote once, and what became of it."""
+
+    run: str
+    files: int
+    """Files with a checksum, those of checkpoints included."""
+    faults: dict[str, str]
+    """What is wrong, by file or checkpoint."""
+
+
+def check_run(run: Path) -> RunCheck:
+    """Read every file with a checksum. A run of an older version has them for checkpoints alone."""
+    wrong = manifest.faults(run)
+    folders = checkpoints.folders(run)
+    for folder in folders:
+        try:
+            checkpoints.check(folder)
+        except DAMAGE as error:
+            wrong[folder.relative_to(run).as_posix()] = f"is damaged: {error}"
+    places = [path / manifest.MANIFEST for path in (run, *folders)]
+    lists = [read_record(path, Manifest, strict=False) for path in places]
+    files = sum(len(each.files) for each in lists if each)
+    return RunCheck(run=str(run), files=files, faults=wrong)

@@ -1,18 +1,17 @@
 """Tracking: a run's figures in TensorBoard, Weights & Biases or trackio, beside metrics.jsonl.
 
-A tracker runs in its own process (`worker`), which the run writes to through a pipe (`sender`): it
-may hang, print, crash or wait for a server, and no step waits for it: it reads the figures in the
-run's files. The tracker gets numbers, the recipe and the environment, never a text of a model or a
-data set, nor a path of this machine (`ictcli.runs.public`). RUN/tracking/NAME.json records the last
-place that it logged: 0 = before training, n = step n, the number of steps + 1 = the end.
+A tracker runs in its own process (`worker`), which the run starts (`run`) and which reads the
+figures in the run's files: it may hang, print, crash or wait for a server, and no step waits for
+it. The tracker gets numbers, the recipe and the environment, never a text of a model or a data set,
+nor a path of this machine (`ictcli.runs.public`). RUN/tracking/NAME.json records the last place
+that it logged: 0 = before training, n = step n, the number of steps + 1 = the end.
 """
 
-import importlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ictcli.evaluation.record import Evaluation, Record
 from ictcli.runs.records import StepMetrics, StepTimings
@@ -34,41 +33,22 @@ class About(Record):
     environment: dict[str, Any]
 
 
-class Outcome(Record):
-    """How a tracker ended."""
+@dataclass
+class LibraryRun:
+    """A tracker: a run in one library, here around a run object of wandb or trackio, which have the
+    same methods. The module of this package with the library's name has `open_tracker(about)`; an
+    exception is reported once and ends that tracker."""
 
-    done: bool = False
-    failed: str = "its process ended"
-    """Why it failed."""
-
-
-class Tracker(Protocol):
-    """A run in one library. The module of this package with the library's name has
-    `open_tracker(about) -> Tracker`; an exception is reported once and ends that tracker."""
-
-    rewinds: bool
+    run: Any
+    rewinds: bool = False
     """Whether opening it deletes the steps after `About.done`, so that they are logged again."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log figures by name, of step 0 (before training), 1, 2, ..."""
-        ...
-
-    def close(self) -> None:
-        """Write what is not yet written, and close."""
-        ...
-
-
-@dataclass
-class LibraryRun:
-    """The tracker around a run object of wandb or trackio, which have the same methods."""
-
-    run: Any
-    rewinds: bool = False
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
         self.run.log(dict(values), step=step)
 
     def close(self) -> None:
+        """Write what is not yet written, and close."""
         self.run.finish()
 
 
@@ -84,11 +64,6 @@ def where_to_look(name: str, run: Path) -> str:
     if mode() == "online" and not any((run / "wandb").glob("offline-run-*")):
         return f"the project {project} of your wandb account"
     return f"wandb sync {shell_word(run / 'wandb')}/offline-run-* uploads it"
-
-
-def open_tracker(name: str, about: About) -> Tracker:
-    """Open the tracker of that name. Raises ImportError where its library is not installed."""
-    return importlib.import_module(f"ictcli.tracking.{name}").open_tracker(about)
 
 
 def figures(metrics: StepMetrics, timings: StepTimings) -> dict[str, float]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ictcli.tracking import About
+from ictcli.tracking import About, LibraryRun
 
 
 def writer() -> Any:
@@ -17,29 +17,26 @@ def writer() -> Any:
     return importlib.import_module("tensorboardX").SummaryWriter
 
 
-class TensorBoard:
-    rewinds = True
-
+class TensorBoard(LibraryRun):
     def __init__(self, about: About) -> None:
         # what lies behind purge_step in older files of the folder is not shown any more
         first = about.done + 1 if about.done else 0
         folder = about.folder / "tensorboard"
         nth = len(list(folder.iterdir())) if folder.is_dir() else 0
         suffix = f".{nth:04d}"  # of two files of one second too, TensorBoard reads the older first
-        self._writer: Any = writer()(
-            str(folder), purge_step=first, flush_secs=10, filename_suffix=suffix
-        )
+        options = {"purge_step": first, "flush_secs": 10, "filename_suffix": suffix}
+        super().__init__(writer()(str(folder), **options), rewinds=True)
         for name in ("recipe", "environment"):
             text = json.dumps(getattr(about, name), indent=2, ensure_ascii=False)
             indented = "".join(f"    {line}\n" for line in text.splitlines())
-            self._writer.add_text(name, indented, about.done)
+            self.run.add_text(name, indented, about.done)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self._writer.add_scalar(name.replace("@", "_at_"), value, step)  # @ is no sign of its
+            self.run.add_scalar(name.replace("@", "_at_"), value, step)  # @ is no sign of its
 
     def close(self) -> None:
-        self._writer.close()
+        self.run.close()
 
 
 open_tracker = TensorBoard

@@ -1,74 +1,65 @@
 """The process that holds one tracker: `python -m ictcli.tracking.worker NAME`.
 
-The first line on stdin is an `About`; every other one a place up to which the run's files hold all
-figures, which are read there. Places that the tracker has are skipped. The process ends when stdin
-does, so also when the run is killed, and then has `LAST_SECONDS` to finish. Its output goes to
-RUN/tracking/NAME.log; the run gets one line, an `Outcome`.
+The only line on stdin is an `About`. All figures are read in the run's files, as they grow; those
+that the tracker has are skipped. stdin ends when the run does, so also when it is killed, and the
+process then has `LAST_SECONDS` to finish. Its output goes to RUN/tracking/NAME.log; the run gets
+one line, why it failed, which is empty if it did not.
 """
 
 import contextlib
+import importlib
 import os
-import queue
 import secrets
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import TextIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from ictcli.errors import install
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import lock_of, write_json
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord, StepMetrics, StepTimings
-from ictcli.tracking import About, Outcome, evaluation_figures, figures, open_tracker
+from ictcli.tracking import About, LibraryRun, evaluation_figures, figures
 
 LAST_SECONDS = 60
 """Time to finish when the run has ended."""
+PAUSE = 0.5
+"""Seconds between two looks at a file that grows."""
 
 
 def main() -> None:
     name = sys.argv[1]
     to_run = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints goes to the log
+    reason = ""
     try:
-        about = About.model_validate_json(sys.stdin.readline())
-        places = _read_ahead(sys.stdin)
+        about = About.model_validate_json(sys.stdin.buffer.readline())
+        over = threading.Event()
+        threading.Thread(target=_end_in_time, args=[sys.stdin.buffer, over], daemon=True).start()
         lock = about.folder / "tracking" / f".{name}.lock"
         with lock_of(lock).acquire(timeout=LAST_SECONDS + 30):
-            _track(name, about, places)
-        outcome = Outcome(done=True)
+            _track(name, about, over)
     except ImportError as error:
-        outcome = Outcome(failed=f"{error}; {install(name)}")
+        reason = f"{error}; {install(name)}"
     except BaseException as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        outcome = Outcome(failed=reason)
     with contextlib.suppress(OSError):  # the run may have ended
-        to_run.write(outcome.model_dump_json() + "\n")
+        to_run.write(f"{reason}\n")
         to_run.flush()
     os._exit(0)  # skips the libraries' exit handlers
 
 
-def _read_ahead(file: TextIO) -> Iterator[int]:
-    """The places, read in a thread. Also while a library hangs, the thread sees that the run has
-    ended, and starts the clock of `_end_in_time`."""
-    places: queue.Queue[int] = queue.Queue()
-
-    def read() -> None:
-        with contextlib.suppress(OSError, ValueError):
-            for line in file:
-                places.put(int(line))
-        places.put(-1)
-        _end_in_time()
-
-    threading.Thread(target=read, daemon=True).start()
-    return iter(places.get, -1)
-
-
-def _end_in_time() -> None:
-    """End this process after `LAST_SECONDS`: by an alarm, which needs no lock of Python's, or after
-    a sleep if a library catches the alarm."""
+def _end_in_time(stdin: BinaryIO, over: threading.Event) -> None:
+    """Say when the run is `over`, also while a library hangs, and end this process `LAST_SECONDS`
+    later: by an alarm, which needs no lock of Python's, or after a sleep if a library catches the
+    alarm."""
+    with contextlib.suppress(OSError, ValueError):
+        stdin.read()
+    over.set()
     signal.alarm(LAST_SECONDS)
     time.sleep(LAST_SECONDS + 1)
     os._exit(0)
@@ -79,34 +70,29 @@ class Progress(RunRecord):
 
     id: str
     place: int
-    """Of the last entry that was logged."""
 
 
-def _track(name: str, about: About, places: Iterator[int]) -> None:
+def _track(name: str, about: About, over: threading.Event) -> None:
     path = about.folder / "tracking" / f"{name}.json"
     progress = read_record(path, Progress, strict=False)
     progress = progress or Progress(id=secrets.token_hex(4), place=-1)
-    tracker = open_tracker(name, about.model_copy(update={"id": progress.id}))
+    library: Any = importlib.import_module(f"ictcli.tracking.{name}")
+    tracker: LibraryRun = library.open_tracker(about.model_copy(update={"id": progress.id}))
     logged = progress.place
     if tracker.rewinds and about.done < about.steps:
         logged = min(logged, about.done)
     write_json(path, {"id": progress.id, "place": logged})
 
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a library may have changed it
-    recorded, read = _recorded(about), -1
-    for latest in places:
-        while read < latest:
-            read, values = next(recorded)
-            if read > logged and values:
-                tracker.log(min(read, about.steps), values)
-                logged = read
-                write_json(path, {"id": progress.id, "place": logged})
+    for place, values in _recorded(about, over):
+        if place > logged and values:
+            tracker.log(min(place, about.steps), values)
+            write_json(path, {"id": progress.id, "place": place})
     tracker.close()
 
 
-def _recorded(about: About) -> Iterator[tuple[int, dict[str, float]]]:
-    """What the run's files hold of each place, in order; read when it is asked for, for it may not
-    be there before."""
+def _recorded(about: About, over: threading.Event) -> Iterator[tuple[int, dict[str, float]]]:
+    """What the run's files hold of each place, in order, until the run is over."""
     folder = about.folder
 
     def evaluated(label: str) -> dict[str, float]:
@@ -114,15 +100,33 @@ def _recorded(about: About) -> Iterator[tuple[int, dict[str, float]]]:
         return evaluation_figures(evaluation) if evaluation else {}
 
     yield 0, evaluated("before")
+    timings = _lines(folder / "timings.jsonl", over)
     timing = StepTimings(step=0)
-    with (folder / "metrics.jsonl").open() as metrics, (folder / "timings.jsonl").open() as timings:
-        for step in range(1, about.steps + 1):
-            line = StepMetrics.model_validate_json(metrics.readline())
-            while timing.step < step and (text := timings.readline()):
-                timing = StepTimings.model_validate_json(text)
-            values = figures(line, timing if timing.step == step else StepTimings(step=step))
-            yield step, values | evaluated(f"step-{step:06d}")
+    for line in _lines(folder / "metrics.jsonl", over):
+        metrics = StepMetrics.model_validate_json(line)
+        step = metrics.step
+        while timing.step < step and (text := next(timings, None)):
+            timing = StepTimings.model_validate_json(text)
+        values = figures(metrics, timing if timing.step == step else StepTimings(step=step))
+        yield step, values | evaluated(f"step-{step:06d}")
     yield about.steps + 1, evaluated("after")
+
+
+def _lines(path: Path, over: threading.Event) -> Iterator[bytes]:
+    """The whole lines of a file that grows, until the run is over."""
+    place = 0
+    while True:
+        last = over.is_set()
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(place)
+                for line in file:
+                    if line.endswith(b"\n"):
+                        place += len(line)
+                        yield line
+        if last:
+            return
+        over.wait(PAUSE)
 
 
 if __name__ == "__main__":

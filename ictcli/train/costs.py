@@ -10,7 +10,7 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.planning.time_estimate import TimeEstimate, estimate_time
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
-from ictcli.runs.observer import RunObserver
+from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_lines, size
 from ictcli.runs.records import StepTimings
 from ictcli.train.launch import launch
@@ -78,8 +78,8 @@ def _measure(recipe: Recipe) -> RunCosts:
     with tempfile.TemporaryDirectory(prefix="ictcli-") as name:
         folder = Path(name) / "run"
         started = time.perf_counter()
-        with Run.create(folder, short) as run, RunObserver(short, folder) as observing:
-            launch(run, short, observing, observing.attach)
+        with Run.create(folder, short) as run, Observer() as observing:
+            launch(run, short, observing)
             whole = time.perf_counter() - started
             timings = read_lines(folder / "timings.jsonl", StepTimings)
             before, after = (

@@ -13,6 +13,7 @@ from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import shown_in
 from ictcli.runs import FORMAT, Run, checkpoints, manifest
 from ictcli.runs.checkpoints import State
+from ictcli.runs.model import engine_at
 from ictcli.runs.records import Best, Summary
 from ictcli.runs.trust import remember
 
@@ -58,7 +59,7 @@ def finished(run: Run, recipe: Recipe, say: Callable[[str], None]) -> Summary | 
     if not path.is_dir():
         checkpoint = checkpoints.pick(run.folder, str(summary.steps))
         say(f"{path} is missing: it is made again from {checkpoint}.")
-        engine = checkpoints.engine_at(run.folder, run.recipe, checkpoint, recipe.engine)
+        engine = engine_at(run.folder, run.recipe, checkpoint, recipe.engine)
         export(run, recipe, engine)
     return summary.model_copy(update={"model": str(path)})
 

@@ -32,22 +32,13 @@ from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.prompts import encode, fitted, unread_notes
 from ictcli.text import shell_word
-from ictcli.tracking.observer import tracked
+from ictcli.tracking.run import tracked
 from ictcli.train.loop import train
 from ictcli.types import Problem
 
 
-def launch(
-    run: Run,
-    recipe: Recipe,
-    observer: Observer,
-    attach: Callable[[Engine], None] = lambda engine: None,
-) -> Summary:
-    """Build the engine and train the run to its end; returns its summary.
-
-    `attach` is called with the engine before the first step (the live view decodes tokens with
-    it).
-    """
+def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
+    """Build the engine and train the run to its end; returns its summary."""
 
     def warn(notes: Iterable[str]) -> None:
         for note in notes:
@@ -69,7 +60,7 @@ def launch(
         option, adapters = "engine.backend=", recipe.adapters is not None
         if note := check_engine(run.folder, began, engine, adapters=adapters, option=option):
             observer.warned(note)
-        attach(engine)
+        observer.attach(engine)
         noted = len(task.notes)
         task = fitted(engine, task, recipe.eval.skip + recipe.eval.problems)
         warn(task.notes[noted:])
@@ -91,8 +82,8 @@ def launch(
                 "recipe_sha256": hashed,
             }
             run.write("environment.json", environment(engine, recipe).model_copy(update=now))
-        with tracked(run, recipe, observer) as tracking:
-            return train(run, recipe, task, engine, tracking, interrupted)
+        with tracked(run, recipe, observer.warned) as track:
+            return train(run, recipe, task, engine, observer, interrupted, track)
 
 
 def unread(engine: Engine, task: Task, recipe: Recipe) -> list[str]:

@@ -32,11 +32,13 @@ def train(
     engine: Engine,
     observer: Observer,
     interrupted: Callable[[], bool] = lambda: False,
+    track: Callable[[int], None] = lambda step: None,
 ) -> Summary:
     """Train a run, or continue it, to its end; returns the summary that the folder then holds.
 
     `interrupted` is called after every step: if it is true the run is saved and
-    InterruptedRunError raised. RunFailedError as `ictcli.train.health` says.
+    InterruptedRunError raised; `track` once, with the step that the run's folder is then at.
+    RunFailedError as `ictcli.train.health` says.
     """
     if recipe.kl > 0:
         engine.keep_reference()
@@ -47,6 +49,7 @@ def train(
     before = known or evaluate("before")  # before a checkpoint is restored
     state = run.restore(engine, observer.warned)
     engine.budget.restore(state.budget)
+    track(state.step)
     label = f"step-{state.step:06d}"
     if last := known_evaluation(run, recipe, label):  # of a run that is extended
         judged = with_passes(StepMetrics(step=state.step), recipe.eval.k, last)

@@ -1,7 +1,6 @@
 """Data sets that cannot be used."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,13 @@ ROWS = [{"prompt": f"{i}+1=", "gold": str(i + 1)} for i in range(60)]
 GOOD = "".join(json.dumps(row) + "\n" for row in ROWS)
 
 FILES = {
-    "empty": ("", "The data set data.jsonl is empty"),
-    "blank": ("\n \n", "The data set data.jsonl is empty"),
-    "malformed": (GOOD + "{oops\n", "data.jsonl, line 61 is not JSON"),
-    "cut short": (GOOD[:-5], "data.jsonl, line 60 is not JSON"),
-    "no gold": (GOOD + '{"prompt": "1="}\n', "data.jsonl, line 61 has no gold or answer"),
-    "no prompt": (GOOD + '{"gold": "1"}\n', "line 61 has no prompt or question or problem"),
-    "a list": (GOOD + "[1]\n", "line 61 is a list, and no object"),
+    "malformed": (GOOD.encode() + b"{oops\n", "data.jsonl, line 61 is not JSON"),
+    "not UTF-8": (GOOD.encode() + b'{"prompt": "caf\xe9", "gold": "1"}\n', "data.jsonl"),
     "too long": (
-        json.dumps({"prompt": "1+" * 80, "gold": "1"}),
+        json.dumps({"prompt": "1+" * 80, "gold": "1"}).encode(),
         "The prompt of problem 1 takes",
     ),
-    "empty prompt": ('{"prompt": "", "gold": "1"}', "The prompt of problem 1 is empty"),
+    "empty prompt": (b'{"prompt": "", "gold": "1"}', "The prompt of problem 1 is empty"),
 }
 
 
@@ -31,19 +25,11 @@ def test_a_faulty_line_is_named(
     ictcli: Processes, tiny_model: Path, tmp_path: Path, name: str
 ) -> None:
     content, words = FILES[name]
-    (tmp_path / "data.jsonl").write_text(content)
+    (tmp_path / "data.jsonl").write_bytes(content)
     args = ("--bench", "data.jsonl", "max_tokens=8", "--out", "out")
     told = refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
     assert words in told
     assert not list(tmp_path.glob("out/*.jsonl"))
-
-
-def test_a_file_that_is_not_utf_8_is_named(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "data.jsonl").write_bytes(GOOD.encode() + b'{"prompt": "caf\xe9", "gold": "1"}\n')
-    args = ("--bench", "data.jsonl", "max_tokens=8")
-    assert "data.jsonl" in refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
 
 
 LONG = "7" * 6000
@@ -65,25 +51,9 @@ def test_nothing_is_too_long_to_be_read(
     assert [row["status"] for row in json.loads(ended.out)] == ["correct"]
 
 
-@pytest.mark.parametrize("number", ["1e999", "-Infinity"])
-def test_a_gold_that_is_not_finite_is_not_called_empty(
-    ictcli: Processes, tmp_path: Path, number: str
-) -> None:
-    (tmp_path / "data.jsonl").write_text(f'{{"response": "5", "gold": {number}}}\n')
-    told = refusal(ictcli.run("grade", "data.jsonl", folder=tmp_path), 2)
-    assert "data.jsonl, line 1 has a gold that is not finite." in told
-
-
-@pytest.mark.parametrize("name", [os.devnull, "."])
-def test_what_is_no_plain_file_is_called_so(ictcli: Processes, tmp_path: Path, name: str) -> None:
-    told = refusal(ictcli.run("grade", name, folder=tmp_path), 2)
-    assert told.startswith(f"{name} is no plain file.")
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "data.jsonl is empty"),
         ("".join(GOOD.splitlines(True)[:2]), "too small to hold a part of it out: 2 problems"),
         (None, "There is no data file data.jsonl"),
     ],
@@ -107,20 +77,6 @@ def test_a_prompt_too_long_deep_in_the_data_is_found_before_training(
     ended = ictcli.run(*args, "prompts=8", "group=2", "--run", "run", folder=tmp_path)
     assert "The prompt of problem 61 takes" in refusal(ended, 2)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_jsonl_task_trains_and_is_evaluated_on_its_held_out_part(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "data.jsonl").write_text(GOOD)
-    args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
-    more = ("prompts=8", "group=2", "steps=2", "record.rollouts_every=1", "--run", "run")
-    assert ictcli.run(*args, *more, "--json", folder=tmp_path).code == 0
-    held = {
-        json.loads(line)["prompt"]
-        for line in (tmp_path / "run" / "eval" / "after.jsonl").read_text().splitlines()
-    }
-    assert 0 < len(held) < 20 and held < {row["prompt"] for row in ROWS}
 
 
 def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examples(

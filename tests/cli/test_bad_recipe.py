@@ -5,55 +5,41 @@ from pathlib import Path
 import pytest
 from processes import Processes, refusal
 
+from ictcli.errors import UserError
+from ictcli.recipe import load_recipe
+
 RECIPE = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 1\n'
 
 OVERRIDES = [
     (["stpes=3"], "there is no key 'stpes' (did you mean steps?)"),
-    (["modle=x"], "there is no key 'modle' (did you mean model?)"),
     (["epochs=2"], "(did you mean update.epochs?)"),
     (["checkpoint.evry=3"], "'checkpoint.evry' (did you mean checkpoint.every?)"),
     (["checkpont.every=3"], "'checkpont' (did you mean checkpoint?)"),
     (["method.scop=group"], "method ict has no option 'scop' (did you mean scope?)"),
-    (["method.prob_below=0.1"], "method ict has no option 'prob_below'. ictcli methods lists"),
     (["method=itc"], "no method 'itc' (did you mean ict?)"),
     (["method=3"], "method = 3: input should be a method's name"),
     (["method={}"], "[method] needs a name"),
-    (["keep=2"], "keep = 2: input should be less than or equal to 1"),
-    (["keep=0"], "keep = 0: input should be greater than 0"),
     (["method.keep=7"], "method.keep = 7: input should be less than or equal to 1"),
     (["method.scope=word"], "input should be 'response', 'group' or 'batch'"),
-    (["group=1"], "group = 1: input should be greater than or equal to 2"),
-    (["steps=0"], "steps = 0: input should be greater than or equal to 1"),
     (["steps=2.5"], "steps = 2.5: input should be a valid integer"),
     (["lr=abc"], "lr = 'abc': input should be a valid number"),
-    (["lr=inf"], "lr = inf: input should be a finite number"),
     (["entropy=nan"], "entropy = nan: input should be a finite number"),
-    (["seed=-1"], "seed = -1: input should be greater than or equal to 0"),
     (["temperature=0"], "temperature = 0: input should be greater than 0"),
-    (["model=3"], "model = 3: input should be a valid string"),
     (["eval.k=[0]"], "every k must lie in 1..n = 4"),
     (["eval.k=[1,1]"], "no k may stand there twice"),
-    (["eval.k=[8]"], "every k must lie in 1..n = 4"),
     (["eval.k=4"], "eval.k = 4: input should be a list, in square brackets"),
     (["checkpoint=3"], "checkpoint = 3: input should be a table"),
     (["keep.x=3"], "keep in 'keep.x=3' is a value, not a table"),
-    (["steps"], "'steps' is not of the form key=value"),
     (["=3"], "'=3' is not of the form key=value"),
-    (["engine.dtype=float16"], "input should be 'auto', 'float32' or 'bfloat16'"),
-    (["engine.threads=100000"], "input should be less than or equal to 1024"),
     (["plugins=['no.py']"], "There is no plugin file no.py"),
-    (["--nosuch"], "No such option"),
-    (["--backend", "jax"], "'jax' is not one of"),
 ]
 
 
 @pytest.mark.parametrize(("args", "words"), OVERRIDES, ids=[" ".join(a) for a, _ in OVERRIDES])
-def test_a_faulty_key_is_named(
-    ictcli: Processes, tmp_path: Path, args: list[str], words: str
-) -> None:
-    told = refusal(ictcli.run("train", "chain", *args, folder=tmp_path), 2)
-    assert words in told
-    assert not list(tmp_path.iterdir())
+def test_a_faulty_key_is_named(args: list[str], words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_recipe("chain", args)
+    assert words in caught.value.message
 
 
 FILES = {
@@ -74,15 +60,6 @@ def test_a_faulty_recipe_file_is_named(ictcli: Processes, tmp_path: Path, name: 
     told = refusal(ictcli.run("train", "bad.toml", folder=tmp_path), 2)
     assert told.startswith("bad.toml") and words in told
     assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
-
-
-def test_a_recipe_that_is_no_text_is_neither_shown_nor_copied(
-    ictcli: Processes, tmp_path: Path
-) -> None:
-    (tmp_path / "bad.toml").write_bytes(b"\xe9")
-    for args in (["show", "bad.toml"], ["cp", "bad.toml", "new.toml"]):
-        assert "UTF-8" in refusal(ictcli.run("recipes", *args, folder=tmp_path), 2)
-    assert not (tmp_path / "new.toml").exists()
 
 
 PLUGINS = {
@@ -107,14 +84,14 @@ def test_a_faulty_plugin_is_named(ictcli: Processes, tmp_path: Path, name: str) 
 
 
 USAGE = [
+    (["train", "chain", "stpes=3"], "there is no key 'stpes' (did you mean steps?)"),
+    (["train", "chain", "--nosuch"], "No such option"),
+    (["train", "chain", "--backend", "jax"], "'jax' is not one of"),
     (["trian"], "no command 'trian' (did you mean train?)"),
-    (["train"], "Missing argument 'RECIPE'"),
     (["train", "quickstrt"], "no recipe 'quickstrt' (did you mean quickstart?)"),
     (["train", "nosuch.toml"], "There is no recipe file nosuch.toml"),
     (["train", "my data/mine.csv"], "ictcli train RECIPE task='my data/mine.csv'"),
-    (["recipes", "show", "nosuch"], "no recipe 'nosuch'"),
     (["recipes", "lss"], "No such command 'lss'"),
-    (["resume"], "Missing argument 'RUN'"),
     (["compare", "quickstart", "--seeds", "0"], "0 is not in the range"),
     (["eval", "builtin:chain"], "Missing option '--bench'"),
     (["eval", "builtin:chain", "--bench", "chian"], "no benchmark 'chian' (did you mean chain?)"),
@@ -124,11 +101,6 @@ USAGE = [
     ),
     (["eval", "builtin:chain", "--bench", "chain", "--k", "0"], "There is no pass@0"),
     (["eval", "builtin:chain", "--bench", "chain", "--k", "1,x"], "'1,x' is not numbers"),
-    (["eval", "builtin:chain", "--bench", "chain", "--n", "0"], "0 is not in the range"),
-    (
-        ["eval", "builtin:chain", "--bench", "chain", "temperature=nan"],
-        "temperature = nan: input",
-    ),
     (["recipes", "cp", "quickstart", "mine"], "does not end in .toml. ictcli recipes cp"),
 ]
 

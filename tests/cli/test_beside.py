@@ -47,12 +47,8 @@ def test_each_run_is_that_of_its_own_command(
     [
         (("--beside", "ict"), "--beside names ict, the recipe's own method"),
         (("--beside", "grop"), "did you mean grpo?"),
-        (("--beside", ","), "--beside names no method"),
         (("--beside", ""), "--beside names no method"),
-        (
-            ("--beside", "grpo seed=1"),
-            "--beside cannot vary seed: ",
-        ),
+        (("--beside", "grpo seed=1"), "--beside cannot vary seed: "),
         (
             ("max_tokens=150", "--beside", "grpo,sc_grpo"),
             "max_tokens = 150, twice with sc_grpo, leaves a prompt no room",

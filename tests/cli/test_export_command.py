@@ -43,41 +43,27 @@ def test_a_run_of_adapters_says_where_they_are(adapted: tuple[Path, Ended]) -> N
     }
 
 
-def test_export_merges_into_a_whole_model(
+def test_exports_of_every_kind_compute_the_same(
     ictcli: Processes, adapted: tuple[Path, Ended], tmp_path: Path
 ) -> None:
-    """Of either engine: the same samples, so the same pass@1."""
+    """The same samples by the engine that reads each layout itself, so the same pass@1."""
     run, _ = adapted
     before = pass_at_1(ictcli, run, folder=tmp_path)
     assert pass_at_1(ictcli, run, "--backend", "torch", folder=tmp_path) == before
-    ended = ictcli.run("export", run, "--merge", "--out", "whole", folder=tmp_path)
-    assert (ended.code, ended.out) == (0, "whole\n")
-    assert "next: ictcli eval whole" in ended.err
-    for backend in ("mlx", "torch"):
-        made = Path("whole")
-        assert pass_at_1(ictcli, made, "--backend", backend, folder=tmp_path) == before
-    again = ictcli.run("export", run, "--out", "whole", folder=tmp_path)
-    assert "whole exists already" in refusal(again, 2)
-
-
-def test_adapters_go_to_the_other_layout_and_compute_the_same(
-    ictcli: Processes, adapted: tuple[Path, Ended], tmp_path: Path
-) -> None:
-    """Sampled from by the engine that writes that layout itself, so to the same pass@1; and a model
-    in mlx-lm's form is the merged one."""
-    run, _ = adapted
-    before = pass_at_1(ictcli, run, folder=tmp_path)
-    for args, engine in (
-        ((), "mlx"),
-        (("--to", "hf"), "torch"),
-        (("--merge", "--to", "mlx"), "mlx"),
+    for args, engines in (
+        (("--merge",), ("mlx", "torch")),
+        ((), ("mlx",)),
+        (("--to", "hf"), ("torch",)),
+        (("--merge", "--to", "mlx"), ("mlx",)),
     ):
         made = f"made-{len(list(tmp_path.iterdir()))}"
         ended = ictcli.run("export", run, *args, "--out", made, folder=tmp_path)
         assert (ended.code, ended.out) == (0, f"{made}\n"), ended.err
+        assert f"next: ictcli eval {made}" in ended.err
         assert (tmp_path / made / "README.md").read_text().startswith("---\nlibrary_name: ")
-        found = pass_at_1(ictcli, Path(made), "--backend", engine, folder=tmp_path)
-        assert found == before, args
+        for engine in engines:
+            found = pass_at_1(ictcli, Path(made), "--backend", engine, folder=tmp_path)
+            assert found == before, args
     again = ictcli.run("export", run, "--out", made, folder=tmp_path)
     assert f"{made} exists already" in refusal(again, 2)
 

@@ -13,8 +13,7 @@ import click
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.cli import cli
-from ictcli.evaluation.settings import EvaluationSettings
-from ictcli.generate.settings import GenerateSettings
+from ictcli.evaluation.settings import EvaluationSettings, GenerateSettings
 from ictcli.recipe import Recipe, recipe_keys
 
 FROZEN = Path(__file__).with_name("frozen.txt")

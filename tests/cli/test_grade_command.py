@@ -65,11 +65,12 @@ def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
 
 
 def test_the_table_counts_them(ictcli: Processes, tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", ROWS[:4])
+    write(tmp_path / "rows.jsonl", [*ROWS[:4], {"response": "x", "gold": "}"}])
     ended = ictcli.run("grade", "rows.jsonl", folder=tmp_path)
+    assert "1 gold cannot be read (line 5)" in ended.err
     counts = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines()[1:]}
-    assert counts["correct"] == ["2", "50.0%"] and counts["unparsed"] == ["1", "25.0%"]
-    assert "1 x no answer in a box" in ended.err
+    assert counts["correct"] == ["2", "40.0%"] and counts["unparsed"] == ["2", "40.0%"]
+    assert "2 x no answer in a box" in ended.err
 
 
 def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:
@@ -86,31 +87,16 @@ def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) 
     }  # fmt: skip
 
 
-def test_golds_that_cannot_be_read_are_told(ictcli: Processes, tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", [{"response": "x", "gold": "1"}, {"response": "x", "gold": "}"}])
-    assert (
-        "1 gold cannot be read (line 2)" in ictcli.run("grade", "rows.jsonl", folder=tmp_path).err
-    )
-
-
 @pytest.mark.parametrize(
     ("content", "arguments", "words"),
     [
         (None, [], "There is no data file rows.jsonl"),
-        ("", [], "is empty"),
-        ("{", [], "line 1 is not JSON"),
-        ("[1]", [], "line 1 is a list, and no object"),
-        ('{"response": "a", "gold": "1"}\n{"response": "a"}', [], "line 2 has no gold"),
         ('{"response": "a", "gold": "1", "choices": "A"}', [], "choices is not a list"),
         ('{"response": "a", "gold": "1"}', ["--kind=mth"], "did you mean math"),
-        ('{"response": "a", "gold": "1"}', ["--pattern=("], "no regular expression"),
         ('{"response": "a", "gold": "1"}', ["--timeout=0"], "limits of an answer are positive"),
-        ('{"response": "a", "gold": "1"}', ["--kind=no.py:f"], "There is no plugin file"),
         ('{"response": "a", "gold": "1"}', ["--kind=no.py"], "the function in it is not named"),
         ('{"response": "a", "gold": "1"}', ["--out=."], "--out . is a folder"),
         ('{"response": "a", "gold": "1"}', ["--out=no/v.jsonl"], "has no folder no to lie in"),
-        ('{"response": NaN, "gold": "1"}', [], "line 1 has an empty response"),
-        ('{"response": "a", "gold": true}', [], "line 1 has no gold"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -141,10 +127,8 @@ def test_explain_says_how_each_side_was_read(ictcli: Processes, tmp_path: Path) 
 
 def test_explain_goes_into_json_and_the_file_of_verdicts(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path / "rows.jsonl", ROWS[:4])
-    ended = ictcli.run(
-        "grade", "rows.jsonl", "--explain", "--json", "--out", "v.jsonl", folder=tmp_path
-    )
-    found = json.loads(ended.out)
+    command = ("grade", "rows.jsonl", "--explain", "--json", "--out", "v.jsonl")
+    found = json.loads(ictcli.run(*command, folder=tmp_path).out)
     assert found[0]["explanation"] == {
         "source": "box",
         "answer": {"text": r"\frac{1}{2}", "meaning": "the number 1/2"},
@@ -155,11 +139,3 @@ def test_explain_goes_into_json_and_the_file_of_verdicts(ictcli: Processes, tmp_
     written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
     assert [row["explanation"] for row in written] == [row["explanation"] for row in found]
     assert [row["gold"] for row in written] == ["0.5", "(x-1)(x+1)", 4, "5"]  # the file's own
-
-
-def test_model_text_does_not_reach_the_terminal_as_it_is(ictcli: Processes, tmp_path: Path) -> None:
-    hostile = "\x1b[31m\x1b]0;title\x07\r\u202e"
-    rows = [{"response": f"\\boxed{{5{hostile}}}", "gold": f"5{hostile}"}]
-    write(tmp_path / "rows.jsonl", rows)
-    ended = ictcli.run("grade", "rows.jsonl", "--explain", folder=tmp_path)
-    assert ended.code == 0 and not set(hostile[:1] + "\x07\r\u202e") & set(ended.out + ended.err)

@@ -53,6 +53,8 @@ def test_keys_move_switch_and_quit(terminal: Terminal) -> None:
     terminal.press(RIGHT * 3, r" 4/\d+  u ")
     terminal.press(LEFT, r" 3/\d+  u ")
     terminal.press(DOWN, r"rollout \d: ")
+    for key in (" ", " ", "\x7f"):  # from kept token to kept token
+        assert "kept by ■ ict" in terminal.press(key, r" \d+/\d+  u ")
     terminal.press("\t", r"kept by entropy20 \(.*entropy20: on the same rollouts")
     terminal.press("m", r"kept by stapo")
     terminal.press("\x1b[Z", r"kept by entropy20")
@@ -62,14 +64,6 @@ def test_keys_move_switch_and_quit(terminal: Terminal) -> None:
     terminal.press("[", r"step 10 \(")
     terminal.press("[", "No step was recorded before")
     terminal.press("]", r"step 20 \(")
-    quit_by_key(terminal)
-
-
-def test_space_goes_from_kept_token_to_kept_token(terminal: Terminal) -> None:
-    terminal.press("\x1b[H", r" 1/\d+  u ")
-    for _ in range(2):
-        assert "kept by ■ ict" in terminal.press(" ", r" \d+/\d+  u ")
-    assert "kept by ■ ict" in terminal.press("\x7f", r" \d+/\d+  u ")
     quit_by_key(terminal)
 
 
@@ -124,12 +118,6 @@ def test_a_model_that_is_not_there_is_told_and_the_view_goes_on(
         terminal.press("c", "No model is there to ask")
         terminal.press(RIGHT, "q quit")
         quit_by_key(terminal)
-
-
-def test_plain_prints_on_a_terminal_too(ictcli: Processes, run: Path) -> None:
-    with Terminal(ictcli, run.parent, "inspect", run, "--plain") as terminal:
-        terminal.see(r"\[marked\]: kept by ict")
-        assert terminal.end() == 0 and "\x1b[?1049h" not in terminal.said
 
 
 @given(st.text(max_size=30))

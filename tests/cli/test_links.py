@@ -59,7 +59,7 @@ def place(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
 def test_a_command_takes_no_link_out_of_a_run(ictcli: Processes, place: Path, name: str) -> None:
     whole, beside = place.parent / f"{place.name}-whole", state(place / "beside")
     (place / "run").rename(whole)
-    for link in LINKS:
+    for link in LINKS if name in ("resume", "check") else ["model/merges.txt", "rollouts"]:
         shutil.copytree(whole, place / "run")
         linked(place / "run", link)
         told = refusal(ictcli.run(*COMMANDS[name], folder=place), 2)

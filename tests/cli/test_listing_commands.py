@@ -54,18 +54,6 @@ def test_every_method_is_listed_with_its_source(ictcli: Processes, tmp_path: Pat
     assert by_name["grpo"]["options"] == "-"
 
 
-def test_a_plugin_s_method_is_listed(ictcli: Processes, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "from ictcli.algorithm.methods import Choice, register\n"
-        "@register('ours')\n"
-        "def everything(batch, options):\n"
-        "    'Every token.'\n"
-        "    return Choice(batch.valid)\n"
-    )
-    found = json.loads(ictcli.run("methods", "--json", "--plugin", "mine.py", folder=tmp_path).out)
-    assert found[-1]["method"] == "everything" and found[-1]["source"] == "ours"
-
-
 def test_the_doctor_says_which_engines_run(ictcli: Processes, tmp_path: Path) -> None:
     ended = ictcli.run("doctor", "--json", folder=tmp_path)
     found = {row["check"]: row for row in json.loads(ended.out)}

@@ -29,11 +29,8 @@ SMALL = (
 @pytest.mark.parametrize(
     ("args", "environment"),
     [
-        (("runs", "ls", "."), "LC_ALL"),
         (("runs", "show", "rün"), "PYTHONIOENCODING"),
-        (("inspect", "rün", "--plain"), "LC_ALL"),
         (("recipes", "kéys"), "PYTHONIOENCODING"),
-        (("methods",), "PYTHONIOENCODING"),
         (("runs", "ls", "漢"), "LC_ALL"),
     ],
 )

@@ -3,11 +3,8 @@
 import subprocess
 import sys
 
-import pytest
 
-
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["train", "quickstart"]])
-def test_windows_gets_a_sentence_and_a_way_out_at_once(arguments: list[str]) -> None:
+def test_windows_gets_a_sentence_and_a_way_out_at_once() -> None:
     """The platform is all that is changed: nothing is imported that Windows has not."""
     code = (
         "import sys; sys.platform = 'win32'\n"
@@ -15,7 +12,7 @@ def test_windows_gets_a_sentence_and_a_way_out_at_once(arguments: list[str]) -> 
         "from ictcli.__main__ import main; main()"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, "--help"], capture_output=True, text=True, timeout=60
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     sentence, empty, hint = ended.stderr.splitlines()

@@ -158,14 +158,6 @@ def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
     assert len(made) == 1
 
 
-def test_a_finished_run_is_shown_again_and_left_alone(runs: Runs) -> None:
-    before = runs.result("whole")
-    ended = finish(runs.resume("whole"))
-    assert f"whole is finished: {STEPS} steps." in ended.err
-    assert "pass@1" in ended.out
-    assert runs.result("whole") == before
-
-
 def test_a_run_goes_on_with_the_model_it_began_with_wherever_that_lies_now(
     ictcli: Processes, small: tuple[str, ...], tiny_model: Path, tmp_path: Path
 ) -> None:
@@ -205,8 +197,3 @@ def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ..
     told = refusal(running.wait(), 130)
     assert told.startswith("Interrupted twice: the step in flight was not saved. ictcli resume ")
     assert Run(tmp_path / "run").metrics() == []
-
-
-def test_what_is_no_run_is_not_resumed(ictcli: Processes, tmp_path: Path) -> None:
-    told = refusal(ictcli.run("resume", ".", folder=tmp_path), 2)
-    assert ". is not a run folder" in told

@@ -67,10 +67,7 @@ def test_a_path_that_exists_wins(ictcli: Processes, here: Path) -> None:
     "command",
     [
         ("runs", "show", "mien"),
-        ("runs", "diff", "mine", "mien"),
-        ("runs", "check", "mien"),
         ("resume", "mien"),
-        ("inspect", "mien"),
         ("export", "mien"),
         ("eval", "mien", "--bench", "chain"),
     ],

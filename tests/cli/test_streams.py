@@ -37,8 +37,9 @@ def test_a_closed_stream_is_as_good_as_none(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("line", ["runs show run", "runs show run --json"])
+@pytest.mark.parametrize(
+    ("line", "unbuffered"), [("runs show run", ""), ("runs show run --json", "1")]
+)
 def test_output_that_cannot_be_written_is_no_full_disk(
     trained: tuple[Path, Ended], line: str, unbuffered: str
 ) -> None:

@@ -85,33 +85,20 @@ def test_a_comparison_of_a_runs_recipe_is_asked_for_too(made: Stranger) -> None:
     assert not made.ran()
 
 
-def test_a_runs_recipe_is_no_study(made: Stranger) -> None:
-    path = made.folder / "run" / "recipe.toml"
-    text = path.read_text()
-    path.write_text(f'recipes = ["chain"]\nmethods = ["ict"]\n{text}')
-    try:
-        refusal(made.run("another", "compare", "run/recipe.toml"), 2)
-        assert not made.ran()
-    finally:
-        path.write_text(text)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_code_that_changed_is_not_what_was_trusted(made: Stranger, name: str) -> None:
+def test_code_that_changed_is_not_what_was_trusted(made: Stranger) -> None:
     before = made.plugin.read_text()
     made.plugin.write_text(before + "# another\n")
     try:
-        assert str(made.plugin) in refusal(made.run("maker", *COMMANDS[name]), 2)
+        assert str(made.plugin) in refusal(made.run("maker", *COMMANDS["eval"]), 2)
         assert not made.ran()
     finally:
         made.plugin.write_text(before)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["resume", "download"])
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ('reward = "os:system"', "the module os"),
         ('[reward]\nverifier = "os:system"', "the module os"),
         ("[engine]\ntrust_remote_code = true", "the code of the model builtin:chain"),
         ('plugins = "inside.py"', "run/inside.py"),
@@ -149,7 +136,7 @@ def test_no_reader_finds_code_that_trust_does_not(made: Stranger, tmp_path: Path
     recipe = b'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
     (tmp_path / "run" / "recipe.toml").write_bytes(HIDDEN[way] + recipe)
     compare = ("compare", "run/recipe.toml", "--dry-run", "--methods", "ict", "--seeds", "1")
-    for command in (*COMMANDS.values(), compare):
+    for command in (COMMANDS["resume"], COMMANDS["train"], compare):
         ended = made.ictcli.run(*command, folder=tmp_path, XDG_STATE_HOME=str(tmp_path))
         assert "Traceback" not in ended.err
         assert not made.ran(), command

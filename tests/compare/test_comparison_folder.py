@@ -12,7 +12,7 @@ from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 def test_two_comparisons_never_share_a_folder(tmp_path: Path) -> None:
     place = tmp_path / "one"
     with opened(place):
-        taken = f"Another process is comparing in {place}"
+        taken = f"The folder {place} is in use by another process"
         with pytest.raises(UserError, match=taken) as refused, opened(place):
             pass
         assert "--out" in refused.value.hint

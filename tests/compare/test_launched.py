@@ -9,11 +9,11 @@ from filelock import FileLock
 from ictcli.compare.design import RunSpec
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.recipe import Recipe
-from ictcli.runs.observer import RunObserver
+from ictcli.runs.observer import Observer
 
 
-def observer(recipe: Recipe, folder: Path, later: int) -> RunObserver:
-    return RunObserver(recipe, folder)
+def observer(recipe: Recipe, folder: Path, later: int) -> Observer:
+    return Observer()
 
 
 @pytest.mark.parametrize(

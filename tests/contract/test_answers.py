@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from ictcli.engine import Engine
-from ictcli.evaluation.settings import typed_settings
+from ictcli.evaluation.settings import GenerateSettings, typed_settings
 from ictcli.generate.form import form_of
 from ictcli.generate.session import Answer, Session
-from ictcli.generate.settings import GenerateSettings
-from ictcli.runs.model import model_spec
+from ictcli.runs.model import find_models
 from ictcli.types import Rollouts
 
 from .conftest import MakeEngine
@@ -25,7 +24,7 @@ MakeSession = Callable[..., Session]
 
 def session_of(engine: Engine, folder: Path, *keys: str) -> Session:
     settings = typed_settings(GenerateSettings, "ictcli generate", keys, {})
-    model = replace(model_spec(str(folder), settings), load=lambda: engine)
+    model = replace(find_models([str(folder)], settings)[0], load=lambda: engine)
     return Session(model, form_of(model, settings.reward, print, judge=False), settings)
 
 

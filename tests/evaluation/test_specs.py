@@ -78,7 +78,7 @@ def test_the_files_of_verifiers_and_plugins_are_part_of_the_settings(tmp_path: P
     )
     (tmp_path / "recipe.toml").write_text(f"temperature = 1.0\nplugins = ['{tmp_path}/graded.py']")
     remember(tmp_path, {"plugins": [f"{tmp_path}/graded.py"]})
-    loaded = settings_of(tmp_path).plugins
+    loaded = settings_of(tmp_path)[2]
     assert [path.name for path in loaded] == ["graded.py"]
     specs = benchmark_specs("by-a-file", SETTINGS)
     before = provenance_of(SETTINGS, (), specs, loaded).plugins

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import tomli_w
 import yaml
+from made_runs import evaluation, write, write_summary
 
 from ictcli.export.card import card, license_of
 from ictcli.runs.public import is_public, public_name
-from ictcli.text import markdown_code as code
 
 HOSTILE = 'x" ]\n---\n# owned <script>alert(1)</script> | `a` ``b`` ![](http://e) {{7}}'
 
@@ -20,25 +20,11 @@ def make_run(folder: Path, **changed: Any) -> Path:
     recipe = {"model": "Qwen/Qwen2.5-0.5B", "task": "gsm8k", "steps": 9, "lr": 1e-6, **changed}
     recipe.setdefault("method", {"name": "ict", "keep": 0.1})
     (folder / "recipe.toml").write_text(tomli_w.dumps(recipe))
-    interval = {"value": 0.25, "low": 0.2, "high": 0.3}
-    summary = {
-        "before": {"pass@1": interval},
-        "after": {"pass@1": {**interval, "value": 0.28}},
-        "problems": 512,
-        "samples_per_problem": 4,
-        "tokens_kept_share": 0.117,
-        "task": "gsm8k",
-        "steps": 9,
-        "wall_s": 1.0,
-        "tokens_sampled": 1000,
-        "kept_tokens": {},
-    }
-    (folder / "summary.json").write_text(json.dumps(summary))
+    write_summary(folder, 0.25, 0.28, task="gsm8k", steps=9)
     data = {"path": "openai/gsm8k", "revision": "abc123", "sha256": "f" * 64}
-    environment = {"ictcli": "0.1.0", "libraries": {"torch": "2.13.0"}, "data": data}
-    (folder / "environment.json").write_text(json.dumps(environment))
-    (folder / "rollouts").mkdir()
-    (folder / "rollouts" / "texts.json").write_text("a model's words")
+    about = {"ictcli": "0.1.0", "libraries": {"torch": "2.13.0"}, "data": data}
+    write(folder / "environment.json", about)
+    write(folder / "rollouts" / "texts.json", "a model's words")
     return folder
 
 
@@ -58,7 +44,7 @@ def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
         "datasets": ["openai/gsm8k"],
     }
     for told in (
-        "| pass@1 | 0.250 [0.200, 0.300] | 0.280 [0.200, 0.300] |",
+        "| pass@1 | 0.250 [0.150, 0.350] | 0.280 [0.180, 0.380] |",
         "| lr | `1e-06` |",
         "| method.keep | `0.1` |",
         "11.7% of the ",
@@ -90,11 +76,6 @@ def outside_code(line: str) -> str:
     import re
 
     return re.sub(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", "", line)
-
-
-@pytest.mark.parametrize("text", ["a", "`", "``x", "a`b``c", "a\nb", "|", "\x1b[2J"])
-def test_code_is_one_span_of_one_line(text: str) -> None:
-    assert outside_code(code(text)) == "" and "\n" not in code(text) and "\x1b" not in code(text)
 
 
 def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> None:
@@ -131,35 +112,12 @@ def test_of_the_data_counts_and_checksums_are_told_and_no_text(tmp_path: Path) -
 
 def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    (run / "eval").mkdir()
     for name, value in (("before", 0.25), ("step-000004", 0.5)):
-        score = {"value": value, "low": value, "high": value}
-        found = {
-            "benchmark": "b",
-            "problems": 9,
-            "n": 3,
-            "pass@1": score,
-            "pass@2": None,
-            **dict.fromkeys(("accuracy", "truncated", "unparsed", "timed_out", "seconds"), 0.0),
-            "tokens": 9,
-            "tokens_per_response": 1.0,
-            "tokens_per_second": 1.0,
-            "majority": None,
-            "settings": {
-                "max_tokens": 8,
-                "temperature": 1.0,
-                "top_p": 1.0,
-                "top_k": 0,
-                "stop_ids": [],
-                "prompt": {},
-                "seed": 0,
-            },
-            "correct": [0] * 9,
-        }
-        (run / "eval" / f"{name}.json").write_text(json.dumps(found))
+        found = evaluation({"pass@1": value, "pass@2": None}, (0,) * 9, 3)
+        write(run / "eval" / f"{name}.json", found.model_dump(mode="json"))
     text = card(run, "it", adapter=False, layout="hf", step=4)
     assert "| metric | before | step 4 |" in text and "checkpoint of step 4" in text
-    assert "| pass@1 | 0.250 [0.250, 0.250] | 0.500 [0.500, 0.500] |" in text
+    assert "| pass@1 | 0.250 [0.000, 0.500] | 0.500 [0.250, 0.750] |" in text
     assert "9 held-out problems of `gsm8k`, 3 samples each" in text and "11.7%" not in text
     text = card(run, "it", adapter=False, layout="hf", step=5)
     assert "The weights of step 5 were not measured." in text and "0.280" not in text

@@ -9,7 +9,7 @@ import pytest
 from chain_texts import EOS_ID
 
 from ictcli.engine import is_installed
-from ictcli.export.make import export_model
+from ictcli.export.make import export_model, trained_by
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
 
@@ -29,7 +29,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (model / file.name).write_bytes(file.read_bytes())
     settings = json.loads((model / "tokenizer_config.json").read_text())
     assert settings["eos_token"] is None
-    export_model(run.folder, folder / "made", None, "hf", "made")
+    export_model(trained_by(run.folder, None, None), folder / "made", "hf", "made")
     return folder / "made"
 
 

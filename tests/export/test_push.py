@@ -8,11 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from huggingface_hub.errors import (
-    HfHubHTTPError,
-    LocalTokenNotFoundError,
-    RepositoryNotFoundError,
-)
+from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
 from ictcli.cli import cli
 from ictcli.errors import UserError
@@ -20,9 +16,9 @@ from ictcli.files import write_text
 from ictcli.recipe import load_recipe, to_toml
 
 
-def refused(kind: type[HfHubHTTPError], code: int) -> HfHubHTTPError:
+def refused(code: int) -> HfHubHTTPError:
     answer: Any = SimpleNamespace(status_code=code, headers={}, request=None)
-    return kind("no", response=answer)
+    return HfHubHTTPError("no", response=answer)
 
 
 class Hub:
@@ -43,10 +39,11 @@ class Hub:
         self._ask("whoami")
         return {"name": "me"}
 
+    def repo_exists(self, repo: str, *, repo_type: str) -> bool:
+        self._ask("repo_exists")
+        return repo in self.repositories
+
     def repo_info(self, repo: str, *, repo_type: str) -> Any:
-        self._ask("repo_info")
-        if repo not in self.repositories:
-            raise refused(RepositoryNotFoundError, 404)
         return SimpleNamespace(private=self.repositories[repo])
 
     def create_repo(self, repo: str, *, repo_type: str, private: bool, exist_ok: bool) -> None:
@@ -84,7 +81,7 @@ def test_a_whole_folder_is_pushed_private(
 ) -> None:
     export("--push", "me/it")
     assert hub.repositories == {"me/it": True}
-    assert hub.asked == ["whoami", "repo_info", "create_repo", "upload_folder"]
+    assert hub.asked == ["whoami", "repo_exists", "create_repo", "upload_folder"]
     assert hub.held == {path.name for path in (tmp_path / "out").iterdir()}
     assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= hub.held
 
@@ -95,17 +92,17 @@ def test_public_is_asked_for_and_a_public_repository_takes_nothing_else(
     hub.repositories["me/open"] = False
     with pytest.raises(UserError, match="public: everybody would see"):
         export("--push", "me/open")
-    assert hub.asked == ["whoami", "repo_info"] and not (tmp_path / "out").exists()
+    assert hub.asked == ["whoami", "repo_exists"] and not (tmp_path / "out").exists()
     export("--push", "me/it", "--public")
     assert hub.repositories["me/it"] is False
 
 
 FAULTS: list[tuple[str, Exception, int, str]] = [
     ("whoami", LocalTokenNotFoundError("none"), 2, "No token for the hub"),
-    ("whoami", refused(HfHubHTTPError, 401), 2, "does not accept the token"),
-    ("repo_info", ConnectionError("no route to host"), 1, "cannot be reached: no route to host"),
-    ("create_repo", refused(HfHubHTTPError, 403), 2, "may not write to me/it"),
-    ("upload_folder", refused(HfHubHTTPError, 500), 1, r"refuses \(500\)"),
+    ("whoami", refused(401), 2, "does not accept the token"),
+    ("repo_exists", ConnectionError("no route to host"), 1, "cannot be reached: no route to host"),
+    ("create_repo", refused(403), 2, "may not write to me/it"),
+    ("upload_folder", refused(500), 1, r"refuses \(500\)"),
     ("upload_folder", TimeoutError("timed out"), 1, "cannot be reached: timed out"),
 ]
 

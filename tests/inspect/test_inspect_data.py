@@ -21,7 +21,6 @@ from ictcli.inspect.session import Session, parse_places
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
 from ictcli.tasks.prepare import task_of
-from ictcli.text import sign, visible
 from ictcli.train.step import optimise, sample_batch, select
 
 
@@ -47,12 +46,6 @@ def test_a_method_keeps_what_training_by_it_would(run: Path, name: str) -> None:
             n = len(rollout.tokens)
             assert rollout.kept[name] == (row := next(expected))[:n].tolist()
             assert not row[n:].any()
-
-
-def test_controls_are_asked_for_the_run_s_own_share(tmp_path: Path) -> None:
-    methods = groups_of(record(tmp_path / "run", "method.keep=0.5"), "random", "entropy20")[0]
-    assert methods.method("random").share == pytest.approx(0.5, abs=0.02)
-    assert methods.method("entropy20").share == pytest.approx(0.2, abs=0.02)
 
 
 def test_the_runs_own_method_stands_first_and_in_its_warm_up_beside_what_was_trained(
@@ -121,12 +114,6 @@ def test_a_higher_value_never_has_a_lighter_shade(one: float, other: float, top:
     low, high = sorted((one, other))
     assert 0 <= level(low, top) <= level(high, top) <= 5
     assert level(0.0, top) == 0 and level(top, top) == 5
-
-
-@given(st.text(max_size=20))
-def test_what_is_shown_moves_no_cursor_and_is_never_empty(text: str) -> None:
-    assert visible(text).isprintable() and len(visible(text)) == len(text)
-    assert sign(text).strip()
 
 
 def test_places_outside_the_group_are_refused(run: Path) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from workloads import recipe_of
@@ -14,6 +13,7 @@ from ictcli.planning.machine import MemoryLimit, memory_limit
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
+from ictcli.runs.observer import Observer
 from ictcli.train.launch import launch
 
 
@@ -117,8 +117,10 @@ def test_a_run_is_planned_for_the_device_its_engine_has(
 
     monkeypatch.setattr("ictcli.train.launch.choose_micro_tokens", choose)
     recipe = recipe_of(engine={"backend": "torch"})
+    watch = Observer()
+    monkeypatch.setattr(watch, "attach", engines.append)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(SeenError):
-        launch(run, recipe, MagicMock(), engines.append)
+        launch(run, recipe, watch)
     device = engines[0].describe()["device"]
     assert device in ("cpu", "mps")
     assert [(r.engine.device, limit.name == "the GPU's memory") for r, limit in seen] == [

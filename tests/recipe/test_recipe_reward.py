@@ -12,7 +12,7 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
-from ictcli.runs.observer import RunObserver
+from ictcli.runs.observer import Observer
 from ictcli.tasks.prepare import task_of
 from ictcli.train.evaluations import evaluate_heldout
 from ictcli.train.step import sample_batch
@@ -84,7 +84,7 @@ def test_a_run_is_evaluated_on_the_benchmark_it_names(tmp_path: Path, tiny_model
     )
     engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
     with Run.create(tmp_path / "run", recipe) as run:
-        observer, task = RunObserver(recipe, run.folder), task_of(recipe)
+        observer, task = Observer(), task_of(recipe)
         found = evaluate_heldout(run, recipe, task, engine, observer, lambda: False, "before")
     assert found.benchmark == "gsm8k" and found.problems == 5
 

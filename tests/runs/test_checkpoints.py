@@ -1,8 +1,6 @@
 """Checkpoints: killed at any moment of a save a whole one is found, and the best stays."""
 
 import errno
-import hashlib
-import json
 import os
 import random
 import shutil
@@ -14,11 +12,10 @@ import pytest
 from deaths import PIECE, SYNC, changes, deaths
 
 from ictcli.errors import RunFailedError, UserError
-from ictcli.files import write_json
 from ictcli.recipe.metrics import direction
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State, update_best
-from ictcli.runs.records import Environment, StepMetrics, Summary
+from ictcli.runs.records import StepMetrics
 
 
 @pytest.fixture(autouse=True)
@@ -238,35 +235,6 @@ def test_a_checkpoint_that_is_asked_for_is_found_or_refused(tmp_path: Path) -> N
     (run.folder / "checkpoints" / "step-000004" / "weights.safetensors").write_bytes(b"")
     with pytest.raises(UserError, match="damaged"):
         checkpoints.pick(run.folder, "4")
-
-
-def test_a_state_of_more_or_fewer_fields_is_read(tmp_path: Path) -> None:
-    run = begun(tmp_path / "run")
-    folder = run.folder / "checkpoints" / "step-000002"
-    save(run, 2)
-    text = (folder / "state.json").read_text().replace('"skipped": 0', '"later": 0')
-    (folder / "state.json").write_text(text)
-    about = json.loads((folder / "manifest.json").read_text())
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    about["files"]["state.json"] = {"bytes": len(text), "sha256": digest}
-    (folder / "manifest.json").write_text(json.dumps(about))
-    assert run.restore(number(), print) == State(2)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("summary.json", Summary), ("environment.json", Environment)]
-)
-def test_a_file_of_another_format_is_refused(
-    tmp_path: Path, name: str, kind: type[Summary | Environment]
-) -> None:
-    run = begun(tmp_path / "run")
-    write_json(run.folder / "environment.json", {"format": 1, "seed": 3, "later": [4]})
-    assert run.read("environment.json", Environment) == Environment.model_validate(
-        {"format": 1, "seed": 3, "later": [4]}
-    )
-    write_json(run.folder / name, {"format": 2})
-    with pytest.raises(UserError, match="written by another version"):
-        run.read(name, kind)
 
 
 def test_no_clock_that_can_be_set_decides_anything() -> None:

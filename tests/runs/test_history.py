@@ -8,6 +8,7 @@ import click
 import numpy as np
 import pytest
 from filelock import FileLock
+from made_runs import evaluation, interval, write, write_summary
 
 from ictcli.cli import cli
 from ictcli.evaluation.passk import bounds_of_mean
@@ -21,67 +22,29 @@ N = 4
 SAMPLE = {"status": "wrong", "extracted": "", "tokens": 3, "finished": True}
 
 
-def interval(value: float) -> dict[str, float]:
-    return {"value": value, "low": value - 0.1, "high": value + 0.1}
-
-
 def make_run(folder: Path, counts: list[int], *, finished: bool = True, first: int = 0) -> Path:
     """A run as its files, evaluated on the problems p`first`, ... with so many of N right."""
-    (folder / "eval").mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.toml").write_text(
         'model = "m"\ntask = "t"\nsteps = 3\n[method]\nname = "x"\n'
     )
-    (folder / "environment.json").write_text(
-        json.dumps({"command": ["train", "recipes/mine.toml", "seed=1"], "python": "3.11"})
-    )
+    command = ["train", "recipes/mine.toml", "seed=1"]
+    write(folder / "environment.json", {"command": command, "python": "3.11"})
     for name, values in (
         ("metrics.jsonl", {"reward": 0.5}),
         ("timings.jsonl", {"sample_s": 1.5, "update_s": 0.5, "peak_bytes": 7}),
     ):
         lines = [json.dumps({"step": step, **values}) + "\n" for step in (1, 2, 3)]
         (folder / name).write_text("".join(lines))
+    found = evaluation({"pass@1": 0.3, "pass@4": 0.5}, tuple(counts), N).model_dump(mode="json")
+    ids = [f"p{first + number // N}" for number in range(N * len(counts))]
     for label in ("before", "after"):
-        found = {
-            "benchmark": "b",
-            "problems": len(counts),
-            "n": N,
-            "correct": counts,
-            "pass@1": interval(0.3),
-            "pass@4": interval(0.5),
-            **dict.fromkeys(("accuracy", "truncated", "unparsed", "timed_out", "seconds"), 0.0),
-            "tokens": 9,
-            "tokens_per_response": 1.0,
-            "tokens_per_second": 1.0,
-            "majority": None,
-            "settings": {
-                "max_tokens": 8,
-                "temperature": 1.0,
-                "top_p": 1.0,
-                "top_k": 0,
-                "stop_ids": [],
-                "prompt": {},
-                "seed": 0,
-            },
-        }
-        (folder / "eval" / f"{label}.json").write_text(json.dumps(found))
-        ids = [f"p{first + number // N}" for number in range(N * len(counts))]
+        write(folder / "eval" / f"{label}.json", found)
         (folder / "eval" / f"{label}.jsonl").write_text(
             "".join(json.dumps({**SAMPLE, "id": one}) + "\n" for one in ids)
         )
     if finished:
-        summary = {
-            "task": "t",
-            "steps": 3,
-            "problems": len(counts),
-            "samples_per_problem": N,
-            "before": {"pass@1": interval(0.3)},
-            "after": {"pass@1": interval(0.4)},
-            "wall_s": 9.5,
-            "tokens_sampled": 9,
-            "tokens_kept_share": 0.5,
-            "kept_tokens": {},
-        }
-        (folder / "summary.json").write_text(json.dumps(summary))
+        write_summary(folder, 0.3, 0.4)
     return folder
 
 

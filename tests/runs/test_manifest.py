@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.runs import manifest
-from ictcli.runs.check import check_run
 from ictcli.runs.read import in_use, last_record, read_lines, read_record
 from ictcli.runs.records import Stamp
+from ictcli.runs.show import check_run
 
 NAMES = st.lists(st.sampled_from(["a", "b", "eval/a", "eval/b", "model/a"]), max_size=3)
 
@@ -64,11 +64,6 @@ def test_a_damaged_manifest_is_said(tmp_path: Path, damage: str) -> None:
     assert list(check_run(tmp_path).faults) == ["manifest.json"]
 
 
-def test_a_run_of_an_older_version_has_nothing_to_be_held_against(tmp_path: Path) -> None:
-    (tmp_path / "summary.json").write_text(json.dumps({"format": 1}))
-    assert manifest.faults(tmp_path) == {}
-
-
 def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
@@ -82,13 +77,10 @@ def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) 
     assert list(manifest.faults(run).values()) == [*outside, "is no plain file"]
 
 
-def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_in_a_run_folder_is_no_file_and_never_waited_for(tmp_path: Path) -> None:
+    name = "metrics.jsonl"
     os.mkfifo(tmp_path / ".lock")
-    assert not in_use(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["metrics.jsonl", "summary.json", "recipe.toml"])
-def test_a_pipe_in_a_run_folder_is_no_file(tmp_path: Path, name: str) -> None:
+    assert not in_use(tmp_path) and manifest.faults(tmp_path) == {}
     os.mkfifo(tmp_path / name)
     assert read_lines(tmp_path / name, Stamp) == []
     assert last_record(tmp_path / name, Stamp) is None

@@ -52,12 +52,6 @@ def test_a_run_that_did_something_stays(tmp_path: Path, recipe: Recipe) -> None:
     assert names(tmp_path / "run") >= {"recipe.toml", "metrics.jsonl"}
 
 
-def test_a_run_that_was_there_before_stays(tmp_path: Path, recipe: Recipe) -> None:
-    Run.create(tmp_path / "run", recipe).__exit__(None, None, None)
-    fail(Run.open(tmp_path / "run")[0], UserError("the model is gone"))
-    assert is_run(tmp_path / "run")
-
-
 def test_a_free_folder_is_free(tmp_path: Path) -> None:
     for name in ("a", "a-2", "a-3"):
         path = free_folder(tmp_path, "a")

@@ -39,8 +39,8 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     trained = [prompt for prompt in write(file, range(80)) if not is_heldout(prompt)]
     shared = [prompt for prompt in write(other, range(60, 100)) if prompt in trained]
     run = begun(tmp_path, str(file))
-    model: Any = SimpleNamespace(run=run, trained_on=trained_on(read_run(run)))
-    untrained: Any = SimpleNamespace(run=None, trained_on=())
+    model: Any = SimpleNamespace(run=run, trained_on=lambda: trained_on(read_run(run)))
+    untrained: Any = SimpleNamespace(run=None, trained_on=tuple)
 
     def told(name: Path | str, who: Any = model) -> list[str]:
         bench = find_benchmark(str(name))

@@ -1,7 +1,6 @@
 """A module `wandb` of our own, and an evaluation to track."""
 
-from ictcli.evaluation.passk import Interval
-from ictcli.evaluation.record import Evaluation, SampleSettings
+from made_runs import evaluation
 
 FAKE = """
 import json, os, time
@@ -36,28 +35,4 @@ class init:
 """
 
 
-EVALUATION = Evaluation(
-    benchmark="b",
-    problems=1,
-    n=4,
-    scores={"pass@1": Interval(0.5, 0.25, 0.75), "maj@4": None},
-    accuracy=0.5,
-    truncated=0.0,
-    unparsed=0.0,
-    timed_out=0.0,
-    tokens=8,
-    tokens_per_response=2.0,
-    seconds=3.0,
-    tokens_per_second=None,
-    settings=SampleSettings(
-        max_tokens=8,
-        temperature=1.0,
-        top_p=1.0,
-        top_k=0,
-        stop_ids=(),
-        prompt={},
-        seed=0,
-    ),
-    correct=(2,),
-    majority=None,
-)
+EVALUATION = evaluation({"pass@1": 0.5, "maj@4": None})

@@ -21,24 +21,10 @@ from ictcli.files import write_json
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import Example
 from ictcli.runs import Run
-from ictcli.runs.observer import Step
 from ictcli.runs.read import cut_lines
 from ictcli.runs.records import StepMetrics, StepTimings
-from ictcli.tracking import About, sender
-from ictcli.tracking.observer import TrackingObserver
-
-
-class Warnings:
-    """An observer that keeps the warnings."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warned(self, message: str) -> None:
-        self.warnings.append(message)
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args: None
+from ictcli.tracking import About
+from ictcli.tracking.run import tracked
 
 
 @pytest.fixture
@@ -60,27 +46,22 @@ def sitting(folder: Path, log: str, steps: range, *, after: bool = False) -> lis
     first of `steps` on is cut, as a resumed run does it."""
     recipe = load_recipe("chain", [f'log=["{log}"]', "steps=6"])
     run = Run.open(folder)[0] if folder.exists() else Run.create(folder, recipe)
-    observer = Warnings()
+    warnings: list[str] = []
     with run:
         for name in ("metrics.jsonl", "timings.jsonl"):
             cut_lines(folder / name, steps.start - 1)
-        tracked = TrackingObserver(run, recipe, cast(Any, observer))
         run.write("eval/before.json", EVALUATION)
-        tracked.evaluated("before", EVALUATION)
-        for step in steps:
-            metrics = StepMetrics(step=step, reward=step / 8, loss=None)
-            metrics = metrics.model_copy(update={"text": "a model's"})
-            timings = StepTimings(step=step, sample_s=step * 2.0)
-            if step == 5:
-                run.write("eval/step-000005.json", EVALUATION)
-            run.append(metrics)
-            run.append(timings)
-            tracked.stepped(Step(cast(Any, None), cast(Any, None), metrics, timings))
-        if after:
-            run.write("eval/after.json", EVALUATION)
-            tracked.evaluated("after", EVALUATION)
-        tracked.close()
-    return observer.warnings
+        with tracked(run, recipe, warnings.append) as start:
+            start(steps.start - 1)
+            for step in steps:
+                metrics = StepMetrics(step=step, reward=step / 8, loss=None)
+                if step == 5:
+                    run.write("eval/step-000005.json", EVALUATION)
+                run.append(metrics.model_copy(update={"text": "a model's"}))
+                run.append(StepTimings(step=step, sample_s=step * 2.0))
+            if after:
+                run.write("eval/after.json", EVALUATION)
+    return warnings
 
 
 def shown(folder: Path) -> Iterator[tuple[str, int, float]]:
@@ -151,24 +132,9 @@ def test_a_tracker_that_fails_or_hangs_costs_a_warning(
 ) -> None:
     fake.setenv("FAKE_WANDB", kind)
     if "within 1 s" in reason:
-        fake.setattr(sender, "CLOSE_TIMEOUT", 1.0)
-        fake.setattr("ictcli.tracking.observer.CLOSE_TIMEOUT", 1.0)
+        fake.setattr("ictcli.tracking.run.CLOSE_TIMEOUT", 1.0)
     (warning,) = sitting(tmp_path / "run", "wandb", range(1, 7), after=True)
     assert warning.startswith(f"wandb does not log this run ({reason})")
-
-
-def test_a_tracker_that_hangs_never_blocks_a_step(tmp_path: Path, fake: pytest.MonkeyPatch) -> None:
-    """Nor a pipe that is full."""
-    fake.setenv("FAKE_WANDB", "hang")
-    about = About(folder=tmp_path, done=0, steps=9, recipe={}, environment={})
-    one = sender.Sender("wandb", about)
-    began = time.perf_counter()
-    for place in range(100_000):
-        one.send(place)
-    one.finish()
-    one.close(time.monotonic() + 0.2)
-    assert time.perf_counter() - began < 8
-    assert [trouble.split(" (")[0] for trouble in one.troubles] == ["wandb does not log this run"]
 
 
 PARENT = """
@@ -194,7 +160,7 @@ def test_a_tracker_that_hangs_ends_after_a_run_that_was_killed(
     with subprocess.Popen([sys.executable, "-c", PARENT], stdin=pipe, stdout=pipe) as parent:
         assert parent.stdin is not None and parent.stdout is not None
         worker = int(parent.stdout.readline())
-        parent.stdin.write(about.model_dump_json().encode() + b"\n0\n")
+        parent.stdin.write(about.model_dump_json().encode() + b"\n")
         parent.stdin.flush()
         wait_for((tmp_path / "tracking" / "wandb.json").exists)
         time.sleep(0.3)
@@ -226,8 +192,8 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
     """Neither examples nor places on this machine nor the command, of the whole that is sent."""
     sent: list[About] = []
     monkeypatch.setattr(
-        "ictcli.tracking.observer.Sender",
-        lambda name, about: sent.append(about) or SimpleNamespace(troubles=[], send=print),
+        "ictcli.tracking.run.Worker",
+        lambda name, about, warn: sent.append(about) or SimpleNamespace(finish=int, close=abs),
     )
     recipe = load_recipe("chain", ['log=["wandb"]', f"model={tmp_path}/SECRET/base"])
     example = Example(prompt="SECRET", response="SECRET")
@@ -238,7 +204,8 @@ def test_what_a_tracker_is_told_of_a_run_is_for_others(
         model = {"name": f"{tmp_path}/SECRET/base", "sha256": "ab"}
         about = {"command": ["SECRET"], "data": data, "model": model, "python": "3.13"}
         write_json(run.folder / "environment.json", about)
-        TrackingObserver(run, recipe, cast(Any, Warnings())).evaluated("before", EVALUATION)
+        with tracked(run, recipe, print) as start:
+            start(0)
     (told,) = sent
     assert "SECRET" not in told.model_dump_json()
     assert told.recipe["model"] == "base" and told.recipe["data"] == "rows.csv"

@@ -9,7 +9,7 @@ import pytest
 from ictcli.errors import InterruptedRunError, RunFailedError
 from ictcli.evaluation.record import Evaluation
 from ictcli.runs import Run
-from ictcli.runs.observer import Step
+from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import Best, Summary
 from ictcli.tasks.prepare import task_of
 from ictcli.train.loop import train
@@ -17,7 +17,7 @@ from ictcli.train.loop import train
 Make = Callable[..., Any]
 
 
-class Notes:
+class Notes(Observer):
     """An observer that writes down what it is told."""
 
     def __init__(self) -> None:
