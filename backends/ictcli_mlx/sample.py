@@ -118,9 +118,7 @@ def _prefill(
         ids[row, : before[row]] = prompt[:-1]
     for first in range(0, longest, chunk):
         model(mx.array(ids[:, first : first + chunk]), cache=caches)  # its logits are never made
-        mx.eval(
-            [cache.state for cache in caches]
-        )  # bounds memory: one chunk's activations at a time
+        mx.eval([cache.state for cache in caches])  # holds one chunk's activations at a time
         memory.watch("Reading the prompts", "lower engine.rows or prompts, or shorten the prompts")
     if padded:
         for cache in caches:
