@@ -15,6 +15,7 @@ from processes import Ended, Processes, Running, refusal
 
 from ictcli.files import is_leftover
 from ictcli.runs import Run
+from tests.cases import first
 
 Small = tuple[str, ...]
 
@@ -116,7 +117,7 @@ def test_a_disk_that_is_full_from_the_start_is_named(
         assert ictcli.run(*args, folder=tmp_path).code == 0
 
 
-@pytest.mark.parametrize("part", ["rollouts", "checkpoints", "model"])
+@pytest.mark.parametrize("part", first(["checkpoints", "rollouts", "model"]))
 def test_a_file_that_cannot_be_written_whole_is_not_there(
     ictcli: Processes, small: Small, trained: tuple[Path, Ended], tmp_path: Path, part: str
 ) -> None:

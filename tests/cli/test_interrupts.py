@@ -14,7 +14,10 @@ import pytest
 from ictcli.errors import AGAIN
 
 
-@pytest.mark.parametrize(("moment", "presses"), [(0.15, 1), (0.4, 3), (0.8, 1)])
+@pytest.mark.parametrize(
+    ("moment", "presses"),
+    [(0.4, 3), *(pytest.param(at, 1, marks=pytest.mark.thorough) for at in (0.15, 0.8))],
+)
 def test_ctrl_c_ends_a_command_with_130_and_no_traceback(
     tmp_path: Path, moment: float, presses: int
 ) -> None:

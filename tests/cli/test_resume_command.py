@@ -13,6 +13,7 @@ from processes import Ended, Processes, Running, refusal
 
 from ictcli.files import is_leftover
 from ictcli.runs import Run
+from tests.cases import first
 
 STEPS = 10
 VARIANTS = {
@@ -79,7 +80,7 @@ def checkpoints(folder: Path) -> list[Path]:
     return Run(folder).checkpoints()
 
 
-@pytest.fixture(scope="module", params=["ict", "epochs"])
+@pytest.fixture(scope="module", params=first(["ict", "epochs"]))
 def runs(
     request: pytest.FixtureRequest,
     ictcli: Processes,
@@ -104,7 +105,7 @@ def finish(running: Running) -> Ended:
     return ended
 
 
-@pytest.mark.parametrize("runs", VARIANTS, indirect=True)
+@pytest.mark.parametrize("runs", first(["ict", "mlx", "epochs"], 2), indirect=True)
 def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
     chance = random.SystemRandom()
     moments = [chance.randrange(4), chance.randrange(4, 7)]  # before and after a checkpoint

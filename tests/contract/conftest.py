@@ -59,7 +59,18 @@ def has_cuda(engine: str) -> bool:
     return library.cuda.is_available()
 
 
+OF_EVERY_MODEL = ("test_generate", "test_kinds", "test_loading", "test_score")
+
 collect_ignore = [] if any(map(has_cuda, ENGINES)) else ["test_gpu.py", "test_bitsandbytes.py"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every model for log-probabilities, statistics and sampling; the tied one for other laws."""
+    for item in items:
+        given = item.callspec.params.get("model", "tied") if hasattr(item, "callspec") else "tied"
+        if given != "tied" and item.path.stem not in OF_EVERY_MODEL:
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

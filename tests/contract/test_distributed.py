@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from ictcli_torch.files import read_arrays
 
 from ictcli.cli import cli
+from tests.cases import first
 
 from .conftest import require
 from .launches import QUIET, Rank, complete, ending, finish, free_ports, launch, start
@@ -85,6 +86,7 @@ def test_a_launcher_starts_what_trains_as_one(tmp_path: Path, kind: str) -> None
     assert (engine["engine"], engine["processes"]) == (kind, 2)
 
 
+@pytest.mark.parametrize("kind", first(["sharded", "torch", "mlx"]), indirect=True)
 def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
     """And a run of two that is broken off goes on to the same bits; from parts of the weights with
     any number of processes, to rounding."""

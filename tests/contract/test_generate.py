@@ -77,7 +77,7 @@ def test_the_seed_decides(tiny_engine: Engine) -> None:
     [
         (SAMPLING.max_tokens, {"rows": GROUP}),
         (5, {"rows": 2 * GROUP + 1, "micro_tokens": 64}),
-        (140, {"rows": 512, "micro_tokens": 256}),
+        pytest.param(140, {"rows": 512, "micro_tokens": 256}, marks=pytest.mark.thorough),
     ],
 )
 def test_neither_the_limit_nor_the_budget_changes_what_is_sampled(

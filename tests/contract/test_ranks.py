@@ -22,6 +22,7 @@ from ictcli.planning.preflight import recipe_notes
 from ictcli.ranks import find_launch
 from ictcli.recipe.load import check
 from ictcli.recipe.tables import EngineSettings
+from tests.conftest import PROFILE
 
 from .conftest import made_up
 from .launches import finish, launch
@@ -42,6 +43,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "parts in 16 bits": {"lora": False, "shard": True, "dtype": "bfloat16"},
 }
 """How the weights lie that are trained."""
+if PROFILE != "thorough":
+    WAYS = {way: WAYS[way] for way in ("all weights", "adapters", "parts of tied weights")}
 
 
 @pytest.fixture(scope="module")

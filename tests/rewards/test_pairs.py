@@ -9,6 +9,7 @@ import pytest
 
 from ictcli.rewards import Verdict, grade
 from ictcli.rewards.builtin import as_integer, math_at_once
+from tests.conftest import PROFILE
 from tests.rewards.test_rules import equal
 
 HERE = Path(__file__).parent
@@ -44,7 +45,8 @@ def test_equality_is_symmetric_where_no_side_is_a_named_value(verdicts: list[Ver
     forth = {
         (pair["gold"], pair["answer"]): equal(verdict)
         for pair, verdict in zip(PAIRS, verdicts, strict=True)
-        if not re.search(r"=|approx", pair["gold"] + pair["answer"])
+        if (pair["same"] or PROFILE == "thorough")
+        and not re.search(r"=|approx", pair["gold"] + pair["answer"])
         and pair["rule"] not in ("time", "ratio")
     }
     back = grade([f"\\boxed{{{gold}}}" for gold, _ in forth], [answer for _, answer in forth])
