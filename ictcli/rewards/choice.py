@@ -42,7 +42,7 @@ def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
     response = statement.shown(response)
     if answer is not None:
         letters = letter_of(answer, choices)
-        boxed = {letter_of(box, ()) for box in _BOX.findall(response)} - {""}
+        boxed = {letter_of(box, ()) for box in set(_BOX.findall(response))} - {""}
         if source == "box" and len(letters) == 1 and boxed - {letters}:
             return Decision("".join(sorted(boxed)), answer, source, "no letter")
         if letters and source != "pattern" and not _upheld(response, answer, letters):

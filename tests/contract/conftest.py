@@ -68,8 +68,9 @@ collect_ignore = [] if any(map(has_cuda, ENGINES)) else ["test_gpu.py", "test_bi
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every model for log-probabilities, statistics and sampling; the tied one for other laws."""
     for item in items:
-        given = item.callspec.params.get("model", "tied") if hasattr(item, "callspec") else "tied"
-        if given != "tied" and item.path.stem not in OF_EVERY_MODEL:
+        given: Any = getattr(item, "callspec", None)
+        model = given.params.get("model", "tied") if given else "tied"
+        if model != "tied" and item.path.stem not in OF_EVERY_MODEL:
             item.add_marker(pytest.mark.thorough)
 
 
