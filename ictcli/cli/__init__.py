@@ -30,7 +30,7 @@ COMPLETES = "_ICTCLI_COMPLETE"
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
 CHECKPOINT = click.option(
-    "--checkpoint", metavar="best|STEP", help="Of the run, instead of its last weights."
+    "--checkpoint", metavar="best|STEP", help="A checkpoint of the run, not its last weights."
 )
 
 

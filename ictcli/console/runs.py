@@ -150,11 +150,10 @@ def print_run(run: Detail, *, as_json: bool) -> None:
 
 
 def _section(title: str, values: Mapping[str, str]) -> None:
-    """A title, and below it the names that have a value, each with it."""
+    """The names that have a value, each with it, below a title."""
     known = {name: visible(value) for name, value in values.items() if value not in ("", "-")}
     if not known:
         return
-    output("", title)
     output("")
     print_table(text_table([{title: f"  {name}", "": value} for name, value in known.items()]))
 

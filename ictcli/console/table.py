@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table as Grid
@@ -120,5 +121,5 @@ def lines_of(shown: Table, *, folded: bool = False) -> list[list[str]]:
 def width_of(rows: Sequence[Sequence[str]]) -> int:
     """Characters of a table's longest line, with the gaps between columns."""
     columns = zip(*rows, strict=True)
-    widths = [max(len(line) for cell in each for line in cell.split("\n")) for each in columns]
+    widths = [max(cell_len(line) for cell in each for line in cell.split("\n")) for each in columns]
     return sum(width + GAP for width in widths) - GAP * bool(widths)

@@ -126,6 +126,7 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
 def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
     """The groups of a page that opens at `shown`. Steps that cannot be read are left out."""
     steps: dict[int, list[tuple[GroupView, Data]]] = {}
+    prompts: dict[int, int] = {}
     errors: list[str] = []
     room = limit
     for number in sorted(session.recordings.steps, key=lambda number: abs(number - shown.step)):
@@ -134,7 +135,7 @@ def page_data(session: Session, view: StepView, shown: GroupView, limit: int = P
         except UserError as error:
             errors.append(f"Step {number} is not in it: {one_line(error.message)}")
             continue
-        around = shown.prompt if step is view else 1
+        prompts[number], around = step.prompts, shown.prompt if step is view else 1
         for prompt in sorted(range(1, step.prompts + 1), key=lambda prompt: abs(prompt - around)):
             group = step.group(prompt, shown.by)
             data = _group(group)
@@ -151,7 +152,8 @@ def page_data(session: Session, view: StepView, shown: GroupView, limit: int = P
     }
     groups = [group for pairs in held.values() for group, _ in pairs]
     where = [*map(str, held)] if len(held) < 7 else [f"{min(held)} to {max(held)}"]
-    content = f"{counted(len(groups), 'prompt')} of step{'s' * (len(held) > 1)} {listed(where)}"
+    part = f"{len(groups)} of " if len(groups) < (all_of := sum(prompts.values())) else ""
+    content = f"{part}{counted(all_of, 'prompt')} of step{'s' * (len(held) > 1)} {listed(where)}"
     more = "More would make it too large: --step and --prompt write pages of others."
     return Held(
         groups,

@@ -168,7 +168,9 @@ def check(path: Path) -> State:
         state = _STATE.validate_json(read_bytes(path / STATE))
     except ValueError as error:
         raise DamagedError(f"{STATE} is not what a run saves") from error
-    if not state.recipe or state.step != _step(path):
+    if not state.recipe:
+        raise DamagedError(f"{STATE} is not what a run saves")
+    if state.step != _step(path):
         raise DamagedError(f"{STATE} is of step {state.step}")
     return state
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
+from pathlib import Path
 
 from ictcli.files import appended
 from ictcli.recipe import Recipe
@@ -56,18 +57,21 @@ class Worker:
         self._failed = False
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._process = self._start(about)
+            self._process = process = self._start(about.folder)
         except Exception as error:
             self._fail(str(error))
             return
-        self._reader = threading.Thread(target=self._read, args=[self._process], daemon=True)
+        self._reader = threading.Thread(target=self._read, args=[process], daemon=True)
         self._reader.start()
+        with contextlib.suppress(OSError):  # it says itself why it ended
+            assert process.stdin
+            process.stdin.write(about.model_dump_json().encode() + b"\n")
 
-    def _start(self, about: About) -> subprocess.Popen[bytes]:
-        log = about.folder / "tracking" / f"{self._name}.log"
+    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
+        log = folder / "tracking" / f"{self._name}.log"
         log.parent.mkdir(exist_ok=True)
         with appended(log) as output:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [sys.executable, "-P", "-m", "ictcli.tracking.worker", self._name],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -75,9 +79,6 @@ class Worker:
                 bufsize=0,
                 start_new_session=True,  # no Ctrl-C; can be killed with its children
             )
-        assert process.stdin
-        process.stdin.write(about.model_dump_json().encode() + b"\n")
-        return process
 
     def finish(self) -> None:
         """Say that the run is over."""

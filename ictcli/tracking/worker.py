@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from ictcli.errors import install
 from ictcli.evaluation.record import Evaluation
-from ictcli.files import lock_of, write_json
+from ictcli.files import encodable, lock_of, write_json
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord, StepMetrics, StepTimings
 from ictcli.tracking import About, LibraryRun, evaluation_figures, figures
@@ -48,7 +48,7 @@ def main() -> None:
     except BaseException as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     with contextlib.suppress(OSError):  # the run may have ended
-        to_run.write(f"{reason}\n")
+        to_run.write(encodable(f"{reason}\n"))
         to_run.flush()
     os._exit(0)  # skips the libraries' exit handlers
 
@@ -87,7 +87,7 @@ def _track(name: str, about: About, over: threading.Event) -> None:
     for place, values in _recorded(about, over):
         if place > logged and values:
             tracker.log(min(place, about.steps), values)
-            write_json(path, {"id": progress.id, "place": place})
+            write_json(path, {"id": progress.id, "place": min(place, about.steps)})
     tracker.close()
 
 
@@ -121,9 +121,10 @@ def _lines(path: Path, over: threading.Event) -> Iterator[bytes]:
             with path.open("rb") as file:
                 file.seek(place)
                 for line in file:
-                    if line.endswith(b"\n"):
-                        place += len(line)
-                        yield line
+                    if not line.endswith(b"\n"):
+                        break  # half a line; what follows would be taken for a line of its own
+                    place += len(line)
+                    yield line
         if last:
             return
         over.wait(PAUSE)

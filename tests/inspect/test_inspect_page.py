@@ -133,7 +133,7 @@ def test_a_page_stays_small_and_says_what_is_not_in_it(
     assert "More would make it too large" in one.summary[1]
     few = page_data(session, view, group, limit=10)
     assert [found.prompt for found in few.groups] == [2]
-    assert few.summary[0] == "This page holds 1 prompt of step 20."
+    assert few.summary[0] == "This page holds 1 of 3 prompts of step 20."
     assert held.summary == ["This page holds 6 prompts of steps 10 and 20."]
 
 

@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from ictcli.runs.read import cut_lines
 from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.tracking import About
 from ictcli.tracking.run import tracked
+from ictcli.tracking.worker import _lines
 
 
 @pytest.fixture
@@ -41,19 +43,19 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def sitting(folder: Path, log: str, steps: range, *, after: bool = False) -> list[str]:
-    """One sitting of a run of 6 steps; gives the warnings. What stands in metrics.jsonl from the
-    first of `steps` on is cut, as a resumed run does it."""
-    recipe = load_recipe("chain", [f'log=["{log}"]', "steps=6"])
+def sitting(folder: Path, log: str, of: range, *, after: bool = False, steps: int = 6) -> list[str]:
+    """One sitting of a run of so many steps; gives the warnings. What stands in metrics.jsonl from
+    the first of its own on is cut, as a resumed run does it."""
+    recipe = load_recipe("chain", [f'log=["{log}"]', f"steps={steps}"])
     run = Run.open(folder)[0] if folder.exists() else Run.create(folder, recipe)
     warnings: list[str] = []
     with run:
         for name in ("metrics.jsonl", "timings.jsonl"):
-            cut_lines(folder / name, steps.start - 1)
+            cut_lines(folder / name, of.start - 1)
         run.write("eval/before.json", EVALUATION)
         with tracked(run, recipe, warnings.append) as start:
-            start(steps.start - 1)
-            for step in steps:
+            start(of.start - 1)
+            for step in of:
                 metrics = StepMetrics(step=step, reward=step / 8, loss=None)
                 if step == 5:
                     run.write("eval/step-000005.json", EVALUATION)
@@ -96,6 +98,28 @@ def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> No
     names["eval/seconds"] = 3.0
     expected += [(name, step, value) for name, value in names.items() for step in (0, 5, 6)]
     assert Counter(shown(run / "tensorboard")) == Counter(expected)
+
+
+def test_half_a_line_is_no_line(tmp_path: Path) -> None:
+    """Whoever reads a file as it grows sees the end of a line after its beginning was passed."""
+    path, over = tmp_path / "metrics.jsonl", threading.Event()
+    path.write_bytes(b"one\ntw")
+    lines = _lines(path, over)
+    assert next(lines) == b"one\n"
+    with path.open("ab", buffering=0) as file:
+        file.write(b"o\nthree\n")
+    over.set()
+    assert list(lines) == [b"two\n", b"three\n"]
+
+
+def test_what_a_longer_run_adds_is_told_to_a_tracker_that_cannot_rewind(
+    tmp_path: Path, fake: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    assert sitting(run, "wandb", range(1, 4), after=True, steps=3) == []
+    assert sitting(run, "wandb", range(4, 7), after=True) == []
+    lines = [json.loads(line) for line in (run / "fake.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "step" in line] == [0, 1, 2, 3, 3, 4, 5, 6, 6]
 
 
 def test_a_tracker_that_cannot_rewind_is_told_each_step_once(
