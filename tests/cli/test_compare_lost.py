@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from comparing import SEEDS, Comparison
+from comparing import METHODS, SEEDS, Comparison
 from filelock import FileLock
 from processes import refusal
 
@@ -133,3 +133,12 @@ def test_the_ratio_of_high_to_low_entropy_is_that_of_the_metrics(whole: Comparis
             means.append(sum(lines) / len(lines))
         assert one["high_low_per_seed"] == pytest.approx(means)
         assert one["high_low_ratio"] == pytest.approx(sum(means) / 2)
+
+
+def test_a_comparison_is_no_run_and_hides_none(whole: Comparison) -> None:
+    assert (whole.folder / "whole" / ".lock").exists()
+    runs = json.loads(whole.ictcli.run("runs", "ls", "whole", "--json", folder=whole.folder).out)
+    names = {f"whole/{method}-s{seed}" for method in METHODS for seed in SEEDS}
+    assert {run["run"]: run["state"] for run in runs} == dict.fromkeys(names, "finished")
+    told = refusal(whole.ictcli.run("runs", "show", "whole", folder=whole.folder), 2)
+    assert "whole is not a run folder. ictcli runs ls whole lists the runs there are" in told

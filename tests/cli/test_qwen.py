@@ -16,8 +16,10 @@ from ictcli.engine import is_installed
 PAPER = Path(__file__).parents[2] / "recipes" / "qwen2.5-0.5b-gsm8k.toml"
 PARITY = Path(__file__).with_name("parity.py")
 ENGINES = [
-    pytest.param(name, marks=pytest.mark.skipif(not is_installed(name), reason=f"no {name}"))
-    for name in ("torch", "mlx")
+    pytest.param(
+        name, marks=[pytest.mark.skipif(not is_installed(name), reason=f"no {name}"), *more]
+    )
+    for name, more in (("mlx", []), ("torch", [pytest.mark.thorough]))
 ]
 STEPS = 4
 

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from comparing import METHODS, SEEDS, Comparison
 from processes import Ended, Processes, refusal
 
 
@@ -77,12 +76,3 @@ def test_a_name_of_no_run_is_answered_with_the_nearest(
 ) -> None:
     told = refusal(ictcli.run(*command, folder=here), 2)
     assert "mien, here or in runs/ (did you mean mine?). ictcli runs ls" in told
-
-
-def test_a_comparison_is_no_run_and_hides_none(ictcli: Processes, whole: Comparison) -> None:
-    assert (whole.folder / "whole" / ".lock").exists()
-    runs = json.loads(ictcli.run("runs", "ls", "whole", "--json", folder=whole.folder).out)
-    names = {f"whole/{method}-s{seed}" for method in METHODS for seed in SEEDS}
-    assert {run["run"]: run["state"] for run in runs} == dict.fromkeys(names, "finished")
-    told = refusal(ictcli.run("runs", "show", "whole", folder=whole.folder), 2)
-    assert "whole is not a run folder. ictcli runs ls whole lists the runs there are" in told

@@ -61,7 +61,7 @@ TRAINED = {
 WEIGHTS = "checkpoints/step-000002/weights.safetensors"
 
 
-@pytest.mark.parametrize("kind", ["mlx", "torch"], indirect=True)
+@pytest.mark.parametrize("kind", first(["torch", "mlx"]), indirect=True)
 def test_a_launcher_starts_what_trains_as_one(tmp_path: Path, kind: str) -> None:
     """The launchers themselves, which start Python anew; the other tests set what they set."""
     port = free_ports(1)[0]

@@ -215,6 +215,7 @@ print(len(told), engine.budget.tokens, report.stepped)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS and /proc are Linux's")
 def test_a_process_that_may_have_no_more_memory_goes_on(deep_model: Path, tmp_path: Path) -> None:
     require("torch")

@@ -67,6 +67,7 @@ def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
         assert 0.75 <= ratio <= 1.25, (phase, ratio)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets a process's mark back")
 def test_a_process_takes_what_was_planned_for_torch() -> None:
     """Beside the libraries too, which are most of a small model's."""
