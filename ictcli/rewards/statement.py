@@ -18,10 +18,11 @@ _HIDDEN = re.compile(
     r"(?s)<!--.*?(?:-->|$)|<(del|s|think)>.*?</\1>|~~[^~\n]*~~|(?m:^[ \t]*(?:[-*+] )?>[^\n]*$)"
     r"|\[//\]: #[^\n]*"
 )
-_CLOSING = (
-    r"(?i:i hope|hope|(?:please )?let me know|feel free)"
-    r"(?: (?!(?:but|or|though|however|also|and|unless)\b)[^\n.!,;: A-J]+)*"
+_FAREWELLS = re.compile(
+    r"(?:(?:^|\n|(?<=[.!]) )(?i:i hope|hope|(?:please )?let me know|feel free)"
+    r"(?: (?!(?:but|or|though|however|also|and|unless)\b)[^\n.!,;: A-J]+)*[.!]?)+$"
 )
+_LONGEST_FAREWELLS = 500
 _LAYOUT = [
     (re.compile(pattern), text)
     for pattern, text in (
@@ -47,7 +48,6 @@ _LAYOUT = [
             r"(?: is)?:?)\n",
             r"\1 ",
         ),
-        (rf"(?:(?:^|\n|(?<=[.!]) ){_CLOSING}[.!]?)+$", ""),
     )
 ]
 _NOUN = (
@@ -136,13 +136,14 @@ _LEAD = re.compile(
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|suppos\w+|assum\w+|imagine|pretend|whether|maybe|perhaps|might|could|would"
     r"|says?|said|writes?|wrote|claims?|claimed|thinks?|thought|\w+ed that|argu\w+|maintains"
-    r"|(?:he|she|they)\b(?!.*[.!]$)|students?|friend|example|such as|e\.g|provided|as long as"
+    r"|he|she|they|students?|friend|example|such as|e\.g|provided|as long as"
     r"|believed?|reported|error"
     r"|misread\w*|possibly|unlikely|instance|format|form|template|hypothe\w+|guess|coin|key"
     r"|book|prompt|incorrect|false|instead|barely|hardly|wrong\w*|naive|flawed|mistake\w*|tempting"
     r"|trap|distractor|jok\w+|eliminate|discard|reject)\b|[\"?]",
     re.I,
 )
+_PRONOUN = re.compile(r"\b(?:he|she|they)\b", re.I)
 _DOUBT = re.compile(
     r"\b(?:not|no|nor|never|none|or|but|wrong\w*|false|incorrect|maybe|perhaps|unless|if|though"
     r"|also|too|however|actually|wait|except|either|mistake|error|trap|example|ignore|disregard"
@@ -181,10 +182,11 @@ def shown(response: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text without emphasis and styles."""
+    """A text without emphasis and styles, and without farewells at its end."""
     for pattern, replacement in _LAYOUT:
         text = pattern.sub(replacement, text)
-    return text.strip()
+    farewells = _FAREWELLS.search(text, max(0, len(text) - _LONGEST_FAREWELLS))
+    return text[: farewells.start() if farewells else None].strip()
 
 
 def stated(response: str, naming: Naming | None = None) -> str:
@@ -211,6 +213,8 @@ def upheld(before: str, after: str, letter: str) -> bool:
     and deny nothing, and nothing after it names another letter or takes it back."""
     before = re.split(r"[.!?][\")]*\s|\n\n", plain(before))[-1]
     before = re.sub(r'"([^"]*)"', r"\1", before)  # a word in quotes is no speech
+    if before.endswith((".", "!")):  # who is told of in a sentence that ended says no answer
+        before = _PRONOUN.sub("", before)
     after = plain(after)
     others = set(_OPTION.findall(after)) - {letter}
     denied = _DENIED.search(before)
