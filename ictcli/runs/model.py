@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
-from ictcli.engine.models import locate
+from ictcli.engine.models import EXPORTS, locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
@@ -90,7 +90,7 @@ def _model_spec(
         trained = _read(read_recipe(RECIPES[model]))[1]
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
     if run and not saved:
-        check_finished(run, "model", "adapter")
+        check_finished(run, *EXPORTS)
     engine = _with(trained.engine, typed.engine)
     sampling = _with(trained.sampling, typed.sampling)
     if recipe and run and saved:

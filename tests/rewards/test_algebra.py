@@ -16,6 +16,7 @@ from ictcli.rewards.maths.latex import flat, tidy
 from ictcli.rewards.maths.nodes import UndecidedError, UnreadableError
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.symbols import equal
+from ictcli.rewards.workers import Fault, Limits, isolated
 
 X, Y = 1.75, 0.6
 Written = tuple[str, float, int]
@@ -236,5 +237,7 @@ def terms() -> st.SearchStrategy[str]:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["5", "x", "\\sqrt{x}", "\\sin x", "e^{x}-\\frac{1}{x}"]), terms())
 def test_no_term_but_0_may_be_added(expression: str, term: str) -> None:
-    assert not equal(expression, f"{expression}+{term}")
+    """Where that takes more than 40,000 digits, within the limits of a verdict."""
+    (found,) = isolated(equal, [(expression, f"{expression}+{term}")], Limits(workers=1))
+    assert found is False or (isinstance(found, Fault) and found.kind == "timeout")
     assert equal(f"{expression}+{term}", f"{term}+({expression})")

@@ -14,6 +14,7 @@ import pytest
 
 from ictcli.rewards import worker
 from ictcli.rewards.workers import Fault, Limits, isolated
+from tests.cases import first
 
 LIMITS = Limits(seconds=1.0, memory=0.5, workers=2)
 kept: list[bytes] = []
@@ -134,13 +135,15 @@ def test_results_come_in_the_order_of_the_arguments() -> None:
     assert isolated(add, [], LIMITS) == []
 
 
-REPEATED = ("ignore loop", "ignore fail", "ignore deep")
-
-
 @pytest.mark.parametrize(
     "name",
-    ["power", "sympy_power", "ignore power", "ignore rest"]
-    + [pytest.param(name, marks=pytest.mark.thorough) for name in REPEATED],
+    first(
+        [
+            *("power", "sympy_power", "ignore power", "ignore rest"),
+            *("ignore loop", "ignore fail", "ignore deep"),
+        ],
+        4,
+    ),
 )
 def test_no_call_can_ignore_its_limit_and_it_costs_no_other(name: str) -> None:
     short = Limits(seconds=0.3, workers=2)
@@ -240,7 +243,7 @@ def test_a_worker_full_of_what_calls_left_is_replaced() -> None:
     assert isolated(keep, [(size,) for size in sizes], one) == sizes
 
 
-@pytest.mark.parametrize("apart", [pytest.param(0.0, marks=pytest.mark.thorough), 0.01])
+@pytest.mark.parametrize("apart", first([0.01, 0.0]))
 def test_threads_do_not_disturb_each_other_with_the_same_limits_or_others(apart: float) -> None:
     found: dict[int, list[int | Fault]] = {}
     limits = [Limits(seconds=0.5 + apart * thread, workers=2) for thread in range(3)]

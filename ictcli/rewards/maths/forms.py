@@ -6,7 +6,7 @@ What is longer than all of these hides something that cancels or can be added, h
 from math import comb
 from typing import Any, cast
 
-from ictcli.rewards.maths.trees import Tree, is_rational, rational
+from ictcli.rewards.maths.trees import Tree, is_rational, product, rational
 
 _QUOTIENTS = {"\\tan": ("\\sin", "\\cos"), "\\cot": ("\\cos", "\\sin"),
               "\\sec": ("", "\\cos"), "\\csc": ("", "\\sin")}  # fmt: skip
@@ -145,7 +145,7 @@ class _Forms:
         else:
             first = rational(exponent.parts[0]) if exponent.head == "*" else None
             if first is not None and first.denominator == 1:
-                times, part = int(first), _product(exponent.parts[1:])
+                times, part = int(first), product(exponent.parts[1:])
             long = self._inner(part)
         if abs(times) > _HIGHEST:
             raise OverflowError
@@ -212,12 +212,8 @@ class _Forms:
         return self.lengths[unknown[0]] + degree + 1 if len(above.monoms()) > 1 else 0
 
 
-def _product(parts: tuple[Tree, ...]) -> Tree:
-    return parts[0] if len(parts) == 1 else Tree("*", parts)
-
-
 def _half(tree: Tree) -> Tree | None:
     """x of `2x`; else None."""
     if tree.head != "*" or tree.parts[0].head != "2":
         return None
-    return _product(tree.parts[1:])
+    return product(tree.parts[1:])

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, GREEK, OPAQUE, OPEN, ROW, is_word
 from ictcli.rewards.maths.nodes import DEEPEST, UnknownError, UnreadableError
-from ictcli.rewards.maths.trees import CONSTANTS, OPERATORS, Tree, is_number
+from ictcli.rewards.maths.trees import CONSTANTS, OPERATORS, Tree, is_number, negative, product
 
 _TOKEN = re.compile(
     rf"\\begin\{{[a-z]*\*?\}}|\\end\{{[a-z]*\*?\}}|{OPEN}[^{CLOSE}]*{CLOSE}"
@@ -95,8 +95,11 @@ class _Reader:
         return "".join(self.tokens[start : self.place]).strip("{}")
 
     def separated(self) -> bool:
-        joint = self.peek()[:1] == OPEN and self.peek()[1:-1].strip(" ,") in ("and", "or")
-        return bool(self.accept({self.peek()} if joint else _SEPARATORS))
+        return bool(self.accept({self.peek()} if self.joint() else _SEPARATORS))
+
+    def joint(self) -> bool:
+        """Whether *and* or *or* is next."""
+        return self.peek()[:1] == OPEN and self.peek()[1:-1].strip(" ,") in ("and", "or")
 
     def listed(self) -> Tree:
         """One relation, or several with separators between them."""
@@ -135,7 +138,7 @@ class _Reader:
                 self.refuse("two signs in a row")
             term = self.sum() if self.peek() in _SIGNS else self.term()
             within = term.parts if term.head == "+" else (term,)
-            terms.extend(map(_negative, within) if sign == "-" else within)
+            terms.extend(map(negative, within) if sign == "-" else within)
         return terms[0] if len(terms) == 1 else Tree("+", tuple(terms))
 
     def term(self) -> Tree:
@@ -148,7 +151,7 @@ class _Reader:
             elif self.accept({"/"}):
                 if self.peek() == "-":
                     self.refuse("a sign after a slash")
-                factors, slash = [Tree("/", (_product(factors), self.signed()))], True
+                factors, slash = [Tree("/", (product(factors), self.signed()))], True
             elif self.starts_factor():
                 numbers = re.fullmatch(r"\d\S*/\d\S*", "".join(self.tokens[start : start + 3]))
                 if slash and not (numbers and self.place == start + 3 and self.peek() == "\\pi"):
@@ -156,7 +159,7 @@ class _Reader:
                 factors.append(self.beside())
                 slash = False
             else:
-                return _product(factors)
+                return product(factors)
 
     def beside(self) -> Tree:
         """The next of two factors without a sign between them."""
@@ -169,13 +172,12 @@ class _Reader:
             return self.power()
         if self.peek() == "-":
             self.refuse("two signs in a row")
-        return _negative(self.signed())
+        return negative(self.signed())
 
     def starts_factor(self) -> bool:
         token = self.peek()
-        joint = token[:1] == OPEN and token[1:-1].strip(" ,") in ("and", "or")
         differential = token == "d" and self.integrals > 0
-        ends = joint or differential or token[:4] == "\\end" or token in _ENDS
+        ends = self.joint() or differential or token[:4] == "\\end" or token in _ENDS
         return bool(token) and not (self.bars if token == "|" else ends)
 
     def power(self) -> Tree:
@@ -196,7 +198,7 @@ class _Reader:
         if not self.accept({"-"}):
             return self.atom()
         self.refuse("a sign without brackets")
-        return _negative(self.atom())
+        return negative(self.atom())
 
     def atom(self) -> Tree:
         token = self.take()
@@ -271,9 +273,9 @@ class _Reader:
             return self.integral(marks)
         if name in OPERATORS:
             self.bound |= {mark.parts[0].head for mark in marks.values() if mark.head == "="}
-            negative = bool(self.accept({"-"}))
-            operand = self.term() if self.starts_factor() else Tree("")
-            operand = _negative(operand) if negative else operand
+            sign = self.accept({"-"})
+            operand = self.term() if sign or self.starts_factor() else Tree("")
+            operand = negative(operand) if sign else operand
             return Tree(name, (*marks.values(), operand))
         base, exponent = marks.get("_"), marks.get("^")
         if base and name != "\\log":
@@ -315,13 +317,4 @@ class _Reader:
             factors.append(self.beside())
         if self.peek() == "/":
             self.refuse(f"{name} a/b has two readings")
-        return _product(factors) if factors else Tree("")
-
-
-def _negative(tree: Tree) -> Tree:
-    return tree.parts[0] if tree.head == "-" else Tree("-", (tree,))
-
-
-def _product(factors: list[Tree]) -> Tree:
-    flat = [part for each in factors for part in (each.parts if each.head == "*" else (each,))]
-    return flat[0] if len(flat) == 1 else Tree("*", tuple(flat))
+        return product(factors) if factors else Tree("")

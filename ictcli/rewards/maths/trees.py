@@ -2,6 +2,7 @@
 `finished` and `copies` judge, and whose value `algebra` computes."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -49,6 +50,15 @@ class Tree:
         for tree in found:
             found.extend(tree.parts)
         return found
+
+
+def negative(tree: Tree) -> Tree:
+    return tree.parts[0] if tree.head == "-" else Tree("-", (tree,))
+
+
+def product(factors: Sequence[Tree]) -> Tree:
+    flat = [part for each in factors for part in (each.parts if each.head == "*" else (each,))]
+    return flat[0] if len(flat) == 1 else Tree("*", tuple(flat))
 
 
 def factors_of(tree: Tree, inverse: bool = False) -> list[str]:
