@@ -19,7 +19,7 @@ from ictcli.engine.communicator import Communicator, gone
 from ictcli.engine.distributed import DataParallel
 from ictcli.errors import EngineMissingError, RunFailedError
 from ictcli.ranks import find_launch
-from ictcli.recipe.tables import EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from .engine import TorchEngine
 
@@ -132,7 +132,12 @@ class DataParallelEngine(DataParallel, TorchEngine):
     optimizer: Any
 
     def __init__(
-        self, ranks: TorchCommunicator, model: str, settings: EngineSettings, *trains: Any
+        self,
+        ranks: TorchCommunicator,
+        model: str,
+        settings: EngineSettings,
+        optimizer: OptimizerSettings | None = None,
+        adapters: AdapterSettings | None = None,
     ) -> None:
         device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
         launch, gpus = find_launch(), torch.cuda.device_count()
@@ -142,7 +147,7 @@ class DataParallelEngine(DataParallel, TorchEngine):
                 f"torchrun --nproc-per-node {gpus}, or engine.device=cpu",
             )
         settings = settings.model_copy(update={"device": device})
-        super().__init__(ranks, model, settings, *trains)
+        super().__init__(ranks, model, settings, optimizer, adapters)
 
     def sum_gradient(self) -> None:
         for master in self.optimizer.masters.values():
@@ -156,15 +161,15 @@ def build(
     model: str,
     settings: EngineSettings,
     optimizer: OptimizerSettings | None = None,
-    *adapters: Any,
+    adapters: AdapterSettings | None = None,
 ) -> DataParallelEngine:
     """An engine of this process. One that does not train has all weights, whatever
     `settings.shard` says."""
     if settings.shard and optimizer is not None:
         from .shard import ShardedEngine
 
-        return ShardedEngine(ranks, model, settings, optimizer, *adapters)
-    return DataParallelEngine(ranks, model, settings, optimizer, *adapters)
+        return ShardedEngine(ranks, model, settings, optimizer, adapters)
+    return DataParallelEngine(ranks, model, settings, optimizer, adapters)
 
 
 @cache
