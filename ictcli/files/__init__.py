@@ -181,7 +181,7 @@ def drop(folder: Path) -> None:
     try:
         shutil.rmtree(beside, ignore_errors=True)
     except RecursionError:  # it is deeper than Python's stack
-        subprocess.run(["rm", "-rf", beside], check=False)
+        subprocess.run(["rm", "-rf", "--", beside], check=False)
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
