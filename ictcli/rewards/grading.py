@@ -1,5 +1,6 @@
 """Judging one response or many, each answer within limits of time and memory."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
@@ -181,4 +182,14 @@ def _load(name: str, source: str | None, *_: str) -> Verifier:
     limits of a call count."""
     if source is not None and source.endswith(".py"):
         plugins.load(source)
-    return find_verifier(name)
+    verifier = find_verifier(name)
+    if verifier.golds is not None:
+        _import_sympy()
+    return verifier
+
+
+@functools.cache
+def _import_sympy() -> None:
+    from ictcli.rewards.maths import symbols
+
+    symbols.equal("\\frac{x}{2}", "\\sqrt{x}")  # the first use of it imports more

@@ -70,10 +70,8 @@ def serve(descriptor: int) -> None:
         This.limits, parent, sources = connection.recv()
         sys.stdout = sys.stderr
         from ictcli.files import plugins
-        from ictcli.rewards.maths import symbols
 
         plugins.sources.update(sources)
-        symbols.equal("\\frac{x}{2}", "\\sqrt{x}")  # imports sympy, so that no call pays for it
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
         This.idle = _size()
         connection.send_bytes(STARTED + b"%f" % time.process_time())
