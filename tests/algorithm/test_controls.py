@@ -1,5 +1,6 @@
 """Laws of the controls, over every method: what each keeps of the method's weights."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,7 @@ def weights_of(name: str, batch: Scored) -> FloatArray:
 
 
 def given_to_others(
-    control: Control, weights: FloatArray, batch: Scored, seed: int, terms: Terms = {}
+    control: Control, weights: FloatArray, batch: Scored, seed: int, terms: Mapping[str, Term] = {}
 ) -> tuple[FloatArray, Terms]:
     rng = np.random.default_rng(seed)
     return controlled(control, weights, terms, batch.advantage, batch.logp, batch.valid, rng)
