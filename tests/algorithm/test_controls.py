@@ -45,8 +45,8 @@ def test_a_control_of_any_method_keeps_how_many_tokens_of_each_set_are_trained_a
     np.testing.assert_array_equal(found, again)
     assert found.dtype == weights.dtype and not found[~batch.valid].any()
     sets = sets_of(control, batch.valid, batch.advantage)
-    trained = [np.bincount(sets, w[batch.valid] != 0) for w in (weights, found)]
-    np.testing.assert_array_equal(*trained)
+    before, after = (np.bincount(sets, w[batch.valid] != 0) for w in (weights, found))
+    np.testing.assert_array_equal(before, after)
     for sign in (1, -1):
         rows = np.sign(batch.advantage) == sign
         mass = [np.abs(w[rows] * batch.advantage[rows, None]).sum() for w in (weights, found)]
@@ -91,7 +91,7 @@ def test_a_place_holds_about_one_token_of_each_response_in_order(batch: Scored) 
 def test_each_token_of_a_set_is_as_likely_as_the_others(control: Control) -> None:
     lengths, advantage = np.array([3, 6, 6, 9]), np.array([1.0, 1.0, -1.0, 1.0])
     valid = np.arange(9)[None, :] < lengths[:, None]
-    weights, draws = valid * np.array([0, 0, 1.0, 0, 0, 0, 0, 0, 0]), 4000
+    weights, draws = np.where(valid, np.eye(9)[2], 0.0), 4000
     rngs = map(np.random.default_rng, range(draws))
     many = [controlled(control, weights, {}, advantage, weights, valid, rng)[0] for rng in rngs]
     share = np.mean([each != 0 for each in many], axis=0)[valid]
