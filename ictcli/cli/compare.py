@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")
 @click.option("--sweep", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
+@click.option("--rewards", metavar="true,random,format", help="Rewards to train on.")
 @click.option("--tune", metavar="KEY=V,V", help="Choose it for every method first, lr say.")
 @click.option("--baseline", default="grpo", show_default=True, help="Differences are from this.")
 @click.option("--stop-after-warmup", is_flag=True, help="Add runs that end with the warm-up.")

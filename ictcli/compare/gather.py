@@ -19,7 +19,7 @@ from ictcli.compare.statistics import (
     estimate,
     scores_of,
 )
-from ictcli.compare.variants import STOPPED, SUBJECT
+from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import Recipe, to_toml
@@ -45,7 +45,7 @@ def gather(
     by_label = {each.label: each.runs for each in variants}
     setting = _setting(plan, specs, done, command)
     named = [each.label for each in variants if plan.baseline in (each.label, each.variant.method)]
-    base = (named or list(by_label))[0]
+    base = plan.baseline if plan.baseline in named else (named or list(by_label))[0]
     seeds = setting.seeds
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, setting.n, setting.ks)
@@ -54,7 +54,10 @@ def gather(
     alike = {run.label: control.label for run, control in controls if is_beginning(control, run)}
     stopped = {label: control for label, control in alike.items() if control != base}
     training = {each.variant: run_means.trained_tokens(each.runs) for each in variants}
-    choosing = [each for each in variants if not each.variant.stops] or variants
+    judged = [each for each in variants if not each.variant.controls]
+    own = _methods_of_controls(variants)
+    choosing = [each for each in variants if not each.variant.stops]
+    choosing = [each for each in choosing if SIGNAL not in each.variant.controls] or variants
     shared = shared_rollouts.sample_shared(
         {each.label: each.recipe for each in choosing}, _first(done).seed, engine
     )
@@ -73,9 +76,12 @@ def gather(
             differences(notes.without(scores, crashed), base) if crashed else {}
         ),
         differences_from_stopped=differences(scores, stopped) if stopped else {},
+        differences_from_method=differences(scores, own) if own else {},
         claims=[
-            *accuracy_claims(scores, setting.task, list(training), training, crashed),
-            *_other_claims(variants, seeds),
+            *accuracy_claims(
+                scores, setting.task, [each.variant for each in judged], training, crashed
+            ),
+            *_other_claims(judged, seeds),
         ],
         passk={label: _pass_curve(counts, setting.n) for label, counts in correct.items()},
         curves={
@@ -153,10 +159,22 @@ def _controls(variants: Sequence[VariantRuns]) -> list[tuple[VariantRuns, Varian
     ]
 
 
+def _methods_of_controls(variants: Sequence[VariantRuns]) -> dict[str, str]:
+    """By label of a control, the same method without, if that was trained too."""
+    plain = [each.variant for each in variants if not each.variant.controls]
+    return {
+        each.label: own.label
+        for each in variants
+        if each.variant.controls
+        for own in plain
+        if own.uncontrolled == each.variant.uncontrolled
+    }
+
+
 def is_beginning(control: VariantRuns, variant: VariantRuns) -> bool:
     """Whether the control trained as the variant did while it warmed up: tuning may have given
     them different settings."""
-    free = {"method", "keep", "warmup", "seed", "steps"}
+    free = {"method", "keep", "warmup", "seed", "steps", "control"}
     first, other = (
         each.recipe.model_dump(exclude={**dict.fromkeys(free, True), "optimizer": {"decay_steps"}})
         for each in (control, variant)

@@ -21,6 +21,7 @@ from ictcli.compare.design import Design, RunSpec, run_specs, tuning_specs
 from ictcli.compare.folder import check_report
 from ictcli.compare.launch import Summaries, read_summary
 from ictcli.compare.variants import (
+    SIGNAL,
     Grid,
     Variant,
     check_keys,
@@ -48,6 +49,8 @@ class CompareOptions(Table):
     methods: tuple[str, ...] = Field(min_length=1, strict=False)
     seeds: int = Field(default=3, ge=1)
     sweep: tuple[str, ...] = Field(default=(), strict=False)
+    rewards: str | None = None
+    """Values of `reward.signal`, with commas between."""
     tune: str | None = None
     baseline: str = "grpo"
     stop_after_warmup: bool = False
@@ -110,8 +113,15 @@ def plan_of(
     """The plan of the comparison on the recipe `source`. UserError if a setting is wrong, if the
     folder holds other runs or a larger report, or if no problems are left to tune on."""
     file = read_typed(source)
-    load_recipe(file, overrides)  # plugins add methods
+    recipe = load_recipe(file, overrides)  # plugins add methods
+    if recipe.label != recipe.rule.name:
+        raise UserError(
+            f"The recipe trains a control, {recipe.label}: every method would be one.",
+            "--methods 'ict,ict control=permuted' or --rewards true,random names one beside others",
+        )
     swept = [read_grid(text, "--sweep") for text in options.sweep]
+    if options.rewards is not None:
+        swept.append(read_grid(f"{SIGNAL}={options.rewards}", "--rewards"))
     variants = variants_of(options.methods, swept)
     if options.stop_after_warmup:
         variants += stopped_variants(options.methods, swept)
