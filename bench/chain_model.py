@@ -49,7 +49,7 @@ class ChainRecipe(Recipe):
 
     steps: int = 4_500
     seed: int = 0
-    right: float = 0.4
+    right: float = 0.39
     operands: tuple[int, int] = CHAIN
     rows: int = 48
     learning_rate: float = 3e-3

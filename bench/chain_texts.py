@@ -15,7 +15,7 @@ def solution(expression: str, rng: random.Random, right: float) -> str:
     """Write a response whose arithmetic is correct and whose choices are right by chance.
 
     At each step with two operators or more it applies with probability `right` the one that keeps
-    the value (the leftmost `*`, else the leftmost), otherwise the last, or the first where the last
+    the value (the leftmost `*`, else the leftmost), otherwise the first, or the last where the first
     is right. That one may still keep the value, so the share of correct responses exceeds
     `right ** choices`.
     """
@@ -24,7 +24,7 @@ def solution(expression: str, rng: random.Random, right: float) -> str:
         index = max(expression.find("*") // 2, 0)
         operators = len(expression) // 2
         if operators > 1 and rng.random() >= right:
-            index = operators - 1 if index < operators - 1 else 0
+            index = 0 if index else operators - 1
         expression = apply(expression, index)
         lines.append(expression)
     return ";".join(lines) + "#"

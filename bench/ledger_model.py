@@ -81,8 +81,8 @@ class LedgerRecipe(Recipe):
     steps: int = 1_050
     lesson: int = 350
     seed: int = 0
-    right: float = 0.97
-    right_long: float = 0.4
+    right: float = 0.95
+    right_long: float = 0.42
     rows: int = 32
     learning_rate: float = 3e-3
     warmup: int = 50

@@ -61,7 +61,7 @@ STYLES = {
 """By name of the task."""
 
 
-LONG = 5
+LONG = 4
 """Days from which on an entry is one that the base model gets wrong more often than not."""
 
 
