@@ -117,16 +117,21 @@ def evaluate(
     `progress` gets the samples taken and all; `say` each new failure of the verifier.
     RunFailedError where a sample or its verdict is missing, UserError where a file was changed.
     """
-    done = 0
+    done, failures = 0, set[str]()
 
     def go_on(samples: int) -> None:
         progress(done + samples, asked.samples)
 
-    evaluation = _evaluate(engine, asked, file, go_on, say)
+    def fails(reason: str) -> None:
+        if reason not in failures and len(failures) < FAILURES:
+            failures.add(reason)
+            say(f"{asked.name}: {reason}")
+
+    evaluation = _evaluate(engine, asked, file, go_on, fails)
     others: list[AtTemperature] = []
     done = len(evaluation.correct) * evaluation.n
     for temperature in asked.others:
-        at = _evaluate(engine, asked.at(temperature), file.at(temperature), go_on, say)
+        at = _evaluate(engine, asked.at(temperature), file.at(temperature), go_on, fails)
         done += len(at.correct) * at.n
         others += at.curve
     evaluation = evaluation.model_copy(update={"temperatures": tuple(others)})
@@ -142,13 +147,12 @@ def _evaluate(
     asked: Examination,
     file: SampleFile,
     progress: Callable[[int], None],
-    say: Callable[[str], None],
+    fails: Callable[[str], None],
 ) -> Evaluation:
-    """At the temperature that is asked for."""
+    """At the temperature that is asked for. `fails` gets the failures of the verifier."""
     started = time.perf_counter()
     problems, domain, n = asked.problems, asked.domain, asked.n
     ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
-    failures: set[str] = set()
     taken, before = file.recover(asked)
     done = len(taken) // n
     if file.resume:
@@ -161,10 +165,8 @@ def _evaluate(
         texts = prompts.decode(engine.tokenizer, rollouts)
         verdicts = domain.judge(part, texts)
         if not asked.private:
-            reasons = {verdict.reason for verdict in verdicts if verdict.failed} - failures
-            for reason in sorted(reasons)[: FAILURES - len(failures)]:
-                failures.add(reason)
-                say(f"{asked.name}: {reason}")
+            for reason in sorted({verdict.reason for verdict in verdicts if verdict.failed}):
+                fails(reason)
         lines = files.make_samples(
             asked.name, part, n, rollouts, texts, verdicts, private=asked.private
         )

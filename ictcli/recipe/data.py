@@ -150,9 +150,9 @@ class EvalSettings(Table):
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
     temperatures: Temperatures = (0.0, 0.3, 0.7)
-    """Other temperatures to evaluate at before training, to tell sharpening from learning, with one
-    response per problem at 0 and a quarter of `n` at others. After training only 0 is, if it is
-    among them."""
+    """Other temperatures to evaluate at before training, which tell sharpening from learning: with
+    one response per problem at 0, and an eighth of `n`, at least one, at others. After training
+    only 0 is, if it is among them."""
     verifier: str | None = None
     """What judges the responses of evaluations, named as `reward.verifier` is; default: what judges
     those of training, or the benchmark's own."""

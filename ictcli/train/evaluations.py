@@ -38,7 +38,7 @@ def other_temperatures(recipe: Recipe, label: str) -> dict[float, int]:
     at = recipe.eval.temperatures if label in ("before", "after") else ()
     own = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
     return {
-        each: max(1, recipe.eval.n // 4) if each else 1
+        each: max(1, recipe.eval.n // 8) if each else 1
         for each in at
         if each != own and (label == "before" or each == 0)
     }
