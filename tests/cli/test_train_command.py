@@ -38,6 +38,7 @@ def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -
     assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
     assert re.search(r"^pass@1 .*\npass@4 ", ended.stdout, re.MULTILINE)  # the table alone
     assert "step" not in ended.stdout
+    assert " is sharpening (" in ended.stderr
     told = ended.stderr.splitlines()[-5:]
     assert told[0] == f"model: {folder.relative_to(tmp_path)}/model"
     assert told[1].startswith("next:  ictcli eval runs/chain-ict-s0")
@@ -61,7 +62,7 @@ def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
     assert summary["wall_s"] > 0
     parts = summary["sharpening"]
     assert parts["tried"] == [1.0, 0.0, 0.3, 0.7] and parts["gain"] == summary["change"]["pass@1"]
-    assert parts["sentence"] in " ".join(ended.err.split())
+    assert parts["sentence"].startswith("Of the change in pass@1 at temperature 1")
 
 
 def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
