@@ -20,7 +20,7 @@ def spearman(x: FloatArray, y: FloatArray) -> float | None:
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     ranks = np.column_stack([_ranks(x), _ranks(y)])
-    return float(np.corrcoef(ranks, rowvar=False)[0, 1])
+    return float(np.asarray(np.corrcoef(ranks, rowvar=False))[0, 1])
 
 
 def _ranks(values: FloatArray) -> FloatArray:
