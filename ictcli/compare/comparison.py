@@ -11,6 +11,7 @@ from ictcli.compare.run_means import Cost, Curve, Probe, TrainedTokens
 from ictcli.compare.shared_rollouts import ForkComparison, Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.evaluation.record import Record
+from ictcli.evaluation.sharpening import Sharpening
 from ictcli.recipe.metrics import METRICS, shown_in
 
 FORMAT = 4
@@ -137,6 +138,11 @@ class Comparison(Setting):
     differences_from_method: Mapping[str, Mapping[str, PairedDifference]] = {}
     """Of controls, from the same method without, where there is one."""
     claims: Sequence[Claim]
+    sharpening: Mapping[str, Sharpening] = {}
+    """By variant, how much of its gain in pass@1 the model before training has at a better
+    temperature: of the means over its runs."""
+    readable: Mapping[str, float] = {}
+    """By variant, accuracy after training among samples with a readable answer."""
     passk: Mapping[str, Mapping[int, float]]
     """By variant and k."""
     curves: Mapping[str, Mapping[str, Curve]]

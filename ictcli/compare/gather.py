@@ -13,6 +13,7 @@ from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.gradients import attribution
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import ComparisonPlan, Tuned
+from ictcli.compare.sharpening import greedy_estimates, readable_accuracies, sharpenings
 from ictcli.compare.statistics import (
     BEFORE,
     differences,
@@ -69,7 +70,10 @@ def gather(
         estimates={
             metric: {label: estimate(values) for label, values in by_variant.items()}
             for metric, by_variant in scores.items()
-        },
+        }
+        | ({"greedy": greedy} if (greedy := greedy_estimates(variants)) else {}),
+        sharpening=sharpenings(variants),
+        readable=readable_accuracies(variants),
         differences=differences(scores, base),
         crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
         differences_without_crashed=(

@@ -90,6 +90,17 @@ def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_interv
         assert f"{percent(each['value'])} {interval(each['low'], each['high'], percent)}" in before
 
 
+def test_it_says_of_each_method_what_is_sharpening(whole: Comparison) -> None:
+    found, page = whole.numbers("whole"), (whole.folder / "whole" / "report.md").read_text()
+    assert list(found["sharpening"]) == list(found["readable"]) == [*METHODS]
+    assert list(found["estimates"]["greedy"]) == ["(before)", *METHODS]
+    assert "greedy" not in found["differences"]  # no test more, and no p larger for it
+    for label, parts in found["sharpening"].items():
+        assert f"{label}: {parts['sentence']}" in page.replace("\\", "")
+        gains = [found["estimates"]["pass@1"][each]["value"] for each in (label, "(before)")]
+        assert parts["gain"]["value"] == pytest.approx(gains[0] - gains[1])
+
+
 def test_runs_of_another_recipe_are_not_mixed_in(whole: Comparison) -> None:
     told = refusal(whole.run("whole", "steps=5"), 2)
     assert "was trained with another recipe" in told and "--out OTHER" in told
