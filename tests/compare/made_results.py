@@ -91,7 +91,10 @@ def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
     }
     probed = list(range(10, STEPS + 1, 10))
     grid = np.linspace(0, 1, 101)
-    variants = [Variant(label, method) for label, method in METHODS.items()]
+    variants = [
+        Variant(label, method, ("method.note=1",) * (label == SWEPT))
+        for label, method in METHODS.items()
+    ]
     tokens = TrainedTokens(tokens_kept_share=0.1, share_kept=0.1)
     trained = {each: tokens for each in variants if each.label in ("ict", "random")}
     judged = [
