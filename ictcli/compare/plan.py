@@ -114,14 +114,14 @@ def plan_of(
         check_keys([*design.swept, grid.key], "--methods, --sweep and --tune")
     tuning = Tuning(design, grid, options.tune_runs) if grid else None
     tries = tuning.first if tuning else []
-    chosen = tuning.earlier() if tuning else {}
+    chosen = tuning.earlier() if tuning else None
     final = run_specs(design, chosen, grid=grid)
     check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
     notes = [
         f"{spec.folder} was trained with {spec.chosen}: should tuning choose another value, the "
         "comparison needs another --out"
         for spec in final
-        if spec.chosen and spec.variant.label not in chosen
+        if spec.chosen and spec.variant.label not in (chosen or {})
     ][:1]
     baseline = options.baseline
     if not any(baseline in (each.label, each.method) for each in variants):

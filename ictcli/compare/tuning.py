@@ -1,10 +1,11 @@
 """A setting chosen for every variant alike, before the runs that count.
 
 Each value of the grid is run once, then the better half of them again, and again (successive
-halving, by runs), but never fewer than three. While the best is at an end of the grid, the grid
-goes on by its own ratio. The best is that of the highest pass@1 on the mean of the curves that
-`rate_curve` draws; how far these disagree about the best is a variance of what the method reaches,
-and enters its intervals (`extra_of`).
+halving, by runs), but never fewer than three, nor without the best one's neighbours, whose one run
+may have crashed. While the best is at an end of the grid, the grid goes on by its own ratio. The
+best is that of the highest pass@1 on the mean of the curves that `rate_curve` draws; how far these
+disagree about the best is a variance of what the method reaches, and enters its intervals
+(`extra_of`).
 
 A folder that was tuned before this was the rule has no tuning.json: there every value was run once
 and the best run's was taken, and so it stays.
@@ -30,7 +31,7 @@ from ictcli.types import FloatArray
 METRIC = "pass@1"
 RUNS = 3
 LEAST = 3
-"""Values that are never dropped: the best, and what shows that it is."""
+"""Values that are never dropped."""
 FURTHER = 6
 """Values that a grid goes on by at the most."""
 
@@ -150,9 +151,12 @@ def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
     if best and (further := _beyond(best, finished, tries, grid)):
         return [(further, 0)]
     means = dict(zip(finished, _curves(finished, metric_of(finished)).mean(axis=0), strict=True))
-    ranked = sorted(finished, key=lambda override: -means[override])
+    order = list(finished)
+    ranked = sorted(order, key=lambda override: -means[override])
+    at = order.index(ranked[0])
+    beside = order[max(at - 1, 0) : at + 2]
     for done in range(1, runs):
-        kept = ranked[: max(LEAST, ceil(len(ranked) / 2**done))]
+        kept = dict.fromkeys([*ranked[: max(LEAST, ceil(len(ranked) / 2**done))], *beside])
         if missing := [(each, len(tries[each])) for each in kept if len(tries[each]) <= done]:
             return missing
     return []

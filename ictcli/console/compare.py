@@ -69,7 +69,7 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     if result.tests:
         families = {"": result.differences, ", none crashed": result.differences_without_crashed}
         caption = (
-            f"differences from {result.baseline} in points, with 95 % intervals of each alone; * is "
+            f"differences from {result.baseline} in points, with 95 % intervals of each; * is "
             f"significant at {100 * result.level:.2g} % after Holm's correction over all"
         )
         answer.append(tables.short_differences(looks, result.baseline, families, caption))

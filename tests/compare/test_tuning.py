@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from designs import METHODS, design_of, timed
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_results import summary
 
@@ -122,6 +122,7 @@ def tuned(grid: Grid, reached: Callable[[float, int], float | None], runs: int =
     return tries
 
 
+@settings(max_examples=15, deadline=None)
 @given(st.floats(-1, 4), st.integers(0, 999))
 def test_the_grid_goes_on_until_the_best_is_inside(best: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -180,12 +181,13 @@ def test_a_variant_of_which_no_run_finished_is_left_out(tmp_path: Path) -> None:
         tuning.chosen({"ict": {"lr=1e-4": [None]}})
 
 
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 99))
 def test_the_curves_are_the_posterior_of_a_gaussian_process(seed: int) -> None:
     """Where the runs leave no doubt they are the means; where there are none, they are wide."""
     rng = np.random.default_rng(seed)
     means = rng.uniform(0.2, 0.8, 4)
-    sure = draws_of([0, 1, 2, 3], [(m + rng.normal(0, 0.005, 200)).tolist() for m in means])
+    sure = draws_of([0, 1, 2, 3], [(m + rng.normal(0, 0.005, 25)).tolist() for m in means])
     np.testing.assert_allclose(sure.mean(axis=0), means, atol=0.005)
     assert sure.std(axis=0).max() < 0.005
     doubt = draws_of([0, 1, 2, 3], [[m] for m in means])
