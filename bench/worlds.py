@@ -1,5 +1,8 @@
 """Simulated comparisons with a known truth; run as a program, the table below.
 
+`python bench/worlds.py null N [CASE ...]` simulates N studies of identical methods, tuned, through
+the functions of `ictcli compare`, and prints how many make a false claim.
+
 How often each way calls two identical methods different at a nominal 5 %, and its interval of one
 mean misses the truth, in % (the least and the most over runs that vary by sd 2, 4 and 7 points,
 pass@1 and pass@4; 1500 comparisons each, 600 of the bootstrap):
