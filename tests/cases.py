@@ -7,8 +7,7 @@ import pytest
 
 
 def first(cases: Sequence[Any], count: int = 1) -> list[Any]:
-    """Cases for `parametrize` or a fixture: those behind the first are thorough."""
-    return [
-        *cases[:count],
-        *(pytest.param(each, marks=pytest.mark.thorough) for each in cases[count:]),
-    ]
+    """Cases for `parametrize` or a fixture: those behind the first are thorough. A tuple is a case
+    of several parameters."""
+    left = (each if isinstance(each, tuple) else (each,) for each in cases[count:])
+    return [*cases[:count], *(pytest.param(*each, marks=pytest.mark.thorough) for each in left)]

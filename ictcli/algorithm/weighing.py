@@ -69,9 +69,33 @@ def rsi(batch: Scored, options: RsiOptions) -> Choice:
 
     Both at temperature 1. Ours: the mean; no text in reach gives it.
     """
-    surprise = -np.log(np.maximum(batch.stats["prob"].astype(np.float64), 1e-37))
-    index = surprise / (batch.stats["entropy"] + 1e-6)
+    index = _surprise(batch) / (batch.stats["entropy"] + 1e-6)
     return Choice(batch.valid & (index >= options.low) & (index <= options.high))
+
+
+def _surprise(batch: Scored) -> FloatArray:
+    """(B, T) float64: -log pi of the tokens, at temperature 1."""
+    return -np.log(np.maximum(batch.stats["prob"].astype(np.float64), 1e-37))
+
+
+class TacoOptions(Options):
+    alpha: float = Field(default=0.01, gt=0)
+    """Tokens weigh less where their surprise exceeds the entropy by more than -log alpha nats."""
+    strength: float = Field(default=0.9, ge=0, le=1)
+    """lambda: the most that a weight falls below 1."""
+
+
+@register("arXiv 2607.07976", options=TacoOptions, normalisation="tokens")
+def taco(batch: Scored, options: TacoOptions) -> Choice:
+    """Every token; with A > 0 less, the more its surprise -log pi exceeds the entropy H1.
+
+    The tail risk r = -log pi - H1 + log alpha, where it is above 0, makes the weight
+    1 - lambda (1 - exp(-r)). Ours: both are at temperature 1 and taken once a batch, where the
+    authors' code takes them anew in each update.
+    """
+    risk = _surprise(batch) - batch.stats["entropy"] + np.log(options.alpha)
+    weight = 1 + options.strength * np.expm1(-np.maximum(risk, 0))
+    return Choice(batch.valid, weight=np.where((batch.advantage > 0)[:, None], weight, 1.0))
 
 
 class StareOptions(Options):
@@ -224,6 +248,27 @@ def maxrl(batch: Scored, options: Options) -> Choice:
     share: FloatArray = batch.correct.reshape(-1, batch.group).mean(axis=1).repeat(batch.group)
     factor = np.where(share > 0, 1 / np.where(share > 0, share, 1), 0.0)
     return Choice(batch.valid, weight=np.broadcast_to(factor[:, None], batch.valid.shape))
+
+
+class PepoOptions(Options):
+    window: int = Field(default=101, ge=1)
+    """W: tokens of the window, of which the token is the middle."""
+
+
+@register("arXiv 2609.39402, Eq. 6 to 8", options=PepoOptions, normalisation="tokens")
+def pepo(batch: Scored, options: PepoOptions) -> Choice:
+    """Every token; those of correct responses by exp H1 over its sum in a window around the token.
+
+    The weights of a response have mean 1. Beyond its ends it is mirrored (appendix C.2); ours: time
+    and again where it is shorter than the window. Ours, too: the mean is over the batch, where the
+    paper's is over a group.
+    """
+    weight, half = np.ones(batch.valid.shape), options.window // 2
+    for row in np.flatnonzero(batch.correct):
+        size = np.exp(batch.stats["entropy"][row, batch.valid[row]].astype(np.float64))
+        around = np.convolve(np.pad(size, half, "reflect"), np.ones(2 * half + 1), "valid")
+        weight[row, batch.valid[row]] = size / around / (size / around).mean()
+    return Choice(batch.valid, weight=weight)
 
 
 class GtpoOptions(Options):

@@ -90,7 +90,7 @@ def command(
             )
         _plan(resolved, memory or 0.0, gpus, timed=timed, as_json=as_json)
         return
-    recipes = {resolved.rule.name: resolved}
+    recipes = {resolved.label: resolved}
     if beside is not None:
         recipes |= _beside(file, settings, resolved, beside)
     name = f"{find_recipe(recipe).stem}-{{}}-s{resolved.seed}"

@@ -162,6 +162,8 @@ class Comparison(Setting):
     """The same of the other runs, where some crashed."""
     differences_from_stopped: Mapping[str, Mapping[str, PairedDifference]] = {}
     """Of methods with a warm-up, from the runs that end with it, where there are any."""
+    differences_from_method: Mapping[str, Mapping[str, PairedDifference]] = {}
+    """Of controls, from the same method without, where there is one."""
     claims: Sequence[Claim]
     looks: Sequence[int] = ()
     """After how many seeds a report was made, this one included."""

@@ -21,7 +21,7 @@ from ictcli.compare.statistics import (
     variance,
 )
 from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
-from ictcli.compare.variants import STOPPED, SUBJECT, Variant
+from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT, Variant
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import Recipe, to_toml
@@ -47,7 +47,7 @@ def gather(
     by_label = {each.label: each.runs for each in variants}
     setting = _setting(plan, specs, done, command)
     named = [each.label for each in variants if plan.baseline in (each.label, each.variant.method)]
-    base = (named or list(by_label))[0]
+    base = plan.baseline if plan.baseline in named else (named or list(by_label))[0]
     seeds = setting.seeds
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, setting.n, setting.ks)
@@ -60,12 +60,17 @@ def gather(
     alike = {run.label: control.label for run, control in controls if is_beginning(control, run)}
     stopped = {label: control for label, control in alike.items() if control != base}
     training = {each.variant: run_means.trained_tokens(each.runs) for each in variants}
-    choosing = [each for each in variants if not each.variant.stops] or variants
+    rewarded = [each for each in variants if not each.variant.controls]
+    own = _methods_of_controls(variants)
+    choosing = [each for each in variants if not each.variant.stops]
+    choosing = [each for each in choosing if SIGNAL not in each.variant.controls] or variants
     shared = shared_rollouts.sample_shared(
         {each.label: each.recipe for each in choosing}, _first(done).seed, engine
     )
     attributed, entropies, missing = attribution(variants, shared.domain, engine.tokenizer)
-    tests = accuracy_tests(scores, setting.task, list(training), training, crashed, extra)
+    tests = accuracy_tests(
+        scores, setting.task, [each.variant for each in rewarded], training, crashed, extra
+    )
     result = Comparison(
         **dict(setting),
         baseline=base,
@@ -83,7 +88,8 @@ def gather(
             differences(notes.without(scores, crashed), base, extra, level) if crashed else {}
         ),
         differences_from_stopped=differences(scores, stopped, level=level) if stopped else {},
-        claims=[*judged(tests, level), *_other_claims(variants, seeds, entropies, level)],
+        differences_from_method=differences(scores, own, level=level) if own else {},
+        claims=[*judged(tests, level), *_other_claims(rewarded, seeds, entropies, level)],
         looks=plan.looks.seeds,
         planned_seeds=plan.looks.planned,
         level=level,
@@ -173,10 +179,22 @@ def _controls(variants: Sequence[VariantRuns]) -> list[tuple[VariantRuns, Varian
     ]
 
 
+def _methods_of_controls(variants: Sequence[VariantRuns]) -> dict[str, str]:
+    """By label of a control, the same method without, if that was trained too."""
+    plain = [each.variant for each in variants if not each.variant.controls]
+    return {
+        each.label: own.label
+        for each in variants
+        if each.variant.controls
+        for own in plain
+        if own.uncontrolled == each.variant.uncontrolled
+    }
+
+
 def is_beginning(control: VariantRuns, variant: VariantRuns) -> bool:
     """Whether the control trained as the variant did while it warmed up: tuning may have given
     them different settings."""
-    free = {"method", "keep", "warmup", "seed", "steps"}
+    free = {"method", "keep", "warmup", "seed", "steps", "control"}
     first, other = (
         each.recipe.model_dump(exclude={**dict.fromkeys(free, True), "optimizer": {"decay_steps"}})
         for each in (control, variant)

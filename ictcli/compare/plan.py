@@ -20,7 +20,7 @@ from pydantic import Field
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.folder import Looks, check_report, looks_of
 from ictcli.compare.tuning import RUNS, Tuning
-from ictcli.compare.variants import check_keys, read_grid, stopped_variants, variants_of
+from ictcli.compare.variants import SIGNAL, check_keys, read_grid, stopped_variants, variants_of
 from ictcli.errors import UserError
 from ictcli.files.reading import parse_toml
 from ictcli.recipe import find_recipe, load_recipe, shipped_studies
@@ -37,6 +37,8 @@ class CompareOptions(Table):
     methods: tuple[str, ...] = Field(min_length=1, strict=False)
     seeds: int = Field(default=3, ge=1)
     sweep: tuple[str, ...] = Field(default=(), strict=False)
+    rewards: str | None = None
+    """Values of `reward.signal`, with commas between."""
     tune: str | None = None
     tune_runs: int = Field(default=RUNS, ge=1)
     planned_seeds: int | None = Field(default=None, ge=1)
@@ -103,8 +105,15 @@ def plan_of(
     """The plan of the comparison on the recipe `source`. UserError if a setting is wrong, if the
     folder holds other runs or a larger report, or if no problems are left to tune on."""
     file = read_typed(source)
-    load_recipe(file, overrides)  # plugins add methods
+    recipe = load_recipe(file, overrides)  # plugins add methods
+    if recipe.label != recipe.rule.name:
+        raise UserError(
+            f"The recipe trains a control, {recipe.label}: every method would be one.",
+            "--methods 'ict,ict control=permuted' or --rewards true,random names one beside others",
+        )
     swept = [read_grid(text, "--sweep") for text in options.sweep]
+    if options.rewards is not None:
+        swept.append(read_grid(f"{SIGNAL}={options.rewards}", "--rewards"))
     variants = variants_of(options.methods, swept)
     if options.stop_after_warmup:
         variants += stopped_variants(options.methods, swept)

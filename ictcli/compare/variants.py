@@ -1,14 +1,13 @@
-"""The columns of a comparison: methods, settings of their own, swept settings, and the control that
-stops."""
+"""The columns of a comparison: methods, settings of their own, swept settings, and controls."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from ictcli.algorithm.methods import METHODS, Method, ShareOptions, find_method
 from ictcli.errors import UserError
-from ictcli.recipe import toml_value
+from ictcli.recipe import labelled, toml_value
 
 SUBJECT = "ict"
 """The method that the paper's claims are about."""
@@ -26,6 +25,9 @@ FIXED = {
     "reward": "all runs are rewarded and judged alike",
 }
 """Keys that decide what the runs of a comparison have in common, and what that is."""
+SIGNAL = "reward.signal"
+CONTROLS = {"control": "none", SIGNAL: True}
+"""Keys of controls, each with the value that is none."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,16 @@ class Variant:
         pairs = (override.partition("=") for override in self.overrides)
         return {_short(key): toml_value(text) for key, _, text in pairs}
 
+    @property
+    def controls(self) -> dict[str, object]:
+        """Those that are on, by key."""
+        return {k: v for k, v in self.settings.items() if k in CONTROLS and v != CONTROLS[k]}
+
+    @property
+    def uncontrolled(self) -> tuple[str, dict[str, object]]:
+        """What it shares with its method's other controls, and with the method itself."""
+        return self.method, {k: v for k, v in self.settings.items() if k not in CONTROLS}
+
     def counterpart(self, method: str, variants: Iterable["Variant"]) -> "Variant | None":
         """The variant of `method` that shares most settings with this one and has no others."""
         own = self.settings.items()
@@ -78,7 +90,7 @@ def read_grid(text: str, option: str) -> Grid:
     """`method.keep=0.05,0.1` as a key and its values."""
     key, equals, values = text.partition("=")
     key = key.strip()
-    if why := FIXED.get(key.split(".")[0]):
+    if key != SIGNAL and (why := FIXED.get(key.split(".")[0])):
         raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
     if key in ("method", "method.name"):
         raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")
@@ -138,6 +150,7 @@ def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Va
     grpo, controls = find_method("grpo"), list[Variant]()
     for own in [own for method, own in parsed if method.dense_warmup]:
         grids = [grid for grid in (*own, *sweeps) if grid.key == "warmup" or takes(grpo, grid.key)]
+        grids = [grid for grid in grids if grid.key != "control"]  # off while it warms up
         controls += _combined(STOPPED, grids)
     controls = [each for each in controls if each.settings.get("warmup") != 0]
     if not controls:
@@ -174,8 +187,15 @@ def _setting(method: Method, text: str, option: str) -> Grid:
 
 def _combined(method: str, grids: Sequence[Grid]) -> list[Variant]:
     """Every combination of the values of the grids."""
-    overrides = list(product(*(grid.overrides for grid in grids)))
-    return [Variant(" ".join([method, *map(_short, each)]), method, each) for each in overrides]
+    return [_variant(method, each) for each in product(*(grid.overrides for grid in grids))]
+
+
+def _variant(method: str, overrides: tuple[str, ...]) -> Variant:
+    variant = Variant("", method, overrides)
+    plain = [_short(each) for each in overrides if each.partition("=")[0] not in CONTROLS]
+    controls = {**CONTROLS, **variant.controls}
+    label = labelled(" ".join([method, *plain]), controls["control"], controls[SIGNAL])
+    return replace(variant, label=label)
 
 
 def _short(override: str) -> str:

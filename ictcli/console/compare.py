@@ -76,6 +76,9 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     if stopped := result.differences_from_stopped:
         caption = "what the steps after the dense warm-up added, in points"
         answer.append(tables.short_differences(looks, STOPPED, {"": stopped}, caption))
+    if controls := result.differences_from_method:
+        caption = "controls: differences from the same method without, in points"
+        answer.append(tables.short_differences(looks, "own method", {"": controls}, caption))
     if result.claims:
         at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
         caption = (

@@ -41,7 +41,7 @@ def plan(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
         f"response tokens a step), "
-        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.rule.name}.",
+        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}.",
     )
     if memory.estimate:
         _print_estimate(memory.estimate)

@@ -15,7 +15,7 @@ T = TypeVar("T", bound="ModelSettings")
 
 OF_TRAINING = (
     *("prompt.shots", "prompt.max_tokens", "reward.correct", "reward.format"),
-    *("reward.overlong", "reward.overlong_buffer", "reward.length"),
+    *("reward.overlong", "reward.overlong_buffer", "reward.length", "reward.signal"),
 )
 """Keys of the tables below that only training reads."""
 

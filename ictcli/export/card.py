@@ -26,8 +26,10 @@ from ictcli.tables.pages import render
 MAIN = (
     *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
     *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
-    *("adapter.kind", "adapter.rank", "adapter.alpha"),
+    *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
 )
+OFF = ("none", "true")
+"""Values of settings that are not shown: no adapter and no control."""
 
 
 def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None = None) -> str:
@@ -129,7 +131,7 @@ def _settings(keys: Mapping[str, Any]) -> dict[str, Any]:
     """The main keys of the recipe, and the method's options."""
     options = [key for key in keys if key.startswith("method.") and key != "method.name"]
     trains_all = keys.get("adapter.kind") in (None, "none")
-    named = [key for key in (*MAIN, *options) if key in keys]
+    named = [key for key in (*MAIN, *options) if keys.get(key) not in (None, *OFF)]
     return {key: keys[key] for key in named if not (trains_all and key.startswith("adapter."))}
 
 

@@ -94,7 +94,9 @@ def _select(recorded: RecordedStep, method: Method) -> StepSelection | MissingSt
     if method.name != recorded.run_method:
         scaled = method.scaled_advantage
         batch = replace(batch, advantage=group_advantage(batch.rewards, recipe.group, scale=scaled))
-        recipe = recipe.model_copy(update={"method": beside(recipe.method, method.name)})
+        recipe = recipe.model_copy(
+            update={"method": beside(recipe.method, method.name), "control": "none"}
+        )
     try:
         return select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
     except KeyError as error:  # a plugin that uses a statistic it does not name

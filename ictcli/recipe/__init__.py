@@ -17,3 +17,4 @@ from ictcli.recipe.overrides import apply_overrides as apply_overrides
 from ictcli.recipe.overrides import toml_value as toml_value
 from ictcli.recipe.overrides import typed_key as typed_key
 from ictcli.recipe.recipe import Recipe as Recipe
+from ictcli.recipe.recipe import labelled as labelled

@@ -1,6 +1,6 @@
 """The tables of a recipe that say which problems, how they are put and what is rewarded."""
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -85,6 +85,9 @@ class PromptSettings(Table):
         return self
 
 
+Signal = Literal["true", "random", "format"]
+
+
 class RewardSettings(Table):
     """What a response is rewarded for, and how its answer is read and judged."""
 
@@ -102,10 +105,18 @@ class RewardSettings(Table):
     """Tokens before max_tokens over which that penalty grows; 0 = a fifth of max_tokens."""
     length: float = Field(default=0.0, ge=0)
     """Weight of the penalty tokens / max_tokens."""
+    signal: Signal = "true"
+    """What is trained on: true = the reward that these keys say. Controls in its place, for
+    training alone: random = 1 or 0 by a fair coin; format = 1 for any answer that can be read."""
     timeout: float = Field(default=5.0, gt=0)
     """Seconds of CPU time to judge one answer; ten times as long on the clock."""
     memory: float = Field(default=1.0, gt=0)
     """GiB of memory to judge one answer."""
+
+    @field_validator("signal", mode="before")
+    @classmethod
+    def _typed_bare(cls, value: Any) -> Any:
+        return "true" if value is True else value  # TOML's true, as `reward.signal=true` is
 
 
 def _distinct(values: tuple[int, ...]) -> tuple[int, ...]:

@@ -265,6 +265,9 @@ def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
     typed = {override.partition("=")[0].strip() for override in overrides}
     unread = [key for key, read in reads.items() if key in typed and not read]
     unused = dict.fromkeys(unread, f"method={method.name}")
+    if recipe.reward.signal != "true":
+        weights = {f"reward.{name}" for name in ("correct", "format", "overlong", "length")}
+        unused |= dict.fromkeys(sorted(weights & typed), f"reward.signal={recipe.reward.signal}")
     if recipe.adapter.kind == "none":
         keys = recipe.adapter.model_fields_set - {"kind"}
         names = [f"adapter.{name}" for name in type(recipe.adapter).model_fields if name in keys]

@@ -4,6 +4,7 @@ from typing import Any, Literal, Self, cast
 
 from pydantic import Field
 
+from ictcli.algorithm.controls import Control
 from ictcli.algorithm.methods import Method, Options, ShareOptions, find_method
 from ictcli.algorithm.objective import Objective
 from ictcli.recipe.data import (
@@ -56,6 +57,9 @@ class Recipe(Table):
     """Share of tokens to train, for methods that select a share."""
     warmup: int = Field(default=0, ge=0)
     """Number of first steps that train every token, for ict and its controls."""
+    control: Control = "none"
+    """Control: the weights of the method's tokens go to others, drawn at random. permuted = of the
+    same response; position = at the same place of any; mass = to any, of equal sum |w A|."""
     kl: float = Field(default=0.0, ge=0)
     """Coefficient of the KL divergence from the model before training; 0 = off."""
     entropy: float = Field(default=0.0, ge=0)
@@ -120,6 +124,11 @@ class Recipe(Table):
         return find_method(cast(str, self.method["name"]))
 
     @property
+    def label(self) -> str:
+        """The method's name, and any control it is trained as: `ict (permuted)`."""
+        return labelled(self.rule.name, self.control, self.reward.signal)
+
+    @property
     def wanted_stats(self) -> tuple[str, ...]:
         """The token statistics that the method and the diagnostics need."""
         extra = ("uniqueness",) if self.record.uniqueness else ()
@@ -149,3 +158,10 @@ class Recipe(Table):
     def lr_at(self, step: int) -> float:
         """Learning rate at step 1, 2, ..."""
         return self.lr * self.optimizer.lr_factor(step, self.steps)
+
+
+def labelled(method: str, control: object, signal: object) -> str:
+    """A name of a method with the controls that are on."""
+    off = ("none", "true reward", "True reward")
+    on = [each for each in (str(control), f"{signal} reward") if each not in off]
+    return f"{method} ({', '.join(on)})" if on else method

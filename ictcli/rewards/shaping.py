@@ -1,10 +1,10 @@
-"""The reward of a response: a weighted sum of correctness, format and length."""
+"""The reward of a response: a weighted sum of correctness, format and length, or a control."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from ictcli.recipe.data import RewardSettings
+from ictcli.recipe.data import RewardSettings, Signal
 from ictcli.rewards.verifiers import Verdict
 from ictcli.types import FloatArray, IntArray
 
@@ -35,3 +35,16 @@ def shaped(
     if settings.length:
         rewards = rewards - settings.length * np.asarray(lengths) / max_tokens
     return rewards
+
+
+def control_reward(
+    signal: Signal, verdicts: Sequence[Verdict], rng: np.random.Generator
+) -> FloatArray:
+    """(B,) float64, 1 or 0: random, by a fair coin, or for an answer in the form that is read.
+
+    The coin is fair, as in arXiv 2506.10947: of all coins it gives the most groups a signal, and a
+    run depends on no evaluation before it.
+    """
+    if signal == "random":
+        return rng.integers(0, 2, len(verdicts)).astype(np.float64)
+    return np.array([formatted(verdict) for verdict in verdicts], dtype=np.float64)

@@ -170,7 +170,7 @@ def _entry(run: Path, *more: str) -> Entry:
         recipe=PurePath(recipe_name(read_environment(run))).stem,
         model=recipe.model if recipe else "",
         task=recipe.task if recipe else "",
-        method=recipe.method if recipe else "",
+        method=recipe.label if recipe else "",
         seed=recipe.seed if recipe else None,
         step=summary.steps if summary else last.step if last else 0,
         steps=recipe.steps if recipe else None,

@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.record import RunRecord as RunRecord
+from ictcli.recipe import labelled
 from ictcli.recipe.metrics import StepMetrics as StepMetrics
 
 FORMAT = 1
@@ -30,6 +31,14 @@ class RecipeRecord(RunRecord):
         """The method's name; empty where there is none."""
         method = cast(JsonValue, (self.model_extra or {}).get("method", ""))
         return str(method.get("name", "") if isinstance(method, dict) else method)
+
+    @property
+    def label(self) -> str:
+        """The method's name with any controls (`Recipe.label`)."""
+        keys = self.model_extra or {}
+        reward = cast(JsonValue, keys.get("reward"))
+        signal = reward.get("signal", "true") if isinstance(reward, dict) else "true"
+        return labelled(self.method, keys.get("control", "none"), signal)
 
     @property
     def evaluation(self) -> dict[str, JsonValue]:
@@ -76,7 +85,17 @@ class StepTimings(RunRecord):
     step: int
     sample_s: float | None = None
     update_s: float | None = None
+    sample_cpu_s: float | None = None
+    """CPU seconds of the process that leads, and of its children."""
+    update_cpu_s: float | None = None
     peak_bytes: int | None = None
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Of the step; a run of 0.1 has none."""
+        if self.sample_cpu_s is None or self.update_cpu_s is None:
+            return None
+        return self.sample_cpu_s + self.update_cpu_s
 
     @property
     def seconds(self) -> float | None:

@@ -5,7 +5,6 @@ resumed from its last checkpoint repeats the lost steps to the bit. `ictcli.trai
 parts of a step, `ictcli.train.health` the alarms.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -22,6 +21,7 @@ from ictcli.text import shell_word
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
+from ictcli.train.moment import Moment
 from ictcli.train.step import measure, optimise, sample_batch, select
 
 
@@ -59,27 +59,29 @@ def train(
         observer.evaluated("before", known)
 
     for number in range(state.step + 1, recipe.steps + 1):
-        started = time.perf_counter()
+        started = Moment.now()
         batch = sample_batch(recipe, engine, task, number)
         health.check_batch(batch)
-        sampled = time.perf_counter()
+        sampled = Moment.now()
         selection = select(recipe, batch, number)
         update = optimise(recipe, engine, batch, selection, number)
-        updated = time.perf_counter()
+        updated = Moment.now()
         forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
         metrics = measure(recipe, number, batch, selection, update, forks)
-        state.train_s += time.perf_counter() - started
+        state.train_s += Moment.now().clock - started.clock
 
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
             metrics = with_passes(metrics, recipe.eval.k, evaluate(f"step-{number:06d}"))
         timings = StepTimings(
             step=number,
-            sample_s=round(sampled - started, 4),
-            update_s=round(updated - sampled, 4),
+            sample_s=round(sampled.clock - started.clock, 4),
+            update_s=round(updated.clock - sampled.clock, 4),
+            sample_cpu_s=round(sampled.cpu - started.cpu, 4),
+            update_cpu_s=round(updated.cpu - sampled.cpu, 4),
             peak_bytes=engine.peak_memory(),
         )
         state.budget = engine.budget.state()
-        state.add(metrics, batch.rollouts, selection.kept, time.perf_counter() - started)
+        state.add(metrics, batch.rollouts, selection.kept, Moment.now().clock - started.clock)
         run.append(metrics)
         run.append(timings)
         every = recipe.record.rollouts_every

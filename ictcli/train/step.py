@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ictcli.algorithm.controls import controlled
 from ictcli.algorithm.dynamics import diagnose, mean_or_none, validate
 from ictcli.algorithm.methods import Choice, Scored
 from ictcli.algorithm.quantities import kinds, statistic
@@ -14,7 +15,7 @@ from ictcli.engine import Engine
 from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
-from ictcli.rewards.shaping import formatted, shaped
+from ictcli.rewards.shaping import control_reward, formatted, shaped
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
@@ -48,15 +49,26 @@ def sample_batch(
     rollouts = engine.generate(ids, recipe.group, sampling_of(recipe, engine), seed, decoding)
     texts = prompts.decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)
-    rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward)
+    if recipe.reward.signal == "true":
+        rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward)
+    else:
+        rng = generator(recipe.seed, "reward", step)
+        rewards = control_reward(recipe.reward.signal, verdicts, rng)
     advantage = group_advantage(rewards, recipe.group, scale=recipe.rule.scaled_advantage)
     batch = Batch(problems, rollouts, texts, verdicts, rewards, advantage)
     late = [name for name in wanted if name not in decoding]
     if not late:
         return batch
-    solution = other_correct(batch.correct, recipe.group, generator(recipe.seed, "solution", step))
+    rng = generator(recipe.seed, "solution", step)
+    solution = other_correct(taken_as_correct(recipe, batch), recipe.group, rng)
     stats = {**rollouts.stats, **engine.score(rollouts, late, solution=solution)}
     return replace(batch, rollouts=replace(rollouts, stats=stats))
+
+
+def taken_as_correct(recipe: Recipe, batch: Batch) -> BoolArray:
+    """(B,): the responses that a method takes to be correct. Those rewarded, under a control of the
+    reward, so that nothing of the verdict is trained on."""
+    return batch.correct if recipe.reward.signal == "true" else batch.rewards > 0
 
 
 @dataclass(frozen=True)
@@ -92,14 +104,15 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
     method, rollouts = recipe.rule, batch.rollouts.groups(first, last)
     rows = slice(first * recipe.group, last * recipe.group)
     valid, advantage = rollouts.valid, batch.advantage[rows]
-    if method.dense_warmup and step <= recipe.warmup:
+    dense = method.dense_warmup and step <= recipe.warmup
+    if dense:
         choice = Choice(valid)
     else:
         scored = Scored(
             stats=rollouts.stats,
             logp=rollouts.logp,
             advantage=advantage,
-            correct=batch.correct[rows],
+            correct=taken_as_correct(recipe, batch)[rows],
             valid=valid,
             tokens=rollouts.tokens,
             texts=batch.texts[rows],
@@ -112,6 +125,11 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
     if choice.weight is not None:
         weights = (weights * np.where(kept, choice.weight, 0)).astype(np.float32)
     terms = {name: term for name, term in choice.terms.items() if term.coefficient.any()}
+    if not dense:
+        rng = generator(recipe.seed, "control", step, first)
+        weights, terms = controlled(
+            recipe.control, weights, terms, advantage, rollouts.logp, valid, rng
+        )
     return Update(rollouts, weights, advantage, recipe.objective, terms=terms)
 
 

@@ -46,6 +46,8 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
         {"share": 0.1, "raise_by": 1.1, "lower_by": 1.0, "target_entropy": 0.3},
     ),
     "wapo": ("constant", {"bins": ["pos_peak", "pos_valley"]}),
+    "taco": ("tokens", {"alpha": 0.01, "strength": 0.9}),
+    "pepo": ("tokens", {"window": 101}),
     "quadrants": ("kept", {"share": 0.2, "bins": ["pos_high", "neg_high"]}),
     "tempo": ("tokens", {}),
     "maxrl": ("tokens", {}),

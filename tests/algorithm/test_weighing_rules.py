@@ -1,7 +1,7 @@
 """Laws of the methods that weigh tokens, each against its equation in a plain loop."""
 
 from dataclasses import replace
-from math import ceil, log
+from math import ceil, exp, log
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,41 @@ def test_rsi_keeps_what_is_as_surprising_as_its_bounds_say(
         index = -log(prob) / (H1 + 1e-6)
         if min(abs(index - low), abs(index - high)) > 1e-4 * index:
             assert kept[i, t] == (low <= index <= high)
+
+
+@given(scored(), st.floats(1e-3, 1), st.floats(0, 1))
+def test_taco_takes_weight_off_reinforced_tokens_less_likely_than_their_entropy_says(
+    batch: Scored, alpha: float, strength: float
+) -> None:
+    weight = weight_of(choose("taco", batch, alpha=alpha, strength=strength))
+    for i, t in tokens_of(batch):
+        H1, prob = (float(batch.stats[name][i, t]) for name in ("entropy", "prob"))
+        risk = -log(prob) - H1 + log(alpha)
+        if batch.advantage[i] > 0 and risk > 0:
+            assert weight[i, t] == pytest.approx(1 - strength * (1 - exp(-risk)), rel=1e-5)
+        else:
+            assert weight[i, t] == 1
+
+
+@given(scored(), st.integers(1, 60))
+def test_pepo_weighs_correct_responses_by_entropy_among_their_neighbours(
+    batch: Scored, window: int
+) -> None:
+    """Positions beyond an end are those as far on its other side, time and again."""
+    weight = weight_of(choose("pepo", batch, window=window))
+    for i, valid in enumerate(batch.valid):
+        T = int(valid.sum())
+        H1 = [float(value) for value in batch.stats["entropy"][i, :T]]
+
+        def at(k: int, T: int = T, H1: list[float] = H1) -> float:
+            period = max(2 * (T - 1), 1)
+            k %= period
+            return H1[min(k, period - k) if T > 1 else 0]
+
+        near = [k for k in range(-window, window + 1) if abs(k) <= window / 2]
+        e = [exp(H1[t]) / sum(exp(at(t + k)) for k in near) for t in range(T)]
+        wanted = [value / sum(e) * T for value in e] if batch.correct[i] else [1.0] * T
+        assert weight[i, :T] == pytest.approx(wanted)
 
 
 @given(scored(), percents, st.floats(0, 3))

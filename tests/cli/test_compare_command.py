@@ -160,15 +160,20 @@ def test_what_was_found_is_written_down(whole: Comparison) -> None:
     assert values == sorted(values, reverse=True) and values[0] <= 0.6932
 
 
-def test_a_control_shows_what_the_warm_up_alone_did(whole: Comparison) -> None:
-    named = ("warmup=2", "--methods", "ict", "--stop-after-warmup")
+def test_controls_show_what_the_warm_up_and_the_choice_of_tokens_did(whole: Comparison) -> None:
+    named = ("warmup=2", "--methods", "ict,ict control=permuted", "--stop-after-warmup")
     ended = whole.run("stopped", *named, form="")
     assert ended.code == 0, ended.err
     found = whole.numbers("stopped")
     beyond = found["differences_from_stopped"]["pass@1"]["ict"]
     after = {label: each["value"] for label, each in found["estimates"]["pass@1"].items()}
     assert beyond["value"] == pytest.approx(after["ict"] - after["stop-after-warmup"])
-    assert "minus stop-after-warmup" in ended.out and "minus grpo" not in ended.out
+    own = found["differences_from_method"]["pass@1"]
+    assert own.keys() == {"ict (permuted)"}
+    assert own["ict (permuted)"]["value"] == pytest.approx(after["ict (permuted)"] - after["ict"])
+    assert not [claim["name"] for claim in found["claims"] if "permuted" in claim["name"]]
+    for rival, is_shown in (("stop-after-warmup", True), ("own method", True), ("grpo", False)):
+        assert (f"minus {rival}" in ended.out) == is_shown
     for seed in SEEDS:
         ict, control = (
             [json.loads(line) for line in (whole.folder / "stopped" / run / "metrics.jsonl").open()]

@@ -10,6 +10,7 @@ from test_help import loaded_by
 
 from ictcli.cli import COMMANDS
 from ictcli.recipe import shipped_recipes
+from tests.cases import first
 
 BASH = shutil.which("bash")
 ASK = """
@@ -64,27 +65,30 @@ def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
 @pytest.mark.skipif(BASH is None, reason="there is no bash")
 @pytest.mark.parametrize(
     ("line", "offered"),
-    [
-        ("ictcli ", set(COMMANDS)),
-        ("ictcli doc", {"doctor"}),
-        ("ictcli recipes s", {"show"}),
-        ("ictcli recipes show quick", {"quickstart"}),
-        ("ictcli train ", set(shipped_recipes())),
-        ("ictcli train quickstart ste", {"steps="}),
-        ("ictcli train quickstart ch", {"checkpoint."}),
-        ("ictcli train quickstart steps=3 checkpoint.ev", {"checkpoint.every="}),
-        ("ictcli train quickstart method=i", {"ict"}),
-        ("ictcli train quickstart alarms.collapse=", {"warn", "stop", "off"}),
-        ("ictcli train quickstart model=builtin:c", {"chain"}),
-        ("ictcli train quickstart --dr", {"--dry-run"}),
-        ("ictcli train quickstart --backend to", {"torch"}),
-        ("ictcli compare quickstart --methods ict,dr", {"ict,dr_grpo"}),
-        ("ictcli eval builtin:chain --bench chain,gs", {"chain,gsm8k"}),
-        ("ictcli resume runs/", {"runs/a-s0"}),
-        ("ictcli runs show runs/deep/", {"runs/deep/b-s0"}),
-        ("ictcli export my", {"'my run'"}),
-        ("ictcli eval r", {"runs/a-s0"}),
-    ],
+    first(
+        [
+            ("ictcli ", set(COMMANDS)),
+            ("ictcli recipes show quick", {"quickstart"}),
+            ("ictcli train quickstart steps=3 checkpoint.ev", {"checkpoint.every="}),
+            ("ictcli train quickstart method=i", {"ict"}),
+            ("ictcli train quickstart model=builtin:c", {"chain"}),
+            ("ictcli compare quickstart --methods ict,dr", {"ict,dr_grpo"}),
+            ("ictcli runs show runs/deep/", {"runs/deep/b-s0"}),
+            ("ictcli export my", {"'my run'"}),
+            ("ictcli doc", {"doctor"}),
+            ("ictcli recipes s", {"show"}),
+            ("ictcli train ", set(shipped_recipes())),
+            ("ictcli train quickstart ste", {"steps="}),
+            ("ictcli train quickstart ch", {"checkpoint."}),
+            ("ictcli train quickstart alarms.collapse=", {"warn", "stop", "off"}),
+            ("ictcli train quickstart --dr", {"--dry-run"}),
+            ("ictcli train quickstart --backend to", {"torch"}),
+            ("ictcli eval builtin:chain --bench chain,gs", {"chain,gsm8k"}),
+            ("ictcli resume runs/", {"runs/a-s0"}),
+            ("ictcli eval r", {"runs/a-s0"}),
+        ],
+        8,
+    ),
 )
 def test_bash_is_offered_what_fits(folder: Path, line: str, offered: set[str]) -> None:
     assert press_tab(folder, line)[0] == offered

@@ -205,9 +205,12 @@ def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
             v: asdict(_attribution(rng.dirichlet(np.ones(8), seeds).reshape(-1, 4, 2)))
             for v in labels
         },
-        "differences_from_stopped": {
-            metric: {"ict": asdict(statistics.difference(mine["ict"], mine["random"]))}
-            for metric, mine in scores.items()
+        **{
+            f"differences_from_{rival}": {
+                metric: {"ict": asdict(statistics.difference(mine["ict"], mine["random"]))}
+                for metric, mine in scores.items()
+            }
+            for rival in ("stopped", "method")
         },
         "cost": {
             v: {

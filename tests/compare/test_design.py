@@ -8,6 +8,7 @@ import pytest
 from designs import METHODS, design_of
 
 from ictcli.compare.design import Design, run_specs
+from ictcli.compare.plan import CompareOptions, plan_of
 from ictcli.compare.variants import (
     Variant,
     read_grid,
@@ -54,6 +55,26 @@ def test_controls_choose_as_many_tokens_as_the_recipe_s_method(tmp_path: Path) -
     swept = variants_of(methods, [read_grid("keep=0.1,0.2", "--sweep")])
     with pytest.raises(UserError, match=r"sets method\.keep = 0\.05"):
         run_specs(Design("chain-compare", overrides, swept, 1, tmp_path))
+
+
+def test_a_control_is_its_method_s_recipe_but_for_what_it_controls(tmp_path: Path) -> None:
+    rewards = read_grid("reward.signal=true,random,format", "--rewards")
+    methods = ("grpo", "ict", "ict control=mass")
+    variants = variants_of(methods, [rewards])
+    runs = run_specs(Design("chain-compare", ("steps=4",), variants, 1, tmp_path))
+    assert [run.recipe.label for run in runs] == [each.label for each in variants]
+    assert variants[-2].label == "ict (mass, random reward)"
+    assert runs[-2].folder.name == "ict-mass-random-reward-s0"
+    for run in runs:
+        plain = next(r for r in runs if r.recipe.label == run.recipe.rule.name)
+        off = run.recipe.reward.model_copy(update={"signal": "true"})
+        assert run.recipe.model_copy(update={"control": "none", "reward": off}) == plain.recipe
+        assert run.variant.uncontrolled == plain.variant.uncontrolled
+        assert not plain.variant.controls and bool(run.variant.controls) == (run is not plain)
+    stopped = [each.label.partition(" ")[2] for each in stopped_variants(methods, [rewards])]
+    assert stopped == ["", "(random reward)", "(format reward)"]
+    with pytest.raises(UserError, match=r"trains a control, ict \(mass\)"):
+        plan_of("chain-compare", ("control=mass",), CompareOptions(methods=("ict",)), tmp_path)
 
 
 FIXED = ("curriculum", "prompt.shots", "reward.format", "columns.gold", "hub.split", "eval.n")

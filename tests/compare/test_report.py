@@ -215,7 +215,8 @@ def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path
     found["passk"] = {"grpo": {"1": 0.4}}
     none = {"labels": ["grpo"], "jaccard": [[1.0]]}
     found |= {"differences": {"pass@1": {}}, "overlap": none, "device": {}}
-    found |= {"attribution": {}, "differences_from_stopped": {}, "tuned_key": None}
+    found |= {"attribution": {}, "tuned_key": None}
+    found |= {"differences_from_stopped": {}, "differences_from_method": {}}
     found |= {"curves": {}, "probe": {}, "places": {}, "cost": {}, "forks": []}
     found["estimates"] = {"pass@1": {"grpo": found["estimates"]["pass@1"]["grpo"]}}
     write_report(Comparison.model_validate(found), tmp_path)

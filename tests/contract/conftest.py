@@ -16,6 +16,7 @@ from ictcli.algorithm.quantities import STATISTICS
 from ictcli.engine import Engine, build_engine, installed_engines
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
+from tests.cases import first
 
 from .lowrank import LORA
 from .models import make_deep, make_hybrid, make_narrow, make_sliding
@@ -152,7 +153,7 @@ def deep_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_deep(tmp_path_factory.mktemp("models") / "deep")
 
 
-@pytest.fixture(scope="session", params=["tied", "untied", "sliding"])
+@pytest.fixture(scope="session", params=first(["tied", "sliding", "untied"], 2))
 def model(
     request: pytest.FixtureRequest, tiny_model: Path, untied_model: Path, sliding_model: Path
 ) -> Path:

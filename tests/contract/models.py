@@ -42,9 +42,10 @@ def save(config: Any, folder: Path, seed: int = 0) -> Path:
 
 
 def make_sliding(folder: Path) -> Path:
-    """A sliding window shorter than the sequences, below full attention."""
+    """A sliding window shorter than the sequences, below full attention, and untied embeddings."""
     kinds = ["sliding_attention", "full_attention"]
-    return make_kind(folder, "olmo3", 2, sliding_window=5, layer_types=kinds)
+    more = {"sliding_window": 5, "tie_word_embeddings": False}
+    return make_kind(folder, "olmo3", 2, layer_types=kinds, **more)
 
 
 def make_capped(folder: Path, window: int = 5) -> Path:

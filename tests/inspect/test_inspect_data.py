@@ -64,6 +64,17 @@ def test_the_runs_own_method_stands_first_and_in_its_warm_up_beside_what_was_tra
         assert all(rollout.kept["trained"]) and not all(rollout.kept["ict"])
 
 
+def test_a_control_is_of_the_run_s_own_method_alone(run: Path, tmp_path: Path) -> None:
+    of_control = groups_of(record(tmp_path / "run", "control=permuted"))
+    assert all(group.methods[0].trained for group in of_control)
+    kept = [
+        {name: [rollout.kept[name] for group in groups for rollout in group.rollouts]}
+        for name in ("entropy20", "ict")
+        for groups in (of_control, groups_of(run))
+    ]
+    assert kept[0] == kept[1] and kept[2] != kept[3]
+
+
 def test_a_method_without_its_statistics_is_told_and_how_to_record_them(tmp_path: Path) -> None:
     folder = record(tmp_path / "run", "method=entropy20", uniqueness=False)
     group = groups_of(folder, "ict", "kl", "random")[0]

@@ -185,6 +185,8 @@ def test_a_missing_key_is_named(missing: str) -> None:
         ("ict", ["adapter.rank=4", "adapter.alpha=2"], ["adapter.rank", "adapter.alpha"]),
         ("ict", ["adapter.kind=none", "adapter.rank=4"], ["adapter.rank"]),
         ("ict", ["adapter.kind=lora", "adapter.rank=4"], []),
+        ("ict", ["reward.signal=random", "reward.length=0.1"], ["reward.length"]),
+        ("ict", ["reward.signal=true", "reward.length=0.1"], []),
     ],
 )
 def test_typed_keys_without_effect_are_found(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ictcli.recipe.data import RewardSettings
 from ictcli.rewards import Verdict
-from ictcli.rewards.shaping import overlong, shaped
+from ictcli.rewards.shaping import control_reward, overlong, shaped
 
 VERDICTS = [
     Verdict("correct", "1"),
@@ -45,3 +45,13 @@ def test_overlong_falls_from_0_to_minus_1_and_never_rises(
     found = overlong(np.sort(lengths), most, buffer)
     assert ((found >= -1) & (found <= 0)).all() and (np.diff(found) <= 0).all()
     assert overlong(np.array([most, most - buffer]), most, buffer).tolist() == [-1.0, 0.0]
+
+
+def test_controls_of_the_reward_heed_no_verdict() -> None:
+    right = [Verdict("correct", verdict.extracted) for verdict in VERDICTS * 400]
+    drawn = control_reward("random", right, np.random.default_rng(0))
+    again = control_reward("random", VERDICTS * 400, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn, again)
+    assert set(drawn) == {0, 1} and abs(drawn.mean() - 0.5) < 4 * 0.5 / np.sqrt(len(drawn))
+    read = control_reward("format", VERDICTS, np.random.default_rng(0))
+    assert read.tolist() == rewards(correct=0.0, format=1.0)

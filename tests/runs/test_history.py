@@ -59,6 +59,9 @@ def test_a_run_s_state_is_what_its_files_and_its_lock_say(tmp_path: Path) -> Non
         "done": "finished",
         "cut": "stopped",
     }
+    recipe = done / "recipe.toml"
+    recipe.write_text(recipe.read_text() + 'scope="group"\n[reward]\nsignal = "random"\n')
+    assert entry(done).method == "x (random reward)"
     one = found["done"]
     assert (one.recipe, one.model, one.method, one.seed) == ("mine", "m", "x", 0)
     assert (one.before, one.after, one.seconds, one.step, one.steps) == (0.3, 0.4, 9.5, 3, 3)

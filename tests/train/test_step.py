@@ -1,6 +1,7 @@
 """The parts of a step, with the engine on a model of random weights."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
 from ictcli.algorithm.selection import top_share
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
+from ictcli.rewards import Verdict
 from ictcli.runs.rollouts import Batch
 from ictcli.train.step import Updates, measure, optimise, sample_batch, select
 
@@ -171,3 +173,35 @@ def test_tokens_are_kept_by_uniqueness_in_like_contexts_where_asked(make: Make) 
 def test_a_reference_that_is_none_is_refused(reference: str) -> None:
     with pytest.raises(UserError, match=r"method.*reference"):
         load_recipe("chain", [f"method.reference={reference}"])
+
+
+@pytest.mark.parametrize("control", ["permuted", "position", "mass"])
+def test_a_control_trains_other_tokens_the_same_ones_at_each_go(make: Make, control: str) -> None:
+    overrides = ("update.minibatch=2", "warmup=1", "method.keep=0.3")
+    recipe, engine, task = make(*overrides, f"control={control}")
+    batch = sample_batch(recipe, engine, task, 3)
+    plain = recipe.model_copy(update={"control": "none"})
+    found, method = select(recipe, batch, 3), select(plain, batch, 3)
+    np.testing.assert_array_equal(found.weights, select(recipe, batch, 3).weights)
+    for rows in (slice(0, 8), slice(8, 16)):  # each mini-batch by itself
+        assert found.kept[rows].sum() == method.kept[rows].sum()
+    assert (found.kept != method.kept).any()
+    assert (found.weights != select(recipe, batch, 4).weights).any()
+    np.testing.assert_array_equal(select(recipe, batch, 1).weights, select(plain, batch, 1).weights)
+
+
+@pytest.mark.parametrize("signal", ["random", "format"])
+def test_nothing_of_a_verdict_is_trained_under_a_control_of_the_reward(
+    make: Make, signal: str
+) -> None:
+    recipe, engine, task = make(f"reward.signal={signal}")
+    batch = sample_batch(recipe, engine, task, 2)
+    np.testing.assert_array_equal(batch.rewards, sample_batch(recipe, engine, task, 2).rewards)
+    metrics = measure(recipe, 2, batch, select(recipe, batch, 2), Updates([], {}))
+    assert metrics.value("correct") == batch.correct.mean() != batch.rewards.mean()
+    turned = {"correct": "wrong", "wrong": "correct"}
+    verdicts = [Verdict(turned[each.status], each.extracted) for each in batch.verdicts]  # type: ignore[arg-type]
+    for name in ("stapo", "maxrl", "gtpo", "pepo"):  # those that look at it
+        each = recipe.model_copy(update={"method": {"name": name}})
+        weights = select(each, replace(batch, verdicts=verdicts), 2).weights
+        np.testing.assert_array_equal(weights, select(each, batch, 2).weights)
