@@ -144,7 +144,7 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
     assert not (whole.folder / "dry").exists()
     found = json.loads(ended.out)
     labels = [one["label"] for one in found["runs"]]
-    assert labels.count("ict keep=0.2") == 2 + 2 and len(labels) == found["left"] == 12
+    assert labels.count("ict keep=0.2") == 6 + 2 and len(labels) == found["left"] == 24
     assert len(found["measured"]) == 3  # two shares of ict, and grpo
     assert found["bytes"] == sum(one["bytes"] for one in found["runs"]) > 0
     assert 0 < found["seconds"] <= sum(one["seconds"] for one in found["runs"]) + 60
