@@ -113,9 +113,14 @@ def infer(values: FloatArray, extra: float = 0.0) -> Inference:
     sizes = S - 1, N - 1, (S - 1) * (N - 1)
     df = (sum(parts) + extra * S * N) ** 2
     df /= sum(part**2 / size for part, size in zip(parts, sizes, strict=True))
+
+    @cache
+    def p_beyond(distance: float) -> float:
+        return float(tail(np.asarray(distance), squares, S, N, extra))
+
     return Inference(
         mean,
-        cache(lambda distance: float(tail(np.asarray(distance), squares, S, N, extra))),
+        p_beyond,
         float(np.sqrt((E + sum(over_e)) / (S * N) + extra)),
         df,
         float(np.sqrt(over_e[0] / N)),

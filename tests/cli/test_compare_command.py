@@ -75,9 +75,9 @@ def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_interv
     tables += [*whole.numbers("whole")["attribution"], "minus", "ict", "verdict"]
     assert rows[: len(tables)] == tables
     claims = whole.numbers("whole")["claims"]
-    words = ("supported", "contradicted", "undecided")
+    words = ("supported", "contradicted", "undecided", "equal", "measured", "not")
     verdicts = [word for word in rows[len(tables) :] if word in words]  # long claims are folded
-    assert verdicts == [claim["verdict"] for claim in claims]
+    assert verdicts == [claim["verdict"].split()[0] for claim in claims]
     assert claims[0]["name"] == "ict is better than grpo on chain at this size: pass@1"
     assert claims[0]["name"] in ended.out
     (difference,) = [line for line in ended.out.splitlines() if line.startswith("ict ")][-1:]

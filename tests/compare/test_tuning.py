@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_results import summary
 
 from ictcli.compare.design import Design, RunSpec, run_specs, tuning_spec
-from ictcli.compare.launch import Summaries
+from ictcli.compare.launch import Summaries, read_summary
 from ictcli.compare.plan import check_problems
 from ictcli.compare.rate_curve import draws_of
 from ictcli.compare.time_estimate import estimate_comparison, kind
@@ -22,7 +22,6 @@ from ictcli.compare.variants import Grid, read_grid, variants_of
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.passk import Interval
 from ictcli.recipe import to_toml
-from ictcli.runs.read import read_record
 from ictcli.runs.records import Summary
 from ictcli.tasks.prepare import heldout, task_of
 from ictcli.tasks.split import is_heldout
@@ -42,7 +41,8 @@ def train(design: Design, grid: Grid, reached: Callable[[float], float]) -> Tuni
     def run(specs: Sequence[RunSpec]) -> Summaries:
         for spec in specs:
             finish(spec, reached(spec.recipe.lr))
-        return {spec.folder: read_record(spec.folder / "summary.json", Summary) for spec in specs}
+        read = ((spec.folder, read_summary(spec.folder)) for spec in specs)
+        return {folder: found for folder, found in read if isinstance(found, Summary)}
 
     tuning.begin()
     tuning.tune(run)
@@ -187,7 +187,8 @@ def test_the_curves_are_the_posterior_of_a_gaussian_process(seed: int) -> None:
     """Where the runs leave no doubt they are the means; where there are none, they are wide."""
     rng = np.random.default_rng(seed)
     means = rng.uniform(0.2, 0.8, 4)
-    sure = draws_of([0, 1, 2, 3], [(m + rng.normal(0, 0.005, 25)).tolist() for m in means])
+    runs: list[list[float]] = (means[:, None] + rng.normal(0, 0.005, (4, 25))).tolist()
+    sure = draws_of([0, 1, 2, 3], runs)
     np.testing.assert_allclose(sure.mean(axis=0), means, atol=0.005)
     assert sure.std(axis=0).max() < 0.005
     doubt = draws_of([0, 1, 2, 3], [[m] for m in means])
