@@ -41,13 +41,13 @@ def level_of(looks: Sequence[int], planned: int) -> float:
     paths that crossed at no earlier look is carried from look to look."""
     information = np.asarray(looks, dtype=np.float64) / planned
     increments: FloatArray = np.diff(spent(looks, planned), prepend=0.0)
-    grid = np.asarray(np.linspace(-8.0, 8.0, 1601) * np.sqrt(information[-1]))
+    grid: FloatArray = np.asarray(np.linspace(-8.0, 8.0, 1601) * np.sqrt(information[-1]))
     width = grid[1] - grid[0]
     density: FloatArray = _normal.pdf(grid, 0.0, np.sqrt(information[0]))
     bound = float(_normal.isf(increments[0] / 2) * np.sqrt(information[0]))
     for step, increment in zip(np.diff(information).tolist(), increments[1:].tolist(), strict=True):
-        density = np.where(np.abs(grid) < bound, density, 0.0) * width
-        density = _normal.pdf(grid[:, None], grid[None, :], np.sqrt(step)) @ density
+        inside: FloatArray = np.where(np.abs(grid) < bound, density, 0.0) * width
+        density = _normal.pdf(grid[:, None], grid[None, :], np.sqrt(step)) @ inside
         beyond: FloatArray = np.cumsum(density[::-1])[::-1] * width  # above each place, on one side
-        bound = float(np.interp(-increment / 2, -beyond[800:], grid[800:] - width / 2))
+        bound = np.interp([-increment / 2], -beyond[800:], grid[800:] - width / 2).item()
     return 2 * float(_normal.sf(bound / np.sqrt(looks[-1] / planned)))

@@ -191,12 +191,12 @@ def test_the_curves_are_the_posterior_of_a_gaussian_process(seed: int) -> None:
     sure = draws_of([0, 1, 2, 3], runs)
     np.testing.assert_allclose(sure.mean(axis=0), means, atol=0.005)
     assert sure.std(axis=0).max() < 0.005
-    doubt = draws_of([0, 1, 2, 3], [[m] for m in means])
+    doubt = draws_of([0, 1, 2, 3], [[m] for m in means.tolist()])
     assert doubt.std(axis=0).min() > 3 * sure.std(axis=0).max()
     order = rng.permutation(4)
-    moved = draws_of([float(x) for x in order], [[means[x]] for x in order])
+    moved = draws_of([float(x) for x in order], [[float(means[x])] for x in order])
     np.testing.assert_allclose(moved.mean(axis=0), doubt.mean(axis=0)[order], atol=0.03)
-    up = draws_of([0, 1, 2, 3], [[m + 0.1] for m in means])
+    up = draws_of([0, 1, 2, 3], [[m + 0.1] for m in means.tolist()])
     np.testing.assert_allclose(up, doubt + 0.1, atol=1e-9)
 
 
