@@ -49,5 +49,6 @@ def level_of(looks: Sequence[int], planned: int) -> float:
         inside: FloatArray = np.where(np.abs(grid) < bound, density, 0.0) * width
         density = _normal.pdf(grid[:, None], grid[None, :], np.sqrt(step)) @ inside
         beyond: FloatArray = np.cumsum(density[::-1])[::-1] * width  # above each place, on one side
-        bound = np.interp([-increment / 2], -beyond[800:], grid[800:] - width / 2).item()
+        crossed: Any = np.interp(-increment / 2, -beyond[800:], grid[800:] - width / 2)
+        bound = float(crossed)
     return 2 * float(_normal.sf(bound / np.sqrt(looks[-1] / planned)))
