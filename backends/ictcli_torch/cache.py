@@ -22,6 +22,11 @@ class GrowingLayer(DynamicLayer):
     _filled = 0
     _storage: tuple[Tensor, Tensor] | None = None
 
+    def __init__(self, spare: list[Tensor]) -> None:
+        super().__init__()
+        self._spare = spare
+        """Storage that a layer of the cache has left, at most one: room for the next one's."""
+
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
@@ -51,15 +56,28 @@ class GrowingLayer(DynamicLayer):
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the rows `beam_idx`, any number of times each, and the room already made."""
         if self._storage is not None:
-            self._storage = (self._storage[0][beam_idx], self._storage[1][beam_idx])
+            keys, values = self._storage
+            self._storage = self._take(keys, beam_idx), self._take(values, beam_idx)
             self.keys, self.values = (s[:, :, : self._filled] for s in self._storage)
+
+    def _take(self, storage: Tensor, rows: Tensor) -> Tensor:
+        """storage[rows]. On a CPU it goes into spare room: the pages of a new tensor cost several
+        times as much as the copy."""
+        if storage.device.type != "cpu":
+            return storage[rows]
+        room = self._spare.pop() if self._spare else storage[:0]
+        if len(room) < len(rows) or room.shape[1:] != storage.shape[1:]:
+            room = torch.empty((len(rows), *storage.shape[1:]), dtype=storage.dtype)
+        self._spare.append(storage)
+        return torch.index_select(storage, 0, rows, out=room[: len(rows)])
 
 
 def new_cache(config: Any) -> DynamicCache:
     """The model's own kind of cache, its full-attention layers growing in place."""
     cache = DynamicCache(config=config)
+    spare: list[Tensor] = []
     cache.layers = [
-        GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers
+        GrowingLayer(spare) if type(layer) is DynamicLayer else layer for layer in cache.layers
     ]
     return cache
 

@@ -4,8 +4,6 @@ Source: arXiv 2606.19771. A token with pi > beta is in R_H, where raising it low
 one with pi < beta is in R_L, where raising it raises H2 (explosion).
 """
 
-from typing import Any, cast
-
 import numpy as np
 
 from ictcli.algorithm.quantities import statistic
@@ -19,11 +17,16 @@ def mean_or_none(values: FloatArray | BoolArray | list[float]) -> float | None:
 
 def spearman(x: FloatArray, y: FloatArray) -> float | None:
     """Spearman's rank correlation, or None where it is undefined."""
-    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
-
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    return float(cast(Any, stats).spearmanr(x, y).statistic)
+    ranks = np.column_stack([_ranks(x), _ranks(y)])
+    return float(np.asarray(np.corrcoef(ranks, rowvar=False))[0, 1])
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """From 1 up; equal values share the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:

@@ -20,7 +20,7 @@ BENCHMARKS, METHODS = "tasks:BENCHMARKS", "algorithm.methods:METHODS"
 VERIFIERS = ("rewards.verifiers:VERIFIERS", "rewards.verifiers:OPTIONAL")
 VALUES = {
     **dict.fromkeys(("method", "method.name"), (METHODS,)),
-    **dict.fromkeys(("reward", "reward.verifier"), VERIFIERS),
+    **dict.fromkeys(("reward", "reward.verifier", "eval.verifier"), VERIFIERS),
     "task": ("tasks:TASKS",),
     "eval.bench": (BENCHMARKS,),
 }

@@ -30,8 +30,14 @@ if TYPE_CHECKING:
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")
 @click.option("--sweep", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
+@click.option(
+    "--planned-seeds", type=click.IntRange(1), help="Seeds at the end, where you look before."
+)
 @click.option("--rewards", metavar="true,random,format", help="Rewards to train on.")
 @click.option("--tune", metavar="KEY=V,V", help="Choose it for every method first, lr say.")
+@click.option(
+    "--tune-runs", default=3, show_default=True, type=click.IntRange(1), help="Runs of a value."
+)
 @click.option("--baseline", default="grpo", show_default=True, help="Differences are from this.")
 @click.option("--stop-after-warmup", is_flag=True, help="Add runs that end with the warm-up.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="At a time.")
@@ -105,7 +111,7 @@ def command(
             results, failed = run_study(plans, folder, train, narrate, line)
             studied(results, failed, folder, as_json=as_json)
         else:
-            result, _ = run_comparison(plans[0], train, narrate, line)
+            result = run_comparison(plans[0], train, narrate, line).result
             comparison(result, folder, as_json=as_json)
             failed = result.failed
     return 1 if failed else 0

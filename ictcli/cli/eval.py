@@ -1,5 +1,6 @@
-"""ictcli eval: pass@k and maj@n of models on benchmarks."""
+"""ictcli eval: pass@k, maj@n and greedy accuracy of models on benchmarks."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ from ictcli.cli import CHECKPOINT, candidates, json_option
 from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options, split_settings
 
 
-def _numbers(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> tuple[int, ...] | None:
-    try:
-        return None if value is None else tuple(int(part) for part in value.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
+def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float, ...] | None]:
+    """Numbers with commas between."""
+
+    def read(ctx: Any, param: Any, value: str | None) -> tuple[float, ...] | None:
+        try:
+            return None if value is None else tuple(map(kind, value.split(",")))
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
+
+    return read
 
 
 @click.command("eval")
@@ -34,7 +38,10 @@ def _numbers(
     help="Benchmarks, with commas between.",
 )
 @click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")
-@click.option("-k", "--k", callback=_numbers, help="pass@k.  [default: 1,4; at most n]")
+@click.option("-k", "--k", callback=_numbers(int), help="pass@k.  [default: 1,2,4, ... n, to 256]")
+@click.option(
+    "--temperatures", callback=_numbers(float), help="Evaluate at these too.  [default: 0]"
+)
 @click.option("--limit", type=click.IntRange(1), help="The first problems only.")
 @click.option(
     "--show-private", is_flag=True, default=None, help="Keep and show the questions of GPQA too."
@@ -59,13 +66,13 @@ def command(
     threads: int | None,
     **sizes: Any,
 ) -> None:
-    """Measure pass@k and maj@n of model folders, hub ids, built-in models (builtin:chain,
-    builtin:ledger) and runs, side by side.
+    """Measure pass@k, maj@n and greedy accuracy of model folders, hub ids, built-in models
+    (builtin:chain, builtin:ledger) and runs, side by side.
 
     KEY=VALUE are a recipe's: temperature, max_tokens, seed, data (a file in place of the hub's
     data; data.BENCH for one of several), plugins, columns.*, hub.*, prompt.*, sampling.*,
-    reward.verifier, .pattern, .timeout, .memory, engine.*; and eval.shots, worked examples as the
-    public figures of gsm8k have them. Without one the run's recipe decides, or
+    reward.verifier, .pattern, .timeout, .memory, eval.verifier, engine.*; and eval.shots, worked
+    examples as the public figures of gsm8k have them. Without one the run's recipe decides, or
     the benchmark. Samples are kept as they come: --resume goes on with an evaluation that was
     stopped.
 
@@ -73,6 +80,7 @@ def command(
     ictcli eval builtin:chain --bench chain,chain-long
     ictcli eval runs/quickstart-ict-s0 --bench chain --n 64 --k 1,4,16
     ictcli eval runs/quickstart-ict-s0 --bench chain --checkpoint best
+    ictcli eval builtin:chain --bench chain --temperatures 0,0.3,0.7,1
     ictcli eval Qwen/Qwen2.5-0.5B runs/mine --bench math500,gsm8k temperature=0.6
     ictcli eval MODEL --bench gpqa_diamond data=gpqa_diamond.jsonl --resume
     ictcli eval MODEL --bench mine.csv columns.prompt=frage columns.gold=antwort

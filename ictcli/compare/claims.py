@@ -1,8 +1,14 @@
 """The paper's claims, each with a verdict at this size and the numbers that it rests on.
 
-`supported`: the difference has the paper's sign and is significant at 5 % after Holm's correction.
-`contradicted`: it is significant and has the other sign. `undecided`: everything else, one seed
-included; it is no evidence of equality. Source: arXiv 2606.19771; what it leaves open is ours:
+| verdict | the difference |
+|---|---|
+| supported | has the paper's sign and is significant after Holm's correction |
+| contradicted | is significant and has the other sign |
+| equal | is within `statistics.MARGIN` by two one-sided tests after Holm's correction |
+| undecided | neither, one seed included |
+| not testable | could hardly be there: the rival is at its ceiling, or both are at their floor |
+
+Source: arXiv 2606.19771; what it leaves open is ours:
 
 - *Better than random tokens of the same number*: against `random` with the same swept settings;
   undecided if the shares that the two trained differ by more than a tenth of the larger.
@@ -12,8 +18,11 @@ included; it is no evidence of equality. Source: arXiv 2606.19771; what it leave
   it. Where most problems are hard, pass@4 gains more by arithmetic; where most are easy, less: the
   sentence names the room that was left.
 
-Holm's correction is by family: `main` holds the tests against grpo and random and those of the
-gains, `second` those against other methods and larger shares, `fork` those of the forks.
+Holm's correction is by family: `main` holds the tests of ict, as the paper has it, against grpo and
+random and those of its gains, `second` those against the other methods of the paper and larger
+shares, `fork` those of the forks, `entropy` those of entropy at equal accuracy. `variants` holds
+what the paper makes no claim of: settings of ict that are ours, and rivals that it does not name.
+What cannot be tested is in none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,16 +32,21 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.compare.comparison import Claim, JudgedDifference, Verdict
-from ictcli.compare.notes import Crashed, caveats
+from ictcli.compare.comparison import FORMS, Claim, Family, JudgedDifference, Unit, Verdict
+from ictcli.compare.crossed import LEVEL
+from ictcli.compare.notes import CEILING, Crashed, caveats
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import (
     BEFORE,
+    MARGIN,
+    Evidence,
+    Extra,
     PairedDifference,
     Scores,
     corrected,
-    difference,
+    evidence,
     paired,
+    variance,
 )
 from ictcli.compare.variants import SUBJECT, Variant
 from ictcli.tables.numbers import percent, points
@@ -41,26 +55,42 @@ from ictcli.types import FloatArray
 
 TEMPLATE = Path(__file__).with_name("claim.jinja")
 CONTROL = "random"
+RIVALS: dict[str, Family] = {
+    "grpo": "main",
+    CONTROL: "main",
+    "entropy20": "second",
+    "stapo": "second",
+    SUBJECT: "second",
+}
+"""The methods that the paper compares ict with, and the family of the tests against each."""
 SAME = 0.1
 """Two shares are the same number if they differ by at most this part of the larger."""
 
 
 @dataclass(frozen=True)
-class _Test:
+class ClaimTest:
+    """A claim and the data that it is judged by."""
+
     name: str
     subject: str
     """What is compared: the start of the sentence."""
     rival: str
-    difference: PairedDifference
+    evidence: Evidence
+    family: Family
     trained: tuple[TrainedTokens, ...] = ()
     """What the two trained, where the claim looks at it."""
     alike: bool = False
     """Whether it decides only of two that trained as many tokens."""
-    gain: tuple[str, PairedDifference] | None = None
+    gain: tuple[str, Evidence] | None = None
     """A metric and the gain in it, which must itself be significant and above 0 for support."""
     note: str = ""
     """Ends the sentence."""
     caveats: tuple[str, ...] = ()
+    untestable: str = ""
+    """Why it cannot be tested here, if so."""
+    unit: Unit = "points"
+    sign: int = 1
+    """Of the difference that is claimed."""
 
     @property
     def chose(self) -> bool:
@@ -74,43 +104,43 @@ class _Test:
         return not shares or abs(shares[0] - shares[1]) <= SAME * max(shares)
 
 
-def accuracy_claims(
+def accuracy_tests(
     scores: Scores,
     task: str,
     variants: Sequence[Variant],
     trained: Mapping[Variant, TrainedTokens] = {},
     crashed: Mapping[str, Sequence[int]] = {},
-) -> list[Claim]:
+    extra: Mapping[str, Mapping[str, float]] = {},
+) -> list[ClaimTest]:
     """By metric, whether each variant of ict is better than grpo, random tokens and the other
-    methods, and what it gains. `variants`: those of the scores. `trained`: the tokens
-    that they trained, to compare with random. `crashed`: the runs that did. Pairs that share no
+    methods, and what it gains. `variants`: those of the scores. `trained`: the tokens that they
+    trained, to compare with random. `crashed`: the runs that did. `extra`: by metric and variant
+    the variance that tuning adds, and under `gain` that of pass@4 - pass@1. Pairs that share no
     seed are left out."""
-    tests = _AccuracyTests(scores, task, crashed)
-    main: list[_Test] = []
-    second: list[_Test] = []
+    make = _AccuracyTests(scores, task, crashed, extra)
+    tests: list[ClaimTest] = []
     for variant in [each for each in variants if each.method == SUBJECT]:
         for method in dict.fromkeys(each.method for each in variants if each.method != SUBJECT):
             if rival := variant.counterpart(method, variants):
                 pair = _pair(trained, variant, rival) if method == CONTROL else ()
-                family = main if method in ("grpo", CONTROL) else second
-                family += tests.better(variant.label, rival.label, pair)
-        if grpo := variant.counterpart("grpo", variants):
-            main += tests.gain(variant.label, grpo.label)
-        main += tests.gain(variant.label, BEFORE)
+                tests += make.better(variant, rival, pair)
+        grpo = variant.counterpart("grpo", variants)
+        for label in [grpo.label, BEFORE] if grpo else [BEFORE]:
+            tests += make.gain(variant, label)
         for larger in [each for each in variants if _is_larger_share(variant, each)]:
-            second += tests.better(variant.label, larger.label)
-    return [*_judged(main, "main"), *_judged(second, "second")]
+            tests += make.better(variant, larger)
+    return tests
 
 
-def fork_claims(
+def fork_tests(
     recall: Mapping[Variant, FloatArray], trained: Mapping[Variant, TrainedTokens] = {}
-) -> list[Claim]:
+) -> list[ClaimTest]:
     """Whether unique tokens are the forks: each variant of ict, on its own rollouts and at its own
     share, against random tokens and the highest entropy with the same swept settings.
 
     recall: of the true forks while training, by variant (S, 1), NaN without a run. trained: the
     tokens of those steps."""
-    tests: list[_Test] = []
+    tests: list[ClaimTest] = []
     judged = [each for each in recall if each.method == SUBJECT]
     for variant, method in product(judged, (CONTROL, "entropy20")):
         rival = variant.counterpart(method, recall)
@@ -120,16 +150,17 @@ def fork_claims(
         tokens = "unique tokens" if label == SUBJECT else f"the unique tokens of {label}"
         mean = percent(float(np.nanmean(recall[variant])))
         tests.append(
-            _Test(
+            ClaimTest(
                 f"{tokens} are forks, more than those of {rival.label}",
                 f"{label}'s recall of the true forks while training ({mean} %)",
                 rival.label,
-                difference(recall[variant], recall[rival]),
+                evidence(recall[variant], recall[rival]),
+                "fork" if variant.is_paper else "variants",
                 _pair(trained, variant, rival),
                 alike=method == CONTROL,
             )
         )
-    return _judged(tests, "fork")
+    return tests
 
 
 def _pair(
@@ -158,72 +189,133 @@ class _AccuracyTests:
     scores: Scores
     task: str
     crashed: Crashed
+    extra: Extra
 
     def better(
-        self, variant: str, rival: str, trained: tuple[TrainedTokens, ...] = ()
-    ) -> list[_Test]:
+        self, variant: Variant, rival: Variant, trained: tuple[TrainedTokens, ...] = ()
+    ) -> list[ClaimTest]:
         """By metric, variant - rival."""
+        label, other = variant.label, rival.label
+        is_paper = variant.is_paper and rival.is_paper and rival.method in RIVALS
         return [
-            _Test(
-                better(self.task, variant, rival, metric),
-                f"{variant}'s {metric}",
-                rival,
-                difference(by_variant[variant], by_variant[rival]),
+            ClaimTest(
+                better(self.task, label, other, metric),
+                f"{label}'s {metric}",
+                other,
+                evidence(
+                    by_variant[label],
+                    by_variant[other],
+                    variance(self.extra, metric, label, other),
+                ),
+                RIVALS[rival.method] if is_paper else "variants",
                 trained,
                 alike=True,
-                caveats=caveats(self.scores, (metric,), (variant, rival), self.crashed),
+                caveats=caveats(self.scores, (metric,), (label, other), self.crashed),
+                untestable=self.untestable(metric, label, other),
             )
             for metric, by_variant in self.scores.items()
-            if paired(by_variant[variant], by_variant[rival])
+            if paired(by_variant[label], by_variant[other])
         ]
 
-    def gain(self, variant: str, rival: str) -> list[_Test]:
+    def gain(self, variant: Variant, rival: str) -> list[ClaimTest]:
         """The gain over `rival` in pass@4 (the largest k where there is none) less that in
         pass@1; nothing where either metric or the rival is missing."""
         ks = sorted(int(metric.removeprefix("pass@")) for metric in self.scores)
         if 1 not in ks or len(ks) < 2 or rival not in self.scores["pass@1"]:
             return []
-        metric = "pass@4" if 4 in ks else f"pass@{ks[-1]}"
+        label, metric = variant.label, "pass@4" if 4 in ks else f"pass@{ks[-1]}"
         first, many = self.scores["pass@1"], self.scores[metric]
-        if not paired(first[variant], first[rival]):
+        if not paired(first[label], first[rival]):
             return []
         name = "the model before training" if rival == BEFORE else rival
-        gains = [difference(passes[variant], passes[rival]) for passes in (many, first)]
-        room = [percent(1 - float(np.nanmean(passes[rival]))) for passes in (many, first)]
+        gains = {
+            each: evidence(
+                self.scores[each][label],
+                self.scores[each][rival],
+                variance(self.extra, each, label, rival),
+            )
+            for each in ("pass@1", metric)
+        }
+        size = {each: points(gain.inference.mean) for each, gain in gains.items()}
+        room = {each: percent(1 - float(np.nanmean(self.scores[each][rival]))) for each in gains}
         return [
-            _Test(
-                f"{variant} gains more in {metric} than in pass@1 over {name}, "
+            ClaimTest(
+                f"{label} gains more in {metric} than in pass@1 over {name}, "
                 f"on {self.task} at this size",
-                f"{variant}'s gain in {metric} over {name}",
+                f"{label}'s gain in {metric} over {name}",
                 "its gain in pass@1",
-                difference(many[variant] - first[variant], many[rival] - first[rival]),
-                gain=(metric, gains[0]),
-                note=f"The gains are {points(gains[0].value)} points in {metric} and "
-                f"{points(gains[1].value)} in pass@1; {name} left {room[1]} points to gain in "
-                f"pass@1 and {room[0]} in {metric}.",
-                caveats=caveats(self.scores, ("pass@1", metric), (variant, rival), self.crashed),
+                evidence(
+                    many[label] - first[label],
+                    many[rival] - first[rival],
+                    variance(self.extra, f"{metric} - pass@1", label, rival),
+                ),
+                "main" if variant.is_paper else "variants",
+                gain=(metric, gains[metric]),
+                note=f"The gains are {size[metric]} points in {metric} and {size['pass@1']} in "
+                f"pass@1; {name} left {room['pass@1']} points to gain in pass@1 and "
+                f"{room[metric]} in {metric}.",
+                caveats=caveats(self.scores, ("pass@1", metric), (label, rival), self.crashed),
+                untestable=self.untestable(metric, label, rival),
             )
         ]
 
+    def untestable(self, metric: str, label: str, rival: str) -> str:
+        """Why a gain over the rival could hardly be there, if so."""
+        own, other = (float(np.nanmean(self.scores[metric][each])) for each in (label, rival))
+        if other > CEILING:
+            return f"{metric} of {rival} is {percent(other)} %, which leaves too little to gain"
+        if max(own, other) < 1 - CEILING:
+            return f"{metric} of both is under {percent(1 - CEILING)} %"
+        return ""
 
-def _judged(tests: Sequence[_Test], family: str) -> list[Claim]:
-    """The claims of one family, their tests corrected together."""
-    differences = [test.difference for test in tests]
-    size = sum(each.p is not None for each in differences)
-    claims: list[Claim] = []
-    for place, (test, result) in enumerate(zip(tests, corrected(differences), strict=True)):
-        verdict: Verdict = "undecided"
-        if result.differs and test.comparable:
-            verdict = "supported" if result.value > 0 else "contradicted"
-        text = sentence(TEMPLATE, test=test, result=result, size=size, family=family)
-        if test.gain:
-            metric, gain = test.gain
-            gain = corrected([*differences[:place], gain, *differences[place + 1 :]])[place]
-            if gain.differs and gain.value < 0:
-                verdict, text = "contradicted", f"{text} So {metric} loses."
-            elif verdict == "supported" and not gain.differs:
-                verdict = "undecided"
-                text += f" The gain in {metric} is itself not significant."
-        numbers = JudgedDifference(**asdict(result), rival=test.rival, family=family, tests=size)
-        claims.append(Claim(test.name, verdict, text, numbers, test.caveats))
-    return claims
+
+def judged(tests: Sequence[ClaimTest], level: float = LEVEL) -> list[Claim]:
+    """The claims, those of a family corrected together and tested at `level`."""
+    claims: dict[int, Claim] = {}
+    for family in dict.fromkeys(test.family for test in tests):
+        members = [(at, test) for at, test in enumerate(tests) if test.family == family]
+        testable = [each for each in members if not each[1].untestable]
+        shown = [test.evidence for _, test in testable]
+        size = sum(each.p is not None for each in shown)
+        found = corrected(shown, level)
+        for place, ((at, test), result) in enumerate(zip(testable, found, strict=True)):
+            gain = None
+            if test.gain:
+                gain = corrected([*shown[:place], test.gain[1], *shown[place + 1 :]], level)[place]
+            claims[at] = _claim(test, result, size, gain)
+        claims |= {
+            at: _claim(test, test.evidence.difference(), size)
+            for at, test in members
+            if test.untestable
+        }
+    return [claims[at] for at in range(len(tests))]
+
+
+def _claim(
+    test: ClaimTest, result: PairedDifference, size: int, gain: PairedDifference | None = None
+) -> Claim:
+    """One claim by its difference, corrected over `size` tests, and by the `gain` in its metric."""
+    loses = gain is not None and gain.differs and gain.value < 0
+    verdict: Verdict = "undecided"
+    if test.untestable:
+        verdict = "not testable"
+    elif loses:
+        verdict = "contradicted"
+    elif result.differs and test.comparable:
+        verdict = "supported" if result.value * test.sign > 0 else "contradicted"
+        if verdict == "supported" and gain and not gain.differs:
+            verdict = "undecided"
+    elif result.equal and test.comparable:
+        verdict = "equal"
+    metric = test.gain[0] if test.gain else ""
+    numbers = JudgedDifference(
+        **asdict(result),
+        rival=test.rival,
+        family=test.family,
+        tests=size,
+        unit=test.unit,
+        gain=gain if loses or (gain and result.differs) else None,
+        metric=metric,
+    )
+    text = sentence(TEMPLATE, test=test, result=numbers, shown=FORMS[test.unit], margin=MARGIN)
+    return Claim(test.name, verdict, text, numbers, test.caveats, ours=test.family == "variants")

@@ -4,21 +4,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from pydantic import JsonValue
 
+from ictcli.compare.crossed import LEVEL
 from ictcli.compare.gradients import Attribution
 from ictcli.compare.run_means import Cost, Curve, Probe, TrainedTokens
 from ictcli.compare.shared_rollouts import ForkComparison, Overlap, Places, UniquenessCurve
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.evaluation.record import Record
+from ictcli.evaluation.sharpening import Sharpening
 from ictcli.recipe.metrics import METRICS, shown_in
+from ictcli.tables.numbers import Format, hundredths, points
 
 FORMAT = 4
 CURVES = {name: (METRICS[name].long_heading, METRICS[name].heading) for name in shown_in("compare")}
 """Metrics recorded over training: the title of the curve, and a short heading."""
 
 
-Verdict = Literal["supported", "contradicted", "undecided"]
+Verdict = Literal["supported", "contradicted", "equal", "undecided", "not testable", "measured"]
+"""See `ictcli.compare.claims`; `measured` is of figures that no bound judges."""
+Family = Literal["main", "second", "fork", "entropy", "variants"]
+Unit = Literal["points", "ratio"]
+FORMS: Mapping[Unit, Format] = {
+    "points": points,
+    "ratio": lambda logarithm: hundredths(float(np.exp(logarithm))),
+}
+"""How figures in a unit are written; ratios are kept as their logarithms."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +41,10 @@ class JudgedDifference(PairedDifference):
     family: str
     tests: int
     """How many tests the family has."""
+    unit: Unit = "points"
+    metric: str = ""
+    gain: PairedDifference | None = None
+    """The gain in `metric`, where the verdict rests on it too."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,13 @@ class Claim:
     numbers: JudgedDifference | EntropyRatio | PredictionQuality
     caveats: tuple[str, ...] = ()
     """Ceilings, floors and crashed runs that it touches."""
+    ours: bool = False
+    """Whether it is of our own variants and rivals: the paper makes no such claim."""
+
+    @property
+    def family(self) -> str | None:
+        """Of tests; None if it is without one."""
+        return "variants" if self.ours else self.test and self.test.family
 
     @property
     def test(self) -> JudgedDifference | None:
@@ -82,7 +105,13 @@ class VariantRecord(Record):
     lr: float
     swept: Mapping[str, str] = {}
     tuned: Mapping[str, Mapping[str, float]] | None = None
-    """pass@k on the tuning problems by override; None without tuning."""
+    """pass@k on the tuning problems by override, means of its runs; None without tuning."""
+    tuned_runs: Mapping[str, int] = {}
+    """By override, how many runs were made; empty where one was of each."""
+    tuned_curve: Mapping[str, tuple[float, float, float]] = {}
+    """By override, pass@1 on the smooth curve and the ends that hold 95 % of the curves."""
+    tuned_sd: Mapping[str, float] = {}
+    """By metric, the standard deviation that the choice adds to what the variant reached."""
     tuned_key: str | None = None
     chosen: str | None = None
     """The override that tuning chose."""
@@ -137,6 +166,16 @@ class Comparison(Setting):
     differences_from_method: Mapping[str, Mapping[str, PairedDifference]] = {}
     """Of controls, from the same method without, where there is one."""
     claims: Sequence[Claim]
+    sharpening: Mapping[str, Sharpening] = {}
+    """By variant, how much of its gain in pass@1 the model before training has at a better
+    temperature: of the means over its runs."""
+    readable: Mapping[str, float] = {}
+    """By variant, accuracy after training among samples with a readable answer."""
+    looks: Sequence[int] = ()
+    """After how many seeds a report was made, this one included."""
+    planned_seeds: int | None = None
+    level: float = LEVEL
+    """At which tests are made: less than 5 % where there was more than one look."""
     passk: Mapping[str, Mapping[int, float]]
     """By variant and k."""
     curves: Mapping[str, Mapping[str, Curve]]

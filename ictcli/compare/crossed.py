@@ -21,7 +21,7 @@ one problem or one seed it is Student's t. All of it takes runs to vary about no
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -42,51 +42,94 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 
 @dataclass(frozen=True)
 class Inference:
-    """What crossed values say of their mean. None stands for what is unknown: one value, or values
-    that are all equal, show no variation (see `near_bound`)."""
+    """What crossed values say of their mean. One value, or values that are all equal, show no
+    variation (see `near_bound`): they have no `tail`, and nothing that rests on it."""
 
     mean: float
-    half: float | None = None
-    """Half the width of the 95 % interval."""
-    p: float | None = None
-    """Two-sided, against a mean of 0."""
-    detectable: float | None = None
-    """The true mean that POWER of data as variable as this would call other than 0 at LEVEL."""
+    tail: Callable[[float], float] | None = None
+    """P(|mean - truth| >= a distance)."""
+    error: float = 0.0
+    """The standard error, of `df` degrees of freedom (Satterthwaite's)."""
+    df: float = np.inf
     seed_sd: float | None = None
     """Standard deviation of seed[s], cut at 0 where the rest explains as much; None with one seed
     or problem, where it is not apart."""
     problem_sd: float | None = None
 
+    @property
+    def p(self) -> float | None:
+        """Two-sided, against a mean of 0."""
+        return None if self.tail is None else self.tail(abs(self.mean))
 
-def infer(values: FloatArray) -> Inference:
-    """The mean of (S, N) finite values with what is known of it."""
+    def half(self, level: float = LEVEL) -> float | None:
+        """Half the width of the interval: the distance with a tail of `level`."""
+        tail = self.tail
+        if tail is None:
+            return None
+        return _root(lambda distance: level - tail(distance), 4 * self.error, rtol=1e-6)
+
+    def detectable(self, level: float = LEVEL) -> float | None:
+        """The true mean that POWER of data as variable as this would call other than 0: it has a
+        noncentral t that exceeds the half width with that probability. It is as uncertain as the
+        variances: with 5 seeds its error has 4 degrees of freedom."""
+        half = self.half(level)
+        if half is None:
+            return None
+        ratio, df = half / self.error, min(self.df, 1e6)
+
+        def over(mean: float) -> float:
+            return float(_stats.nct.sf(ratio, df, mean)) - POWER
+
+        return _root(over, 4 + 2 * ratio) * self.error
+
+    def p_within(self, margin: float) -> float | None:
+        """p of two one-sided tests (Schuirmann 1987) that the truth is within +- `margin`."""
+        if self.tail is None:
+            return None
+        inside = margin - abs(self.mean)
+        beyond = self.tail(abs(inside)) / 2
+        return beyond if inside > 0 else 1 - beyond
+
+
+def infer(values: FloatArray, extra: float = 0.0) -> Inference:
+    """The mean of (S, N) finite values with what is known of it. `extra` is a variance of the mean
+    that the values do not show, as that of a setting chosen by other runs; it is taken as known and
+    normal."""
     S, N = values.shape
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
-        return Inference(mean)
+        error = float(np.sqrt(extra))
+        known = values.size > 1 and extra > 0
+        return Inference(mean, (lambda d: _normal(d, error)) if known else None, error)
     if min(S, N) == 1:
-        test = _stats.ttest_1samp(values.ravel(), 0.0)
-        low, high = test.confidence_interval(1 - LEVEL)
-        half, error = float(high - low) / 2, float(_stats.sem(values.ravel()))
-        detectable = _detectable(half, error, values.size - 1)
-        return Inference(mean, half, float(test.pvalue), detectable)
+        own = float(_stats.sem(values.ravel())) ** 2
+        error, df = float(np.sqrt(own + extra)), (values.size - 1) * (1 + extra / own) ** 2
+        return Inference(mean, lambda d: float(2 * _stats.t.sf(d / error, df)), error, df)
     _, squares = mean_squares(values)
     A, B, E = (float(square) for square in squares)
     over_e = max(A - E, 0.0), max(B - E, 0.0)
-    error = float(np.sqrt((E + sum(over_e)) / (S * N)))
-    half = _half_width(squares, error, S, N)
-    # Satterthwaite's degrees of freedom of E + max(A - E, 0) + max(B - E, 0)
+    # Satterthwaite's degrees of freedom of E + max(A - E, 0) + max(B - E, 0) + extra S N
     parts = A * (A > E), B * (B > E), E * (1 - (A > E) - (B > E))
     sizes = S - 1, N - 1, (S - 1) * (N - 1)
-    df = sum(parts) ** 2 / sum(part**2 / size for part, size in zip(parts, sizes, strict=True))
+    df = (sum(parts) + extra * S * N) ** 2
+    df /= sum(part**2 / size for part, size in zip(parts, sizes, strict=True))
+
+    @cache
+    def p_beyond(distance: float) -> float:
+        return float(tail(np.asarray(distance), squares, S, N, extra))
+
     return Inference(
         mean,
-        half,
-        float(tail(np.asarray(mean), squares, S, N)),
-        _detectable(half, error, df),
+        p_beyond,
+        float(np.sqrt((E + sum(over_e)) / (S * N) + extra)),
+        df,
         float(np.sqrt(over_e[0] / N)),
         float(np.sqrt(over_e[1] / S)),
     )
+
+
+def _normal(distance: float, sd: float) -> float:
+    return float(2 * _stats.norm.sf(abs(distance) / sd))
 
 
 def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends | None:
@@ -108,17 +151,16 @@ def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends |
     return float(low), float(high)
 
 
-def p_near_bound(values: FloatArray, least: float) -> float:
-    """The level at which `near_bound` of values that have one begins to exclude 0."""
-    excluded, included = 1.0, 1e-12
+def level_near_bound(values: FloatArray, least: float, holds: Callable[[Ends], bool]) -> float:
+    """The least level at which `near_bound` of values that have one satisfies `holds`."""
+    true, false = 1.0, 1e-12
     for _ in range(40):
-        middle = float(np.sqrt(excluded * included))
-        low, high = near_bound(values, least, middle) or (0.0, 0.0)
-        if low > 0 or high < 0:
-            excluded = middle
+        middle = float(np.sqrt(true * false))
+        if holds(near_bound(values, least, middle) or (least, 1.0)):
+            true = middle
         else:
-            included = middle
-    return excluded
+            false = middle
+    return true
 
 
 def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -134,14 +176,16 @@ def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, np.stack([A / (S - 1), B / (N - 1), E / ((S - 1) * (N - 1))])
 
 
-def tail(distance: FloatArray, squares: FloatArray, S: int, N: int) -> FloatArray:
+def tail(
+    distance: FloatArray, squares: FloatArray, S: int, N: int, extra: float = 0.0
+) -> FloatArray:
     """P(|mean - truth| >= |distance|), (...), of distances (...) and mean squares (3, ...)."""
     weights, factors = _nodes(S, N)
     away = np.abs(np.asarray(distance, dtype=np.float64))
     tails = np.empty(away.shape)
     for place in np.ndindex(away.shape):
         a, b, e = squares[(slice(None), *place)][:, None] * factors
-        sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))
+        sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N) + extra)
         tails[place] = 2 * weights @ _special.ndtr(-away[place] / np.maximum(sd, 1e-300))
     return tails
 
@@ -168,25 +212,6 @@ def _nodes(S: int, N: int) -> tuple[FloatArray, FloatArray]:
     weights = np.prod(grids[0], axis=0).ravel()
     likely = weights > 1e-15
     return weights[likely], np.stack([grid.ravel() for grid in grids[1]])[:, likely]
-
-
-def _half_width(squares: FloatArray, error: float, S: int, N: int) -> float:
-    """The distance with a tail of LEVEL; `error` is the standard error, to start from."""
-
-    def below(distance: float) -> float:
-        return LEVEL - float(tail(np.asarray(distance), squares, S, N))
-
-    return _root(below, 4 * error, rtol=1e-6)
-
-
-def _detectable(half: float, error: float, df: float) -> float:
-    """The mean whose noncentral t exceeds half / error with probability POWER. It is as uncertain
-    as the variances: with 5 seeds its error has 4 degrees of freedom."""
-
-    def over(ratio: float) -> float:
-        return float(_stats.nct.sf(half / error, df, ratio)) - POWER
-
-    return _root(over, 4 + 2 * half / error) * error
 
 
 def _root(rising: Callable[[float], float], end: float, **tolerance: float) -> float:

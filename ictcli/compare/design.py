@@ -35,7 +35,7 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        which = f"trying {self.trying}" if self.trying else f"seed {self.seed}"
+        which = f"{self.trying}, " * bool(self.trying) + f"seed {self.seed}"
         return f"{self.variant.label}, {which}"
 
 
@@ -133,8 +133,8 @@ def run_specs(
     design: Design, tuned: dict[str, str] | None = None, *, grid: Grid | None = None
 ) -> list[RunSpec]:
     """Every run of a comparison, seed by seed, so that each seed that ends has every variant.
-    `tuned` is an override by variant label; other variants are left out. Without it, while a value
-    of `grid` is to be chosen, a run that was trained keeps the value in its folder. UserError if
+    `tuned` is an override by variant label; other variants are left out. While values of `grid` are
+    to be chosen for others, a run of theirs that was trained keeps that in its folder. UserError if
     the folder holds runs of another recipe, or of no value of the grid, or if two variants are the
     same."""
     first = design.first_seed
@@ -143,7 +143,7 @@ def run_specs(
         _final_spec(design, variant, seed, tuned, grid)
         for seed in seeds
         for variant in design.variants
-        if tuned is None or variant.label in tuned
+        if grid or tuned is None or variant.label in tuned
     ]
     for folder, runs in Counter(str(spec.folder) for spec in specs).items():
         if runs > 1:
@@ -155,27 +155,23 @@ def run_specs(
     return specs
 
 
-def tuning_specs(design: Design, grid: Grid) -> list[RunSpec]:
-    """A run for each variant and value of the grid, with another seed than the final runs and
+def tuning_spec(design: Design, variant: Variant, override: str, number: int) -> RunSpec:
+    """Run `number`, from 0, of a variant at a value, with another seed than the final runs and
     evaluated on the held-out problems after theirs."""
-    specs: list[RunSpec] = []
-    seed = design.first_seed + TUNING_SEED
-    for variant in design.variants:
-        final = design.recipe(variant, seed).eval
-        for override in grid.overrides:
-            folder = design.folder / "tune" / f"{slug(variant.label)}-{slug(override)}"
-            skip = f"eval.skip={final.skip + final.problems}"
-            recipe = design.recipe(variant, seed, override, skip)
-            specs.append(_checked(RunSpec(variant, seed, folder, recipe, trying=override)))
-    return specs
+    seed = design.first_seed + TUNING_SEED + number
+    final = design.recipe(variant, seed).eval
+    name = f"{slug(variant.label)}-{slug(override)}" + f"-s{seed}" * (number > 0)
+    recipe = design.recipe(variant, seed, override, f"eval.skip={final.skip + final.problems}")
+    folder = design.folder / "tune" / name
+    return _checked(RunSpec(variant, seed, folder, recipe, trying=override))
 
 
 def _final_spec(
     design: Design, variant: Variant, seed: int, tuned: dict[str, str] | None, grid: Grid | None
 ) -> RunSpec:
     folder = design.folder / f"{slug(variant.label)}-s{seed}"
-    if tuned or grid is None:
-        chosen = tuned[variant.label] if tuned else ""
+    chosen = (tuned or {}).get(variant.label, "")
+    if chosen or grid is None:
         recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
         return _checked(RunSpec(variant, seed, folder, recipe, chosen=chosen))
     if is_unused(folder):

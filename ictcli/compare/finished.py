@@ -12,7 +12,7 @@ from ictcli.compare.folder import OTHER
 from ictcli.compare.launch import Summaries
 from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
-from ictcli.evaluation.record import Record
+from ictcli.evaluation.record import AtTemperature, Record, among_readable, solved
 from ictcli.recipe import Recipe, read_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import fingerprint, manifest
@@ -72,6 +72,19 @@ class Counts(Record):
     correct: Sequence[int] = ()
     unparsed: float = 0.0
     """Share of samples without a readable answer."""
+    temperatures: Sequence[AtTemperature] = ()
+    """Others that it was taken at; none of an older version's runs."""
+
+    @property
+    def accuracy_readable(self) -> float | None:
+        """Accuracy among samples with a readable answer."""
+        return among_readable(sum(self.correct) / (self.n * self.problems), self.unparsed)
+
+    def solved(self, recipe: Recipe) -> dict[float, FloatArray]:
+        """The share of correct samples of each problem, (N,), by temperature."""
+        own = recipe.eval.temperature
+        own = recipe.temperature if own is None else own
+        return solved(own, self.n, self.correct, self.temperatures)
 
     def is_whole(self, n: int, problems: int) -> bool:
         """Whether each of so many problems has a count of `n` samples."""

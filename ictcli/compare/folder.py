@@ -4,7 +4,9 @@ what to do when it ends early.
 | path | is |
 |---|---|
 | LABEL-sSEED/ | a run (see `ictcli.runs`); with --jobs, log.txt holds its messages |
-| tune/LABEL-KEYVALUE/ | a tuning run |
+| tune/LABEL-KEYVALUE/ | a tuning run; those after the first of a value end with their seed |
+| tuning.json | that the folder is tuned by `ictcli.compare.tuning` of today |
+| looks.json | `Looks`: after how many seeds a report was made |
 | comparison.json | a `Comparison` |
 | report.html, report.md | the same to read; see `ictcli.compare.report` |
 """
@@ -13,6 +15,7 @@ import contextlib
 from collections.abc import Collection, Generator
 from pathlib import Path
 
+from ictcli.compare.spending import level_of
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.files import is_leftover, take_lock
 from ictcli.runs import is_run
@@ -35,6 +38,29 @@ class Reported(RunRecord):
     command: str
     seeds: list[int]
     variants: list[ReportedVariant]
+
+
+class Looks(RunRecord):
+    """After how many seeds each report was made, and how many were planned."""
+
+    planned: int
+    seeds: list[int]
+
+    @property
+    def level(self) -> float:
+        """At which the last of them is tested."""
+        return level_of(self.seeds, self.planned)
+
+
+def looks_of(folder: Path, seeds: int, planned: int | None) -> Looks:
+    """The looks at a folder, with one more at so many seeds. What was planned at the first look
+    stays the plan: by default the seeds of the first."""
+    earlier = read_record(folder / "looks.json", Looks, strict=False)
+    if earlier is None:
+        reported = read_record(folder / "comparison.json", Reported, strict=False)
+        before = [len(reported.seeds)] if reported else []
+        earlier = Looks(planned=(before or [planned or seeds])[0], seeds=before)
+    return Looks(planned=earlier.planned, seeds=sorted({*earlier.seeds, seeds}))
 
 
 def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) -> None:

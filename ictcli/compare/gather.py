@@ -1,31 +1,34 @@
 """From the run folders of a comparison to its `Comparison`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ictcli.compare import notes, run_means, shared_rollouts
-from ictcli.compare.claims import accuracy_claims, fork_claims
+from ictcli.compare.claims import ClaimTest, accuracy_tests, fork_tests, judged
 from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
 from ictcli.compare.design import RunSpec
-from ictcli.compare.entropy_claims import entropy_claims, prediction_claims
+from ictcli.compare.entropy_claims import entropy_claims, entropy_tests, prediction_claims
 from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.gradients import attribution
 from ictcli.compare.paper import paper_table
-from ictcli.compare.plan import ComparisonPlan, Tuned
+from ictcli.compare.plan import ComparisonPlan
+from ictcli.compare.sharpening import greedy_estimates, readable_accuracies, sharpenings
 from ictcli.compare.statistics import (
     BEFORE,
     differences,
     estimate,
     scores_of,
+    variance,
 )
-from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT
+from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
+from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT, Variant
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import Recipe, to_toml
 from ictcli.runs.read import read_environment
 from ictcli.tables.numbers import counted
-from ictcli.types import IntArray
+from ictcli.types import FloatArray, IntArray
 
 
 def gather(
@@ -37,10 +40,10 @@ def gather(
     command: str,
     tuned: Tuned | None = None,
     failed: Sequence[str] = (),
-) -> Comparison:
-    """The comparison from the runs that are `done`, at least one, of the final ones `specs`.
-    `tuned` holds what each override of the plan's grid reached. A variant without a finished run is
-    left out, with a note."""
+) -> tuple[Comparison, list[ClaimTest]]:
+    """The comparison, and the tests of its claims on accuracy, from the runs that are `done`, at
+    least one, of the final ones `specs`. `tuned` holds what tuning runs reached. A variant without
+    a finished run is left out, with a note."""
     variants = by_variant(plan.design.variants, done)
     by_label = {each.label: each.runs for each in variants}
     setting = _setting(plan, specs, done, command)
@@ -49,40 +52,51 @@ def gather(
     seeds = setting.seeds
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, setting.n, setting.ks)
-    crashed = notes.crashed_runs(scores, run_means.unparsed_shares(variants, seeds))
+    level = plan.looks.level
+    extra = _extra(variants, tuned or {})
+    crashed = notes.crashed_runs(
+        {each.label: {seeds.index(run.spec.seed): run for run in each.runs} for each in variants}
+    )
     controls = _controls(variants)
     alike = {run.label: control.label for run, control in controls if is_beginning(control, run)}
     stopped = {label: control for label, control in alike.items() if control != base}
     training = {each.variant: run_means.trained_tokens(each.runs) for each in variants}
-    judged = [each for each in variants if not each.variant.controls]
+    rewarded = [each for each in variants if not each.variant.controls]
     own = _methods_of_controls(variants)
     choosing = [each for each in variants if not each.variant.stops]
     choosing = [each for each in choosing if SIGNAL not in each.variant.controls] or variants
     shared = shared_rollouts.sample_shared(
         {each.label: each.recipe for each in choosing}, _first(done).seed, engine
     )
-    attributed, missing = attribution(variants, shared.domain, engine.tokenizer)
-    return Comparison(
+    attributed, entropies, missing = attribution(variants, shared.domain, engine.tokenizer)
+    tests = accuracy_tests(
+        scores, setting.task, [each.variant for each in rewarded], training, crashed, extra
+    )
+    result = Comparison(
         **dict(setting),
         baseline=base,
         variants=[_variant(each, plan, specs, tuned) for each in variants],
         estimates={
-            metric: {label: estimate(values) for label, values in by_variant.items()}
+            metric: {
+                label: estimate(values, variance(extra, metric, label))
+                for label, values in by_variant.items()
+            }
             for metric, by_variant in scores.items()
-        },
-        differences=differences(scores, base),
+        }
+        | ({"greedy": greedy} if (greedy := greedy_estimates(variants)) else {}),
+        sharpening=sharpenings(variants),
+        readable=readable_accuracies(variants),
+        differences=differences(scores, base, extra, level),
         crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
         differences_without_crashed=(
-            differences(notes.without(scores, crashed), base) if crashed else {}
+            differences(notes.without(scores, crashed), base, extra, level) if crashed else {}
         ),
-        differences_from_stopped=differences(scores, stopped) if stopped else {},
-        differences_from_method=differences(scores, own) if own else {},
-        claims=[
-            *accuracy_claims(
-                scores, setting.task, [each.variant for each in judged], training, crashed
-            ),
-            *_other_claims(judged, seeds),
-        ],
+        differences_from_stopped=differences(scores, stopped, level=level) if stopped else {},
+        differences_from_method=differences(scores, own, level=level) if own else {},
+        claims=[*judged(tests, level), *_other_claims(rewarded, seeds, entropies, level)],
+        looks=plan.looks.seeds,
+        planned_seeds=plan.looks.planned,
+        level=level,
         passk={label: _pass_curve(counts, setting.n) for label, counts in correct.items()},
         curves={
             name: {label: run_means.curve(runs, name) for label, runs in by_label.items()}
@@ -110,6 +124,16 @@ def gather(
             *notes.notes_of(plan, variants, scores, base, tuned),
         ],
     )
+    return result, tests
+
+
+def _extra(variants: Sequence[VariantRuns], tuned: Tuned) -> dict[str, dict[str, float]]:
+    """By metric and label the variance that the choice of a setting adds."""
+    extra: dict[str, dict[str, float]] = {}
+    for each in variants:
+        for metric, value in extra_of(tuned.get(each.label, {}), each.runs[0].spec.chosen).items():
+            extra.setdefault(metric, {})[each.label] = value
+    return extra
 
 
 def _first(done: Sequence[FinishedRun]) -> Recipe:
@@ -143,7 +167,7 @@ def _setting(
         ks=first.eval.k,
         baseline_asked=plan.baseline,
         swept=design.swept,
-        tuned_key=plan.grid.key if plan.grid else None,
+        tuned_key=plan.tuning.grid.key if plan.tuning else None,
     )
 
 
@@ -197,17 +221,35 @@ def _counts(
     return counts
 
 
-def _other_claims(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> list[Claim]:
+def _other_claims(
+    variants: Sequence[VariantRuns],
+    seeds: Sequence[int],
+    entropies: Mapping[str, Mapping[int, FloatArray]],
+    level: float,
+) -> list[Claim]:
     """The claims on forks, entropy and dH2. The last is judged by the variants of ict, or else by
-    the first variant that probed."""
+    the first variant that probed. entropies: those of `gradients.attribution`."""
     entropy = {each.variant: [run.series("entropy") for run in each.runs] for each in variants}
     means = {each.variant: run_means.mean_probes(each.runs) for each in variants}
     probed = [variant for variant, its in means.items() if its]
-    judged = [each for each in probed if each.method == SUBJECT] or probed[:1]
+    predicted = [each for each in probed if each.method == SUBJECT] or probed[:1]
+    recorded: dict[Variant, Mapping[int, FloatArray]] = {
+        each.variant: entropies[each.label] for each in variants if each.label in entropies
+    }
+    courses = {
+        "all tokens": run_means.courses(variants),
+        "decisions": {
+            v: {s: rows[[0, 1]] for s, rows in its.items()} for v, its in recorded.items()
+        },
+        "free words": {
+            v: {s: rows[[0, 2]] for s, rows in its.items()} for v, its in recorded.items()
+        },
+    }
+    tests = [*fork_tests(*run_means.fork_recalls(variants, seeds)), *entropy_tests(courses)]
     return [
-        *fork_claims(*run_means.fork_recalls(variants, seeds)),
+        *judged(tests, level),
         *entropy_claims(entropy),
-        *prediction_claims({variant: means[variant] for variant in judged}),
+        *prediction_claims({variant: means[variant] for variant in predicted}),
     ]
 
 
@@ -217,10 +259,17 @@ def _pass_curve(counts: IntArray, n: int) -> dict[int, float]:
     return {k: float(pass_at_k(n, flat, k).mean()) for k in range(1, n + 1)}
 
 
+def _means(tries: Tries, override: str) -> dict[str, float]:
+    """By metric, of the finished runs of a value."""
+    runs = [run for run in tries[override] if run is not None]
+    return {metric: float(np.mean([run[metric] for run in runs])) for metric in (runs or [{}])[0]}
+
+
 def _variant(
     each: VariantRuns, plan: ComparisonPlan, specs: Sequence[RunSpec], tuned: Tuned | None
 ) -> VariantRecord:
     variant, recipe, rule = each.variant, each.recipe, each.recipe.rule
+    tries, chosen = (tuned or {}).get(variant.label, {}), each.runs[0].spec.chosen
     return VariantRecord(
         label=variant.label,
         method=rule.name,
@@ -229,9 +278,12 @@ def _variant(
         overrides=variant.overrides,
         lr=recipe.lr,
         swept=dict(override.split("=", 1) for override in variant.overrides),
-        tuned=(tuned or {}).get(variant.label),
-        tuned_key=plan.grid.key if plan.grid else None,
-        chosen=each.runs[0].spec.chosen or None,
+        tuned={override: _means(tries, override) for override in tries} or None,
+        tuned_runs={override: len(runs) for override, runs in tries.items()},
+        tuned_curve=curve_of(tries),
+        tuned_sd={name: float(np.sqrt(v)) for name, v in extra_of(tries, chosen).items()},
+        tuned_key=plan.tuning.grid.key if plan.tuning else None,
+        chosen=chosen or None,
         runs=len(each.runs),
         failed=sum(spec.variant == variant for spec in specs) - len(each.runs),
     )

@@ -83,6 +83,16 @@ class RecordedStep:
         masks = self.decided.masks if self.decided else ()
         return attribute(self.batch.rollouts, self.weights, self.batch.advantage, *masks)
 
+    def entropies(self) -> FloatArray:
+        """(3,): the share of correct rollouts, and mean H1 of the tokens that hold a fork and of
+        the others; NaN where unknown."""
+        entropy = self.batch.rollouts.stats.get("entropy")
+        if entropy is None or self.decided is None:
+            return np.full(3, np.nan)
+        valid, forks = self.batch.rollouts.valid, self.decided.forks
+        means = [entropy[mask].mean() for mask in (valid & forks, valid & ~forks) if mask.any()]
+        return np.array([self.batch.correct.mean(), *means] if len(means) == 2 else [np.nan] * 3)
+
     def uniqueness(self) -> FloatArray:
         """(4,): sums before and after an answer is lost, then tokens; NaN where unknown."""
         u = self.batch.rollouts.stats.get("uniqueness")
@@ -95,26 +105,33 @@ class RecordedStep:
 
 def attribution(
     variants: Sequence[VariantRuns], domain: Domain, tokenizer: Any
-) -> tuple[dict[str, Attribution], list[str]]:
-    """By label, and a sentence for each file that is damaged, and on the variants without a
-    recorded step where others have some. Runs without a recorded step after the warm-up are left
-    out."""
+) -> tuple[dict[str, Attribution], dict[str, dict[int, FloatArray]], list[str]]:
+    """By label; by label and seed the `entropies` of each step (3, steps); and a sentence for each
+    file that is damaged, and on the variants without a recorded step where others have some. Runs
+    without a recorded step after the warm-up are left out."""
     chosen = [each for each in variants if not each.variant.stops and not each.is_dense]
     warmup = max((each.recipe.dense_steps for each in chosen), default=0)
     knows = domain.decisions is not None
     by_label: dict[str, Attribution] = {}
+    entropies: dict[str, dict[int, FloatArray]] = {}
     missing: list[str] = []
     for each in chosen:
-        steps = [
-            list(recorded_steps(run.spec.folder, warmup, domain, tokenizer, missing.append))
+        steps = {
+            run.spec.seed: list(
+                recorded_steps(run.spec.folder, warmup, domain, tokenizer, missing.append)
+            )
             for run in each.runs
-        ]
-        if recorded := [of_run for of_run in steps if of_run]:
-            by_label[each.label] = of_runs(recorded, knows_forks=knows)
+        }
+        if recorded := {seed: of_run for seed, of_run in steps.items() if of_run}:
+            by_label[each.label] = of_runs(list(recorded.values()), knows_forks=knows)
+            entropies[each.label] = {
+                seed: np.array([step.entropies() for step in of_run]).T
+                for seed, of_run in recorded.items()
+            }
     labels = [each.label for each in chosen]
     if by_label and (without := [label for label in labels if label not in by_label]):
         missing.append(f"No step of {listed(without)} says where the gradient went.")
-    return by_label, list(dict.fromkeys(missing))
+    return by_label, entropies, list(dict.fromkeys(missing))
 
 
 def recorded_steps(

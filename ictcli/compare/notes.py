@@ -1,10 +1,9 @@
 """What a reader of a comparison has to know beside its figures: ceilings, runs that crashed, what
 is missing or was made otherwise.
 
-A run crashed if it ended far below the other seeds of its variant: its pass@1 is less than half of
-their median, at least 10 points lower, and lower by more than chance with few problems and samples;
-or more than half of its samples have no readable answer where fewer than a quarter of theirs have
-none (medians). Ours. It takes three runs of a variant.
+A run crashed if it lost what it could: by its own curve over training, the share of rollouts that
+are correct, or that have a readable answer, ends under half of its own best, and by more than
+chance. So a run is held to itself alone, and no bound lies between runs that are alike. Ours.
 
 The crossed test takes runs to vary about normally, which these do not (`bench/worlds.py`), so the
 others are compared too. That says how methods do where they hold, not how often they do.
@@ -16,9 +15,10 @@ from operator import attrgetter
 
 import numpy as np
 
-from ictcli.compare.finished import VariantRuns
-from ictcli.compare.plan import ComparisonPlan, Tuned
-from ictcli.compare.statistics import BEFORE, Scores, paired
+from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.plan import ComparisonPlan
+from ictcli.compare.statistics import Scores, paired
+from ictcli.compare.tuning import Tuned, best_run
 from ictcli.compare.variants import SUBJECT
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
@@ -28,13 +28,10 @@ from ictcli.types import FloatArray
 CEILING = 0.95
 """A mean above it is at its ceiling, one below 1 - CEILING at its floor: methods can hardly differ
 there."""
-LEAST_RUNS = 3
-PART, POINTS = 0.5, 0.1
-"""A crashed run reaches less than this part of the others' median, and is this much lower."""
+PART = 0.5
+"""A crashed run ends under this part of its best."""
 CHANCE = 3.0
-"""Standard errors over problems that chance alone does not explain."""
-UNREADABLE, READABLE = 0.5, 0.25
-"""Shares of samples without a readable answer: of a crashed run more, of the others fewer."""
+"""Standard errors over steps that chance alone does not explain."""
 
 Crashed = Mapping[str, Sequence[int]]
 """By variant, the places of the seeds of runs that crashed; variants without one are left out."""
@@ -51,16 +48,31 @@ MADE_WITH = {
 """What runs are made with, and the fields of environment.json that say so."""
 
 
-def crashed_runs(scores: Scores, unparsed: Mapping[str, FloatArray]) -> dict[str, list[int]]:
-    """The runs that crashed, by the smallest k of `scores`. unparsed: (S,) shares of samples
-    without a readable answer, by variant; NaN where a run is missing."""
-    crashed: dict[str, list[int]] = {}
-    for label, values in next(iter(scores.values())).items():
-        unread = unparsed.get(label)
-        seeds = [seed for seed in range(len(values)) if _is_crashed(values, unread, seed)]
-        if seeds and label != BEFORE:
-            crashed[label] = seeds
-    return crashed
+def crashed_runs(runs: Mapping[str, Mapping[int, FinishedRun]]) -> dict[str, list[int]]:
+    """The places of the runs that crashed, by label; `runs`: by label and place."""
+    found = {
+        label: [place for place, run in its.items() if _is_crashed(run)]
+        for label, its in runs.items()
+    }
+    return {label: places for label, places in found.items() if places}
+
+
+def _is_crashed(run: FinishedRun) -> bool:
+    return fell(run.series("correct")) or fell(1 - run.series("unparsed"))
+
+
+def fell(curve: FloatArray) -> bool:
+    """Whether a share (steps,) ends under PART of its best, both means over a tenth of the steps,
+    by more than chance, of which each step shows as much as it differs from the one before. Runs of
+    fewer than 20 steps cannot show it."""
+    known = curve[np.isfinite(curve)]
+    width = len(known) // 10
+    if width < 2:
+        return False
+    means = np.convolve(known, np.full(width, 1 / width), "valid")
+    error = np.sqrt(np.square(np.diff(known)).mean() / width)  # of the difference of two means
+    fall = means.max() - means[-1]
+    return bool(means[-1] < PART * means.max() and fall > CHANCE * error)
 
 
 def without(scores: Scores, crashed: Crashed) -> Scores:
@@ -95,29 +107,6 @@ def caveats(
     return tuple(phrases)
 
 
-def _is_crashed(values: FloatArray, unparsed: FloatArray | None, seed: int) -> bool:
-    others = np.delete(values, seed, axis=0)
-    others = others[~np.isnan(others).any(axis=1)]
-    mean = float(values[seed].mean())
-    if np.isnan(mean) or len(others) < LEAST_RUNS - 1:
-        return False
-    median = float(np.median(others.mean(axis=1)))
-    if mean < PART * median and mean <= median - POINTS and _below(values[seed], others):
-        return True
-    if unparsed is None:
-        return False
-    typical = float(np.nanmedian(np.delete(unparsed, seed)))
-    return bool(unparsed[seed] > UNREADABLE and typical < READABLE)
-
-
-def _below(run: FloatArray, others: FloatArray) -> bool:
-    """Whether a run (N,) is below the mean of others (S, N) by more than chance explains."""
-    below = others.mean(axis=0) - run
-    if len(below) < 2:
-        return False
-    return bool(below.mean() > CHANCE * below.std(ddof=1) / np.sqrt(len(below)))
-
-
 def notes_of(
     plan: ComparisonPlan,
     variants: Sequence[VariantRuns],
@@ -138,7 +127,8 @@ def notes_of(
         notes.append(f"The baseline {asked} {why}: differences are from {base}.")
     for variant in planned:
         if variant not in finished:
-            runs = "runs" if tuned is None or tuned.get(variant.label) else "tuning runs"
+            has_tuned = tuned is None or best_run(tuned.get(variant.label, {}))
+            runs = "runs" if has_tuned else "tuning runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
     environments = [read_environment(run.spec.folder) for each in variants for run in each.runs]
     if differ := [what for what, fields in MADE_WITH.items() if _differs(environments, fields)]:
@@ -170,9 +160,9 @@ def of_crashes(crashed: Crashed, seeds: Sequence[int]) -> list[str]:
         which = listed([str(seeds[place]) for place in places])
         runs = f"The run of seed {which}" if len(places) == 1 else f"The runs of seeds {which}"
         notes.append(
-            f"{runs} of {label} crashed: far below its other seeds, or unreadable where they are "
-            "not. Its mean is of a mixture of two kinds of run, of which p and intervals know "
-            "nothing; differences without crashed runs stand beside the others."
+            f"{runs} of {label} crashed: what was right, or could be read, fell under half of its "
+            "best. The mean is of a mixture of two kinds of run, of which p and intervals "
+            "know nothing; differences without crashed runs stand beside the others."
         )
     return notes
 

@@ -1,5 +1,5 @@
-"""What `ictcli compare` will do, checked before anything is trained: its options, a study's file,
-the plan of each comparison, and the choice of a setting for every variant alike.
+"""What `ictcli compare` will do, checked before anything is trained: its options, a study's file
+and the plan of each comparison.
 
 A study is one comparison on several recipes, as a file; `ictcli compare study` runs the one that
 ships.
@@ -11,25 +11,17 @@ ships.
 | report.html, report.md | what all of them found, side by side |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
 
-from ictcli.compare.design import Design, RunSpec, run_specs, tuning_specs
-from ictcli.compare.folder import check_report
-from ictcli.compare.launch import Summaries, read_summary
-from ictcli.compare.variants import (
-    SIGNAL,
-    Grid,
-    Variant,
-    check_keys,
-    read_grid,
-    stopped_variants,
-    variants_of,
-)
-from ictcli.errors import NothingFinishedError, UserError
+from ictcli.compare.design import Design, RunSpec, run_specs
+from ictcli.compare.folder import Looks, check_report, looks_of
+from ictcli.compare.tuning import RUNS, Tuning
+from ictcli.compare.variants import SIGNAL, check_keys, read_grid, stopped_variants, variants_of
+from ictcli.errors import UserError
 from ictcli.files.reading import parse_toml
 from ictcli.recipe import find_recipe, load_recipe, shipped_studies
 from ictcli.recipe.load import recipe_text, validate
@@ -37,10 +29,6 @@ from ictcli.recipe.tables import Table
 from ictcli.runs.trust import is_of_run, read_typed
 from ictcli.tables.numbers import counted
 from ictcli.tasks.prepare import task_of
-
-METRIC = "pass@1"
-Tuned = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""By variant and override: pass@k on the tuning problems."""
 
 
 class CompareOptions(Table):
@@ -52,6 +40,8 @@ class CompareOptions(Table):
     rewards: str | None = None
     """Values of `reward.signal`, with commas between."""
     tune: str | None = None
+    tune_runs: int = Field(default=RUNS, ge=1)
+    planned_seeds: int | None = Field(default=None, ge=1)
     baseline: str = "grpo"
     stop_after_warmup: bool = False
 
@@ -89,14 +79,16 @@ def read_study(source: str) -> Study | None:
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """The runs of one comparison: `tries` choose a value of `grid` for the `final` ones."""
+    """The runs of one comparison: those of `tuning`, `tries` to begin with, choose a value for the
+    `final` ones."""
 
     design: Design
     baseline: str
-    grid: Grid | None
+    tuning: Tuning | None
     tries: Sequence[RunSpec]
     final: Sequence[RunSpec]
     notes: Sequence[str]
+    looks: Looks
 
     @property
     def folder(self) -> Path:
@@ -129,58 +121,23 @@ def plan_of(
     grid = read_grid(options.tune, "--tune") if options.tune else None
     if grid:
         check_keys([*design.swept, grid.key], "--methods, --sweep and --tune")
-    tries = tuning_specs(design, grid) if grid else []
-    chosen = earlier_choice(tries, variants) if grid else None
+    tuning = Tuning(design, grid, options.tune_runs) if grid else None
+    tries = tuning.first if tuning else []
+    chosen = tuning.earlier() if tuning else None
     final = run_specs(design, chosen, grid=grid)
     check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
     notes = [
         f"{spec.folder} was trained with {spec.chosen}: should tuning choose another value, the "
         "comparison needs another --out"
         for spec in final
-        if spec.chosen and chosen is None
+        if spec.chosen and spec.variant.label not in (chosen or {})
     ][:1]
     baseline = options.baseline
     if not any(baseline in (each.label, each.method) for each in variants):
         notes.append(f"the baseline {baseline} is not among the methods: {variants[0].label} is")
-    return ComparisonPlan(design, baseline, grid, tries, final, [*notes, *check_problems(tries)])
-
-
-def tuning_scores(tries: Sequence[RunSpec], summaries: Summaries) -> Tuned:
-    """What the tuning runs reached; failed runs are left out."""
-    scores: dict[str, dict[str, dict[str, float]]] = {}
-    for spec in tries:
-        of_variant = scores.setdefault(spec.variant.label, {})
-        if summary := summaries.get(spec.folder):
-            of_variant[spec.trying] = {k: passes.value for k, passes in summary.after.items()}
-    return scores
-
-
-def best_overrides(tuned: Tuned, variants: Sequence[Variant]) -> dict[str, str]:
-    """By variant the override of the highest pass@1 (the first k, if 1 is not evaluated), the
-    earlier of equals. Variants without a finished run are left out; NothingFinishedError without
-    any."""
-    best: dict[str, str] = {}
-    for variant in variants:
-        if scores := tuned.get(variant.label):
-            first = next(iter(scores.values()))
-            metric = METRIC if METRIC in first else next(iter(first))
-            best[variant.label] = max(scores.items(), key=lambda each: each[1][metric])[0]
-    if not best:
-        raise NothingFinishedError(
-            "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
-        )
-    return best
-
-
-def earlier_choice(tries: Sequence[RunSpec], variants: Sequence[Variant]) -> dict[str, str] | None:
-    """What tuning chose, if all of it is done; None if a run of it is missing or damaged."""
-    summaries: Summaries = {}
-    for spec in tries:
-        summary = read_summary(spec.folder)
-        if summary is None or isinstance(summary, str):
-            return None
-        summaries[spec.folder] = summary
-    return best_overrides(tuning_scores(tries, summaries), variants)
+    looks = looks_of(folder, options.seeds, options.planned_seeds)
+    notes += check_problems(tries)
+    return ComparisonPlan(design, baseline, tuning, tries, final, notes, looks)
 
 
 def check_problems(tries: Sequence[RunSpec]) -> list[str]:

@@ -3,15 +3,17 @@
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from ictcli.compare.comparison import Comparison
-from ictcli.compare.design import run_specs
+from ictcli.compare.claims import ClaimTest, judged
+from ictcli.compare.comparison import Claim, Comparison
+from ictcli.compare.design import RunSpec, run_specs
 from ictcli.compare.finished import FinishedRun, check_began, read_all
 from ictcli.compare.folder import GOES_ON, opened
 from ictcli.compare.gather import gather
 from ictcli.compare.launch import Summaries
-from ictcli.compare.plan import ComparisonPlan, best_overrides, tuning_scores
+from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.report import write_report
 from ictcli.compare.report.study import write_study
 from ictcli.engine import build_engine
@@ -23,17 +25,31 @@ Train = Callable[..., tuple[Summaries, list[str]]]
 Say = Callable[[str], None]
 
 
-def run_comparison(
-    plan: ComparisonPlan, train: Train, say: Say, command: str
-) -> tuple[Comparison, Sequence[FinishedRun]]:
+@dataclass(frozen=True)
+class Compared:
+    """A comparison, the runs that it is of, and the tests that its claims on accuracy rest on."""
+
+    result: Comparison
+    done: Sequence[FinishedRun]
+    tests: Sequence[ClaimTest]
+
+
+def run_comparison(plan: ComparisonPlan, train: Train, say: Say, command: str) -> Compared:
     """Tune, train, and write comparison.json and the report."""
     check_began(plan.runs)
     failed: list[str] = []
     chosen, tuned = None, None
-    if plan.grid:
-        summaries, failed = train(plan.tries, later=len(plan.final))
-        tuned = tuning_scores(plan.tries, summaries)
-        chosen = best_overrides(tuned, plan.design.variants)
+    if plan.tuning:
+
+        def train_tries(specs: Sequence[RunSpec]) -> Summaries:
+            check_began(specs)  # values beyond the grid, too
+            summaries, missed = train(specs, later=len(plan.final))
+            failed.extend(missed)
+            return summaries
+
+        plan.tuning.begin()
+        tuned = plan.tuning.tune(train_tries)
+        chosen = plan.tuning.chosen(tuned)
         say("tuned: " + "; ".join(f"{label} {override}" for label, override in chosen.items()))
         for label in [label for label in tuned if label not in chosen]:
             say(f"note: {label} is left out: none of its tuning runs finished")
@@ -45,7 +61,7 @@ def run_comparison(
         say(f"failed: {line}")
     if not done:
         raise NothingFinishedError("Every run of the comparison failed.", f"mend that: {GOES_ON}")
-    result = gather(
+    result, tests = gather(
         plan,
         runs,
         done,
@@ -54,10 +70,11 @@ def run_comparison(
         tuned=tuned,
         failed=[*failed, *missed, *damaged],
     )
+    write_json(plan.folder / "looks.json", plan.looks.to_json())
     write_json(plan.folder / "comparison.json", result.model_dump(mode="json"))
     (plan.folder / "report.json").unlink(missing_ok=True)  # an older version's
     write_report(result, plan.folder)
-    return result, done
+    return Compared(result, done, tests)
 
 
 def run_study(
@@ -66,6 +83,7 @@ def run_study(
     """One comparison after another, by recipe, and a sentence for each run that failed. The report
     of all is written once no comparison is left that an earlier command made."""
     results: dict[str, Comparison] = {}
+    tests: dict[str, Sequence[ClaimTest]] = {}
     rows: list[dict[str, object]] = []
     failed: list[str] = []
     for number, plan in enumerate(plans, 1):
@@ -73,20 +91,34 @@ def run_study(
         say(f"comparison {number}/{len(plans)}: {name}")
         try:
             with opened(plan.folder):
-                results[name], done = run_comparison(plan, train, say, command)
+                compared = run_comparison(plan, train, say, command)
         except NothingFinishedError as error:
             if number == len(plans) and not results:
                 raise
             failed.append(f"{name}: {error.message}")
             say(f"failed: {failed[-1]}")
         else:
-            failed += [f"{name}: {line}" for line in results[name].failed]
-            rows += run_rows(name, done)
+            results[name], tests[name] = compared.result, compared.tests
+            failed += [f"{name}: {line}" for line in compared.result.failed]
+            rows += run_rows(name, compared.done)
         later = (each.folder / "comparison.json" for each in plans[number:])
         if results and not any(path.exists() for path in later):
             write_runs(folder / "runs.csv", rows)
-            write_study(results, folder, [each.folder.name for each in plans])
+            claims = study_claims(tests, min(result.level for result in results.values()))
+            write_study(results, claims, folder, [each.folder.name for each in plans])
     return results, failed
+
+
+def study_claims(
+    tests: Mapping[str, Sequence[ClaimTest]], level: float
+) -> dict[str, Sequence[Claim]]:
+    """By recipe the claims of a study's main question, corrected over all of its recipes."""
+    main = [(name, test) for name, its in tests.items() for test in its if test.family == "main"]
+    claims = judged([test for _, test in main], level)
+    return {
+        recipe: [claim for (name, _), claim in zip(main, claims, strict=True) if name == recipe]
+        for recipe in tests
+    }
 
 
 def run_rows(recipe: str, done: Sequence[FinishedRun]) -> list[dict[str, object]]:

@@ -61,6 +61,8 @@ class TrainedTokens(Record):
     """Kept tokens of high entropy for each of low entropy; None where none of low entropy was
     kept, as entropy20 does."""
     high_low_per_seed: Sequence[float | None] = ()
+    dense_steps: int = 0
+    """Of the dense warm-up."""
 
     @property
     def share_chosen(self) -> float:
@@ -141,6 +143,7 @@ def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
         fork_precision=mean("fork_precision"),
         high_low_ratio=mean("high_low_ratio"),
         high_low_per_seed=[tokens.get("high_low_ratio") for tokens in kept],
+        dense_steps=runs[0].spec.recipe.dense_steps,
     )
 
 
@@ -170,12 +173,14 @@ def by_seed(values: Mapping[int, float], seeds: Sequence[int]) -> FloatArray:
     return np.array([values.get(seed, np.nan) for seed in seeds])
 
 
-def unparsed_shares(
-    variants: Sequence[VariantRuns], seeds: Sequence[int]
-) -> Mapping[str, FloatArray]:
-    """By label the shares of samples without a readable answer after training, (seeds,) each; NaN
-    where a run is missing."""
+def courses(variants: Sequence[VariantRuns]) -> dict[Variant, dict[int, FloatArray]]:
+    """By variant and seed, (2, steps): the share of correct rollouts and mean H1 of all tokens,
+    after every variant's dense warm-up."""
+    warmup = max((each.recipe.dense_steps for each in variants if not each.is_dense), default=0)
     return {
-        each.label: by_seed({run.spec.seed: run.after.unparsed for run in each.runs}, seeds)
+        each.variant: {
+            run.spec.seed: np.array([run.series(name, warmup) for name in ("correct", "entropy")])
+            for run in each.runs
+        }
         for each in variants
     }

@@ -11,12 +11,13 @@ how runs vary, and `p_swap` stands beside it for who will not grant that.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.compare.crossed import LEVEL, Inference, infer, near_bound, p_near_bound
+from ictcli.compare.crossed import LEVEL, Ends, Inference, infer, level_near_bound, near_bound
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.tables.table import Span
 from ictcli.types import FloatArray, IntArray
@@ -24,9 +25,14 @@ from ictcli.types import FloatArray, IntArray
 BEFORE = "(before)"
 """The label of the model before training."""
 RESAMPLES = 9999
+MARGIN = 0.03
+"""Two figures that differ by less than this are as good as equal. Ours."""
 
 Scores = Mapping[str, Mapping[str, FloatArray]]
 """By metric, then by variant: (S, N) figures in [0, 1]; a row of NaN is a run that is missing."""
+Extra = Mapping[str, Mapping[str, float]]
+"""By metric, then by variant: the variance of a mean that its own runs do not show, as that of a
+tuned setting (`ictcli.compare.tuning`)."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +72,117 @@ class PairedDifference(Estimate):
     """The true difference that 4 of 5 comparisons of this size and variation would find at 5 %,
     before any correction. None with one seed, where nothing varies, and where it is above 1: no
     such difference is possible."""
+    equal_within: float | None = None
+    """The least margin within which two one-sided tests (TOST) at 5 % call the two equal."""
+    level: float = LEVEL
+    """The level of its family of tests: less than 5 % where seeds were added after a look."""
     p_holm: float | None = None
     """`p` after Holm's correction over its family."""
+    low_holm: float | None = None
+    high_holm: float | None = None
+    """The interval at the level at which Holm's correction tests this difference: it leaves 0 out
+    exactly where the difference is significant."""
+    detectable_holm: float | None = None
+    """`detectable` at that level."""
+    p_equal: float | None = None
+    """p of two one-sided tests that it is within MARGIN, after Holm's correction over the same
+    tests of its family."""
 
     @property
     def differs(self) -> bool:
-        """Whether it is significant at 5 % for other seeds too, after any correction."""
+        """Whether it is significant for other seeds too, after any correction."""
         p = self.p if self.p_holm is None else self.p_holm
-        return self.seeds > 1 and p is not None and p <= LEVEL
+        return self.seeds > 1 and p is not None and p <= self.level
+
+    @property
+    def equal(self) -> bool:
+        """Whether it is within MARGIN for other seeds too, after any correction."""
+        return self.seeds > 1 and self.p_equal is not None and self.p_equal <= self.level
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Cells (S, N) of one mean, not below `floor`, and what they say of it at any level."""
+
+    cells: FloatArray
+    floor: float
+    extra: float = 0.0
+
+    @cached_property
+    def inference(self) -> Inference:
+        return infer(self.cells, self.extra)
+
+    @cached_property
+    def is_near_bound(self) -> bool:
+        return np.isfinite(self.floor) and near_bound(self.cells, self.floor) is not None
+
+    @property
+    def p(self) -> float | None:
+        """Two-sided, against a mean of 0."""
+        p = self.inference.p
+        if p is None or not self.is_near_bound:
+            return p
+        excludes = level_near_bound(self.cells, self.floor, lambda ends: ends[0] > 0 or ends[1] < 0)
+        return max(p, excludes)
+
+    def p_within(self, margin: float) -> float | None:
+        """p of two one-sided tests that the mean is within +- `margin`."""
+        p = self.inference.p_within(margin)
+        if not self.is_near_bound:
+            return p
+        within = level_near_bound(
+            self.cells, self.floor, lambda ends: -margin < ends[0] and ends[1] < margin
+        )
+        return max(p or 0.0, within / 2)
+
+    def ends(self, level: float = LEVEL) -> tuple[Ends | None, str]:
+        """The interval, cut to [`floor`, 1] and at least `near_bound` where that applies, and what
+        it is over."""
+        S, N = self.cells.shape
+        mean, half = self.inference.mean, self.inference.half(level)
+        most = 1.0 if np.isfinite(self.floor) else np.inf
+        ends = None if half is None else (max(self.floor, mean - half), min(most, mean + half))
+        over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1))
+        if self.is_near_bound and (bounds := near_bound(self.cells, self.floor, level)):
+            if ends is None:
+                ends, over = bounds, "problems" if N > 1 else "seeds"
+            ends = min(ends[0], bounds[0]), max(ends[1], bounds[1])
+        return ends, over if ends else "nothing"
+
+    def detectable(self, level: float = LEVEL) -> float | None:
+        """As `PairedDifference.detectable`."""
+        size = self.inference.detectable(level) if len(self.cells) > 1 else None
+        return None if np.isfinite(self.floor) and size is not None and size > 1 else size
+
+    def estimate(self) -> Estimate:
+        S, N = self.cells.shape
+        ends, over = self.ends()
+        return Estimate(
+            value=self.inference.mean,
+            low=ends and ends[0],
+            high=ends and ends[1],
+            over=over,
+            seeds=S,
+            problems=N,
+            seed_sd=self.inference.seed_sd,
+            problem_sd=self.inference.problem_sd,
+            means_sd=float(self.cells.mean(axis=1).std(ddof=1)) if S > 1 else None,
+        )
+
+    def difference(self) -> PairedDifference:
+        """With its tests, before any correction."""
+        units = self.cells.mean(axis=1) if len(self.cells) > 1 else self.cells[0]
+        is_exact = 2 ** len(units) <= RESAMPLES
+        within = self.ends(2 * LEVEL)[0] if np.isfinite(self.floor) else None
+        return PairedDifference(
+            **asdict(self.estimate()),
+            p=self.p,
+            p_swap=_swapped(units),
+            p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
+            detectable=self.detectable(),
+            equal_within=None if within is None else max(map(abs, within)),
+            p_equal=self.p_within(MARGIN) if np.isfinite(self.floor) else None,
+        )
 
 
 def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Scores:
@@ -92,38 +201,29 @@ def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Sco
     return {f"pass@{k}": {v: cells(counts, k) for v, counts in correct.items()} for k in ks}
 
 
-def estimate(values: FloatArray) -> Estimate:
-    """The mean of (S, N) values in [0, 1] with its interval, cut to [0, 1], and at least
-    `near_bound` where that applies; rows of NaN are left out. ValueError where no run is left."""
-    cells = _runs(values)
-    return _estimate(cells, infer(cells), 0.0)
+def estimate(values: FloatArray, extra: float = 0.0) -> Estimate:
+    """The mean of (S, N) values in [0, 1] with its interval; rows of NaN are left out. ValueError
+    where no run is left."""
+    return Evidence(_runs(values), 0.0, extra).estimate()
 
 
-def difference(values: FloatArray, baseline: FloatArray) -> PairedDifference:
-    """The mean of `values` - `baseline`, (S, N) each of the same seeds and problems, or of two such
-    differences; cells in [-1, 1]. Seeds that miss either run are left out; ValueError if all do."""
-    cells = _runs(np.round(values - baseline, 12))  # equal values compare equal
-    inference = infer(cells)
-    p = inference.p
-    if p is not None and near_bound(cells, -1.0):
-        p = max(p, p_near_bound(cells, -1.0))
-    units = cells.mean(axis=1) if len(cells) > 1 else cells[0]
-    is_exact = 2 ** len(units) <= RESAMPLES
-    size = inference.detectable
-    return PairedDifference(
-        **asdict(_estimate(cells, inference, -1.0)),
-        p=p,
-        p_swap=_swapped(units),
-        p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
-        detectable=size if len(cells) > 1 and size is not None and size <= 1 else None,
-    )
+def evidence(values: FloatArray, baseline: FloatArray, extra: float = 0.0) -> Evidence:
+    """Of the mean of `values` - `baseline`, (S, N) each of the same seeds and problems, or of two
+    such differences; cells in [-1, 1]. Seeds that miss either run are left out; ValueError if all
+    do."""
+    return Evidence(_runs(np.round(values - baseline, 12)), -1.0, extra)  # equal values are equal
+
+
+def difference(values: FloatArray, baseline: FloatArray, extra: float = 0.0) -> PairedDifference:
+    """The mean of the `evidence`, before any correction."""
+    return evidence(values, baseline, extra).difference()
 
 
 def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> Span:
     """The mean of (S,) figures in [`least`, `most`], one of each run, with its 95 % interval over
     seeds (Student's t); without one where one value, or equal ones, show no variation."""
     inference = infer(np.asarray(values, dtype=np.float64)[:, None])
-    mean, half = inference.mean, inference.half
+    mean, half = inference.mean, inference.half()
     if half is None:
         return Span(mean, None, None)
     return Span(mean, max(mean - half, least), min(mean + half, most))
@@ -135,7 +235,10 @@ def paired(values: FloatArray, baseline: FloatArray) -> bool:
 
 
 def differences(
-    scores: Scores, rivals: str | Mapping[str, str]
+    scores: Scores,
+    rivals: str | Mapping[str, str],
+    extra: Mapping[str, Mapping[str, float]] = {},
+    level: float = LEVEL,
 ) -> dict[str, dict[str, PairedDifference]]:
     """By metric and variant: its difference from its rival, all of them one family of Holm's. A
     variant that shares no seed with its rival is left out. One rival is that of all variants, but
@@ -144,29 +247,65 @@ def differences(
         labels = next(iter(scores.values()))
         rivals = {each: rivals for each in labels if each not in (rivals, BEFORE)}
     family = {
-        (metric, variant): difference(by_variant[variant], by_variant[rival])
+        (metric, variant): evidence(
+            by_variant[variant], by_variant[rival], variance(extra, metric, variant, rival)
+        )
         for metric, by_variant in scores.items()
         for variant, rival in rivals.items()
         if paired(by_variant[variant], by_variant[rival])
     }
-    family = dict(zip(family, corrected(list(family.values())), strict=True))
-    return {metric: {v: family[m, v] for m, v in family if m == metric} for metric in scores}
+    found = dict(zip(family, corrected(list(family.values()), level), strict=True))
+    return {metric: {v: found[m, v] for m, v in found if m == metric} for metric in scores}
 
 
-def corrected(family: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """The same differences with `p_holm` over the family; those without a p stay out of it."""
-    adjusted = iter(holm([each.p for each in family if each.p is not None]))
-    return [replace(each, p_holm=None if each.p is None else next(adjusted)) for each in family]
+def variance(extra: Extra, metric: str, *variants: str) -> float:
+    """That of a difference of variants, beside what their runs show."""
+    return sum(extra.get(metric, {}).get(each, 0.0) for each in variants)
 
 
-def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p (Holm 1979): the i-th smallest of m times m - i + 1, never less
-    than a smaller one's, at most 1."""
+def corrected(family: Sequence[Evidence], level: float = LEVEL) -> list[PairedDifference]:
+    """The differences of a family, tested at `level` after Holm's correction; those without a p
+    stay out of it."""
+    found = [each.difference() for each in family]
+    equal = iter(holm([each.p_equal for each in found if each.p_equal is not None]))
+    tested = iter(step_down([each.p for each in found if each.p is not None]))
+    return [
+        replace(
+            shown if shown.p is None else _at_level(shown, each, next(tested), level),
+            level=level,
+            p_equal=None if shown.p_equal is None else next(equal),
+        )
+        for shown, each in zip(found, family, strict=True)
+    ]
+
+
+def _at_level(
+    found: PairedDifference, shown: Evidence, adjusted: float, level: float
+) -> PairedDifference:
+    """With p after Holm's correction, and the interval at the level at which that tests it."""
+    own = level * (found.p / adjusted if found.p and adjusted else 1.0)
+    low, high = shown.ends(own)[0] or (None, None)
+    return replace(
+        found,
+        p_holm=min(adjusted, 1.0),
+        low_holm=low,
+        high_holm=high,
+        detectable_holm=shown.detectable(own),
+    )
+
+
+def step_down(ps: Sequence[float]) -> list[float]:
+    """The i-th smallest of m times m - i + 1, never less than a smaller one's."""
     order = np.argsort(ps, kind="stable")
     scaled = np.asarray(ps, dtype=np.float64)[order] * np.arange(len(ps), 0, -1)
     adjusted = np.empty(len(ps))
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    adjusted[order] = np.maximum.accumulate(scaled)
     return adjusted.tolist()
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p (Holm 1979)."""
+    return [min(p, 1.0) for p in step_down(ps)]
 
 
 def _runs(values: FloatArray) -> FloatArray:
@@ -193,25 +332,3 @@ def _swapped(units: FloatArray) -> float:
         rng=np.random.default_rng(0),
     )
     return min(float(test.pvalue), 1.0)
-
-
-def _estimate(cells: FloatArray, inference: Inference, floor: float) -> Estimate:
-    S, N = cells.shape
-    mean, half = inference.mean, inference.half
-    ends = None if half is None else (max(floor, mean - half), min(1.0, mean + half))
-    over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1))
-    if bounds := near_bound(cells, floor):
-        if ends is None:
-            ends, over = bounds, "problems" if N > 1 else "seeds"
-        ends = min(ends[0], bounds[0]), max(ends[1], bounds[1])
-    return Estimate(
-        value=mean,
-        low=ends and ends[0],
-        high=ends and ends[1],
-        over=over if ends else "nothing",
-        seeds=S,
-        problems=N,
-        seed_sd=inference.seed_sd,
-        problem_sd=inference.problem_sd,
-        means_sd=float(cells.mean(axis=1).std(ddof=1)) if S > 1 else None,
-    )

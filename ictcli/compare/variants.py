@@ -44,6 +44,13 @@ class Variant:
         return self.method == STOPPED
 
     @property
+    def is_paper(self) -> bool:
+        """Whether it is its method as the paper has it: settings of its own may change the share of
+        tokens alone."""
+        keys = [override.partition("=")[0] for override in self.overrides]
+        return all(not key.startswith("method.") or _short(key) == "keep" for key in keys)
+
+    @property
     def settings(self) -> dict[str, object]:
         """Its swept settings and those of its own, by key."""
         pairs = (override.partition("=") for override in self.overrides)

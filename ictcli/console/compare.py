@@ -69,8 +69,8 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
     if result.tests:
         families = {"": result.differences, ", none crashed": result.differences_without_crashed}
         caption = (
-            f"differences from {result.baseline} in points, with 95 % intervals; * is significant "
-            "at 5 % after Holm's correction"
+            f"differences from {result.baseline} in points, with 95 % intervals of each; * is "
+            f"significant at {100 * result.level:.2g} % after Holm's correction over all"
         )
         answer.append(tables.short_differences(looks, result.baseline, families, caption))
     if stopped := result.differences_from_stopped:

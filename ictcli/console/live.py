@@ -74,7 +74,7 @@ class LiveObserver(PlainObserver):
 
     def evaluating(self, label: str, done: int, total: int) -> None:
         super().evaluating(label, done, total)
-        self._status = f"evaluating ({label}): {done} of {total} problems"
+        self._status = f"evaluating ({label}): {done} of {total} samples"
         self._draw()
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:

@@ -68,8 +68,10 @@ class PlainObserver(Observer):
         self.pace.evaluating(done, total)
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
-        self.pace.evaluated(evaluation.seconds)
-        scores = "  ".join(f"{name} {score.value:.3f}" for name, score in evaluation.passes.items())
+        self.pace.evaluated(evaluation.seconds_in_all)
+        scores = "  ".join(
+            f"{name} {score.value:.3f}" for name, score in evaluation.figures.items()
+        )
         self.say(f"{label}: {scores}  ({evaluation.problems} problems x {evaluation.n})")
 
     def stepped(self, step: Step) -> None:

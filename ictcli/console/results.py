@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.table import Screen, print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
-from ictcli.evaluation.report import caption, differences, reached, results_page
+from ictcli.evaluation.report import by_temperature, caption, differences, reached, results_page
 from ictcli.evaluation.results import Result
 from ictcli.recipe import Recipe
 from ictcli.rewards.explanations import SOURCES, Explanation, Reading
@@ -32,7 +32,7 @@ EVERY = 30.0
 
 
 class EvalProgress:
-    """A bar of problems done, with the time left; where stderr is no terminal a line now and
+    """A bar of samples taken, with the time left; where stderr is no terminal a line now and
     then."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class EvalProgress:
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.completed}/{task.total} problems, {task.fields[left]} left"),
+            TextColumn("{task.completed}/{task.total} samples, {task.fields[left]} left"),
             console=err,
             disable=not self._live,
             transient=True,
@@ -54,10 +54,10 @@ class EvalProgress:
     def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
-    def of(self, name: str, problems: int) -> Callable[[int, int], None]:
-        """A callback for one benchmark, called with the problems done and all, first at the
+    def of(self, name: str, samples: int) -> Callable[[int, int], None]:
+        """A callback for one benchmark, called with the samples taken and all, first at the
         start."""
-        task = self._bar.add_task(one_line(name), total=problems, left="-")
+        task = self._bar.add_task(one_line(name), total=samples, left="-")
         start: tuple[int, float] | None = None
         last_line = time.perf_counter()
 
@@ -70,7 +70,7 @@ class EvalProgress:
                 left = duration((now - start[1]) / fresh * (total - done))
             self._bar.update(task, completed=done, total=total, left=left)
             if not self._live and now - last_line >= EVERY and done < total:
-                narrate(f"{name}: {done}/{total} problems, {left} left")
+                narrate(f"{name}: {done}/{total} samples, {left} left")
                 last_line = now
 
         return update
@@ -86,7 +86,7 @@ def evaluations(
     if as_markdown:
         output(*results_page(results).rstrip("\n").split("\n"))
         return
-    tables = [reached(results), differences(results)]
+    tables = [reached(results), by_temperature(results), differences(results)]
     for number, shown in enumerate(filter(None, tables)):
         if number:
             output("")
@@ -108,6 +108,8 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     )
     if verdict := verdict_line(summary.change):
         narrate_paragraph(verdict)
+    if summary.sharpening:
+        narrate_paragraph(summary.sharpening.sentence)
     narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
     narrate("")
     model = Path(summary.model)

@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from ictcli.engine import Engine
 from ictcli.evaluation import samples as files
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
-from ictcli.evaluation.record import Evaluation, SampleSettings
+from ictcli.evaluation.record import AtTemperature, Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample, Timings
 from ictcli.recipe.data import PromptSettings
 from ictcli.seeds import seed_of
@@ -50,6 +50,20 @@ class Examination:
     seed: int
     shown: bool = False
     """Whether private questions are written too."""
+    others: Mapping[float, int] = field(default_factory=dict[float, int])
+    """Other temperatures, and the samples of each problem there."""
+
+    @property
+    def samples(self) -> int:
+        """In all."""
+        return len(self.problems) * (self.n + sum(self.others.values()))
+
+    def at(self, temperature: float) -> "Examination":
+        """The same at one of the other temperatures. Its draws have the same seed, so that
+        temperatures are paired."""
+        n, sampling = self.others[temperature], replace(self.sampling, temperature=temperature)
+        ks = [k for k in {1, *self.ks} if k <= n]
+        return replace(self, others={}, sampling=sampling, n=n, ks=ks)
 
     @property
     def private(self) -> bool:
@@ -65,6 +79,12 @@ class SampleFile:
     resume: bool = False
     """Whether the samples that the file holds are kept."""
     timings: Timings | None = None
+
+    def at(self, temperature: float) -> "SampleFile":
+        """That of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
+        mark = f"@{temperature!r}".removesuffix(".0")
+        path = self.path.with_stem(f"{self.path.stem}{mark}")
+        return replace(self, path=path, timings=self.timings and self.timings.at(mark))
 
     def recover(self, asked: Examination) -> tuple[list[Sample], float]:
         """The samples that are kept, in whole chunks, and their seconds. UserError where the file
@@ -91,19 +111,52 @@ def evaluate(
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
-    """pass@k and maj@n of a model; its samples are written to a file as they come.
+    """pass@k and maj@n of a model, there and at other temperatures; its samples are written to
+    files as they come.
 
-    `say` gets each new failure of the verifier. RunFailedError where a sample or its verdict is
-    missing, UserError where the file was changed.
+    `progress` gets the samples taken and all; `say` each new failure of the verifier.
+    RunFailedError where a sample or its verdict is missing, UserError where a file was changed.
     """
+    done, failures = 0, set[str]()
+
+    def go_on(samples: int) -> None:
+        progress(done + samples, asked.samples)
+
+    def fails(reason: str) -> None:
+        if reason not in failures and len(failures) < FAILURES:
+            failures.add(reason)
+            say(f"{asked.name}: {reason}")
+
+    evaluation = _evaluate(engine, asked, file, go_on, fails)
+    others: list[AtTemperature] = []
+    done = len(evaluation.correct) * evaluation.n
+    for temperature in asked.others:
+        at = _evaluate(engine, asked.at(temperature), file.at(temperature), go_on, fails)
+        done += len(at.correct) * at.n
+        others += at.curve
+    evaluation = evaluation.model_copy(update={"temperatures": tuple(others)})
+    greedy = evaluation.solved.get(0.0)
+    if greedy is None:
+        return evaluation
+    scores = {**evaluation.scores, "greedy": mean_interval(greedy)}
+    return evaluation.model_copy(update={"scores": scores})
+
+
+def _evaluate(
+    engine: Engine,
+    asked: Examination,
+    file: SampleFile,
+    progress: Callable[[int], None],
+    fails: Callable[[str], None],
+) -> Evaluation:
+    """At the temperature that is asked for. `fails` gets the failures of the verifier."""
     started = time.perf_counter()
     problems, domain, n = asked.problems, asked.domain, asked.n
     ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
-    failures: set[str] = set()
     taken, before = file.recover(asked)
     done = len(taken) // n
     if file.resume:
-        progress(done, len(problems))
+        progress(done * n)
     for first in range(done, len(problems), file.chunk):
         at = time.perf_counter()
         part = problems[first : first + file.chunk]
@@ -112,16 +165,14 @@ def evaluate(
         texts = prompts.decode(engine.tokenizer, rollouts)
         verdicts = domain.judge(part, texts)
         if not asked.private:
-            reasons = {verdict.reason for verdict in verdicts if verdict.failed} - failures
-            for reason in sorted(reasons)[: FAILURES - len(failures)]:
-                failures.add(reason)
-                say(f"{asked.name}: {reason}")
+            for reason in sorted({verdict.reason for verdict in verdicts if verdict.failed}):
+                fails(reason)
         lines = files.make_samples(
             asked.name, part, n, rollouts, texts, verdicts, private=asked.private
         )
         taken.extend(map(Sample.model_validate, lines))
         file.append(first, time.perf_counter() - at, lines)
-        progress(min(first + file.chunk, len(problems)), len(problems))
+        progress(min(first + file.chunk, len(problems)) * n)
     return score(asked, taken, time.perf_counter() - started + before)
 
 

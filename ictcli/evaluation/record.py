@@ -1,23 +1,27 @@
 """The record of an evaluation, in a run's `eval/*.json` and in `results.json`.
 
-In JSON the scores `pass@K` and `maj@N` are keys on the same level as the others.
+In JSON the scores `pass@K`, `maj@N` and `greedy` are keys on the same level as the others.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
 from pydantic import (
     JsonValue,
     SerializerFunctionWrapHandler,
+    computed_field,
     model_serializer,
     model_validator,
 )
 
 from ictcli.evaluation.passk import Interval
 from ictcli.files.record import Record as Record
+from ictcli.types import FloatArray
 
 FORMAT = 1
-METRIC = re.compile(r"(pass|maj)@[1-9][0-9]{0,8}")
+METRIC = re.compile(r"(pass|maj)@[1-9][0-9]{0,8}|greedy")
 
 
 class Scored(Record):
@@ -52,6 +56,33 @@ class SampleSettings(Record):
     seed: int
 
 
+class AtTemperature(Scored):
+    """What a model reached on the same problems at another temperature."""
+
+    temperature: float
+    n: int
+    """Samples per problem; 1 at temperature 0."""
+    scores: dict[str, Interval | None]
+    accuracy_readable: float | None
+    correct: tuple[int, ...]
+    seconds: float
+
+
+def solved(
+    temperature: float, n: int, correct: Sequence[int], others: Sequence[AtTemperature]
+) -> dict[float, FloatArray]:
+    """By temperature the share of correct samples of each problem, (N,): of an evaluation's own
+    one, then of the others."""
+    shares: dict[float, FloatArray] = {temperature: np.array(correct) / n}
+    return shares | {each.temperature: np.array(each.correct) / each.n for each in others}
+
+
+def among_readable(accuracy: float, unparsed: float) -> float | None:
+    """The share of correct samples among those with a readable answer; None where there are
+    none."""
+    return min(accuracy / (1 - unparsed), 1.0) if unparsed < 1 else None
+
+
 class Evaluation(Scored):
     """pass@k and maj@n of a model on a benchmark. accuracy, truncated, unparsed and timed_out are
     shares of all samples."""
@@ -61,7 +92,8 @@ class Evaluation(Scored):
     n: int
     """Samples per problem."""
     scores: dict[str, Interval | None]
-    """pass@K for each k, and maj@N, which is None if the verifier extracts no answers."""
+    """pass@K for each k; maj@N, which is None if the verifier extracts no answers; and greedy, the
+    accuracy at temperature 0, one sample a problem, where that was taken."""
     accuracy: float
     truncated: float
     unparsed: float
@@ -75,6 +107,31 @@ class Evaluation(Scored):
     """Number of correct samples, per problem."""
     majority: tuple[float, ...] | None
     """Per problem: 1/m if correct is one of the m most frequent answers, else 0."""
+    temperatures: tuple[AtTemperature, ...] = ()
+    """Other temperatures, in the order they were asked for."""
+
+    @computed_field
+    @property
+    def accuracy_readable(self) -> float | None:
+        """Accuracy among samples with a readable answer."""
+        return among_readable(self.accuracy, self.unparsed)
+
+    @property
+    def curve(self) -> list[AtTemperature]:
+        """All temperatures, from the lowest up."""
+        readable, temperature = self.accuracy_readable, self.settings.temperature
+        own = AtTemperature(temperature=temperature, accuracy_readable=readable, **dict(self))
+        return sorted([own, *self.temperatures], key=lambda each: each.temperature)
+
+    @property
+    def solved(self) -> dict[float, FloatArray]:
+        """See `solved`."""
+        return solved(self.settings.temperature, self.n, self.correct, self.temperatures)
+
+    @property
+    def seconds_in_all(self) -> float:
+        """With those of other temperatures."""
+        return self.seconds + sum(each.seconds for each in self.temperatures)
 
     @property
     def passes(self) -> dict[str, Interval]:
@@ -84,3 +141,9 @@ class Evaluation(Scored):
             for name, score in self.scores.items()
             if score is not None and name.startswith("pass@")
         }
+
+    @property
+    def figures(self) -> dict[str, Interval]:
+        """`passes` and greedy."""
+        greedy = self.scores.get("greedy")
+        return self.passes | ({"greedy": greedy} if greedy else {})

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ictcli.evaluation.passk import Difference
+from ictcli.evaluation.record import AtTemperature
 from ictcli.evaluation.results import Result, metrics_of
 from ictcli.tables import Column, Table
-from ictcli.tables.numbers import signed, thousandths, whole
+from ictcli.tables.numbers import setting, signed, thousandths, whole
 from ictcli.tables.pages import render, sentence
 
 Results = Sequence[Result]
+Row = tuple[Result, AtTemperature]
 
 LABELS = [
     Column[Result]("model", lambda result: result.name, str),
@@ -19,6 +21,7 @@ LABELS = [
 COSTS = [
     Column[Result]("truncated", lambda result: result.truncated, "{:.1%}".format),
     Column[Result]("unparsed", lambda result: result.unparsed, "{:.1%}".format),
+    Column[Result]("right of readable", lambda row: row.accuracy_readable, "{:.1%}".format),
     Column[Result]("timed out", lambda result: result.timed_out, "{:.1%}".format),
     Column[Result]("tokens", lambda result: result.tokens, whole),
     Column[Result]("seconds", lambda result: result.seconds, "{:.1f}".format),
@@ -50,6 +53,21 @@ def differences(results: Results) -> Table | None:
     return Table(columns, others) if others else None
 
 
+def by_temperature(results: Results) -> Table | None:
+    """A row for each temperature of each result, with pass@1. None if there are no temperatures but
+    a result's own and 0, which the other tables have."""
+    rows = [(result, at) for result in results for at in result.curve]
+    columns = [
+        Column[Row]("model", lambda row: row[0].name, str),
+        Column[Row]("benchmark", lambda row: row[0].benchmark, str),
+        Column[Row]("temperature", lambda row: row[1].temperature, setting),
+        Column[Row]("samples", lambda row: row[1].n, whole),
+        Column[Row]("pass@1", lambda row: row[1].scores.get("pass@1"), thousandths, bounded=True),
+    ]
+    further = any(each.temperature for result in results for each in result.temperatures)
+    return Table(columns, rows) if further else None
+
+
 def caption(results: Results) -> str:
     """Sample sizes, temperature and intervals, in a sentence or two."""
     return sentence(Path(__file__).with_name("caption.jinja"), results=results)
@@ -63,5 +81,6 @@ def results_page(results: Results) -> str:
         results=results,
         scores=reached(results),
         differences=differences(results),
+        temperatures=by_temperature(results),
         caption=caption(results),
     )

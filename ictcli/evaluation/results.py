@@ -113,14 +113,16 @@ def difference(result: Result, first: Result) -> Differences:
 
 
 def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Difference]:
-    """pass@k of an evaluation minus that of another with the same problems, n and ks."""
+    """pass@k and greedy of an evaluation minus those of another with the same problems, n and
+    ks."""
     counts = [np.array(each.correct) for each in (evaluation, first)]
     scores: dict[str, Difference] = {}
     for name in evaluation.passes:
         k = int(name.removeprefix("pass@"))
         values, others = (pass_at_k(evaluation.n, correct, k) for correct in counts)
         scores[name] = paired(values, others)
-    return scores
+    greedy = [each.solved[0.0] for each in (evaluation, first) if 0.0 in each.solved]
+    return scores | ({"greedy": paired(*greedy)} if len(greedy) == 2 else {})
 
 
 def metrics_of(results: Sequence[Evaluation]) -> list[str]:

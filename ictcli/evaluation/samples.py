@@ -147,6 +147,10 @@ class Timings:
         self._path = folder / "timings.jsonl"
         self._model, self._benchmark = model, benchmark
 
+    def at(self, mark: str) -> "Timings":
+        """Of the same at another temperature."""
+        return Timings(self._path.parent, self._model, f"{self._benchmark}{mark}")
+
     def add(self, first: int, seconds: float) -> None:
         """Append a chunk, by its first problem; on a new line if a kill tore the last one."""
         about = {"model": self._model, "benchmark": self._benchmark, "first": first}

@@ -7,11 +7,20 @@ from pydantic import Field
 
 from ictcli.errors import UserError
 from ictcli.recipe import apply_overrides, typed_key, validate
-from ictcli.recipe.data import ColumnSettings, HubSettings, Ks, PromptSettings, RewardSettings
+from ictcli.recipe.data import (
+    ColumnSettings,
+    HubSettings,
+    Ks,
+    PromptSettings,
+    RewardSettings,
+    Temperatures,
+)
 from ictcli.recipe.tables import EngineSettings, SamplingSettings, Table
 from ictcli.text import compiled
 
 T = TypeVar("T", bound="ModelSettings")
+MOST_K = 256
+"""Of pass@k, where no k is asked for."""
 
 OF_TRAINING = (
     *("prompt.shots", "prompt.max_tokens", "reward.correct", "reward.format"),
@@ -46,6 +55,8 @@ class EvalKeys(Table):
 
     shots: int = Field(default=0, ge=0)
     """Worked examples of the benchmark's training part to show, as its public figures do."""
+    verifier: str | None = None
+    """As in a recipe: what judges, before `reward.verifier`."""
 
 
 class EvaluationSettings(ModelSettings):
@@ -54,7 +65,9 @@ class EvaluationSettings(ModelSettings):
     n: int = Field(default=16, ge=1)
     """Samples per problem."""
     k: Ks = (1, 4)
-    """Values of k for pass@k; without them 1, and 4 or n where that is less."""
+    """Values of k for pass@k; without them 1, 2, 4, ... and n, none above 256."""
+    temperatures: Temperatures = (0.0,)
+    """Other temperatures to evaluate at: `n` samples per problem, one at 0."""
     limit: int | None = Field(default=None, ge=1)
     """Only this many of the first problems."""
     show_private: bool = False
@@ -94,7 +107,7 @@ def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSetting
     """Those of an evaluation. UserError for a k above n too."""
     settings = typed_settings(EvaluationSettings, "ictcli eval", overrides, options)
     if "k" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"k": tuple(sorted({1, min(4, settings.n)}))})
+        settings = settings.model_copy(update={"k": _curve(settings.n)})
     least, most = min(settings.k, default=0), max(settings.k, default=0)
     if least < 1:
         raise UserError(f"There is no pass@{least}.", "--k 1,4: numbers from 1 up")
@@ -104,3 +117,9 @@ def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSetting
             f"--n {most}, or a smaller --k",
         )
     return settings
+
+
+def _curve(n: int) -> tuple[int, ...]:
+    """Powers of 2 up to n, and n, none above MOST_K."""
+    powers = {2**power for power in range(n.bit_length())}
+    return tuple(sorted(k for k in {*powers, n} if k <= MOST_K))

@@ -130,6 +130,9 @@ def benchmark_specs(
         raise UserError(f"hub is of hub:owner/name, not of {names}.", "leave it out")
     usual = next((model.columns for model in models if model.run), None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
+    reward = settings.reward
+    if settings.eval.verifier is not None:
+        reward = reward.model_copy(update={"verifier": settings.eval.verifier})
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
@@ -150,7 +153,7 @@ def benchmark_specs(
             benchmark = replace(benchmark, domain=domain)
         specs.append(
             BenchmarkSpec(
-                replace(benchmark, domain=judged(benchmark.domain, settings.reward)),
+                replace(benchmark, domain=judged(benchmark.domain, reward)),
                 problems,
                 settings.max_tokens or (is_custom(name) and trained) or benchmark.max_tokens,
                 _stem(benchmark.name, [spec.stem for spec in specs]),

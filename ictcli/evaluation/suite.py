@@ -25,7 +25,7 @@ from ictcli.tasks.split import key_of
 from ictcli.text import shell_word
 
 Bar = Callable[[str, int], Callable[[int, int], None]]
-"""(name, problems) of an evaluation to what shows its progress."""
+"""(name, samples) of an evaluation to what shows its progress."""
 
 
 class Engines:
@@ -53,7 +53,7 @@ def evaluate_suite(
     out: Path | None = None,
     resume: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    progress: Bar = lambda name, problems: lambda done, total: None,
+    progress: Bar = lambda name, samples: lambda done, total: None,
 ) -> tuple[list[Result], Path]:
     """Evaluate every model on every benchmark; returns the entries of results.json and the folder.
 
@@ -86,17 +86,18 @@ def evaluate_suite(
     with opened as (folder, resumed), _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
-            if not resumed and path.exists():
-                raise UserError(
-                    f"{path} was put there by another program.", "--out OTHER takes another folder"
-                )
             timings = Timings(folder, model.name, spec.name)
             file = SampleFile(path, chunk_of(settings.n), resume=True, timings=timings)
             engine = engines.of(model)
             label = spec.name if alone else f"{model.name}, {spec.name}"
             asked = _examination(engine, model, spec, settings)
-            bar = progress(label, len(spec.problems))
-            evaluation = evaluate(engine, asked, file, bar, say)
+            for each in (file, *map(file.at, asked.others)):
+                if not resumed and each.path.exists():
+                    raise UserError(
+                        f"{each.path} was put there by another program.",
+                        "--out OTHER takes another folder",
+                    )
+            evaluation = evaluate(engine, asked, file, progress(label, asked.samples), say)
             result = result_of(evaluation, model, spec, engine, settings, decided)
             results = with_differences([*results, result])
             records = [result.model_dump(mode="json") for result in results]
@@ -118,6 +119,11 @@ def _examination(
         ks=settings.k,
         seed=settings.seed,
         shown=settings.show_private,
+        others={
+            each: settings.n if each else 1
+            for each in settings.temperatures
+            if each != model.temperature
+        },
     )
 
 

@@ -61,13 +61,17 @@ def listed(data: Mapping[str, Any]) -> list[str]:
     return list(map(str, cast(list[object], names))) if isinstance(names, list) else [str(names)]
 
 
-def verifier_of(data: Mapping[str, Any]) -> tuple[str, str]:
-    """The file or module, and the function, of a verifier of the user's own in a recipe's table;
-    empty where it names none."""
-    reward: object = data.get("reward")
-    name = cast(dict[str, object], reward).get("verifier") if isinstance(reward, dict) else reward
-    place, _, function = name.rpartition(":") if isinstance(name, str) else ("", "", "")
-    return place, function if place else ""
+def verifiers_of(data: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The file or module, and the function, of each verifier of the user's own that a recipe names,
+    by the table that names it: reward, eval."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in ("reward", "eval"):
+        table: object = data.get(name)
+        verifier = cast(dict[str, object], table).get("verifier") if type(table) is dict else table
+        place, _, function = verifier.rpartition(":") if isinstance(verifier, str) else ("", "", "")
+        if place:
+            found[name] = place, function
+    return found
 
 
 def find(name: str, base: Path | None = None) -> Path | None:

@@ -119,14 +119,21 @@ class RewardSettings(Table):
         return "true" if value is True else value  # TOML's true, as `reward.signal=true` is
 
 
-def _distinct(values: tuple[int, ...]) -> tuple[int, ...]:
-    if len(set(values)) < len(values):
-        raise ValueError("no k may stand there twice")
-    return values
+def _distinct(what: str) -> AfterValidator:
+    def check(values: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(values)) < len(values):
+            raise ValueError(f"no {what} may stand there twice")
+        return values
+
+    return AfterValidator(check)
 
 
-Ks = Annotated[tuple[int, ...], Field(strict=False), AfterValidator(_distinct)]
+Ks = Annotated[tuple[int, ...], Field(strict=False), _distinct("k")]
 """Values of k for pass@k."""
+Temperatures = Annotated[
+    tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False), _distinct("temperature")
+]
+"""Other temperatures to evaluate at."""
 
 
 class EvalSettings(Table):
@@ -142,6 +149,13 @@ class EvalSettings(Table):
     """Steps between evaluations during training; 0 = none."""
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
+    temperatures: Temperatures = (0.0, 0.3, 0.7)
+    """Other temperatures to evaluate at before training, which tell sharpening from learning: with
+    one response per problem at 0, and an eighth of `n`, at least one, at others. After training
+    only 0 is, if it is among them."""
+    verifier: str | None = None
+    """What judges the responses of evaluations, named as `reward.verifier` is; default: what judges
+    those of training, or the benchmark's own."""
     bench: str | None = None
     """Where the problems come from: a benchmark, a .jsonl, .csv or .parquet file, or
     `hub:owner/name`. None of them is trained on. Default: the task's held-out part."""

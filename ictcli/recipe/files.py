@@ -19,6 +19,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         (data, "data", Path.is_file),
         (data.get("eval"), "bench", Path.is_file),
         (data.get("eval"), "data", Path.is_file),
+        (data.get("eval"), "verifier", Path.is_file),
         (data.get("reward"), "verifier", Path.is_file),
         (data.get("prompt"), "examples", Path.is_file),
     )

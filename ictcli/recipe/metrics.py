@@ -76,6 +76,8 @@ class StepMetrics(RunRecord):
     """Responses judged correct."""
     unparsed: Annotated[Figure, Metric("%", views=("live", "show"), label="unparsed")] = None
     """Responses without a readable answer."""
+    correct_readable: Share = None
+    """Responses judged correct, of those with a readable answer."""
     timed_out: Share = None
     """Responses whose judging took too long."""
     formatted: Share = None

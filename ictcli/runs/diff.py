@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
-from ictcli.evaluation.record import Evaluation, Scored
+from ictcli.evaluation.record import METRIC, Evaluation, Scored
 from ictcli.evaluation.samples import Sample
 from ictcli.files.fingerprint import differing
 from ictcli.runs.list import Entry, entry
@@ -41,7 +41,7 @@ class Result(Scored):
 
     def value(self, name: str) -> Interval | float | None:
         """A score, or another figure by its name."""
-        return self.scores.get(name) if "@" in name else getattr(self, name)
+        return self.scores.get(name) if METRIC.fullmatch(name) else getattr(self, name)
 
 
 class Paired(Scored):

@@ -38,8 +38,8 @@ def check_same(
     if "recipe" in differs:
         file = run / "recipe.toml"
         recipe = read_record(file, RecipeRecord, strict=False) or RecipeRecord()
-        place, _ = plugins.verifier_of(recipe.to_json())
-        changed = f"{file} or {place}" if place.endswith(".py") else f"{file}"
+        places = [place for place, _ in plugins.verifiers_of(recipe.to_json()).values()]
+        changed = " or ".join([str(file), *(place for place in places if place.endswith(".py"))])
         raise UserError(
             f"{changed} was changed since {since}.",
             "put it back, or train the changed recipe as a run of its own",
@@ -92,11 +92,11 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     evaluation.pop("data", None)
     if is_file_name(str(evaluation.get("bench"))):
         del evaluation["bench"]
-    place, function = plugins.verifier_of(data)
-    if place.endswith(".py") and isinstance(data["reward"], dict):
-        file = Path(place)
-        content = hashlib.sha256(read_bytes(file)).hexdigest() if file.is_file() else ""
-        data["reward"] = {**data["reward"], "verifier": f"{content}:{function}"}
+    for name, (place, function) in plugins.verifiers_of(data).items():
+        if place.endswith(".py") and isinstance(data[name], dict):
+            file = Path(place)
+            content = hashlib.sha256(read_bytes(file)).hexdigest() if file.is_file() else ""
+            data[name] = {**data[name], "verifier": f"{content}:{function}"}
     return data
 
 

@@ -10,6 +10,7 @@ from typing import Self, cast
 from pydantic import Field, JsonValue, model_validator
 
 from ictcli.evaluation.passk import Difference, Interval
+from ictcli.evaluation.sharpening import Sharpening
 from ictcli.files.record import RunRecord as RunRecord
 from ictcli.recipe import labelled
 from ictcli.recipe.metrics import StepMetrics as StepMetrics
@@ -106,8 +107,12 @@ class StepTimings(RunRecord):
 
 
 def passes_by_k(passes: Mapping[str, Interval]) -> dict[int, Interval]:
-    """pass@K by k."""
-    return {int(name.removeprefix("pass@")): interval for name, interval in passes.items()}
+    """pass@K by k, of figures that hold others too."""
+    return {
+        int(name.removeprefix("pass@")): interval
+        for name, interval in passes.items()
+        if name.startswith("pass@")
+    }
 
 
 class Best(RunRecord):
@@ -130,6 +135,8 @@ class Summary(RunRecord):
     after: dict[str, Interval]
     change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
     """after - before, paired by problem."""
+    sharpening: Sharpening | None = None
+    """How much of the change in pass@1 the model before training has at a better temperature."""
     problems: int
     samples_per_problem: int
     wall_s: float

@@ -103,11 +103,11 @@ def code_of(run: Path, data: Mapping[str, Any]) -> dict[str, str]:
 
 def _code(data: Mapping[str, Any], run: Path) -> Iterator[tuple[str, bytes]]:
     files = plugins.listed(data)
-    place, _ = plugins.verifier_of(data)
-    if place.endswith(".py"):
-        files.append(place)
-    elif place:
-        yield f"the module {place}", f"module {place} ".encode() + _module(place)
+    for place, _ in plugins.verifiers_of(data).values():
+        if place.endswith(".py"):
+            files.append(place)
+        else:
+            yield f"the module {place}", f"module {place} ".encode() + _module(place)
     for name in files:
         if path := plugins.find(name, run):
             for file in plugins.imported(path):

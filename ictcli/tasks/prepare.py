@@ -8,7 +8,7 @@ from typing import Any
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 from ictcli.recipe.data import Example
-from ictcli.rewards import Limits, Verifier
+from ictcli.rewards import Limits, Verifier, find_verifier
 from ictcli.seeds import generator
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
@@ -35,6 +35,10 @@ def task_of(recipe: Recipe) -> Task:
         task, held = _with_benchmark(recipe, task)
     elif task.train or recipe.prompt.examples:
         held = {key_of(p.prompt) for p in task.heldout(len(task.finite) or GENERATED)}
+    if recipe.eval.verifier is not None:
+        name, domain = task.exam
+        domain = replace(domain, verify=find_verifier(recipe.eval.verifier))
+        task = replace(task, examined=(name, domain))
     task = _without(task, held, "held_out", "held-out problems, white space and case aside")
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
@@ -127,7 +131,7 @@ def _few(recipe: Recipe, task: Task) -> Task:
     wanted, skip = recipe.eval.problems, recipe.eval.skip
     held = len(task.heldout(skip + max(wanted, FEW))) - skip
     name, _ = task.exam
-    listed = task.examined and is_custom(name)
+    listed = recipe.eval.bench and is_custom(name)
     if listed and (there := len(task.heldout(ALL)) - skip) > wanted:
         note = f"{wanted:,} of the {there:,} problems of {name} are evaluated on; "
         task = replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))

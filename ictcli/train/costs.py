@@ -88,10 +88,10 @@ def _measure(recipe: Recipe) -> RunCosts:
             )
         steps = [line.seconds or 0.0 for line in timings]
         return RunCosts(
-            load=max(whole - sum(steps) - before.seconds - after.seconds, 0.0),
+            load=max(whole - sum(steps) - before.seconds_in_all - after.seconds_in_all, 0.0),
             step=steps[-1],
             dense=steps[1] if warm else steps[-1],
-            problem=after.seconds / after.problems,
+            problem=after.seconds_in_all / after.problems,
             model=size(folder / ("adapter" if recipe.adapters else "model")),
             checkpoint=size(folder / "checkpoints"),
             rollouts=size(folder / "rollouts"),

@@ -31,6 +31,19 @@ def known_evaluation(
     return None
 
 
+def other_temperatures(recipe: Recipe, label: str) -> dict[float, int]:
+    """Where an evaluation samples besides its own temperature, and how often each problem: before
+    training at all of `eval.temperatures`, after it greedily alone. Few samples do: what they are
+    for is a mean over problems, and one sample of each says most of that."""
+    at = recipe.eval.temperatures if label in ("before", "after") else ()
+    own = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
+    return {
+        each: max(1, recipe.eval.n // 8) if each else 1
+        for each in at
+        if each != own and (label == "before" or each == 0)
+    }
+
+
 def evaluate_heldout(
     run: Run,
     recipe: Recipe,
@@ -52,7 +65,10 @@ def evaluate_heldout(
                 f"ictcli resume {shell_word(run.folder)}",
             )
 
-    manifest.leave(run.folder, f"eval/{label}.jsonl")  # it is written as it comes
+    file = SampleFile(run.folder / "eval" / f"{label}.jsonl")
+    others = other_temperatures(recipe, label)
+    names = [f"eval/{each.path.name}" for each in (file, *map(file.at, others))]
+    manifest.leave(run.folder, *names)  # they are written as they come
     name, domain = task.exam
     asked = Examination(
         name,
@@ -63,10 +79,10 @@ def evaluate_heldout(
         n=recipe.eval.n,
         ks=recipe.eval.k,
         seed=seed_of(recipe.seed, "eval"),
+        others=others,
     )
-    file = SampleFile(run.folder / "eval" / f"{label}.jsonl")
     evaluation = evaluate(engine, asked, file, progress)
     run.write(f"eval/{label}.json", evaluation)
-    manifest.enter(run.folder, f"eval/{label}.jsonl")
+    manifest.enter(run.folder, *names)
     observer.evaluated(label, evaluation)
     return evaluation

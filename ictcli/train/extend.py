@@ -76,8 +76,8 @@ def schedule_note(before: Recipe, recipe: Recipe) -> str:
 def _keep_evaluation(run: Run, before: Recipe) -> None:
     """Make the evaluation after training that of its step, as a longer run has it."""
     label = f"step-{before.steps:06d}"
-    for name in ("jsonl", "json"):
-        _rename(run, f"eval/after.{name}", f"eval/{label}.{name}")
+    for path in sorted((run.folder / "eval").glob("after*.json*"), reverse=True):  # .json last
+        _rename(run, f"eval/{path.name}", f"eval/{path.name.replace('after', label, 1)}")
     evaluation = read_record(run.folder / "eval" / f"{label}.json", Evaluation, strict=False)
     lines = run.metrics()
     is_due = before.eval.every and before.steps % before.eval.every == 0

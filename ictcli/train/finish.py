@@ -8,6 +8,7 @@ import numpy as np
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.results import pass_differences
+from ictcli.evaluation.sharpening import sharpening
 from ictcli.files import new_folder
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import shown_in
@@ -74,18 +75,21 @@ def finish(
 ) -> Summary:
     """Export the model or the adapters, and write the summary."""
     path = export(run, recipe, engine)
+    figures = [f"pass@{k}" for k in recipe.eval.k]
+    figures += ["greedy"] * ("greedy" in before.figures and "greedy" in after.figures)
     summary = Summary(
         format=FORMAT,
         task=recipe.task,
         method=recipe.rule.name,
         seed=recipe.seed,
         steps=state.step,
-        before={f"pass@{k}": before.passes[f"pass@{k}"] for k in recipe.eval.k},
-        after={f"pass@{k}": after.passes[f"pass@{k}"] for k in recipe.eval.k},
+        before={name: before.figures[name] for name in figures},
+        after={name: after.figures[name] for name in figures},
         change=pass_differences(after, before),
+        sharpening=sharpening(before.solved, after.solved),
         problems=after.problems,
         samples_per_problem=after.n,
-        wall_s=round(state.wall_s + before.seconds + after.seconds, 2),
+        wall_s=round(state.wall_s + before.seconds_in_all + after.seconds_in_all, 2),
         train_s=round(state.train_s, 2),
         tokens_sampled=state.tokens_sampled,
         tokens_kept_share=state.tokens_kept / max(state.tokens_sampled, 1),

@@ -14,6 +14,7 @@ from ictcli.algorithm.weights import group_advantage, normalise
 from ictcli.engine import Engine
 from ictcli.engine.update import Update
 from ictcli.errors import UserError
+from ictcli.evaluation.record import among_readable
 from ictcli.recipe import Recipe
 from ictcli.rewards.shaping import control_reward, formatted, shaped
 from ictcli.runs.records import StepMetrics
@@ -202,12 +203,14 @@ def measure(
     forks, where the task knows them."""
     rollouts, reports = batch.rollouts, updates.reports
     statuses = [verdict.status for verdict in batch.verdicts]
+    correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
     signal = (batch.advantage != 0).reshape(-1, recipe.group).any(axis=1)
     figures: dict[str, float | None] = {
         "reward": float(batch.rewards.mean()),
         "reward_std": float(batch.rewards.std()),
-        "correct": statuses.count("correct") / len(statuses),
-        "unparsed": statuses.count("unparsed") / len(statuses),
+        "correct": correct,
+        "unparsed": unparsed,
+        "correct_readable": among_readable(correct, unparsed),
         "timed_out": statuses.count("timeout") / len(statuses),
         "formatted": sum(map(formatted, batch.verdicts)) / len(statuses),
         "truncated": float(1 - rollouts.finished.mean()),

@@ -75,9 +75,9 @@ def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_interv
     tables += [*whole.numbers("whole")["attribution"], "minus", "ict", "verdict"]
     assert rows[: len(tables)] == tables
     claims = whole.numbers("whole")["claims"]
-    words = ("supported", "contradicted", "undecided")
+    words = ("supported", "contradicted", "undecided", "equal", "measured", "not")
     verdicts = [word for word in rows[len(tables) :] if word in words]  # long claims are folded
-    assert verdicts == [claim["verdict"] for claim in claims]
+    assert verdicts == [claim["verdict"].split()[0] for claim in claims]
     assert claims[0]["name"] == "ict is better than grpo on chain at this size: pass@1"
     assert claims[0]["name"] in ended.out
     (difference,) = [line for line in ended.out.splitlines() if line.startswith("ict ")][-1:]
@@ -88,6 +88,17 @@ def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_interv
     for by_label in whole.numbers("whole")["estimates"].values():
         each = by_label["(before)"]
         assert f"{percent(each['value'])} {interval(each['low'], each['high'], percent)}" in before
+
+
+def test_it_says_of_each_method_what_is_sharpening(whole: Comparison) -> None:
+    found, page = whole.numbers("whole"), (whole.folder / "whole" / "report.md").read_text()
+    assert list(found["sharpening"]) == list(found["readable"]) == [*METHODS]
+    assert list(found["estimates"]["greedy"]) == ["(before)", *METHODS]
+    assert "greedy" not in found["differences"]  # no test more, and no p larger for it
+    for label, parts in found["sharpening"].items():
+        assert f"{label}: {parts['sentence']}" in page.replace("\\", "")
+        gains = [found["estimates"]["pass@1"][each]["value"] for each in (label, "(before)")]
+        assert parts["gain"]["value"] == pytest.approx(gains[0] - gains[1])
 
 
 def test_runs_of_another_recipe_are_not_mixed_in(whole: Comparison) -> None:
@@ -133,7 +144,7 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
     assert not (whole.folder / "dry").exists()
     found = json.loads(ended.out)
     labels = [one["label"] for one in found["runs"]]
-    assert labels.count("ict keep=0.2") == 2 + 2 and len(labels) == found["left"] == 12
+    assert labels.count("ict keep=0.2") == 6 + 2 and len(labels) == found["left"] == 24
     assert len(found["measured"]) == 3  # two shares of ict, and grpo
     assert found["bytes"] == sum(one["bytes"] for one in found["runs"]) > 0
     assert 0 < found["seconds"] <= sum(one["seconds"] for one in found["runs"]) + 60

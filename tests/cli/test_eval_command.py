@@ -17,7 +17,11 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Results without what no two evaluations share."""
-    return [{**row, "seconds": 0, "tokens_per_second": 0} for row in rows]
+    timed = [{**row, "seconds": 0, "tokens_per_second": 0} for row in rows]
+    return [
+        {**row, "temperatures": [{**at, "seconds": 0} for at in row["temperatures"]]}
+        for row in timed
+    ]
 
 
 def test_the_same_evaluation_gives_the_same_samples_and_its_folder_is_not_written_over(
@@ -35,11 +39,31 @@ def test_the_same_evaluation_gives_the_same_samples_and_its_folder_is_not_writte
     before = {path: path.read_bytes() for path in (tmp_path / "one").iterdir()}
     assert {path.name for path in before} == {
         *(".lock", "settings.json", "timings.jsonl", "results.json", "results.md"),
-        *("chain.jsonl", "chain-long.jsonl"),
+        *("chain.jsonl", "chain-long.jsonl", "chain@0.jsonl", "chain-long@0.jsonl"),
     }
     again = ictcli.run("eval", tiny_model, *BENCH, "--out", "one", folder=tmp_path)
     assert "one holds an evaluation already. --resume goes on with it" in refusal(again, 2)
     assert {path: path.read_bytes() for path in (tmp_path / "one").iterdir()} == before
+
+
+def test_temperatures_make_a_curve_and_may_be_added_later(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    args = ("eval", tiny_model, "--bench", "chain", "--n", "4", "--limit", "5", "max_tokens=16")
+    curve = (*args, "--temperatures", "0,0.5,1", "--json", "--out")
+    at_once = ictcli.run(*curve, "at-once", folder=tmp_path)
+    assert at_once.code == 0, at_once.err
+    (found,) = json.loads(at_once.out)
+    assert [(at["temperature"], at["n"]) for at in found["temperatures"]] == [(0, 1), (0.5, 4)]
+    assert [name for name in found if "@" in name] == ["pass@1", "pass@2", "pass@4", "maj@4"]
+    assert found["greedy"] == found["temperatures"][0]["pass@1"]
+    assert ictcli.run(*args, "--out", "later", folder=tmp_path).code == 0
+    more = ictcli.run(*curve, "later", "--resume", folder=tmp_path)
+    assert timeless(json.loads(more.out)) == timeless([found])
+    page = (tmp_path / "later" / "results.md").read_text()
+    rows = page.partition("## Temperatures")[2].partition("## ")[0].splitlines()
+    cells = [line.split(" | ")[2:4] for line in rows if line.startswith("| tied")]
+    assert cells == [["0", "1"], ["0.5", "4"], ["1", "4"]]
 
 
 def test_a_run_is_evaluated_by_its_final_model(
@@ -99,7 +123,7 @@ def test_markdown_holds_the_tables_and_the_first_prompt(
     ended = ictcli.run("eval", tiny_model, *args, *more, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert ended.out == (tmp_path / "out" / "results.md").read_text()
-    assert "| model | benchmark | pass@1 | pass@2 | maj@2 | truncated |" in ended.out
+    assert "| model | benchmark | pass@1 | pass@2 | maj@2 | greedy | truncated |" in ended.out
     settings = json.loads((tmp_path / "out" / "results.json").read_text())[0]["settings"]
     first = read(tmp_path / "out" / "chain.jsonl")[0]["prompt"]
     assert settings["example_prompt"] == f"2*2+{first}" and settings["template"] == "own"

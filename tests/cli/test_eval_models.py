@@ -136,7 +136,7 @@ def test_nothing_of_a_private_question_is_written_or_shown(
         told += ended.out + ended.err
     shutil.rmtree(tmp_path / "data")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) == 3 * 6
+    assert len(files) == 3 * 7
     for text in (told, *(path.read_text(encoding="utf-8") for path in files)):
         assert not [word for word in ("swallow", "truth", "falsehood") if word in text]
     kept = {"id", "status", "extracted", "tokens", "finished"}

@@ -127,7 +127,7 @@ def test_what_fails_in_one_comparison_leaves_the_others(ictcli: Processes, tmp_p
     report = (place / "report.md").read_text()
     assert "Without a finished run: long." in report
     headings = [line for line in report.splitlines() if line.startswith("| method | ")]
-    assert headings[:2] == ["| method | one |", "| method | two |"]
+    assert headings[0] == "| method | one |" and "| method | two |" in headings
     note = "fussy failed on the shared rollouts: RuntimeError: too much"
     assert note in (place / "one" / "report.md").read_text()
     (tmp_path / "study.toml").write_text(study.replace(', "two.toml"', ""))

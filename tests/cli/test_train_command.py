@@ -38,6 +38,7 @@ def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -
     assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
     assert re.search(r"^pass@1 .*\npass@4 ", ended.stdout, re.MULTILINE)  # the table alone
     assert "step" not in ended.stdout
+    assert " is sharpening (" in ended.stderr
     told = ended.stderr.splitlines()[-5:]
     assert told[0] == f"model: {folder.relative_to(tmp_path)}/model"
     assert told[1].startswith("next:  ictcli eval runs/chain-ict-s0")
@@ -53,12 +54,15 @@ def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
     assert {"before", "after", "steps", "wall_s", "tokens_sampled"} <= summary.keys()
     assert summary["steps"] == 6
     for when in ("before", "after"):
-        assert summary[when].keys() == {"pass@1", "pass@4"}
+        assert summary[when].keys() == {"pass@1", "pass@4", "greedy"}
         for found in summary[when].values():
             assert found.keys() == {"value", "low", "high"}
             assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
     assert 0 < summary["tokens_kept_share"] < 1
     assert summary["wall_s"] > 0
+    parts = summary["sharpening"]
+    assert parts["tried"] == [1.0, 0.0, 0.3, 0.7] and parts["gain"] == summary["change"]["pass@1"]
+    assert parts["sentence"].startswith("Of the change in pass@1 at temperature 1")
 
 
 def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
@@ -69,7 +73,9 @@ def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
     assert found == files | {"rollouts", "eval", "checkpoints", "model"}
     assert [path.name for path in Run(folder).checkpoints()] == ["step-000004", "step-000006"]
     evaluations = {path.name for path in (folder / "eval").iterdir()}
-    assert evaluations == {f"{n}.{e}" for n in ("before", "step-000003", "after") for e in JSONS}
+    others = {"before@0.jsonl", "before@0.3.jsonl", "before@0.7.jsonl", "after@0.jsonl"}
+    names = {f"{n}.{e}" for n in ("before", "step-000003", "after") for e in JSONS}
+    assert evaluations == names | others
 
 
 def test_the_recipe_in_the_folder_is_the_resolved_one(

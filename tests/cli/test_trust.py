@@ -100,6 +100,7 @@ def test_code_that_changed_is_not_what_was_trusted(made: Stranger) -> None:
     ("line", "named"),
     [
         ('[reward]\nverifier = "os:system"', "the module os"),
+        ('[eval]\nverifier = "os:system"', "the module os"),
         ("[engine]\ntrust_remote_code = true", "the code of the model builtin:chain"),
         ('plugins = "inside.py"', "run/inside.py"),
     ],

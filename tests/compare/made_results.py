@@ -91,11 +91,14 @@ def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
     }
     probed = list(range(10, STEPS + 1, 10))
     grid = np.linspace(0, 1, 101)
-    variants = [Variant(label, method) for label, method in METHODS.items()]
+    variants = [
+        Variant(label, method, ("method.note=1",) * (label == SWEPT))
+        for label, method in METHODS.items()
+    ]
     tokens = TrainedTokens(tokens_kept_share=0.1, share_kept=0.1)
     trained = {each: tokens for each in variants if each.label in ("ict", "random")}
     judged = [
-        *claims.accuracy_claims(scores, "chain", variants, trained),
+        *claims.judged(claims.accuracy_tests(scores, "chain", variants, trained)),
         *entropy_claims.entropy_claims({v: list(noisy["entropy", v.label]) for v in variants}),
     ]
     return {
@@ -273,9 +276,10 @@ def accuracy_claims(
     """The claims on chain by name. `shares`: of tokens trained, in all and after the warm-up."""
     labels = [label for label in next(iter(scores.values())) if label != statistics.BEFORE]
     trained = {
-        variant(label): TrainedTokens(tokens_kept_share=whole, share_kept=chosen)
+        variant(label): TrainedTokens(
+            tokens_kept_share=whole, share_kept=chosen, dense_steps=int(whole != chosen)
+        )
         for label, (whole, chosen) in shares.items()
     }
-    return by_name(
-        claims.accuracy_claims(scores, "chain", [*map(variant, labels)], trained, crashed)
-    )
+    tests = claims.accuracy_tests(scores, "chain", [*map(variant, labels)], trained, crashed)
+    return by_name(claims.judged(tests))

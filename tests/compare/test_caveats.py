@@ -5,8 +5,8 @@ import pytest
 from made_results import accuracy_claims
 from worlds import World
 
-from ictcli.compare.notes import crashed_runs, of_crashes, without
-from ictcli.compare.statistics import BEFORE, Scores, difference, scores_of
+from ictcli.compare.notes import fell, of_crashes, without
+from ictcli.compare.statistics import Scores, difference, scores_of
 
 
 def crashing(rng: np.random.Generator, crashes: list[int], S: int = 5, N: int = 128) -> Scores:
@@ -16,36 +16,42 @@ def crashing(rng: np.random.Generator, crashes: list[int], S: int = 5, N: int = 
     return scores_of(dict(zip(("ict", "grpo"), counts, strict=True)), 8, [1, 4])
 
 
-def test_runs_that_crash_are_found_and_no_others_are() -> None:
+def curve(*shares: float, steps: int = 100, rollouts: int = 64) -> np.ndarray:
+    """A curve through the shares, as so many rollouts a step show it."""
     rng = np.random.default_rng(0)
-    for crashes in ([], [2], [0, 4]) * 8:
-        found = crashed_runs(crashing(rng, crashes), {})
-        assert found == ({"ict": crashes} if crashes else {})
+    truth = np.interp(np.linspace(0, 1, steps), np.linspace(0, 1, len(shares)), shares)
+    return rng.binomial(rollouts, truth) / rollouts
 
 
 @pytest.mark.parametrize(
-    ("means", "unparsed", "crashed"),
+    ("seen", "crashed"),
     [
-        ([0.4, 0.41, 0.1], [0.0] * 3, [2]),
-        ([0.4, 0.41, 0.3], [0.0] * 3, []),  # more than half of the others
-        ([0.04, 0.04, 0.0], [0.0] * 3, []),  # less than 10 points lower
-        ([0.4, 0.1], [0.0] * 2, []),  # of two runs, which?
-        ([0.4, np.nan, 0.1], [0.0, np.nan, 0.0], []),
-        ([0.4, 0.41, 0.3], [0.0, 0.1, 0.6], [2]),  # answers cannot be read
-        ([0.4, 0.41, 0.4], [0.5, 0.6, 0.6], []),  # nor can anyone's
+        (curve(0.2, 0.8, 0.8, 0.05, 0.05), True),
+        (curve(0.2, 0.4, 0.75, 0.02), True),
+        (curve(0.3, 0.01, 0.0), True),  # at once
+        (curve(0.2, 0.8, 0.7, 0.6), False),  # a decline is none
+        (curve(0.1, 0.1, 0.1), False),  # it never learnt
+        (curve(0.02, 0.02, 0.01), False),  # chance
+        (curve(0.2, 0.8, 0.02, 0.8), False),  # it recovered
+        (curve(0.2, 0.9), False),
+        (curve(0.8, 0.0, steps=19), False),  # too few steps to show it
+        (np.full(100, np.nan), False),
     ],
 )
-def test_the_rule(means: list[float], unparsed: list[float], crashed: list[int]) -> None:
-    values = np.array(means)[:, None] * np.ones(4)
-    found = crashed_runs(
-        {"pass@1": {BEFORE: 0 * values, "ict": values}}, {"ict": np.array(unparsed)}
-    )
-    assert found.get("ict", []) == crashed
+def test_a_run_crashed_by_its_own_curve(seen: np.ndarray, crashed: bool) -> None:
+    assert fell(seen) == crashed
+
+
+@pytest.mark.parametrize(("steps", "rollouts"), [(20, 4), (60, 8), (200, 16)])
+def test_the_chance_of_few_rollouts_is_no_crash(steps: int, rollouts: int) -> None:
+    rng = np.random.default_rng(0)
+    chance = np.linspace(0.1, 0.4, steps) + np.zeros((300, 1))
+    assert sum(map(fell, rng.binomial(rollouts, chance) / rollouts)) <= 3
 
 
 def test_the_others_are_compared_without_them() -> None:
     scores = crashing(np.random.default_rng(1), [3])
-    held = without(scores, crashed_runs(scores, {}))["pass@1"]
+    held = without(scores, {"ict": [3]})["pass@1"]
     assert np.isnan(held["ict"][3]).all() and not np.isnan(held["grpo"]).any()
     mixed = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
     rest = difference(held["ict"], held["grpo"])
@@ -55,20 +61,8 @@ def test_the_others_are_compared_without_them() -> None:
 
 def test_a_mixture_is_named_in_a_note_and_beside_its_claims() -> None:
     scores = crashing(np.random.default_rng(2), [1])
-    crashed = crashed_runs(scores, {})
+    crashed = {"ict": [1]}
     (note,) = of_crashes(crashed, [7, 8, 9, 10, 11])
     assert note.startswith("The run of seed 8 of ict")
     claims = accuracy_claims(scores, crashed=crashed).values()
     assert claims and all("mixture: 1 run of ict crashed" in claim.caveats for claim in claims)
-
-
-@pytest.mark.parametrize(("S", "N", "n"), [(3, 6, 2), (5, 30, 4)])
-def test_the_chance_of_few_samples_is_no_crash(S: int, N: int, n: int) -> None:
-    """Runs of one model, alike, on problems that are hard to most."""
-    rng = np.random.default_rng(0)
-    found = 0
-    for _ in range(100):
-        chance = rng.beta(0.5, 1.5, N)
-        runs = scores_of({"ict": rng.binomial(n, chance, (S, N))}, n, [1])
-        found += bool(crashed_runs(runs, {}))
-    assert found <= 1

@@ -9,6 +9,7 @@ from worlds import World
 
 from ictcli.compare import claims
 from ictcli.compare.entropy_claims import entropy_claims
+from ictcli.compare.run import study_claims
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import BEFORE, difference, holm, scores_of
 
@@ -29,15 +30,14 @@ def better(rival: str, metric: str = "pass@1") -> str:
 
 
 def fork_claims(recall: dict[str, list[float]], kept: Mapping[str, float] = {}):
-    return by_name(
-        claims.fork_claims(
-            {variant(label): np.array(seeds)[:, None] for label, seeds in recall.items()},
-            {
-                variant(label): TrainedTokens(tokens_kept_share=share, share_kept=share)
-                for label, share in kept.items()
-            },
-        )
+    tests = claims.fork_tests(
+        {variant(label): np.array(seeds)[:, None] for label, seeds in recall.items()},
+        {
+            variant(label): TrainedTokens(tokens_kept_share=share, share_kept=share)
+            for label, share in kept.items()
+        },
     )
+    return by_name(claims.judged(tests))
 
 
 def test_a_method_that_is_better_worse_or_alike_is_called_so() -> None:
@@ -139,13 +139,14 @@ def test_what_pass_4_gains_more_than_pass_1() -> None:
 
 def test_a_method_that_only_does_damage_gains_nothing() -> None:
     """A pass@4 that loses less than pass@1 does is no gain, and one that stays is none either."""
-    half, rng = np.full((3, 80), 4), np.random.default_rng(0)
-    scores = scores_of({"grpo": half, "ict": rng.integers(0, 2, (3, 80))}, 8, [1, 4])
+    few, rng = np.full((3, 80), 3), np.random.default_rng(0)
+    scores = scores_of({"grpo": few, "ict": rng.integers(0, 2, (3, 80))}, 8, [1, 4])
     claim = accuracy_claims(scores)[GAINS]
-    assert claim.verdict == "contradicted" and "So pass@4 loses." in claim.sentence
+    assert claim.verdict == "contradicted" and "So pass@4 loses:" in claim.sentence
     for metric in ("pass@4", "pass@1"):
         gain = 100 * (scores[metric]["ict"] - scores[metric]["grpo"]).mean()
         assert gain < 0 and f"\u2212{-gain:.1f}" in claim.sentence
+    assert claim.test and claim.test.gain and claim.test.gain.differs
     sure = np.tile([8, 0, 8, 0], (3, 20))  # pass@4 of a tile: a half of grpo's, and as much after
     spread = np.clip(sure - 2, 0, 8) - rng.integers(0, 2, (3, 80)) * (sure > 0)
     claim = accuracy_claims(scores_of({"grpo": sure, "ict": spread}, 8, [1, 4]))[GAINS]
@@ -197,8 +198,10 @@ def test_what_never_varies_is_not_said_to_be_tested(right: int) -> None:
     """As where one method solves everything and the other nothing."""
     counts = {"ict": np.full((3, 20), right), "grpo": np.zeros((3, 20), dtype=int)}
     for claim in accuracy_claims(scores_of(counts, 4, [1])).values():
-        assert claim.verdict == "undecided" and "significant" not in claim.sentence
-        assert claim.sentence.endswith("the same in every one of them, so there is no test.")
+        assert "significant" not in claim.sentence
+        assert claim.verdict == ("undecided" if right else "not testable")
+        why = "the same in every one of them, so there is no test."
+        assert claim.sentence.endswith(why if right else "pass@1 of both is under 5.0 %.")
 
 
 def test_what_was_not_run_is_not_judged() -> None:
@@ -218,3 +221,48 @@ def test_ceilings_and_floors_are_named_beside_each_claim_that_they_touch() -> No
     assert {name for name in found if named in found[name].caveats} == {better("grpo"), GAINS}
     every = [caveat for claim in found.values() for caveat in claim.caveats]
     assert all("of grpo" in caveat for caveat in every)
+
+
+def test_at_a_ceiling_nothing_is_tested_and_nothing_is_corrected_for_it() -> None:
+    scores = comparison({"ict": 2.0, "grpo": 9.0, "random": 0.0})
+    found = accuracy_claims(scores)
+    claim = found[better("grpo", "pass@4")]
+    assert claim.verdict == "not testable" and "leaves too little to gain" in claim.sentence
+    assert claim.test and claim.test.p_holm is None and claim.test.low is not None
+    tested = [each for each in found.values() if each.verdict != "not testable"]
+    assert {each.test.tests for each in tested if each.test} == {len(tested)}
+
+
+def test_our_own_variants_cost_the_paper_s_claims_nothing() -> None:
+    shifts = {"ict": 0.0, "grpo": -0.3, "random": 0.2, "tempo": 0.1, "ict score=u*h": 0.0}
+    scores = comparison(shifts)
+    plain = {
+        metric: {v: rows[v] for v in ("ict", "grpo", "random")} for metric, rows in scores.items()
+    }
+    alone, all_of_them = accuracy_claims(plain), accuracy_claims(scores)
+    for name, claim in alone.items():
+        assert all_of_them[name].numbers == claim.numbers and not all_of_them[name].ours
+    others = [claim for name, claim in all_of_them.items() if name not in alone]
+    assert others and all(claim.ours and claim.family == "variants" for claim in others)
+
+
+def test_a_study_s_main_question_is_corrected_over_all_its_tasks() -> None:
+    variants = [variant(label) for label in ("ict", "grpo", "tempo")]
+    tests = {
+        task: claims.accuracy_tests(
+            comparison({"ict": 0.0, "grpo": -s, "tempo": 0.0}), task, variants
+        )
+        for task, s in (("a", 0.3), ("b", 0.0))
+    }
+    found = study_claims(tests, 0.05)
+    ps = [claim.test.p or 0 for its in found.values() for claim in its if claim.test]
+    holms = [claim.test.p_holm for its in found.values() for claim in its if claim.test]
+    assert len(ps) == 6 and holms == pytest.approx(holm(ps))
+    assert not any("tempo" in claim.name for its in found.values() for claim in its)
+
+
+def test_methods_that_are_alike_are_called_equal_and_say_within_what() -> None:
+    drawn = World(run=0.02).counts(np.random.default_rng(0), 1, 5, 3000, [0.0, 0.0])[0]
+    found = accuracy_claims(scores_of(dict(zip(("ict", "grpo"), drawn, strict=True)), 8, [1]))
+    claim = found[better("grpo")]
+    assert claim.verdict == "equal" and "equal within 3.0 points" in claim.sentence

@@ -18,6 +18,7 @@ from ictcli.compare.finished import (
     check_began,
     read_all,
 )
+from ictcli.compare.folder import Looks
 from ictcli.compare.gather import is_beginning
 from ictcli.compare.gradients import attribution
 from ictcli.compare.launch import Summaries
@@ -96,7 +97,7 @@ def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
 
 
 def plan_of(design: Design, baseline: str) -> ComparisonPlan:
-    return ComparisonPlan(design, baseline, None, [], [], [])
+    return ComparisonPlan(design, baseline, None, [], [], [], Looks(planned=2, seeds=[2]))
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
@@ -110,7 +111,8 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert notes[0] == "The baseline grpo has no finished run: differences are from ict."
     assert notes[1] == "grpo is left out: none of its runs finished."
     assert notes[2].startswith("ict and random have no seed that both finished")
-    tuned = {"ict": {"lr=1": {}}, "random": {"lr=1": {}}, "grpo": {}}
+    ended = {"lr=1": [{"pass@1": 0.5}]}
+    tuned = {"ict": ended, "random": ended, "grpo": {"lr=1": [None]}}
     assert "none of its tuning runs" in notes_of(plan, variants, scores, "ict", tuned)[1]
     other = notes_of(plan_of(design, "dapo"), variants, scores, "ict")
     assert other[0].startswith("The baseline dapo is not among the methods")
@@ -166,5 +168,5 @@ def test_a_variant_dense_to_its_end_takes_no_step_from_another_s_attribution(
     recipe = random.spec.recipe.model_copy(update={"warmup": 3})
     dense = replace(random, spec=replace(random.spec, recipe=recipe))
     domain = task_of(recipe).domain
-    _, damaged = attribution(runs_by_variant([ict, grpo, dense]), domain, None)
+    _, _, damaged = attribution(runs_by_variant([ict, grpo, dense]), domain, None)
     assert [Path(line.split()[0]).parents[1].name for line in damaged] == ["ict-s1", "grpo-s1"]

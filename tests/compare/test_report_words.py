@@ -114,9 +114,11 @@ def test_runs_that_crashed_are_compared_without_too(found: dict[str, Any]) -> No
 def test_claims_that_are_judged_are_counted(found: dict[str, Any]) -> None:
     first, *_ = found["claims"]
     claims = [{**first, "verdict": v} for v in ("supported", "undecided", "supported")]
+    claims += [{**first, "verdict": "contradicted", "ours": True}]
     text = told({**found, "claims": claims})
-    assert "Of 2 claims judged at 5 seeds and 128 problems, 2 supported and none" in text
-    assert "1 more is undecided." in text and "All are of chain with builtin:chain" in text
+    assert "At 5 seeds and 128 problems, of the paper's claims 2 supported and 1 undec" in text
+    assert "on variants and rivals that it does not name, 1 contradicted." in text
+    assert "All are of chain with builtin:chain" in text
 
 
 def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from ictcli.compare.statistics import (
     difference,
     differences,
     estimate,
+    evidence,
     holm,
     scores_of,
 )
@@ -172,8 +173,9 @@ def test_a_family_is_all_variants_and_metrics_but_not_the_model_before() -> None
     assert [row.p_holm for row in flat] == pytest.approx(holm([row.p or 0 for row in flat]))
     alone = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
     assert found["pass@1"]["ict"].p == alone.p and alone.p_holm is None
-    without = difference(np.array([[1.0]]), np.array([[0.0]]))  # it has no p
-    assert [each.p_holm for each in corrected([without, alone])] == [None, alone.p]
+    pair = evidence(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
+    without = evidence(np.array([[1.0]]), np.array([[0.0]]))  # it has no p
+    assert [each.p_holm for each in corrected([without, pair])] == [None, alone.p]
 
 
 def test_scores_are_pass_at_k_and_missing_runs_are_left_out() -> None:
@@ -188,3 +190,52 @@ def test_scores_are_pass_at_k_and_missing_runs_are_left_out() -> None:
         estimate(scores["pass@1"]["ict"][1:2])
     with pytest.raises(ValueError, match="needs 1 <= k <= n"):
         scores_of({"ict": counts}, 3, [1])
+
+
+def test_intervals_after_correction_agree_with_their_verdicts() -> None:
+    """They leave 0 out exactly where p after Holm's correction is at most the level."""
+    rng = np.random.default_rng(0)
+    for level in (0.05, 0.01):
+        base = rng.normal(0, 0.1, (4, 40))
+        cells = [base * scale + rng.normal(0, 0.2, (4, 40)) + mean for scale in (0.5, 1)
+                 for mean in (0.0, 0.02, 0.05, 0.2)]  # fmt: skip
+        found = corrected([evidence(each, np.zeros((4, 40))) for each in cells], level)
+        assert {each.differs for each in found} == {True, False}
+        for each in found:
+            assert each.low_holm is not None and each.high_holm is not None
+            assert each.differs == (not each.low_holm <= 0 <= each.high_holm)
+            if level == 0.05 and each.low is not None and each.high is not None:
+                assert each.low_holm <= each.low + 1e-9 and each.high_holm >= each.high - 1e-9
+
+
+@given(st.integers(0, 999), st.floats(0.01, 0.2))
+def test_equality_is_two_one_sided_t_tests(seed: int, margin: float) -> None:
+    values = np.random.default_rng(seed).normal(0.02, 0.05, (1, 30))
+    found = evidence(values, np.zeros((1, 30)))
+    tests: Any = [
+        stats.ttest_1samp(values.ravel(), end, alternative=way)
+        for end, way in ((-margin, "greater"), (margin, "less"))
+    ]
+    assert found.p_within(margin) == pytest.approx(max(test.pvalue for test in tests), rel=1e-6)
+    within = found.difference().equal_within
+    assert within is not None and found.p_within(within) == pytest.approx(0.05, rel=1e-3)
+
+
+def test_identical_methods_are_equal_where_they_are_measured_well_and_others_are_not() -> None:
+    counts = World(run=0.03).counts(np.random.default_rng(0), 1, 5, 2000, [0, 0, 0.5])[0]
+    same, other = corrected([evidence(pass_k(counts[v], 1), pass_k(counts[0], 1)) for v in (1, 2)])
+    assert same.equal and not same.differs
+    assert other.differs and not other.equal
+    few = World().counts(np.random.default_rng(0), 1, 5, 30, [0, 0])[0]
+    assert not corrected([evidence(pass_k(few[1], 1), pass_k(few[0], 1))])[0].equal
+
+
+@given(st.integers(0, 99), st.floats(0.001, 0.1))
+def test_a_variance_that_runs_do_not_show_widens_and_is_added(seed: int, sd: float) -> None:
+    rng = np.random.default_rng(seed)
+    first, other = rng.binomial(4, 0.5, (2, 5, 40)) / 4
+    plain, wide = difference(first, other), difference(first, other, sd**2)
+    assert wide.value == plain.value and (wide.p or 0) >= (plain.p or 0)
+    assert (wide.high or 0) >= (plain.high or 0)
+    still = evidence(np.full((5, 40), 0.1), np.zeros((5, 40)), sd**2).inference
+    assert still.half() == pytest.approx(stats.norm.isf(0.025) * sd, rel=1e-4)

@@ -23,10 +23,10 @@ def comparison(found: dict[str, Any]) -> Comparison:
 
 def test_a_verdict_reads_as_in_the_report_of_its_comparison(comparison: Comparison) -> None:
     """Caveats and marks with it, and the note that says what the marks are."""
-    shown = study_page({"a": comparison}, ["a", "b"], "md").splitlines()
+    main = [each for each in comparison.claims if each.family == "main"]
+    shown = study_page({"a": comparison}, {"a": main}, ["a", "b"], "md").splitlines()
     alone = comparison_page(comparison, "md").splitlines()
-    main = [each.name for each in comparison.claims if each.test and each.test.family == "main"]
-    for name in main:
+    for name in [each.name for each in main]:
         lines = [line for line in alone if markdown_text(name) in line]
         assert lines and all("ceiling: pass@4" in line and line in shown for line in lines)
     marks = [line for line in alone if "marks a verdict" in line]
@@ -43,7 +43,7 @@ def test_runs_that_crashed_are_left_out_beside_the_others(comparison: Comparison
 
 def test_a_recipe_of_any_name_has_its_place_on_the_page(comparison: Comparison) -> None:
     name = 'a <img src=x onerror=alert(1)>" |b'
-    text = study_page({name: comparison}, [name], "html")
+    text = study_page({name: comparison}, {name: comparison.claims}, [name], "html")
     assert "<img src=x" not in text
     ids = re.findall(r'id="(table-[^"]*)"', text)
     assert ids and all(re.fullmatch(r"[\w.+-]+", each) for each in ids)

@@ -1,6 +1,7 @@
 """An evaluation against the samples it wrote, with the engine on a model of random weights."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ def even_length(response: str, gold: str) -> Verdict:
     return Verdict("wrong" if len(response) % 2 else "correct", response[-2:])
 
 
-def measure(engine: Engine, count: int, samples: Path) -> Evaluation:
+def measure(
+    engine: Engine, count: int, samples: Path, others: Mapping[float, int] | None = None
+) -> Evaluation:
     asked = Examination(
         "chain",
         find_benchmark("chain").problems(count),
@@ -38,6 +41,7 @@ def measure(engine: Engine, count: int, samples: Path) -> Evaluation:
         n=4,
         ks=(4, 1, 4),
         seed=5,
+        others=others or {},
     )
     return evaluate(engine, asked, SampleFile(samples))
 
@@ -68,6 +72,30 @@ def test_it_can_be_repeated_and_lengthened(engine: Engine, tmp_path: Path) -> No
     assert texts[0] == texts[1]
     assert texts[0][: CHUNK * 4] == texts[2]
     assert len(texts[0]) == (CHUNK + 3) * 4
+
+
+def test_other_temperatures_are_evaluations_of_their_own_beside_it(
+    engine: Engine, tmp_path: Path
+) -> None:
+    alone = measure(engine, 6, tmp_path / "alone.jsonl")
+    found = measure(engine, 6, tmp_path / "all.jsonl", {0.0: 1, 0.5: 2})
+    alone_bytes, own_bytes = (
+        (tmp_path / f"{name}.jsonl").read_bytes() for name in ("alone", "all")
+    )
+    assert own_bytes == alone_bytes and found.correct == alone.correct
+    assert {name: found.scores[name] for name in alone.scores} == alone.scores
+    greedy, warm, own = found.curve
+    assert (greedy.n, warm.n, own.n) == (1, 2, 4) and own.correct == found.correct
+    for at, name in ((greedy, "all@0"), (warm, "all@0.5")):
+        lines = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        right = np.array([line["status"] == "correct" for line in lines]).reshape(6, at.n)
+        assert list(at.correct) == right.sum(axis=1).tolist()
+        score = at.scores["pass@1"]
+        assert score and score.value == pytest.approx(right.mean())
+        readable = sum(line["status"] != "unparsed" for line in lines)
+        assert readable and at.accuracy_readable == pytest.approx(right.sum() / readable)
+    assert found.scores["greedy"] == greedy.scores["pass@1"] and "greedy" not in alone.scores
+    assert Evaluation.model_validate_json(found.model_dump_json()) == found
 
 
 def test_its_json_holds_no_number_that_is_not_one(engine: Engine, tmp_path: Path) -> None:

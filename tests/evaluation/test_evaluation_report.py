@@ -6,7 +6,7 @@ from ictcli.console import EvalProgress
 from ictcli.console.table import fitting, width_of
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.report import reached
-from ictcli.evaluation.results import Result, with_differences
+from ictcli.evaluation.results import Result, ResultSettings, with_differences
 
 
 def entry(name: str, benchmark: str) -> Result:
@@ -17,6 +17,8 @@ def entry(name: str, benchmark: str) -> Result:
         benchmark=benchmark,
         n=4,
         scores=dict.fromkeys(("pass@1", "pass@4", "maj@4"), part),
+        accuracy=0.25,
+        settings=ResultSettings.model_construct(temperature=1.0),
         truncated=0.5,
         unparsed=0.25,
         timed_out=0.0,
@@ -46,11 +48,11 @@ def test_a_model_is_not_compared_with_itself() -> None:
     assert list(other.difference.scores) == ["pass@1", "pass@4", "maj@4"]
 
 
-def test_the_bar_knows_the_number_of_problems_at_once(
+def test_the_bar_knows_the_number_of_samples_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     with EvalProgress() as progress:
         progress.of("chain", 5)
     err = capsys.readouterr().err
-    assert "0/5 problems" in err and "None" not in err
+    assert "0/5 samples" in err and "None" not in err

@@ -17,6 +17,7 @@ from ictcli.runs.trust import remember
 from ictcli.tasks.prompts import render
 
 SETTINGS = read_settings(())
+POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def bench(folder: Path, *names: str) -> None:
@@ -184,3 +185,11 @@ def test_shots_ask_and_read_as_the_public_figures_do(tmp_path: Path) -> None:
     assert len(set(map(str, records))) == 3 and [len(each or ()) for each in records] == [7, 6, 7]
     with pytest.raises(UserError, match="has 7 worked examples"):
         spec_of("eval.shots=8")
+
+
+@pytest.mark.parametrize(
+    ("n", "ks"), [(1, (1,)), (6, (1, 2, 4, 6)), (16, (1, 2, 4, 8, 16)), (300, POWERS)]
+)
+def test_without_k_there_is_a_curve_of_pass_at_k(n: int, ks: tuple[int, ...]) -> None:
+    assert read_settings((), n=n).k == ks
+    assert read_settings((), n=n, k=(1,)).k == (1,)

@@ -89,6 +89,20 @@ def test_a_run_is_evaluated_on_the_benchmark_it_names(tmp_path: Path, tiny_model
     assert found.benchmark == "gsm8k" and found.problems == 5
 
 
+def test_evaluations_may_be_judged_by_another_verifier(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "short.py").write_text("def grade(response, gold): return len(response) < 9\n")
+    verifiers = ("reward=integer", f"eval.verifier={tmp_path / 'short.py'}:grade")
+    recipe = recipe_of(tmp_path, *verifiers, "eval.problems=5")
+    task = task_of(recipe)
+    with Run.create(tmp_path / "run", recipe) as run:
+        evaluate_heldout(run, recipe, task, engine, Observer(), lambda: False, "before")
+    lines = (tmp_path / "run" / "eval" / "before.jsonl").read_text().splitlines()
+    for sample in map(json.loads, lines):
+        assert (sample["status"] == "correct") == (len(sample["response"]) < 9)
+    batch = sample_batch(recipe, engine, task, 1)
+    assert any(len(text) < 9 for text in batch.texts) and not batch.correct.any()
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [

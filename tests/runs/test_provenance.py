@@ -189,7 +189,7 @@ RECIPE = """model = "m"
 task = "{a}/d.{kind}"
 data = "{a}/x.jsonl"
 lr = {lr}
-eval = {{bench = "{a}/b.{kind}", data = "{a}/y.csv", n = 4}}
+eval = {{bench = "{a}/b.{kind}", data = "{a}/y.csv", n = 4, verifier = "{a}/e.py:grade"}}
 reward = {{verifier = "{a}/v.py:grade"}}
 engine = {{rows = {rows}, context = {context}}}
 """
@@ -197,11 +197,18 @@ engine = {{rows = {rows}, context = {context}}}
 
 def test_a_recipes_files_may_be_moved_and_what_counts_may_not(tmp_path: Path) -> None:
     def hashed(
-        place: str, verifier: str, lr: float = 0.1, *, rows: int = 4, context: int = 0
+        place: str,
+        verifier: str,
+        lr: float = 0.1,
+        *,
+        rows: int = 4,
+        context: int = 0,
+        of_eval: str = "one",
     ) -> str:
         folder = tmp_path / place
         folder.mkdir(exist_ok=True)
         (folder / "v.py").write_text(verifier)
+        (folder / "e.py").write_text(of_eval)
         values = {"a": folder, "kind": "csv", "lr": lr, "rows": rows, "context": context}
         (folder / "recipe.toml").write_text(RECIPE.format(**values))
         return of_recipe(read_recipe(folder / "recipe.toml").data)
@@ -209,6 +216,7 @@ def test_a_recipes_files_may_be_moved_and_what_counts_may_not(tmp_path: Path) ->
     own = hashed("a", "one")
     assert hashed("b", "one") == own
     assert hashed("b", "two") != own
+    assert hashed("b", "one", of_eval="two") != own
     assert hashed("b", "one", 0.2) != own
     assert hashed("b", "one", rows=8) == own
     assert hashed("b", "one", context=9) != own

@@ -1,5 +1,6 @@
 """The loop, with the engine on a model of random weights."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ class Notes(Observer):
         self.evaluations: list[str] = []
         self.warnings: list[str] = []
         self.label = ""  # of the evaluation under way
+        self.done = 0  # samples of it
 
     def evaluating(self, label: str, done: int, total: int) -> None:
-        self.label = label
+        self.label, self.done = label, done
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         self.evaluations.append(label)
@@ -41,15 +43,17 @@ class Notes(Observer):
 
 
 def start(
-    make: Make, folder: Path, *overrides: str, stop: str | int | None = None
+    make: Make, folder: Path, *overrides: str, stop: str | int | None = None, after: int = 0
 ) -> tuple[Notes, Callable[[], Summary]]:
     """A run that is not begun yet, and who will observe it; interrupted after a step or within an
-    evaluation."""
+    evaluation, `after` so many samples."""
     recipe, engine, _ = make(*overrides)
     notes = Notes()
 
     def interrupted() -> bool:
-        return notes.label == stop or (notes.label == "" and len(notes.steps) == stop)
+        return (notes.label == stop and notes.done >= after) or (
+            notes.label == "" and len(notes.steps) == stop
+        )
 
     def go() -> Summary:
         with Run.create(folder, recipe) as run:
@@ -67,6 +71,45 @@ def test_an_observer_sees_every_step_and_evaluation(make: Make, tmp_path: Path) 
     assert summary.tokens_sampled == sum(lengths)
     kept = [int(step.kept.sum()) for step in notes.steps]
     assert summary.tokens_kept_share == pytest.approx(sum(kept) / sum(lengths))
+
+
+def test_a_run_stopped_between_temperatures_ends_as_one_that_was_not(
+    make: Make, tmp_path: Path
+) -> None:
+    """What was sampled at the first temperatures is sampled again, alike."""
+    notes, go = start(make, tmp_path / "whole", "steps=2")
+    go()
+    notes, go = start(make, tmp_path / "stopped", "steps=2", stop="before", after=8 + 2)
+    with pytest.raises(InterruptedRunError):
+        go()
+    left = {path.name for path in (tmp_path / "stopped" / "eval").iterdir()}
+    assert left == {"before.jsonl", "before@0.jsonl"}
+    run, recipe = Run.open(tmp_path / "stopped")
+    with run:
+        train(run, recipe, task_of(recipe), make("steps=2")[1], notes)
+    for name in ("metrics.jsonl", *(f"eval/before{at}.jsonl" for at in ("", "@0", "@0.3", "@0.7"))):
+        one, other = (tmp_path / each / name for each in ("whole", "stopped"))
+        assert one.read_bytes() == other.read_bytes(), name
+    summaries = [
+        Run(tmp_path / each).read("summary.json", Summary) for each in ("whole", "stopped")
+    ]
+    one, other = (each.sharpening for each in summaries if each)
+    assert one == other and one and one.tried == (1.0, 0.0, 0.3, 0.7)
+
+
+def test_a_run_of_a_version_without_temperatures_goes_on(make: Make, tmp_path: Path) -> None:
+    _, go = start(make, tmp_path / "run", "steps=2", stop=1)
+    with pytest.raises(InterruptedRunError):
+        go()
+    path = tmp_path / "run" / "eval" / "before.json"
+    kept = json.loads(path.read_text())
+    for name in ("temperatures", "greedy", "accuracy_readable"):
+        del kept[name]
+    path.write_text(json.dumps(kept))
+    run, recipe = Run.open(tmp_path / "run")
+    with run:
+        summary = train(run, recipe, task_of(recipe), make("steps=2")[1], Notes())
+    assert summary.sharpening is None and list(summary.before) == ["pass@1", "pass@4"]
 
 
 def test_without_a_signal_no_weight_moves(make: Make, tmp_path: Path) -> None:

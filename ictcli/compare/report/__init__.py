@@ -23,7 +23,7 @@ from ictcli.compare.comparison import CURVES, Comparison
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import figures, tables, token_tables, words
 from ictcli.compare.report.drawing import looks_of
-from ictcli.compare.statistics import BEFORE, RESAMPLES
+from ictcli.compare.statistics import BEFORE, MARGIN, RESAMPLES
 from ictcli.compare.variants import STOPPED
 from ictcli.files import write_text
 from ictcli.tables.numbers import ABSENT, listed
@@ -41,6 +41,7 @@ GIVEN = {
     "BEFORE": BEFORE,
     "CURVES": CURVES,
     "SURE": SURE,
+    "MARGIN": MARGIN,
     "RESAMPLES": RESAMPLES,
     "PEARSON_ABOVE": PEARSON_ABOVE,
     "ERROR_BELOW": ERROR_BELOW,

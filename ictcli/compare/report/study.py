@@ -1,6 +1,7 @@
 """The report of a study: what each of its comparisons found, side by side.
 
-It repeats no inference: estimates, differences and verdicts are those of the comparisons.
+Estimates and differences are those of the comparisons; the verdicts on the study's main question
+are corrected once over all of them.
 """
 
 import sys
@@ -8,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ictcli.compare.comparison import Comparison, VariantRecord
+from ictcli.compare.comparison import Claim, Comparison, VariantRecord
 from ictcli.compare.design import slug
 from ictcli.compare.report import Kind, figures, page, write_pages
 from ictcli.compare.report.drawing import Chart, Looks, looks_of
@@ -26,17 +27,18 @@ from ictcli.tables.numbers import counted, listed, setting
 
 Results = Mapping[str, Comparison]
 """By recipe."""
+Claims = Mapping[str, Sequence[Claim]]
+"""By recipe those of the main question, corrected over all recipes (`run.study_claims`)."""
 
 
-def write_study(results: Results, folder: Path, planned: Sequence[str]) -> None:
+def write_study(results: Results, claims: Claims, folder: Path, planned: Sequence[str]) -> None:
     """Write report.html and report.md of a study into `folder`; `planned` names all recipes."""
-    write_pages(folder, partial(study_page, results, planned))
+    write_pages(folder, partial(study_page, results, claims, planned))
 
 
-def study_page(results: Results, planned: Sequence[str], kind: Kind) -> str:
+def study_page(results: Results, claims: Claims, planned: Sequence[str], kind: Kind) -> str:
     variants = variants_of(results)
     looks, colours = looks_of(variants)
-    claims = [claim for result in results.values() for claim in result.claims]
     return page(
         "study.jinja",
         kind,
@@ -45,7 +47,8 @@ def study_page(results: Results, planned: Sequence[str], kind: Kind) -> str:
         results=results,
         planned=planned,
         variants=[variant.label for variant in variants],
-        claims=[claim for claim in claims if claim.test and claim.test.family == "main"],
+        claims=[claim for its in claims.values() for claim in its],
+        verdicts=claims,
         looks=looks,
         colours=colours,
     )

@@ -10,6 +10,7 @@ from ictcli.compare.report.drawing import Looks
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.tables import Cell, Column, Table, text_table
 from ictcli.tables.numbers import (
+    interval,
     p_value,
     percent,
     points,
@@ -104,11 +105,16 @@ def summary(comparison: Comparison, looks: Looks) -> Table:
     kept = of(comparison.training, *(KEPT if has_forks else KEPT[:1]))
     seconds = of(comparison.cost, COST[0])
     over = "seeds and problems" if len(comparison.seeds) > 1 else "problems: one seed says nothing"
-    caption = (
-        f"means with 95 % intervals over {over}; forks: recall and precision while training, after "
-        "the dense warm-up."
-    )
+    warms_up = any(each.dense_steps for each in comparison.training.values())
+    caption = f"means with 95 % intervals over {over}"
+    caption += "; forks: recall and precision while training" * has_forks
+    caption += ", after the dense warm-up" * (has_forks and warms_up)
     return Table([*reached, *kept, *seconds], table.rows, "summary", caption)
+
+
+def corrected_ends(row: PairedDifference) -> str | None:
+    """The interval at the level of Holm's correction."""
+    return interval(row.low_holm, row.high_holm, points) or None
 
 
 def differences(
@@ -122,7 +128,10 @@ def differences(
         Column(f"p, Holm over {family}", lambda row: row.p_holm, p_value, name="p_holm"),
         Column("p by swaps", lambda row: row.p_swap, p_value, name="p_swap"),
         Column("its floor", lambda row: row.p_swap_least, p_value, name="p_swap_least"),
+        Column("corrected interval", corrected_ends, str, name="interval_holm"),
+        Column("equal within", lambda row: row.equal_within, percent),
         Column("detectable", lambda row: row.detectable, percent),
+        Column("corrected", lambda row: row.detectable_holm, percent, name="detectable_holm"),
         Column("seeds", lambda row: row.seeds, whole),
     ]
     return [
@@ -202,6 +211,30 @@ def tuning(comparison: Comparison, looks: Looks) -> Table:
     columns = [column(override, metric) for override in settings for metric in metrics]
     chosen = Column[VariantRecord]("chosen", lambda row: row.chosen, str)
     return method_table(looks, tuned, [*columns, chosen], name="tuning")
+
+
+def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
+    """The smooth curve of each method, and what the choice adds to its intervals."""
+    tuned = {each.label: each for each in comparison.variants if each.tuned_curve}
+    settings = list(dict.fromkeys(key for each in tuned.values() for key in each.tuned_curve))
+
+    def column(override: str) -> Column[VariantRecord]:
+        def value(row: VariantRecord) -> Span | None:
+            curve = row.tuned_curve.get(override)
+            return curve and Span(*curve)
+
+        return Column(f"{override}, %", value, percent, name=override, bounded=True)
+
+    def runs(row: VariantRecord) -> str:
+        return ", ".join(str(row.tuned_runs[each]) for each in settings if each in row.tuned_runs)
+
+    first = next(iter(next(iter(tuned.values())).tuned_sd), "")
+    columns = [
+        *map(column, settings),
+        Column[VariantRecord]("runs of each", runs, str, name="runs"),
+        Column[VariantRecord]("sd of the choice", lambda row: row.tuned_sd.get(first), percent),
+    ]
+    return method_table(looks, tuned, columns, name="tuning-curve")
 
 
 def paper(comparison: Comparison) -> Table:

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from ictcli.compare.claims import better
 from ictcli.compare.comparison import (
     CURVES,
+    FORMS,
     Claim,
     Comparison,
     Curve,
     EntropyRatio,
     JudgedDifference,
     PredictionQuality,
+    Unit,
 )
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.statistics import PairedDifference
@@ -23,19 +25,21 @@ from ictcli.tables.numbers import (
     listed,
     p_value,
     percent,
-    points,
     thousandths,
 )
 
 MARK = " \u2020"
 """After the name of a verdict that the permutation test alone could not support."""
 FAMILIES = {
-    "main": "Main family: ict against grpo and random tokens, and what it gains",
-    "second": "Second family: ict against the other methods and larger shares",
-    "fork": "Fork family: unique tokens and forks, while training, each method at its own share",
-    None: "Judged seed by seed against bounds, without a p",
+    "main": "The paper's main claims: ict against grpo and random tokens, and what it gains",
+    "second": "The paper's other comparisons: ict against its other methods and larger shares",
+    "fork": "Unique tokens and forks, while training, each method at its own share",
+    "entropy": "Entropy at equal accuracy",
+    None: "Measured seed by seed, without a p",
+    "variants": "Not the paper's: variants of ict and rivals that it does not name",
 }
 """The families of `ictcli.compare.claims`, and the claims without a test."""
+JUDGED = ("supported", "contradicted", "equal", "undecided", "not testable")
 
 
 def verdicts(claims: Sequence[Claim], caption: str = "") -> Table:
@@ -55,29 +59,46 @@ def claimed(claim: Claim) -> str:
 
 def rests_on_normality(claim: Claim) -> bool:
     """Whether a verdict was reached that the permutation test of so many seeds never could."""
-    decided = claim.verdict != "undecided"
+    decided = claim.verdict in ("supported", "contradicted")
     return decided and claim.test is not None and claim.test.p_swap_least > LEVEL
 
 
 def measured(claim: Claim) -> str:
-    """The number that a claim rests on, with its 95 % interval."""
+    """The number that a claim rests on with its 95 % interval, that after Holm's correction, and
+    the gain that decides, if one does."""
     match claim.numbers:
-        case JudgedDifference(value=value, low=low, high=high):
-            text, form = f"{points(value)} points", points
+        case JudgedDifference(unit=unit) as test:
+            form = FORMS[unit]
+            text = f"{_amount(unit, test.value)} {interval(test.low, test.high, form)}"
+            if (test.low_holm, test.high_holm) not in ((None, None), (test.low, test.high)):
+                text += f", corrected {interval(test.low_holm, test.high_holm, form)}"
+            if gain := test.gain:
+                ends = interval(gain.low_holm, gain.high_holm, form)
+                text += f"; {test.metric} itself {form(gain.value)} {ends}"
         case EntropyRatio(ratio=ratio, low=low, high=high):
-            text, form = f"{hundredths(ratio)} times the first H1", hundredths
+            text = f"{hundredths(ratio)} times the first H1 {interval(low, high, hundredths)}"
         case PredictionQuality(pearson=(r, low, high)):
-            text, form = f"r {thousandths(r)}", thousandths
-    return f"{text} {interval(low, high, form)}".strip()
+            text = f"r {thousandths(r)} {interval(low, high, thousandths)}"
+    return text.strip()
+
+
+def _amount(unit: Unit, value: float) -> str:
+    return f"{FORMS[unit](value)} {'points' if unit == 'points' else 'times'}"
+
+
+def tally(claims: Sequence[Claim]) -> str:
+    """How many claims have which verdict; empty where none has one."""
+    found = [claim.verdict for claim in claims]
+    return listed([f"{found.count(each)} {each}" for each in JUDGED if each in found])
 
 
 def families(claims: Sequence[Claim], only: Sequence[str | None] = tuple(FAMILIES)) -> list[Table]:
     """The verdicts by family of tests, with how many tests each is corrected over."""
     shown: list[Table] = []
     for family in only:
-        members = [each for each in claims if family == (each.test and each.test.family)]
+        members = [each for each in claims if family == each.family]
         if members:
-            tests = members[0].test.tests if members[0].test else 0
+            tests = max(each.test.tests if each.test else 0 for each in members)
             corrected = f" ({counted(tests, 'test')}, corrected together)" if tests else ""
             shown.append(verdicts(members, FAMILIES[family] + corrected))
     return shown
@@ -113,10 +134,19 @@ def judged_apart(
 
 
 def detectable(comparison: Comparison) -> str:
-    """Between which differences those lie that are likely to be missed, in points."""
+    """Between which differences those lie that are likely to be missed."""
     tested = [each for each in comparison.tests if each.p is not None and each.seeds > 1]
-    sizes = [1.0 if each.detectable is None else each.detectable for each in tested]
-    return " to ".join(dict.fromkeys((percent(min(sizes)), percent(max(sizes))))) if sizes else ""
+    if not tested:
+        return ""
+    before, after = (
+        [1.0 if size is None else size for size in sizes]
+        for sizes in (
+            [each.detectable for each in tested],
+            [each.detectable_holm or each.detectable for each in tested],
+        )
+    )
+    spans = (" to ".join(dict.fromkeys(map(percent, (min(x), max(x))))) for x in (before, after))
+    return f"{next(spans)} points before correction and {next(spans)} after it"
 
 
 def curves(comparison: Comparison) -> dict[str, dict[str, Curve]]:

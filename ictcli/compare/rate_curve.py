@@ -1,0 +1,61 @@
+"""How a method responds to a setting, from a few noisy runs of a few values: draws of the curve.
+
+The curve is a Gaussian process over the logarithm of the setting (Rasmussen and Williams 2006):
+near values have like results, and where nothing was run it says so. Its scale, the size of the
+chance of a run and how far a value speaks for its neighbours are not chosen but averaged over, each
+as likely as the runs make it (SCALES, CHANCES, REACHES). A fitted quadratic is worse twice over: it
+bends to a run that crashed, and does not know how little it knows.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+
+from ictcli.types import FloatArray
+
+SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Standard deviations of the curve, of shares."""
+CHANCES = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
+"""Of runs of one value."""
+REACHES = (0.0, 1.0, 2.0, 4.0)
+"""How far a value speaks for others, in steps of the grid; 0: not at all."""
+LEVEL_SD = 0.5
+DRAWS = 2000
+
+
+def draws_of(places: Sequence[float] | None, runs: Sequence[Sequence[float]]) -> FloatArray:
+    """(DRAWS, K) curves at K values, as likely as the `runs` of each make them; the same numbers
+    every time. `places`: the values on a scale of steps of the grid; None where they have no
+    order."""
+    at = np.repeat(np.arange(len(runs)), [len(each) for each in runs])
+    y = np.concatenate([np.asarray(each, dtype=np.float64) for each in runs])
+    centre, y = y.mean(), y - y.mean()
+    x = np.arange(len(runs), dtype=np.float64) if places is None else np.asarray(places)
+    apart = np.abs(x[:, None] - x[None, :])
+    guesses = product(REACHES[: None if places else 1], SCALES, CHANCES)
+    reach, scale, chance = (np.array(each)[:, None, None] for each in zip(*guesses, strict=True))
+    shape = np.exp(-0.5 * (apart / np.maximum(reach, 1e-9)) ** 2)  # (guesses, K, K)
+    prior = LEVEL_SD**2 + scale**2 * shape
+    noisy = prior[:, at[:, None], at] + chance**2 * np.eye(len(y))
+    root: FloatArray = np.linalg.cholesky(noisy)
+    sides = np.concatenate([prior[:, at], np.broadcast_to(y[:, None], (len(prior), len(y), 1))], 2)
+    solved: FloatArray = np.linalg.solve(root, sides)
+    gain, residual = solved[..., :-1], solved[..., -1]
+    evidence = -0.5 * (residual**2).sum(axis=-1)
+    evidence -= np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
+    weights = np.exp(evidence - evidence.max())
+    chosen, normals = _chance(len(runs))
+    which = np.searchsorted(np.cumsum(weights) / weights.sum(), chosen)
+    values, vectors = cast(Any, np.linalg).eigh(prior - gain.mT @ gain)
+    spread = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    means = (gain * residual[..., None]).sum(axis=1)
+    return centre + means[which] + (spread[which] * normals[:, None, :]).sum(axis=-1)
+
+
+@lru_cache(maxsize=64)
+def _chance(size: int) -> tuple[FloatArray, FloatArray]:
+    rng = np.random.default_rng(0)
+    return rng.random(DRAWS), rng.normal(size=(DRAWS, size))

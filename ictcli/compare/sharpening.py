@@ -1,0 +1,51 @@
+"""Of a comparison's runs: greedy accuracy, accuracy among readable answers, and how much of each
+variant's gain is sharpening."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ictcli.compare.finished import VariantRuns
+from ictcli.compare.statistics import BEFORE, Estimate, estimate
+from ictcli.evaluation.sharpening import Sharpening, Solved, sharpening
+
+
+def greedy_estimates(variants: Sequence[VariantRuns]) -> dict[str, Estimate]:
+    """By label, first of the model before training, which is the same in every run; without those
+    whose runs were not asked greedily."""
+    runs = {each.label: [run.after.solved(each.recipe) for run in each.runs] for each in variants}
+    before = [run.before.solved(each.recipe) for each in variants for run in each.runs]
+    rows = {
+        label: [solved[0.0] for solved in every if 0.0 in solved]
+        for label, every in {BEFORE: before[:1], **runs}.items()
+    }
+    return {label: estimate(np.array(values)) for label, values in rows.items() if values}
+
+
+def readable_accuracies(variants: Sequence[VariantRuns]) -> dict[str, float]:
+    """By label, the mean over the runs with a readable answer after training."""
+    shares = {
+        each.label: [
+            share for run in each.runs if (share := run.after.accuracy_readable) is not None
+        ]
+        for each in variants
+    }
+    return {label: float(np.mean(of)) for label, of in shares.items() if of}
+
+
+def sharpenings(variants: Sequence[VariantRuns]) -> dict[str, Sharpening]:
+    """By label, of the means over the runs of a variant; without variants whose runs were evaluated
+    at one temperature alone."""
+    found: dict[str, Sharpening] = {}
+    for each in variants:
+        before = _mean([run.before.solved(each.recipe) for run in each.runs])
+        after = _mean([run.after.solved(each.recipe) for run in each.runs])
+        if parts := sharpening(before, after):
+            found[each.label] = parts
+    return found
+
+
+def _mean(runs: Sequence[Solved]) -> Solved:
+    """At the temperatures that all runs have."""
+    shared = [each for each in runs[0] if all(each in run for run in runs)]
+    return {each: np.mean([run[each] for run in runs], axis=0) for each in shared}

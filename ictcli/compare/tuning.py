@@ -1,0 +1,265 @@
+"""A setting chosen for every variant alike, before the runs that count.
+
+Each value of the grid is run once, then the better half of them again, and again (successive
+halving, by runs), but never fewer than three, nor without the best one's neighbours, whose one run
+may have crashed. While the best is at an end of the grid, the grid goes on by its own ratio. The
+best is that of the highest pass@1 on the mean of the curves that `rate_curve` draws; how far these
+disagree about the best is a variance of what the method reaches, and enters its intervals
+(`extra_of`).
+
+A folder that was tuned before this was the rule has no tuning.json: there every value was run once
+and the best run's was taken, and so it stays.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, isfinite, log
+from pathlib import Path
+
+import numpy as np
+
+from ictcli.compare.design import Design, RunSpec, tuning_spec
+from ictcli.compare.launch import Summaries, read_summary
+from ictcli.compare.rate_curve import draws_of
+from ictcli.compare.variants import Grid
+from ictcli.errors import NothingFinishedError, UserError
+from ictcli.files import write_json
+from ictcli.recipe import toml_value
+from ictcli.runs.records import Summary
+from ictcli.types import FloatArray
+
+METRIC = "pass@1"
+RUNS = 3
+LEAST = 3
+"""Values that are never dropped."""
+FURTHER = 6
+"""Values that a grid goes on by at the most."""
+
+Reached = Mapping[str, float] | None
+"""What a run reached, by metric; None: it failed."""
+Tries = Mapping[str, Sequence[Reached]]
+"""By override, what its runs reached."""
+Tuned = Mapping[str, Tries]
+"""By variant."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the variants of a design are tuned."""
+
+    design: Design
+    grid: Grid
+    runs: int = RUNS
+    """Of each value that is still in question."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the folder was tuned with one run a value and no curve."""
+        folder = self.design.folder
+        return (folder / "tune").exists() and not self.record.exists()
+
+    @property
+    def record(self) -> Path:
+        return self.design.folder / "tuning.json"
+
+    def begin(self) -> None:
+        """Note that the folder is tuned as it is today."""
+        if not self.is_old and not self.record.exists():
+            write_json(self.record, {"runs": self.runs})
+
+    @property
+    def first(self) -> list[RunSpec]:
+        """The runs of the grid as it is typed, the most that successive halving makes of it."""
+        return [
+            tuning_spec(self.design, variant, override, number)
+            for number in range(1 if self.is_old else self.runs)
+            for variant in self.design.variants
+            for override in self.grid.overrides
+        ]
+
+    def tune(self, train: Callable[[Sequence[RunSpec]], Summaries]) -> Tuned:
+        """What each variant's runs reached; `train` gives the summaries of those that finish."""
+        is_old = self.is_old
+        tuned: dict[str, dict[str, list[Reached]]] = {
+            variant.label: {} for variant in self.design.variants
+        }
+        while True:
+            specs, refused = list[RunSpec](), False
+            for variant in self.design.variants:
+                tries = tuned[variant.label]
+                for override, number in next_runs(tries, self.grid, 1 if is_old else self.runs):
+                    try:
+                        specs.append(tuning_spec(self.design, variant, override, number))
+                    except UserError:
+                        if override in self.grid.overrides:
+                            raise
+                        refused = True  # no recipe takes such a value
+                        tries[override] = list[Reached]([None])
+            if not specs and not refused:
+                return tuned
+            summaries = train(specs)
+            for spec in specs:
+                reached = _scores(summaries.get(spec.folder))
+                tuned[spec.variant.label].setdefault(spec.trying, []).append(reached)
+
+    def best(self, tries: Tries) -> str | None:
+        """The override to train with; None where no run finished."""
+        return best_run(tries) if self.is_old else best_of(tries)
+
+    def chosen(self, tuned: Tuned) -> dict[str, str]:
+        """By variant; those without a finished run are left out. NothingFinishedError without
+        any."""
+        best = {label: self.best(tries) for label, tries in tuned.items()}
+        if found := {label: override for label, override in best.items() if override}:
+            return found
+        raise NothingFinishedError(
+            "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
+        )
+
+    def earlier(self) -> dict[str, str]:
+        """What was chosen for each variant of which all tuning runs are done."""
+
+        def read(specs: Sequence[RunSpec]) -> Summaries:
+            found = {spec.folder: read_summary(spec.folder) for spec in specs}
+            if not all(isinstance(each, Summary) for each in found.values()):
+                raise LookupError
+            return {folder: each for folder, each in found.items() if isinstance(each, Summary)}
+
+        chosen: dict[str, str] = {}
+        for variant in self.design.variants:
+            alone = replace(self, design=replace(self.design, variants=(variant,)))
+            try:
+                chosen |= alone.chosen(alone.tune(read))
+            except LookupError:
+                continue
+        return chosen
+
+
+def _scores(summary: Summary | None) -> dict[str, float] | None:
+    return summary and {metric: passes.value for metric, passes in summary.after.items()}
+
+
+def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
+    """The runs that tuning wants next, each an override and how many it has had; none at its end.
+    `runs` of each value in question; with 1, those of the grid and no others."""
+    if new := [override for override in grid.overrides if override not in tries]:
+        return [(override, 0) for override in new]
+    finished = _finished(tries)
+    if runs == 1 or not finished:
+        return []
+    best = best_of(tries)
+    if best and (further := _beyond(best, finished, tries, grid)):
+        return [(further, 0)]
+    means = dict(zip(finished, _curves(finished, metric_of(finished)).mean(axis=0), strict=True))
+    order = list(finished)
+    ranked = sorted(order, key=lambda override: -means[override])
+    at = order.index(ranked[0])
+    beside = order[max(at - 1, 0) : at + 2]
+    for done in range(1, runs):
+        kept = dict.fromkeys([*ranked[: max(LEAST, ceil(len(ranked) / 2**done))], *beside])
+        if missing := [(each, len(tries[each])) for each in kept if len(tries[each]) <= done]:
+            return missing
+    return []
+
+
+def best_of(tries: Tries) -> str | None:
+    """The override that the mean of the curves is highest at, the first of equals."""
+    finished = _finished(tries)
+    if not finished:
+        return None
+    means = _curves(finished, metric_of(finished)).mean(axis=0)
+    return list(finished)[int(means.argmax())]
+
+
+def best_run(tries: Tries) -> str | None:
+    """The override of the best run, the first of equals."""
+    finished = _finished(tries)
+    if not finished:
+        return None
+    metric = metric_of(finished)
+    return max(finished, key=lambda override: max(run[metric] for run in finished[override]))
+
+
+def extra_of(tries: Tries, chosen: str) -> dict[str, float]:
+    """By metric, and for pass@k - pass@1 of each, the variance of what another value, the best on a
+    curve that the runs allow, reaches beyond the chosen one. Its mean is left out: methods that
+    were tuned alike miss about as much, and of a difference that is no part."""
+    finished = _finished(tries)
+    if chosen not in finished:
+        return {}
+    metric, at = metric_of(finished), list(finished).index(chosen)
+    best = _curves(finished, metric).argmax(axis=1)
+    extra: dict[str, float] = {}
+    for name in next(iter(finished[chosen])):
+        for less in ("", metric) if name != metric else ("",):
+            curves = _curves(finished, name, less)
+            beyond = np.take_along_axis(curves, best[:, None], axis=1)[:, 0] - curves[:, at]
+            extra[f"{name} - {less}" if less else name] = float(beyond.var())
+    return extra
+
+
+def curve_of(tries: Tries) -> dict[str, tuple[float, float, float]]:
+    """By override the mean of the curves and the ends that hold 95 % of them."""
+    finished = _finished(tries)
+    if not finished:
+        return {}
+    curves = _curves(finished, metric_of(finished))
+    ends = np.quantile(curves, [0.025, 0.975], axis=0)
+    rows = np.stack([curves.mean(axis=0), *ends]).T.tolist()
+    return {each: (mean, low, high) for each, (mean, low, high) in zip(finished, rows, strict=True)}
+
+
+def metric_of(finished: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """pass@1, or the first k, if 1 is not evaluated."""
+    first = next(iter(finished.values()))[0]
+    return METRIC if METRIC in first else next(iter(first))
+
+
+def _finished(tries: Tries) -> dict[str, list[Mapping[str, float]]]:
+    """The finished runs, values with a number in its order."""
+    found = {override: [run for run in runs if run is not None] for override, runs in tries.items()}
+    found = {override: runs for override, runs in found.items() if runs}
+    if _numbers(found) is None:
+        return found
+    return dict(sorted(found.items(), key=lambda each: _number(each[0])))
+
+
+def _curves(
+    finished: Mapping[str, Sequence[Mapping[str, float]]], metric: str, less: str = ""
+) -> FloatArray:
+    """(DRAWS, K) curves of a metric, less another, at the values in their order."""
+    runs = [[run[metric] - (run[less] if less else 0) for run in its] for its in finished.values()]
+    numbers = _numbers(finished)
+    if numbers is None or len(numbers) < 2:
+        return draws_of(None, runs)
+    logs = [log(number) for number in numbers]
+    step = float(np.median(np.diff(logs)))
+    return draws_of([each / step for each in logs], runs)
+
+
+def _number(override: str) -> float:
+    value = toml_value(override.partition("=")[2])
+    return float(value) if type(value) in (int, float) else float("nan")  # pyright: ignore
+
+
+def _numbers(overrides: Mapping[str, object]) -> list[float] | None:
+    """The values, if all are above 0: a curve runs over their logarithms."""
+    numbers = [_number(override) for override in overrides]
+    return numbers if all(isfinite(number) and number > 0 for number in numbers) else None
+
+
+def _beyond(best: str, finished: Mapping[str, object], tries: Tries, grid: Grid) -> str | None:
+    """The next value beyond the best, if that is at an end of the values that were tried."""
+    numbers, order = _numbers(finished), list(finished)
+    if numbers is None or len(order) < 2 or len(tries) >= len(grid.overrides) + FURTHER:
+        return None
+    if best == order[-1]:
+        further = numbers[-1] ** 2 / numbers[-2]
+    elif best == order[0]:
+        further = numbers[0] ** 2 / numbers[1]
+    else:
+        return None
+    tried = [_number(override) for override in tries]
+    if any(abs(log(each / further)) < 1e-6 for each in tried):
+        return None
+    return f"{grid.key}={further:.6g}"
