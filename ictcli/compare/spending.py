@@ -44,11 +44,10 @@ def level_of(looks: Sequence[int], planned: int) -> float:
     grid: FloatArray = np.asarray(np.linspace(-8.0, 8.0, 1601) * np.sqrt(information[-1]))
     width = grid[1] - grid[0]
     density: FloatArray = _normal.pdf(grid, 0.0, np.sqrt(information[0]))
-    bound = float(_normal.isf(increments[0] / 2) * np.sqrt(information[0]))
+    bound: float = float(_normal.isf(increments[0] / 2) * np.sqrt(information[0]))
     for step, increment in zip(np.diff(information).tolist(), increments[1:].tolist(), strict=True):
         inside: FloatArray = np.where(np.abs(grid) < bound, density, 0.0) * width
         density = _normal.pdf(grid[:, None], grid[None, :], np.sqrt(step)) @ inside
         beyond: FloatArray = np.cumsum(density[::-1])[::-1] * width  # above each place, on one side
-        crossed: Any = np.interp(-increment / 2, -beyond[800:], grid[800:] - width / 2)
-        bound = float(crossed)
+        bound = cast(Any, np).interp(-increment / 2, -beyond[800:], grid[800:] - width / 2)
     return 2 * float(_normal.sf(bound / np.sqrt(looks[-1] / planned)))
