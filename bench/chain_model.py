@@ -2,9 +2,9 @@
 
     python bench/chain_model.py --out DIR
 
-The model is a tiny Qwen2 that has seen sound solutions whose choices of operator are right
-only some of the time. It computes and copies almost without error and chooses badly: what
-is left to learn by reinforcement is at the fork tokens. One thread, so that a seed gives
+The model is a tiny Qwen2 that has seen sound solutions whose choices of operator are wrong more
+often than right. It computes and copies almost without error and chooses badly, decoded greedily
+too: what is left to learn by reinforcement is at the fork tokens. One thread, so that a seed gives
 the same model on the same machine and library versions.
 """
 

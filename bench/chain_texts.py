@@ -15,9 +15,9 @@ def solution(expression: str, rng: random.Random, right: float) -> str:
     """Write a response whose arithmetic is correct and whose choices are right by chance.
 
     At each step with two operators or more it applies with probability `right` the one that keeps
-    the value (the leftmost `*`, else the leftmost), otherwise the first, or the last where the first
-    is right. That one may still keep the value, so the share of correct responses exceeds
-    `right ** choices`.
+    the value (the leftmost `*`, else the leftmost), otherwise the first, or the last where that is
+    right: it reads from left to right, as if `*` did not bind tighter. The wrong one may still keep
+    the value, so the share of correct responses exceeds `right ** choices`.
     """
     lines: list[str] = []
     while len(expression) > 1:

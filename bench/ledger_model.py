@@ -3,8 +3,9 @@
     python bench/ledger_model.py --out DIR
 
 The model is a tiny Llama that has seen sound solutions of every setting, whose days are right only
-some of the time: it copies and counts almost without error, and now and then counts the day it
-starts from. What is left to learn by reinforcement is at the fork tokens.
+some of the time: it copies and counts almost without error, and where an entry has four days or
+more it takes the day that it starts from for the first, more often than not. What is left to learn
+by reinforcement is at the fork tokens, and decoding it greedily does not help.
 """
 
 # pyright: reportUnknownMemberType=false

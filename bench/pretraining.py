@@ -163,22 +163,31 @@ class Measurement:
     pass_at_32: float
 
 
+def sampled(
+    engine: Engine,
+    asked: Sequence[Problem],
+    domain: Domain,
+    longest: int,
+    n: int,
+    temperature: float = 1.0,
+) -> tuple[IntArray, list[str], Rollouts]:
+    """How many of `n` responses to each problem are right, their texts, and the rollouts, with
+    `STATS` where there are several."""
+    prompts = [engine.tokenizer(problem.prompt)["input_ids"] for problem in asked]
+    sampling = Sampling(longest, temperature, stop_ids=engine.stop_ids)
+    wanted = STATS if n > 1 else ()
+    rollouts = engine.generate(prompts, n, sampling, seed=0, wanted=wanted)
+    texts = decode(engine.tokenizer, rollouts)
+    right = [verdict.status == "correct" for verdict in domain.judge(asked, texts)]
+    return np.array(right).reshape(len(asked), n).sum(axis=1), texts, rollouts
+
+
 def measured(
     engine: Engine, asked: Sequence[Problem], domain: Domain, longest: int
 ) -> tuple[Measurement, list[str], Rollouts]:
-    """Its figures, its `SAMPLES` sampled texts a problem, and their rollouts with `STATS`."""
-    prompts = [engine.tokenizer(problem.prompt)["input_ids"] for problem in asked]
-
-    def sampled(n: int, temperature: float) -> tuple[IntArray, list[str], Rollouts]:
-        sampling = Sampling(longest, temperature, stop_ids=engine.stop_ids)
-        wanted = STATS if n > 1 else ()
-        rollouts = engine.generate(prompts, n, sampling, seed=0, wanted=wanted)
-        texts = decode(engine.tokenizer, rollouts)
-        right = [verdict.status == "correct" for verdict in domain.judge(asked, texts)]
-        return np.array(right).reshape(len(asked), n).sum(axis=1), texts, rollouts
-
-    greedy, _, _ = sampled(1, 0.0)
-    right, texts, rollouts = sampled(SAMPLES, 1.0)
+    """The figures, and the texts and rollouts that were sampled for them."""
+    greedy, _, _ = sampled(engine, asked, domain, longest, 1, 0.0)
+    right, texts, rollouts = sampled(engine, asked, domain, longest, SAMPLES)
     at = {f"pass_at_{k}": float(pass_at_k(SAMPLES, right, k).mean()) for k in (1, 4, 8, 32)}
     return Measurement(len(asked), SAMPLES, float(greedy.mean()), **at), texts, rollouts
 
