@@ -15,16 +15,16 @@ def solution(expression: str, rng: random.Random, right: float) -> str:
     """Write a response whose arithmetic is correct and whose choices are right by chance.
 
     At each step with two operators or more it applies with probability `right` the one that keeps
-    the value (the leftmost `*`, else the leftmost), otherwise one of the others, uniformly. Another
-    may still keep the value, so the share of correct responses exceeds `right ** choices`.
+    the value (the leftmost `*`, else the leftmost), otherwise the first, or the last where that is
+    right: it reads from left to right, as if `*` did not bind tighter. The wrong one may still keep
+    the value, so the share of correct responses exceeds `right ** choices`.
     """
     lines: list[str] = []
     while len(expression) > 1:
         index = max(expression.find("*") // 2, 0)
         operators = len(expression) // 2
         if operators > 1 and rng.random() >= right:
-            other = rng.randrange(operators - 1)
-            index = other + (other >= index)
+            index = 0 if index else operators - 1
         expression = apply(expression, index)
         lines.append(expression)
     return ";".join(lines) + "#"

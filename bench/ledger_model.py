@@ -3,8 +3,9 @@
     python bench/ledger_model.py --out DIR
 
 The model is a tiny Llama that has seen sound solutions of every setting, whose days are right only
-some of the time: it copies and counts almost without error, and now and then counts the day it
-starts from. What is left to learn by reinforcement is at the fork tokens.
+some of the time: it copies and counts almost without error, and where an entry has four days or
+more it takes the day that it starts from for the first, more often than not. What is left to learn
+by reinforcement is at the fork tokens, and decoding it greedily does not help.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -15,10 +16,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import count, islice
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from ledger_texts import (
     END_ID,
@@ -30,16 +29,24 @@ from ledger_texts import (
     make_tokenizer,
     solution,
 )
-from pretraining import Built, Recipe, build, parser_of, rounded
+from pretraining import (
+    SAMPLES,
+    STATS,
+    Built,
+    Measurement,
+    Recipe,
+    build,
+    measured,
+    parser_of,
+    rounded,
+)
 from torch import Tensor
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from ictcli.algorithm.selection import top_share
-from ictcli.engine import build_engine
+from ictcli.engine import Engine
 from ictcli.engine.models import BUILTIN
-from ictcli.evaluation.passk import pass_at_k
-from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.tasks import find_task
 from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.ledger.problem import (
@@ -51,12 +58,8 @@ from ictcli.tasks.ledger.problem import (
     heldout,
     ledgers,
 )
-from ictcli.tasks.prompts import decode
-from ictcli.types import Sampling
 
-PROBLEMS = 128
-SAMPLES = 8
-STATS = ("entropy", "uniqueness")
+PROBLEMS = 256
 SHARES = {"ledger": 0.4, "ledger-easy": 0.2, "ledger-echo": 0.2, "ledger-drift": 0.2}
 """Of the batches, by setting."""
 CONTENT = 5.0
@@ -72,13 +75,15 @@ _CONTENT = torch.tensor(
 
 @dataclass(frozen=True)
 class LedgerRecipe(Recipe):
-    """The first `lesson` steps show short solutions that are all right: where some are wrong from
-    the start, the model does not learn to count. `hidden` and `layers`: its width and depth."""
+    """`right_long` is the probability of the right choice where an entry has `LONG` or more days.
+    The first `lesson` steps show short solutions that are all right: where some are wrong from the
+    start, the model does not learn to count. `hidden` and `layers`: its width and depth."""
 
     steps: int = 1_050
     lesson: int = 350
     seed: int = 0
-    right: float = 0.83
+    right: float = 0.95
+    right_long: float = 0.42
     rows: int = 32
     learning_rate: float = 3e-3
     warmup: int = 50
@@ -129,8 +134,8 @@ def batches(recipe: LedgerRecipe) -> Iterator[tuple[int, Tensor]]:
         rows: list[Tensor] = []
         prompt = ""
         for prompt, ledger in islice(ledgers(rng, setting, heldout=False), recipe.rows):
-            right = 1.0 if lesson else recipe.right
-            ids = encode(prompt + solution(ledger, STYLES[name], rng, right))
+            right = (1.0, 1.0) if lesson else (recipe.right, recipe.right_long)
+            ids = encode(prompt + solution(ledger, STYLES[name], rng, *right))
             rows.append(torch.tensor([*ids, END_ID]))
         padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD_ID)
         yield len(encode(prompt)), padded
@@ -149,13 +154,9 @@ def response_loss(model: Any, batch: tuple[int, Tensor]) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """What sampling at temperature 1 showed; every share is of all sampled responses."""
+class LedgerMeasurement(Measurement):
+    """And what was sampled. Entropy H1 and uniqueness u are means in nats."""
 
-    problems: int
-    samples: int
-    pass_at_1: float
-    pass_at_4: float
     slips: float
     """Share of responses with an error of counting or copying, or no proper end."""
     response_tokens: float
@@ -163,44 +164,28 @@ class Measurement:
     fork_share: float
     """Share of all response tokens that are forks."""
     fork_entropy: float
-    """Mean entropy H1 at the forks, nats."""
     other_entropy: float
-    """The same of all other tokens."""
+    """Of all other tokens."""
     fork_uniqueness: float
-    """Mean uniqueness u at the forks, nats."""
     other_uniqueness: float
-    """The same of all other tokens."""
     recall_ict: float
     """Share of the forks among the 10 % of each response with the highest u; blind choice: 0.1."""
     recall_entropy20: float
     """Share of the forks among the 20 % of all tokens with the highest H1; blind choice: 0.2."""
 
 
-def measure(folder: Path, name: str, problems: int, samples: int) -> Measurement:
-    """Sample a setting at temperature 1 with the torch engine, and verify; `samples` must be 4 or
-    more."""
-    settings = EngineSettings(backend="torch", device="cpu", threads=1)
-    engine = build_engine(str(folder), settings, OptimizerSettings())
+def measure(engine: Engine, name: str, problems: int) -> LedgerMeasurement:
     asked = heldout(name, problems)
-    prompts = [engine.tokenizer(problem.prompt)["input_ids"] for problem in asked]
-    rollouts = engine.generate(
-        prompts, samples, Sampling(300, stop_ids=engine.stop_ids), seed=0, wanted=STATS
-    )
-    texts = decode(engine.tokenizer, rollouts)
-    pairs = [(asked[row // samples].prompt, text) for row, text in enumerate(texts)]
-    verdicts = DOMAIN.judge(asked, texts)
-    correct = np.array([v.status == "correct" for v in verdicts]).reshape(problems, samples)
+    figures, texts, rollouts = measured(engine, asked, DOMAIN, 300)
+    pairs = [(asked[row // SAMPLES].prompt, text) for row, text in enumerate(texts)]
     mask = fork_mask(find_task(name), asked, rollouts, engine.tokenizer)
     assert mask is not None
     entropy, uniqueness = (rollouts.stats[name] for name in STATS)
     others = rollouts.valid & ~mask
     ict = top_share(uniqueness, rollouts.valid, 0.1)
     entropy20 = top_share(entropy, rollouts.valid, 0.2, scope="batch", zeros=True)
-    return Measurement(
-        problems=problems,
-        samples=samples,
-        pass_at_1=float(pass_at_k(samples, correct.sum(axis=1), 1).mean()),
-        pass_at_4=float(pass_at_k(samples, correct.sum(axis=1), 4).mean()),
+    return LedgerMeasurement(
+        **asdict(figures),
         slips=sum(not is_sound(*pair) for pair in pairs) / len(pairs),
         response_tokens=float(rollouts.lengths.mean()),
         fork_share=float(mask.sum() / rollouts.lengths.sum()),
@@ -213,6 +198,10 @@ def measure(folder: Path, name: str, problems: int, samples: int) -> Measurement
     )
 
 
+def measure_all(engine: Engine) -> dict[str, Any]:
+    return {name: rounded(measure(engine, name, PROBLEMS)) for name in SETTINGS}
+
+
 def main() -> None:
     parser = parser_of(
         "python bench/ledger_model.py",
@@ -220,6 +209,7 @@ def main() -> None:
         BUILTIN["ledger"],
     )
     parser.add_argument("--lesson", type=int, help="first steps, of right solutions alone")
+    parser.add_argument("--right-long", type=float, help="the same, of an entry of many days")
     parser.add_argument("--hidden", type=int, help="width of the model")
     parser.add_argument("--layers", type=int, help="depth of the model")
     parser.set_defaults(**asdict(LedgerRecipe()))
@@ -227,9 +217,6 @@ def main() -> None:
     torch.set_num_threads(1)
     out = arguments.pop("out")
     recipe = LedgerRecipe(**arguments)
-
-    def measured(folder: Path) -> dict[str, Any]:
-        return {name: rounded(measure(folder, name, PROBLEMS, SAMPLES)) for name in SETTINGS}
 
     model = Built(
         lambda: make_model(recipe),
@@ -239,7 +226,7 @@ def main() -> None:
         ROPE_THETA,
         torch.float16,
     )
-    print(json.dumps(build(model, recipe, out, measured), indent=2))
+    print(json.dumps(build(model, recipe, out, measure_all), indent=2))
 
 
 if __name__ == "__main__":

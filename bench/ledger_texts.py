@@ -61,9 +61,15 @@ STYLES = {
 """By name of the task."""
 
 
-def solution(ledger: Ledger, style: Style, rng: random.Random, right: float) -> str:
-    """Write a response whose lines are right with probability `right` each; a wrong one counts the
-    day it starts from, and so ends a day early."""
+LONG = 4
+"""Days from which on an entry is one that the base model gets wrong more often than not."""
+
+
+def solution(
+    ledger: Ledger, style: Style, rng: random.Random, right: float, right_long: float
+) -> str:
+    """Write a response whose lines are right with probability `right` each, those of `LONG` or more
+    days with `right_long`; a wrong one counts the day it starts from, and so ends a day early."""
 
     def phrase(number: int) -> str:
         parts = PHRASES[number % len(PHRASES)]
@@ -75,7 +81,8 @@ def solution(ledger: Ledger, style: Style, rng: random.Random, right: float) -> 
         opener = rng.choice(OPENERS) + " also" * (rng.random() < style.drift)
         filler = "".join(map(phrase, range(style.phrases)))
         joint = rng.choice(JOINTS)
-        day = (day + days - (rng.random() >= right)) % 7
+        chance = right_long if days >= LONG else right
+        day = (day + days - (rng.random() >= chance)) % 7
         echoes = "".join(echo.format(day=DAYS[day]) for echo in ECHOES[: style.echoes])
         said = f"{opener} {good} for {days_in_words(days)}{filler}, {joint} it is {DAYS[day]}"
         text += f"\n{said}{echoes}."

@@ -13,18 +13,31 @@ import math
 import platform
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import tokenizers
 import torch
 import transformers
 from torch import Tensor
 from transformers import GenerationConfig
 
+from ictcli.engine import Engine, build_engine
+from ictcli.evaluation.passk import pass_at_k
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
+from ictcli.tasks.prompts import decode
+from ictcli.tasks.task import Domain
+from ictcli.types import IntArray, Problem, Rollouts, Sampling
+
 B = TypeVar("B")
+
+SAMPLES = 32
+"""Responses a problem by which a base model is measured."""
+STATS = ("entropy", "uniqueness")
+ON_CPU = EngineSettings(backend="torch", device="cpu", threads=1)
 
 
 @dataclass(frozen=True)
@@ -106,7 +119,7 @@ def save(model: Any, tokenizer: Any, folder: Path, rope_theta: float) -> None:
 
 
 def build(
-    built: Built[Any], recipe: Recipe, out: Path, measure: Callable[[Path], dict[str, Any]]
+    built: Built[Any], recipe: Recipe, out: Path, measure: Callable[[Engine], dict[str, Any]]
 ) -> dict[str, Any]:
     """Pre-train, save and measure: written beside `out`, which is replaced at the end. Returns what
     build.json says: the recipe, the versions, the measurements and the weights' checksum."""
@@ -128,13 +141,55 @@ def build(
             "transformers": transformers.__version__,
             "tokenizers": tokenizers.__version__,
         },
-        "heldout_at_temperature_1": measure(partial),
+        "heldout": measure(build_engine(str(partial), ON_CPU, OptimizerSettings())),
         "sha256": hashlib.sha256(weights).hexdigest(),
     }
     (partial / "build.json").write_text(json.dumps(stated, indent=2) + "\n")
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)
     return stated
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a base model answers to held-out problems: greedily, and sampled at temperature 1."""
+
+    problems: int
+    samples: int
+    greedy: float
+    pass_at_1: float
+    pass_at_4: float
+    pass_at_8: float
+    pass_at_32: float
+
+
+def sampled(
+    engine: Engine,
+    asked: Sequence[Problem],
+    domain: Domain,
+    longest: int,
+    n: int,
+    temperature: float = 1.0,
+) -> tuple[IntArray, list[str], Rollouts]:
+    """How many of `n` responses to each problem are right, their texts, and the rollouts, with
+    `STATS` where there are several."""
+    prompts = [engine.tokenizer(problem.prompt)["input_ids"] for problem in asked]
+    sampling = Sampling(longest, temperature, stop_ids=engine.stop_ids)
+    wanted = STATS if n > 1 else ()
+    rollouts = engine.generate(prompts, n, sampling, seed=0, wanted=wanted)
+    texts = decode(engine.tokenizer, rollouts)
+    right = [verdict.status == "correct" for verdict in domain.judge(asked, texts)]
+    return np.array(right).reshape(len(asked), n).sum(axis=1), texts, rollouts
+
+
+def measured(
+    engine: Engine, asked: Sequence[Problem], domain: Domain, longest: int
+) -> tuple[Measurement, list[str], Rollouts]:
+    """The figures, and the texts and rollouts that were sampled for them."""
+    greedy, _, _ = sampled(engine, asked, domain, longest, 1, 0.0)
+    right, texts, rollouts = sampled(engine, asked, domain, longest, SAMPLES)
+    at = {f"pass_at_{k}": float(pass_at_k(SAMPLES, right, k).mean()) for k in (1, 4, 8, 32)}
+    return Measurement(len(asked), SAMPLES, float(greedy.mean()), **at), texts, rollouts
 
 
 def rounded(measurement: Any) -> dict[str, float]:

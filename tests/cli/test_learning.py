@@ -12,6 +12,6 @@ def test_the_first_steps_of_the_quickstart_make_the_model_better(
     short = ("steps=10", "eval.problems=64", "eval.n=4", "record.rollouts_every=0", "--run", "run")
     ended = ictcli.run("train", "quickstart", *short, "--json", folder=tmp_path)
     summary = json.loads(ended.out)
-    before, after = (summary[when]["pass@1"]["value"] for when in ("before", "after"))
-    assert 0.4 <= before <= 0.65
-    assert after > before + 0.1  # 0.37 when the recipe was made
+    for score in ("pass@1", "greedy"):
+        before, after = (summary[when][score]["value"] for when in ("before", "after"))
+        assert before <= 0.45 and after > before + 0.1, (score, before, after)

@@ -59,7 +59,7 @@ def written(
     """A problem, its prompt and a solution."""
     rng = random.Random(seed)
     ledger = make_ledger(rng, SETTINGS["ledger"])
-    return ledger, prompt_of(ledger, Setting()), solution(ledger, style, rng, right)
+    return ledger, prompt_of(ledger, Setting()), solution(ledger, style, rng, right, right)
 
 
 def verdict(response: str, gold: str) -> str:

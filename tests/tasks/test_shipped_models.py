@@ -6,21 +6,23 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import chain_model
 import chain_texts
-import ledger_model
 import ledger_texts
 import pytest
+from pretraining import ON_CPU, sampled
 from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from ictcli.engine import build_engine
 from ictcli.engine.models import BUILTIN
-from ictcli.tasks.chain.problem import CHAIN
+from ictcli.recipe.tables import OptimizerSettings
+from ictcli.tasks import find_task
 from ictcli.tasks.ledger.problem import SETTINGS
 
+LEDGERS = tuple(("ledger", name) for name in SETTINGS)
 STORED = {"chain": "float32", "ledger": "float16"}
 STATED = {name: json.loads((folder / "build.json").read_text()) for name, folder in BUILTIN.items()}
-FIGURES = {name: stated["heldout_at_temperature_1"] for name, stated in STATED.items()}
+FIGURES = {name: stated["heldout"] for name, stated in STATED.items()}
 
 
 @pytest.mark.parametrize("name", BUILTIN)
@@ -71,16 +73,14 @@ def test_end_tokens_are_in_the_text_of_chain_and_not_in_that_of_ledger() -> None
         assert tokenizer.batch_decode([ids], skip_special_tokens=True) == [shown]
 
 
-def test_stated_bases_leave_room_and_slip_little() -> None:
-    chain = FIGURES["chain"]["chain"]
-    assert 0.2 <= chain["pass_at_1"] <= 0.4 and 0.65 <= chain["pass_at_4"] <= 0.80
-    assert chain["slips"] <= 0.05 and chain["problems"] == 512
-    for name in SETTINGS:
-        figures = FIGURES["ledger"][name]
-        assert 0.3 <= figures["pass_at_1"] <= 0.5 and figures["slips"] <= 0.2
-        assert figures["pass_at_4"] >= figures["pass_at_1"] + 0.3
-        assert 0.01 <= figures["fork_share"] <= 0.1
-        assert name == "ledger" or 150 <= figures["response_tokens"] <= 400
+def test_stated_bases_do_not_know_and_can_find_out() -> None:
+    """Their likeliest answer is wrong, and a right one is among a few samples: what training gains
+    is learnt, and no sharpening of a distribution whose mode was right all along."""
+    figures = {name: FIGURES[of][name] for of, name in (("chain", "chain"), *LEDGERS)}
+    for each in figures.values():
+        assert each["greedy"] <= 0.25 and 0.2 <= each["pass_at_1"] <= 0.45
+        assert each["pass_at_8"] >= 0.8 and each["slips"] <= 0.25
+    assert figures["chain"]["pass_at_32"] < 0.99
 
 
 def test_stated_distributions_are_those_on_paper() -> None:
@@ -88,20 +88,20 @@ def test_stated_distributions_are_those_on_paper() -> None:
     drift hide them from it, synonyms from entropy."""
     figures = FIGURES["ledger"]
     for name in SETTINGS:
-        assert 0.4 < figures[name]["fork_entropy"] < 0.55  # 0.456 of a choice of 0.83
+        assert 0.4 < figures[name]["fork_entropy"] < 0.55
         assert figures[name]["fork_uniqueness"] > 2 * figures[name]["other_uniqueness"]
     recall = {name: figures[name]["recall_ict"] for name in SETTINGS}
     assert recall["ledger-easy"] > recall["ledger-echo"] > recall["ledger-drift"] > 0.5
     assert figures["ledger-easy"]["recall_entropy20"] < 0.05
 
 
-@pytest.mark.parametrize("name", BUILTIN)
-def test_shipped_models_sample_as_stated(name: str) -> None:
-    if name == "chain":
-        measured: Any = chain_model.measure(BUILTIN[name], 64, 4, CHAIN)
-    else:
-        measured = ledger_model.measure(BUILTIN[name], name, 48, 4)
-    figures = FIGURES[name][name]
-    assert abs(measured.pass_at_1 - figures["pass_at_1"]) < 0.12
-    assert measured.slips < figures["slips"] + 0.05
-    assert abs(measured.response_tokens - figures["response_tokens"]) < 6
+@pytest.mark.parametrize(("of", "name"), [("chain", "chain"), LEDGERS[0]])
+def test_shipped_models_answer_as_stated(of: str, name: str) -> None:
+    task, longest = find_task(name), {"chain": 60, "ledger": 300}[of]
+    engine = build_engine(str(BUILTIN[of]), ON_CPU, OptimizerSettings())
+    asked, figures = task.heldout(64), FIGURES[of][name]
+    right, _, rollouts = sampled(engine, asked, task.domain, longest, 4)
+    greedy, _, _ = sampled(engine, asked, task.domain, longest, 1, 0.0)
+    assert abs(right.mean() / 4 - figures["pass_at_1"]) < 0.12
+    assert abs(greedy.mean() - figures["greedy"]) < 0.12
+    assert abs(rollouts.lengths.mean() - figures["response_tokens"]) < 6

@@ -57,15 +57,15 @@ class Setting:
 
     ask: str = ""
     """Last sentence of the prompt, by which the model knows how to tell its solution."""
-    entries: tuple[int, int] = (2, 6)
+    entries: tuple[int, int] = (2, 4)
     """Number of entries, inclusive: each is one fork."""
 
 
 SETTINGS = {
     "ledger": Setting(),
-    "ledger-easy": Setting(" Tell it in full.", (5, 5)),
-    "ledger-echo": Setting(" Tell it in full and repeat.", (5, 5)),
-    "ledger-drift": Setting(" Tell it in full and wander.", (5, 5)),
+    "ledger-easy": Setting(" Tell it in full.", (3, 3)),
+    "ledger-echo": Setting(" Tell it in full and repeat.", (3, 3)),
+    "ledger-drift": Setting(" Tell it in full and wander.", (3, 3)),
 }
 """By name of the task. The built-in model has seen all of them and no other."""
 
