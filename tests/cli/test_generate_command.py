@@ -13,7 +13,7 @@ from processes import Ended, Processes, refusal
 from terminal import Terminal
 
 QUESTION = "3+4*2-5="
-GREEDY = "3+8-5;3+3;6#"
+GREEDY = "7*2-5;7*7;9#"
 """What the built-in model answers at temperature 0."""
 CHAIN = ("generate", "builtin:chain", QUESTION, "--temperature", "0")
 
@@ -81,7 +81,7 @@ def test_a_prompt_is_read_from_stdin(ictcli: Processes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("gold", "keys", "verdict"),
-    [("6", (), "correct"), ("7", (), "wrong"), ("6", ("max_tokens=4",), "unparsed")],
+    [("9", (), "correct"), ("6", (), "wrong"), ("9", ("max_tokens=4",), "unparsed")],
 )
 def test_a_gold_gives_a_verdict_with_its_grounds(
     ictcli: Processes, tmp_path: Path, gold: str, keys: tuple[str, ...], verdict: str
@@ -90,7 +90,7 @@ def test_a_gold_gives_a_verdict_with_its_grounds(
     assert ended.code == 0
     _, first, answer, right = ended.out.splitlines()
     assert first.startswith(f"verdict: {verdict}, ")
-    assert answer.split()[:2] == ["answer", "none" if keys else "6"]
+    assert answer.split()[:2] == ["answer", "none" if keys else "9"]
     assert right.split() == ["gold", gold]
     assert ("cut at 4 tokens; max_tokens=8 allows more" in ended.err) == bool(keys)
     told = json.loads(ictcli.run(*CHAIN, "--gold", gold, *keys, "--json", folder=tmp_path).out)
