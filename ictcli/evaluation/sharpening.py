@@ -22,7 +22,7 @@ from pydantic import computed_field
 
 from ictcli.evaluation.passk import Difference, Interval, mean_interval, paired
 from ictcli.files.record import Record
-from ictcli.tables.numbers import interval, percent, points, setting
+from ictcli.tables.numbers import interval, listed, percent, points, setting
 from ictcli.types import FloatArray
 
 Solved = Mapping[float, FloatArray]
@@ -49,11 +49,17 @@ class Sharpening(Record):
     @property
     def sentence(self) -> str:
         best = f"{percent(self.best.value)} % {interval(self.best.low, self.best.high, percent)}"
+        change = f"the change in pass@1 at temperature {setting(self.temperature)}"
         greedy = f"; greedy after training is {_text(self.greedy)} from that" if self.greedy else ""
+        if self.best_temperature == self.temperature:
+            others = listed([setting(each) for each in self.tried if each != self.temperature])
+            return (
+                f"None of {change}, {_text(self.gain)} points, is sharpening: before training the "
+                f"model does no better at {others}{greedy}."
+            )
         return (
-            f"Of the change in pass@1 at temperature {setting(self.temperature)}, "
-            f"{_text(self.gain)} points, {_text(self.sharpening)} is sharpening (before training "
-            f"the model reaches {best} at its best temperature of those tried, "
+            f"Of {change}, {_text(self.gain)} points, {_text(self.sharpening)} is sharpening "
+            f"(before training the model reaches {best} at its best temperature of those tried, "
             f"{setting(self.best_temperature)}) and {_text(self.not_sharpening)} is not{greedy}."
         )
 
