@@ -50,7 +50,9 @@ class Sharpening(Record):
     def sentence(self) -> str:
         best = f"{percent(self.best.value)} % {interval(self.best.low, self.best.high, percent)}"
         change = f"the change in pass@1 at temperature {setting(self.temperature)}"
-        greedy = f"; greedy after training is {_text(self.greedy)} from that" if self.greedy else ""
+        greedy = ""
+        if self.greedy:
+            greedy = f"; greedy after training is {_text(self.greedy)} from the best before it"
         if self.best_temperature == self.temperature:
             others = listed([setting(each) for each in self.tried if each != self.temperature])
             return (
