@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 from scipy import special
 
-from ictcli.compare.statistics import difference, estimate
+from ictcli.compare.statistics import estimate, evidence
 from ictcli.evaluation.passk import bounds_of_mean, pass_at_k
 
 PROBLEMS, SAMPLES, KS = (30, 100, 512), (4, 16), (1, 4)
@@ -144,7 +144,7 @@ def compared(rng: np.random.Generator, base: float, S: int, N: int, k: int, kind
                 passes(rng, special.expit(hard + gain + luck(rng, kind, S)[:, None]), 4, k)
                 for gain in (0, GAIN)
             )
-            ends = estimate(before), difference(after, before)
+            ends = estimate(before), evidence(after, before).difference()
             for place, (each, mean) in enumerate(zip(ends, truths, strict=True)):
                 low, high = (each.value if end is None else end for end in (each.low, each.high))
                 figures[place] += low - 1e-9 <= mean <= high + 1e-9, high - low

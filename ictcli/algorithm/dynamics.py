@@ -19,11 +19,11 @@ def spearman(x: FloatArray, y: FloatArray) -> float | None:
     """Spearman's rank correlation, or None where it is undefined."""
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    ranks = np.column_stack([_ranks(x), _ranks(y)])
-    return float(np.asarray(np.corrcoef(ranks, rowvar=False))[0, 1])
+    both = np.column_stack([ranks(x), ranks(y)])
+    return float(np.asarray(np.corrcoef(both, rowvar=False))[0, 1])
 
 
-def _ranks(values: FloatArray) -> FloatArray:
+def ranks(values: FloatArray) -> FloatArray:
     """From 1 up; equal values share the mean of theirs."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]

@@ -1,12 +1,4 @@
-"""The paper's claims, each with a verdict at this size and the numbers that it rests on.
-
-| verdict | the difference |
-|---|---|
-| supported | has the paper's sign and is significant after Holm's correction |
-| contradicted | is significant and has the other sign |
-| equal | is within `statistics.MARGIN` by two one-sided tests after Holm's correction |
-| undecided | neither, one seed included |
-| not testable | could hardly be there: the rival is at its ceiling, or both are at their floor |
+"""The paper's claims on accuracy and forks as tests; `judging` gives the verdicts.
 
 Source: arXiv 2606.19771; what it leaves open is ours:
 
@@ -26,34 +18,27 @@ What cannot be tested is in none.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
-from ictcli.compare.comparison import FORMS, Claim, Family, JudgedDifference, Unit, Verdict
-from ictcli.compare.crossed import LEVEL
+from ictcli.compare.comparison import Family
+from ictcli.compare.judging import ClaimTest
 from ictcli.compare.notes import CEILING, Crashed, caveats
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import (
     BEFORE,
-    MARGIN,
-    Evidence,
     Extra,
-    PairedDifference,
     Scores,
-    corrected,
     evidence,
     paired,
     variance,
 )
 from ictcli.compare.variants import SUBJECT, Variant
 from ictcli.tables.numbers import percent, points
-from ictcli.tables.pages import sentence
 from ictcli.types import FloatArray
 
-TEMPLATE = Path(__file__).with_name("claim.jinja")
 CONTROL = "random"
 RIVALS: dict[str, Family] = {
     "grpo": "main",
@@ -63,45 +48,6 @@ RIVALS: dict[str, Family] = {
     SUBJECT: "second",
 }
 """The methods that the paper compares ict with, and the family of the tests against each."""
-SAME = 0.1
-"""Two shares are the same number if they differ by at most this part of the larger."""
-
-
-@dataclass(frozen=True)
-class ClaimTest:
-    """A claim and the data that it is judged by."""
-
-    name: str
-    subject: str
-    """What is compared: the start of the sentence."""
-    rival: str
-    evidence: Evidence
-    family: Family
-    trained: tuple[TrainedTokens, ...] = ()
-    """What the two trained, where the claim looks at it."""
-    alike: bool = False
-    """Whether it decides only of two that trained as many tokens."""
-    gain: tuple[str, Evidence] | None = None
-    """A metric and the gain in it, which must itself be significant and above 0 for support."""
-    note: str = ""
-    """Ends the sentence."""
-    caveats: tuple[str, ...] = ()
-    untestable: str = ""
-    """Why it cannot be tested here, if so."""
-    unit: Unit = "points"
-    sign: int = 1
-    """Of the difference that is claimed."""
-
-    @property
-    def chose(self) -> bool:
-        """Whether either chose tokens at all: the dense warm-up may take every step."""
-        return any(each.share_kept is not None for each in self.trained)
-
-    @property
-    def comparable(self) -> bool:
-        """Whether the two are what the claim compares; otherwise it is undecided."""
-        shares = [each.share_chosen for each in self.trained if self.alike and self.chose]
-        return not shares or abs(shares[0] - shares[1]) <= SAME * max(shares)
 
 
 def accuracy_tests(
@@ -267,55 +213,3 @@ class _AccuracyTests:
         if max(own, other) < 1 - CEILING:
             return f"{metric} of both is under {percent(1 - CEILING)} %"
         return ""
-
-
-def judged(tests: Sequence[ClaimTest], level: float = LEVEL) -> list[Claim]:
-    """The claims, those of a family corrected together and tested at `level`."""
-    claims: dict[int, Claim] = {}
-    for family in dict.fromkeys(test.family for test in tests):
-        members = [(at, test) for at, test in enumerate(tests) if test.family == family]
-        testable = [each for each in members if not each[1].untestable]
-        shown = [test.evidence for _, test in testable]
-        size = sum(each.p is not None for each in shown)
-        found = corrected(shown, level)
-        for place, ((at, test), result) in enumerate(zip(testable, found, strict=True)):
-            gain = None
-            if test.gain:
-                gain = corrected([*shown[:place], test.gain[1], *shown[place + 1 :]], level)[place]
-            claims[at] = _claim(test, result, size, gain)
-        claims |= {
-            at: _claim(test, test.evidence.difference(), size)
-            for at, test in members
-            if test.untestable
-        }
-    return [claims[at] for at in range(len(tests))]
-
-
-def _claim(
-    test: ClaimTest, result: PairedDifference, size: int, gain: PairedDifference | None = None
-) -> Claim:
-    """One claim by its difference, corrected over `size` tests, and by the `gain` in its metric."""
-    loses = gain is not None and gain.differs and gain.value < 0
-    verdict: Verdict = "undecided"
-    if test.untestable:
-        verdict = "not testable"
-    elif loses:
-        verdict = "contradicted"
-    elif result.differs and test.comparable:
-        verdict = "supported" if result.value * test.sign > 0 else "contradicted"
-        if verdict == "supported" and gain and not gain.differs:
-            verdict = "undecided"
-    elif result.equal and test.comparable:
-        verdict = "equal"
-    metric = test.gain[0] if test.gain else ""
-    numbers = JudgedDifference(
-        **asdict(result),
-        rival=test.rival,
-        family=test.family,
-        tests=size,
-        unit=test.unit,
-        gain=gain if loses or (gain and result.differs) else None,
-        metric=metric,
-    )
-    text = sentence(TEMPLATE, test=test, result=numbers, shown=FORMS[test.unit], margin=MARGIN)
-    return Claim(test.name, verdict, text, numbers, test.caveats, ours=test.family == "variants")

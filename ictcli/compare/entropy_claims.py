@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.compare.claims import ClaimTest
 from ictcli.compare.comparison import Claim, EntropyRatio, PredictionQuality, Verdict
+from ictcli.compare.judging import ClaimTest
 from ictcli.compare.statistics import Evidence, over_seeds
 from ictcli.compare.variants import SUBJECT, Variant
 from ictcli.tables.numbers import Format, counted, thousandths

@@ -5,22 +5,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ictcli.compare import notes, run_means, shared_rollouts
-from ictcli.compare.claims import ClaimTest, accuracy_tests, fork_tests, judged
+from ictcli.compare.claims import accuracy_tests, fork_tests
 from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
+from ictcli.compare.correction import differences
 from ictcli.compare.design import RunSpec
 from ictcli.compare.entropy_claims import entropy_claims, entropy_tests, prediction_claims
 from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.gradients import attribution
+from ictcli.compare.judging import ClaimTest, judged
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.sharpening import greedy_estimates, readable_accuracies, sharpenings
-from ictcli.compare.statistics import (
-    BEFORE,
-    differences,
-    estimate,
-    scores_of,
-    variance,
-)
+from ictcli.compare.statistics import BEFORE, Extra, estimate, scores_of, variance
 from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
 from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT, Variant
 from ictcli.engine import Engine
@@ -75,7 +71,7 @@ def gather(
     result = Comparison(
         **dict(setting),
         baseline=base,
-        variants=[_variant(each, plan, specs, tuned) for each in variants],
+        variants=[_variant(each, plan, specs, tuned, extra) for each in variants],
         estimates={
             metric: {
                 label: estimate(values, variance(extra, metric, label))
@@ -266,7 +262,11 @@ def _means(tries: Tries, override: str) -> dict[str, float]:
 
 
 def _variant(
-    each: VariantRuns, plan: ComparisonPlan, specs: Sequence[RunSpec], tuned: Tuned | None
+    each: VariantRuns,
+    plan: ComparisonPlan,
+    specs: Sequence[RunSpec],
+    tuned: Tuned | None,
+    extra: Extra,
 ) -> VariantRecord:
     variant, recipe, rule = each.variant, each.recipe, each.recipe.rule
     tries, chosen = (tuned or {}).get(variant.label, {}), each.runs[0].spec.chosen
@@ -281,7 +281,11 @@ def _variant(
         tuned={override: _means(tries, override) for override in tries} or None,
         tuned_runs={override: len(runs) for override, runs in tries.items()},
         tuned_curve=curve_of(tries),
-        tuned_sd={name: float(np.sqrt(v)) for name, v in extra_of(tries, chosen).items()},
+        tuned_sd={
+            metric: float(np.sqrt(of[variant.label]))
+            for metric, of in extra.items()
+            if variant.label in of
+        },
         tuned_key=plan.tuning.grid.key if plan.tuning else None,
         chosen=chosen or None,
         runs=len(each.runs),

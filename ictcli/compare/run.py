@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ictcli.compare.claims import ClaimTest, judged
 from ictcli.compare.comparison import Claim, Comparison
 from ictcli.compare.design import RunSpec, run_specs
 from ictcli.compare.finished import FinishedRun, check_began, read_all
 from ictcli.compare.folder import GOES_ON, opened
 from ictcli.compare.gather import gather
+from ictcli.compare.judging import ClaimTest, judged
 from ictcli.compare.launch import Summaries
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.report import write_report

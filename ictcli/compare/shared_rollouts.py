@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ictcli.algorithm.attribution import SURE
+from ictcli.algorithm.dynamics import ranks
 from ictcli.algorithm.selection import random_share
 from ictcli.algorithm.weights import group_advantage
 from ictcli.engine import Engine
@@ -118,7 +118,7 @@ def places(shared: SharedRollouts) -> dict[str, Places]:
     steps = np.arange(valid.shape[1], dtype=np.float64)
     position: FloatArray = steps[None, :] / np.maximum(rollouts.lengths, 1)[:, None]
     entropy = np.zeros(valid.shape)
-    entropy[valid] = _ranks(stats["entropy"][valid])
+    entropy[valid] = _below(stats["entropy"][valid])
     high, low = stats["prob"] > stats["purity"], stats["prob"] < stats["purity"]
     sure = stats["prob"] > SURE
 
@@ -139,12 +139,9 @@ def places(shared: SharedRollouts) -> dict[str, Places]:
     }
 
 
-def _ranks(values: FloatArray) -> FloatArray:
+def _below(values: FloatArray) -> FloatArray:
     """The share of values below each, ties at their middle, in [0, 1)."""
-    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
-
-    ranks: Any = stats.rankdata(values)  # pyright: ignore[reportUnknownMemberType]
-    return (np.asarray(ranks) - 0.5) / max(len(values), 1)
+    return (ranks(values) - 0.5) / max(len(values), 1)
 
 
 def _shares(values: FloatArray) -> list[float]:

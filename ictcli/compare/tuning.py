@@ -147,12 +147,11 @@ def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
     finished = _finished(tries)
     if runs == 1 or not finished:
         return []
-    best = best_of(tries)
-    if best and (further := _beyond(best, finished, tries, grid)):
+    means = _means(finished)
+    ranked = sorted(means, key=lambda override: -means[override])
+    if further := _beyond(ranked[0], finished, tries, grid):
         return [(further, 0)]
-    means = dict(zip(finished, _curves(finished, metric_of(finished)).mean(axis=0), strict=True))
     order = list(finished)
-    ranked = sorted(order, key=lambda override: -means[override])
     at = order.index(ranked[0])
     beside = order[max(at - 1, 0) : at + 2]
     for done in range(1, runs):
@@ -164,11 +163,8 @@ def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
 
 def best_of(tries: Tries) -> str | None:
     """The override that the mean of the curves is highest at, the first of equals."""
-    finished = _finished(tries)
-    if not finished:
-        return None
-    means = _curves(finished, metric_of(finished)).mean(axis=0)
-    return list(finished)[int(means.argmax())]
+    means = _means(_finished(tries))
+    return max(means, key=lambda override: means[override]) if means else None
 
 
 def best_run(tries: Tries) -> str | None:
@@ -222,6 +218,14 @@ def _finished(tries: Tries) -> dict[str, list[Mapping[str, float]]]:
     if _numbers(found) is None:
         return found
     return dict(sorted(found.items(), key=lambda each: _number(each[0])))
+
+
+def _means(finished: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, float]:
+    """By override the mean of the curves."""
+    if not finished:
+        return {}
+    curves = _curves(finished, metric_of(finished))
+    return dict(zip(finished, curves.mean(axis=0).tolist(), strict=True))
 
 
 def _curves(

@@ -5,6 +5,7 @@ resumed from its last checkpoint repeats the lost steps to the bit. `ictcli.trai
 parts of a step, `ictcli.train.health` the alarms.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -68,7 +69,7 @@ def train(
         updated = Moment.now()
         forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
         metrics = measure(recipe, number, batch, selection, update, forks)
-        state.train_s += Moment.now().clock - started.clock
+        state.train_s += time.perf_counter() - started.clock
 
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
             metrics = with_passes(metrics, recipe.eval.k, evaluate(f"step-{number:06d}"))
@@ -81,7 +82,7 @@ def train(
             peak_bytes=engine.peak_memory(),
         )
         state.budget = engine.budget.state()
-        state.add(metrics, batch.rollouts, selection.kept, Moment.now().clock - started.clock)
+        state.add(metrics, batch.rollouts, selection.kept, time.perf_counter() - started.clock)
         run.append(metrics)
         run.append(timings)
         every = recipe.record.rollouts_every

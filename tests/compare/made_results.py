@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ictcli.algorithm.attribution import KINDS
-from ictcli.compare import claims, entropy_claims, gradients, statistics
+from ictcli.compare import claims, entropy_claims, gradients, judging, statistics
 from ictcli.compare.comparison import CURVES, Claim
+from ictcli.compare.correction import differences
 from ictcli.compare.finished import FinishedRun, VariantRuns
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import over_seeds
@@ -98,7 +99,7 @@ def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
     tokens = TrainedTokens(tokens_kept_share=0.1, share_kept=0.1)
     trained = {each: tokens for each in variants if each.label in ("ict", "random")}
     judged = [
-        *claims.judged(claims.accuracy_tests(scores, "chain", variants, trained)),
+        *judging.judged(claims.accuracy_tests(scores, "chain", variants, trained)),
         *entropy_claims.entropy_claims({v: list(noisy["entropy", v.label]) for v in variants}),
     ]
     return {
@@ -142,7 +143,7 @@ def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
         },
         "differences": {
             metric: {v: asdict(one) for v, one in mine.items()}
-            for metric, mine in statistics.differences(scores, "grpo").items()
+            for metric, mine in differences(scores, "grpo").items()
         },
         "claims": [asdict(claim) for claim in judged],
         "passk": {
@@ -207,7 +208,9 @@ def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
         },
         **{
             f"differences_from_{rival}": {
-                metric: {"ict": asdict(statistics.difference(mine["ict"], mine["random"]))}
+                metric: {
+                    "ict": asdict(statistics.evidence(mine["ict"], mine["random"]).difference())
+                }
                 for metric, mine in scores.items()
             }
             for rival in ("stopped", "method")
@@ -282,4 +285,4 @@ def accuracy_claims(
         for label, (whole, chosen) in shares.items()
     }
     tests = claims.accuracy_tests(scores, "chain", [*map(variant, labels)], trained, crashed)
-    return by_name(claims.judged(tests))
+    return by_name(judging.judged(tests))

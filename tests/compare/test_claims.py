@@ -8,10 +8,12 @@ from made_results import accuracy_claims, by_name, variant
 from worlds import World
 
 from ictcli.compare import claims
+from ictcli.compare.correction import holm
 from ictcli.compare.entropy_claims import entropy_claims
+from ictcli.compare.judging import judged
 from ictcli.compare.run import study_claims
 from ictcli.compare.run_means import TrainedTokens
-from ictcli.compare.statistics import BEFORE, difference, holm, scores_of
+from ictcli.compare.statistics import BEFORE, evidence, scores_of
 
 GAINS = "ict gains more in pass@4 than in pass@1 over grpo, on chain at this size"
 
@@ -37,7 +39,7 @@ def fork_claims(recall: dict[str, list[float]], kept: Mapping[str, float] = {}):
             for label, share in kept.items()
         },
     )
-    return by_name(claims.judged(tests))
+    return by_name(judged(tests))
 
 
 def test_a_method_that_is_better_worse_or_alike_is_called_so() -> None:
@@ -75,7 +77,7 @@ def test_random_tokens_of_another_number_decide_nothing(
 def test_a_sentence_holds_the_numbers_and_a_minus_is_no_hyphen(shift: float) -> None:
     scores = comparison({"ict": 0.0, "grpo": shift})
     claim = accuracy_claims(scores)[better("grpo")]
-    known = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
+    known = evidence(scores["pass@1"]["ict"], scores["pass@1"]["grpo"]).difference()
     test = claim.test
     assert test and (test.value, test.low, test.p) == (known.value, known.low, known.p)
     assert (test.detectable, test.rival, test.tests) == (known.detectable, "grpo", 3)

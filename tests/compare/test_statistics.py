@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import World, p_values, pass_k
 
-from ictcli.compare.statistics import (
-    BEFORE,
-    corrected,
-    difference,
-    differences,
-    estimate,
-    evidence,
-    holm,
-    scores_of,
-)
+from ictcli.compare.correction import corrected, differences, holm
+from ictcli.compare.statistics import BEFORE, estimate, evidence, scores_of
 
 WORLD = World()
 """Runs that vary by about 2.5 points."""
@@ -62,7 +54,7 @@ def test_intervals_hold_the_truth_95_times_in_100(S: int, N: int) -> None:
 def test_one_seed_or_one_problem_is_scipy_s_paired_t(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(5)
     first, other = rng.random(shape), rng.random(shape)
-    found = difference(other, first)
+    found = evidence(other, first).difference()
     expected: Any = stats.ttest_rel(other.ravel(), first.ravel())
     bounds = expected.confidence_interval(0.95)
     assert found.p == pytest.approx(expected.pvalue)
@@ -76,7 +68,7 @@ def test_one_seed_or_one_problem_is_scipy_s_paired_t(shape: tuple[int, int]) -> 
 def test_the_swap_test_is_that_of_all_swaps(S: int, N: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     first, other = rng.binomial(4, 0.5, (2, S, N)) / 4
-    found = difference(other, first)
+    found = evidence(other, first).difference()
     d = (other - first).mean(axis=1)
     means = [abs(np.mean(d * signs)) for signs in itertools.product((-1, 1), repeat=S)]
     expected = np.mean(np.array(means) >= abs(d.mean()) - 1e-12)
@@ -89,7 +81,7 @@ def test_the_swap_test_is_that_of_all_swaps(S: int, N: int, seed: int) -> None:
 def test_laws_of_a_difference(S: int, N: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     first, other = rng.binomial(4, 0.5, (2, S, N)) / 4
-    found, back = difference(other, first), difference(first, other)
+    found, back = evidence(other, first).difference(), evidence(first, other).difference()
     assert found.value == pytest.approx((other - first).mean(), abs=1e-12)
     assert back.value == -found.value and back.p == found.p and back.p_swap == found.p_swap
     assert (back.low is None) == (N == 1 and np.ptp(other - first) == 0)  # one value included
@@ -97,14 +89,15 @@ def test_laws_of_a_difference(S: int, N: int, seed: int) -> None:
     if found.low is not None and back.high is not None:
         assert -1 <= found.low <= found.value <= (found.high or 0) <= 1
         assert back.high == pytest.approx(-found.low)
-    shuffled = difference(other[::-1, ::-1], first[::-1, ::-1])
+    shuffled = evidence(other[::-1, ::-1], first[::-1, ::-1]).difference()
     assert shuffled.p == pytest.approx(found.p)
 
 
 def test_a_variant_does_not_differ_from_itself_nor_by_rounding() -> None:
     first = np.array([[0.4, 0.6], [0.2, 0.8]])
-    same = difference(first, first)
-    shifted = difference(first + 0.1, first)  # equal but for the last bits: no variation was seen
+    same = evidence(first, first).difference()
+    # equal but for the last bits: no variation was seen
+    shifted = evidence(first + 0.1, first).difference()
     assert (same.value, same.p_swap, shifted.p_swap) == (0, 1, 0.5)
     for found in (same, shifted):
         assert (found.p, found.detectable) == (None, None) and not found.differs
@@ -134,7 +127,7 @@ def test_intervals_of_several_problems_have_a_width_and_stay_in_bounds(
     rng = np.random.default_rng(seed)
     chance = rng.choice([0.0, 0.01, 0.5, 0.99, 1.0])
     first, second = (rng.binomial(4, chance, (S, N)) / 4 for _ in range(2))
-    mean, change = estimate(first), difference(second, first)
+    mean, change = estimate(first), evidence(second, first).difference()
     for found, floor in ((mean, 0.0), (change, -1.0)):
         assert found.low is not None and found.high is not None and found.low < found.high
         assert floor <= found.low <= found.value <= found.high <= 1
@@ -171,7 +164,7 @@ def test_a_family_is_all_variants_and_metrics_but_not_the_model_before() -> None
     }
     flat = [row for rows in found.values() for row in rows.values()]
     assert [row.p_holm for row in flat] == pytest.approx(holm([row.p or 0 for row in flat]))
-    alone = difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
+    alone = evidence(scores["pass@1"]["ict"], scores["pass@1"]["grpo"]).difference()
     assert found["pass@1"]["ict"].p == alone.p and alone.p_holm is None
     pair = evidence(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
     without = evidence(np.array([[1.0]]), np.array([[0.0]]))  # it has no p
@@ -185,7 +178,7 @@ def test_scores_are_pass_at_k_and_missing_runs_are_left_out() -> None:
     assert scores["pass@2"]["ict"][2, 2] == pytest.approx(1 - 1 / 6)
     found = estimate(scores["pass@1"]["ict"])
     assert found.seeds == 2 and found.value == pytest.approx(15 / 24)
-    assert difference(scores["pass@1"]["ict"], scores["pass@1"]["grpo"]).seeds == 2
+    assert evidence(scores["pass@1"]["ict"], scores["pass@1"]["grpo"]).difference().seeds == 2
     with pytest.raises(ValueError, match="no run"):
         estimate(scores["pass@1"]["ict"][1:2])
     with pytest.raises(ValueError, match="needs 1 <= k <= n"):
@@ -234,7 +227,7 @@ def test_identical_methods_are_equal_where_they_are_measured_well_and_others_are
 def test_a_variance_that_runs_do_not_show_widens_and_is_added(seed: int, sd: float) -> None:
     rng = np.random.default_rng(seed)
     first, other = rng.binomial(4, 0.5, (2, 5, 40)) / 4
-    plain, wide = difference(first, other), difference(first, other, sd**2)
+    plain, wide = evidence(first, other).difference(), evidence(first, other, sd**2).difference()
     assert wide.value == plain.value and (wide.p or 0) >= (plain.p or 0)
     assert (wide.high or 0) >= (plain.high or 0)
     still = evidence(np.full((5, 40), 0.1), np.zeros((5, 40)), sd**2).inference
