@@ -5,11 +5,16 @@ near values have like results, and where nothing was run it says so. Its scale, 
 chance of a run and how far a value speaks for its neighbours are not chosen but averaged over, each
 as likely as the runs make it (SCALES, CHANCES, REACHES). A fitted quadratic is worse twice over: it
 bends to a run that crashed, and does not know how little it knows.
+
+The first runs of all values share their seed, and the base model if seeds start from several; so do
+the second ones. What that makes of them has a level of its own, and the curve is at the mean of the
+levels: else a good base model would count as the luck of runs, or as a good value where no run
+followed the first.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any, cast
 
 import numpy as np
@@ -23,23 +28,27 @@ CHANCES = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 REACHES = (0.0, 1.0, 2.0, 4.0)
 """How far a value speaks for others, in steps of the grid; 0: not at all."""
 LEVEL_SD = 0.5
+"""Of what the runs of one number share."""
 DRAWS = 2000
 
 
 def draws_of(places: Sequence[float] | None, runs: Sequence[Sequence[float]]) -> FloatArray:
-    """(DRAWS, K) curves at K values, as likely as the `runs` of each make them; the same numbers
-    every time. `places`: the values on a scale of steps of the grid; None where they have no
-    order."""
-    at = np.repeat(np.arange(len(runs)), [len(each) for each in runs])
-    y = np.concatenate([np.asarray(each, dtype=np.float64) for each in runs])
+    """(DRAWS, K) curves at K values, as likely as the `runs` of each make them, in their order, nan
+    for one that failed; the same numbers every time. `places`: the values on a scale of steps of
+    the grid; None where they have no order."""
+    table = np.array(list(zip_longest(*runs, fillvalue=np.nan)), dtype=np.float64)
+    number, at = np.nonzero(np.isfinite(table))
+    y = table[number, at]
     centre, y = y.mean(), y - y.mean()
     x = np.arange(len(runs), dtype=np.float64) if places is None else np.asarray(places)
     apart = np.abs(x[:, None] - x[None, :])
     guesses = product(REACHES[: None if places else 1], SCALES, CHANCES)
     reach, scale, chance = (np.array(each)[:, None, None] for each in zip(*guesses, strict=True))
     shape = np.exp(-0.5 * (apart / np.maximum(reach, 1e-9)) ** 2)  # (guesses, K, K)
-    prior = LEVEL_SD**2 + scale**2 * shape
-    noisy = prior[:, at[:, None], at] + chance**2 * np.eye(len(y))
+    bent = scale**2 * shape
+    prior = bent + LEVEL_SD**2 / len(set(number.tolist()))
+    shared = LEVEL_SD**2 * (number[:, None] == number)
+    noisy: FloatArray = bent[:, at[:, None], at] + shared + chance**2 * np.eye(len(y))
     root: FloatArray = np.linalg.cholesky(noisy)
     sides = np.concatenate([prior[:, at], np.broadcast_to(y[:, None], (len(prior), len(y), 1))], 2)
     solved: FloatArray = np.linalg.solve(root, sides)

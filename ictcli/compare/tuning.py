@@ -13,7 +13,7 @@ and the best run's was taken, and so it stays.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, isfinite, log
+from math import ceil, isfinite, log, nan
 from pathlib import Path
 
 import numpy as np
@@ -123,13 +123,14 @@ class Tuning:
         )
 
     def earlier(self) -> dict[str, str]:
-        """What was chosen for each variant of which all tuning runs are done."""
+        """What was chosen for each variant of which all tuning runs are done, or failed."""
 
         def read(specs: Sequence[RunSpec]) -> Summaries:
             found = {spec.folder: read_summary(spec.folder) for spec in specs}
-            if not all(isinstance(each, Summary) for each in found.values()):
+            done = {folder: each for folder, each in found.items() if isinstance(each, Summary)}
+            if not all((folder / "failure.json").exists() for folder in found.keys() - done):
                 raise LookupError
-            return {folder: each for folder, each in found.items() if isinstance(each, Summary)}
+            return done
 
         chosen: dict[str, str] = {}
         for variant in self.design.variants:
@@ -179,7 +180,8 @@ def best_run(tries: Tries) -> str | None:
     if not finished:
         return None
     metric = metric_of(finished)
-    return max(finished, key=lambda override: max(run[metric] for run in finished[override]))
+    best = {each: max(run[metric] for run in its if run) for each, its in finished.items()}
+    return max(best, key=lambda override: best[override])
 
 
 def extra_of(tries: Tries, chosen: str) -> dict[str, float]:
@@ -192,7 +194,7 @@ def extra_of(tries: Tries, chosen: str) -> dict[str, float]:
     metric, at = metric_of(finished), list(finished).index(chosen)
     best = _curves(finished, metric).argmax(axis=1)
     extra: dict[str, float] = {}
-    for name in next(iter(finished[chosen])):
+    for name in next(run for run in finished[chosen] if run):
         for less in ("", metric) if name != metric else ("",):
             curves = _curves(finished, name, less)
             beyond = np.take_along_axis(curves, best[:, None], axis=1)[:, 0] - curves[:, at]
@@ -211,22 +213,21 @@ def curve_of(tries: Tries) -> dict[str, tuple[float, float, float]]:
     return {each: (mean, low, high) for each, (mean, low, high) in zip(finished, rows, strict=True)}
 
 
-def metric_of(finished: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+def metric_of(finished: Tries) -> str:
     """pass@1, or the first k, if 1 is not evaluated."""
-    first = next(iter(finished.values()))[0]
+    first = next(run for its in finished.values() for run in its if run)
     return METRIC if METRIC in first else next(iter(first))
 
 
-def _finished(tries: Tries) -> dict[str, list[Mapping[str, float]]]:
-    """The finished runs, values with a number in its order."""
-    found = {override: [run for run in runs if run is not None] for override, runs in tries.items()}
-    found = {override: runs for override, runs in found.items() if runs}
+def _finished(tries: Tries) -> Tries:
+    """The values with a finished run, those with a number in its order."""
+    found = {override: runs for override, runs in tries.items() if any(runs)}
     if _numbers(found) is None:
         return found
     return dict(sorted(found.items(), key=lambda each: _number(each[0])))
 
 
-def _means(finished: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, float]:
+def _means(finished: Tries) -> dict[str, float]:
     """By override the mean of the curves."""
     if not finished:
         return {}
@@ -234,11 +235,13 @@ def _means(finished: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, f
     return dict(zip(finished, curves.mean(axis=0).tolist(), strict=True))
 
 
-def _curves(
-    finished: Mapping[str, Sequence[Mapping[str, float]]], metric: str, less: str = ""
-) -> FloatArray:
+def _curves(finished: Tries, metric: str, less: str = "") -> FloatArray:
     """(DRAWS, K) curves of a metric, less another, at the values in their order."""
-    runs = [[run[metric] - (run[less] if less else 0) for run in its] for its in finished.values()]
+
+    def share(run: Reached) -> float:
+        return run[metric] - (run[less] if less else 0) if run else nan
+
+    runs = [[share(run) for run in its] for its in finished.values()]
     numbers = _numbers(finished)
     if numbers is None or len(numbers) < 2:
         return draws_of(None, runs)
