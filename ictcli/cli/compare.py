@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--planned-seeds", type=click.IntRange(1), help="Seeds at the end, where you look before."
 )
+@click.option("--models", metavar="A,B", help="Base models: seeds start from one in turn.")
 @click.option("--rewards", metavar="true,random,format", help="Rewards to train on.")
 @click.option("--tune", metavar="KEY=V,V", help="Choose it for every method first, lr say.")
 @click.option(

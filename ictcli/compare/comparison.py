@@ -119,6 +119,15 @@ class VariantRecord(Record):
     failed: int
 
 
+class ByModel(Record):
+    """The first metric of the runs that start from one of several base models, by variant."""
+
+    seeds: Sequence[int]
+    estimates: Mapping[str, Estimate]
+    differences: Mapping[str, PairedDifference]
+    """From the baseline; corrected over these alone."""
+
+
 class PaperTable(Record):
     """The paper's numbers for this model; a row has the method and a text for each benchmark."""
 
@@ -166,6 +175,8 @@ class Comparison(Setting):
     differences_from_method: Mapping[str, Mapping[str, PairedDifference]] = {}
     """Of controls, from the same method without, where there is one."""
     claims: Sequence[Claim]
+    by_model: Mapping[str, ByModel] = {}
+    """Where the seeds start from several base models."""
     sharpening: Mapping[str, Sharpening] = {}
     """By variant, how much of its gain in pass@1 the model before training has at a better
     temperature: of the means over its runs."""

@@ -48,6 +48,9 @@ class Design:
     variants: tuple[Variant, ...]
     seeds: int
     folder: Path
+    models: tuple[str, ...] = ()
+    """Base models that the seeds start from in turn, of all variants alike; without, the recipe's
+    own."""
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
         """The recipe of one run. The recipe's method keeps its options; another starts from its
@@ -71,6 +74,9 @@ class Design:
         if "temperature" in varied and base.eval.temperature is None:
             changes.append(f"eval.temperature={base.temperature}")
         changes += [*variant.overrides, f"seed={seed}", *extra]
+        if self.models:
+            model = self.models[(seed - self.first_seed) % len(self.models)]
+            changes.append(f"model={quoted(model)}")
         if variant.stops:
             changes += _stop(load_recipe(self.source, changes))
         return load_recipe(self.source, changes)

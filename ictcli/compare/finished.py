@@ -86,6 +86,10 @@ class Counts(Record):
         own = recipe.temperature if own is None else own
         return solved(own, self.n, self.correct, self.temperatures)
 
+    def greedy(self, recipe: Recipe) -> float | None:
+        """The share of right greedy answers; None where none was asked for."""
+        return float(found.mean()) if (found := self.solved(recipe).get(0.0)) is not None else None
+
     def is_whole(self, n: int, problems: int) -> bool:
         """Whether each of so many problems has a count of `n` samples."""
         counted = len(self.correct) == self.problems == problems > 0

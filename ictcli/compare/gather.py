@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ictcli.compare import notes, run_means, shared_rollouts
+from ictcli.compare.by_model import by_model
 from ictcli.compare.claims import accuracy_tests, fork_tests
 from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
 from ictcli.compare.correction import differences
@@ -23,7 +24,7 @@ from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import Recipe, to_toml
 from ictcli.runs.read import read_environment
-from ictcli.tables.numbers import counted
+from ictcli.tables.numbers import counted, listed
 from ictcli.types import FloatArray, IntArray
 
 
@@ -80,6 +81,7 @@ def gather(
             for metric, by_variant in scores.items()
         }
         | ({"greedy": greedy} if (greedy := greedy_estimates(variants)) else {}),
+        by_model=by_model(variants, seeds, scores, base, extra, level),
         sharpening=sharpenings(variants),
         readable=readable_accuracies(variants),
         differences=differences(scores, base, extra, level),
@@ -148,7 +150,7 @@ def _setting(
         recipe_toml=to_toml(first),
         overrides=design.overrides,
         task=first.task,
-        model=first.model,
+        model=listed(list(dict.fromkeys(run.spec.recipe.model for run in done))),
         versions={
             "ictcli": about.ictcli or "",
             "python": about.python or "",

@@ -11,7 +11,7 @@ ships.
 | report.html, report.md | what all of them found, side by side |
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,8 @@ class CompareOptions(Table):
     methods: tuple[str, ...] = Field(min_length=1, strict=False)
     seeds: int = Field(default=3, ge=1)
     sweep: tuple[str, ...] = Field(default=(), strict=False)
+    models: str | Mapping[str, str] | None = None
+    """Base models, with commas between, in a study by recipe too; without, the recipe's own."""
     rewards: str | None = None
     """Values of `reward.signal`, with commas between."""
     tune: str | None = None
@@ -72,6 +74,11 @@ def read_study(source: str) -> Study | None:
     )
     study = study.model_copy(update={"recipes": beside})
     names = [find_recipe(name).stem for name in study.recipes]
+    named: Mapping[str, str] = {} if isinstance(study.models, str) else study.models or {}
+    if other := next((name for name in named if name not in names), None):
+        raise UserError(
+            f"{path} names models of {other}, which is not among its recipes.", f"{names[0]} is"
+        )
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UserError(f"{path} names {twice} twice.", "name each recipe once")
     return study
@@ -117,7 +124,13 @@ def plan_of(
     variants = variants_of(options.methods, swept)
     if options.stop_after_warmup:
         variants += stopped_variants(options.methods, swept)
-    design = Design(file, tuple(overrides), variants, options.seeds, folder)
+    named = options.models
+    if isinstance(named, Mapping):
+        named = named.get(find_recipe(source).stem)
+    models = read_grid(f"model={named}", "--models").values if named else ()
+    if models and any(each.partition("=")[0] == "model" for each in overrides):
+        raise UserError("model is set twice, by --models too.", "leave one of them out")
+    design = Design(file, tuple(overrides), variants, options.seeds, folder, models)
     grid = read_grid(options.tune, "--tune") if options.tune else None
     if grid:
         check_keys([*design.swept, grid.key], "--methods, --sweep and --tune")

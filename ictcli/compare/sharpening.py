@@ -11,13 +11,14 @@ from ictcli.evaluation.sharpening import Sharpening, Solved, sharpening
 
 
 def greedy_estimates(variants: Sequence[VariantRuns]) -> dict[str, Estimate]:
-    """By label, first of the model before training, which is the same in every run; without those
-    whose runs were not asked greedily."""
+    """By label, first of the models before training, each once; without those whose runs were not
+    asked greedily."""
     runs = {each.label: [run.after.solved(each.recipe) for run in each.runs] for each in variants}
-    before = [run.before.solved(each.recipe) for each in variants for run in each.runs]
+    every = [run for each in variants for run in each.runs]
+    before = {run.spec.recipe.model: run.before.solved(run.spec.recipe) for run in every}
     rows = {
-        label: [solved[0.0] for solved in every if 0.0 in solved]
-        for label, every in {BEFORE: before[:1], **runs}.items()
+        label: [solved[0.0] for solved in its if 0.0 in solved]
+        for label, its in {BEFORE: list(before.values()), **runs}.items()
     }
     return {label: estimate(np.array(values)) for label, values in rows.items() if values}
 

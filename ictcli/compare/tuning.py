@@ -68,10 +68,16 @@ class Tuning:
             write_json(self.record, {"runs": self.runs})
 
     @property
+    def _tried(self) -> Design:
+        """As tuning runs it: a choice needs no other temperatures."""
+        without = () if self.is_old else ("eval.temperatures=[]",)
+        return replace(self.design, overrides=(*self.design.overrides, *without))
+
+    @property
     def first(self) -> list[RunSpec]:
         """The runs of the grid as it is typed, the most that successive halving makes of it."""
         return [
-            tuning_spec(self.design, variant, override, number)
+            tuning_spec(self._tried, variant, override, number)
             for number in range(1 if self.is_old else self.runs)
             for variant in self.design.variants
             for override in self.grid.overrides
@@ -89,7 +95,7 @@ class Tuning:
                 tries = tuned[variant.label]
                 for override, number in next_runs(tries, self.grid, 1 if is_old else self.runs):
                     try:
-                        specs.append(tuning_spec(self.design, variant, override, number))
+                        specs.append(tuning_spec(self._tried, variant, override, number))
                     except UserError:
                         if override in self.grid.overrides:
                             raise

@@ -90,7 +90,7 @@ def read_grid(text: str, option: str) -> Grid:
     """`method.keep=0.05,0.1` as a key and its values."""
     key, equals, values = text.partition("=")
     key = key.strip()
-    if key != SIGNAL and (why := FIXED.get(key.split(".")[0])):
+    if option != "--models" and key != SIGNAL and (why := FIXED.get(key.split(".")[0])):
         raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
     if key in ("method", "method.name"):
         raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")

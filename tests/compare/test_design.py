@@ -1,6 +1,7 @@
 """Which runs a comparison is made of."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from designs import METHODS, design_of
 
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.plan import CompareOptions, plan_of
+from ictcli.compare.tuning import Tuning
 from ictcli.compare.variants import (
     Variant,
     read_grid,
@@ -118,6 +120,16 @@ def test_runs_that_would_not_be_their_labels_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=words):
         run_specs(Design("chain-compare", ("steps=4", *overrides), variants, 2, tmp_path))
+
+
+def test_seeds_start_from_the_models_in_turn_and_all_methods_alike(tmp_path: Path) -> None:
+    design = replace(design_of(tmp_path, seeds=5), models=("a", "b/c"))
+    final = {(spec.seed, spec.recipe.model) for spec in run_specs(design)}
+    first = design.first_seed
+    assert final == {(first + s, ("a", "b/c")[s % 2]) for s in range(5)}
+    tries = Tuning(design, read_grid("lr=1e-4,2e-4", "--tune"), runs=3).first
+    assert len({(spec.seed, spec.recipe.model) for spec in tries}) == 3
+    assert {spec.recipe.model for spec in tries} == {"a", "b/c"}
 
 
 def test_a_varied_temperature_leaves_the_evaluation_alone(tmp_path: Path) -> None:

@@ -151,6 +151,16 @@ def difference_column(metric: str, head: str) -> Column[PairedDifference]:
     return Column(head, lambda row: row, points, name=f"{metric} difference", bounded=True)
 
 
+def by_model(comparison: Comparison, looks: Looks) -> Table:
+    """The first metric of the runs of each base model, and its differences from the baseline."""
+    metric, labels = next(iter(comparison.estimates.items()))
+    columns = [method_column(looks)]
+    for model, its in comparison.by_model.items():
+        columns += estimate_columns({f"{model} {metric}": (f"{model}: {metric}, %", its.estimates)})
+        columns += of(its.differences, difference_column(model, f"minus {comparison.baseline}"))
+    return Table(columns, list(labels), "by-model")
+
+
 def short_differences(
     looks: Looks,
     base: str,

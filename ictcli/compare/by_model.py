@@ -1,0 +1,36 @@
+"""A comparison whose seeds start from several base models, one model at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ictcli.compare.comparison import ByModel
+from ictcli.compare.correction import differences
+from ictcli.compare.finished import VariantRuns
+from ictcli.compare.statistics import Extra, Scores, estimate
+
+
+def by_model(
+    variants: Sequence[VariantRuns],
+    seeds: Sequence[int],
+    scores: Scores,
+    base: str,
+    extra: Extra,
+    level: float,
+) -> dict[str, ByModel]:
+    """Empty where all runs start from one model."""
+    starts = {run.spec.seed: run.spec.recipe.model for each in variants for run in each.runs}
+    models = list(dict.fromkeys(starts[seed] for seed in seeds if seed in starts))
+    metric, values = next(iter(scores.items()))
+    found: dict[str, ByModel] = {}
+    for model in models if len(models) > 1 else ():
+        rows = [place for place, seed in enumerate(seeds) if starts.get(seed) == model]
+        own = {label: cells[rows] for label, cells in values.items()}
+        own = {label: cells for label, cells in own.items() if not np.isnan(cells).all()}
+        minus = differences({metric: own}, base, extra, level) if base in own else {metric: {}}
+        found[model] = ByModel(
+            seeds=[seeds[place] for place in rows],
+            estimates={label: estimate(cells) for label, cells in own.items()},
+            differences=minus[metric],
+        )
+    return found
