@@ -51,8 +51,8 @@ SAMPLES = 8
 class World:
     """Standard deviations on the logit scale, of what a correct sample is likely by. A run's
     luck is its own; a seed's is shared by the variants, a problem's by all; `taste` is what one
-    variant has with one problem in every run, `rest` what one run has with one problem, `model` what
-    the runs have that start from one of three base models."""
+    variant has with one problem in every run, `rest` what one run has with one problem, `model`
+    what the runs have that start from one of three base models."""
 
     run: float = 0.15
     seed: float = 0.05
@@ -152,7 +152,12 @@ class Response:
     crash: float = 0.0
 
     def counts(
-        self, rng: np.random.Generator, world: World, place: float, own: np.ndarray, easy: np.ndarray
+        self,
+        rng: np.random.Generator,
+        world: World,
+        place: float,
+        own: np.ndarray,
+        easy: np.ndarray,
     ) -> np.ndarray:
         """(S, N) correct samples of runs at a place; `own` (S,) is of the base models that they
         start from, `easy` (N,) of the problems."""
