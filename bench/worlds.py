@@ -51,7 +51,8 @@ SAMPLES = 8
 class World:
     """Standard deviations on the logit scale, of what a correct sample is likely by. A run's
     luck is its own; a seed's is shared by the variants, a problem's by all; `taste` is what one
-    variant has with one problem in every run, `rest` what one run has with one problem."""
+    variant has with one problem in every run, `rest` what one run has with one problem, `model`
+    what the runs have that start from one of three base models."""
 
     run: float = 0.15
     seed: float = 0.05
@@ -59,6 +60,7 @@ class World:
     taste: float = 0.0
     rest: float = 0.5
     level: float = 0.0
+    model: float = 0.5
 
     def truth(self, shift: float, k: int) -> float:
         """Expected pass@k over all seeds and problems."""
@@ -150,11 +152,17 @@ class Response:
     crash: float = 0.0
 
     def counts(
-        self, rng: np.random.Generator, world: World, place: float, S: int, easy: np.ndarray
+        self,
+        rng: np.random.Generator,
+        world: World,
+        place: float,
+        own: np.ndarray,
+        easy: np.ndarray,
     ) -> np.ndarray:
-        """(S, N) correct samples of runs at a place; `easy` (N,) is of the problems."""
-        shape = S, len(easy)
-        logit = world.level - self.curvature * (place - self.best) ** 2 + easy
+        """(S, N) correct samples of runs at a place; `own` (S,) is of the base models that they
+        start from, `easy` (N,) of the problems."""
+        shape = S, _ = len(own), len(easy)
+        logit = world.level - self.curvature * (place - self.best) ** 2 + own[:, None] + easy
         logit = logit + rng.normal(0, world.run, (S, 1)) + rng.normal(0, world.rest, shape)
         crashed = rng.random((S, 1)) < np.clip(self.crash * (place + 0.5), 0, 0.9)
         return rng.binomial(SAMPLES, np.where(crashed, 0.02, special.expit(logit)))
@@ -175,15 +183,20 @@ def place_of(override: str) -> float:
 
 
 def tune(
-    rng: np.random.Generator, world: World, response: Response, N: int, by_one: bool
+    rng: np.random.Generator,
+    world: World,
+    response: Response,
+    models: np.ndarray,
+    easy: np.ndarray,
+    by_one: bool,
 ) -> tuple[str, dict[str, float]]:
     """The value that `compare` chooses for a method, and what the choice adds to its variance; or
     that of the best of one run a value, as it chose once."""
     tries: dict[str, list[dict[str, float]]] = {}
     while wanted := next_runs(tries, GRID, 1 if by_one else RUNS):
-        for override, _ in wanted:
-            easy = rng.normal(0, world.problem, N)
-            counts = response.counts(rng, world, place_of(override), 1, easy)
+        for override, number in wanted:
+            own = models[[number % len(models)]]
+            counts = response.counts(rng, world, place_of(override), own, easy)
             reached = {f"pass@{k}": float(pass_k(counts, k).mean()) for k in (1, 4)}
             tries.setdefault(override, []).append(reached)
     chosen = (best_run if by_one else best_of)(tries) or ""
@@ -205,14 +218,16 @@ def null_study(
     of a study; with neither curve nor spending, as it was once, for comparison."""
     world, drawn = World(), []
     for _ in range(tasks):
-        easy, most = rng.normal(0, world.problem, N), max(looks)
+        easy, others = rng.normal(0, world.problem, (2, N))
+        models = rng.normal(0, world.model, 3)
+        starts = models[np.arange(max(looks)) % len(models)]
         extra: dict[str, dict[str, float]] = {}
         counts: dict[str, np.ndarray] = {}
         for each in TWINS:
-            chosen, own = tune(rng, world, response, N, by_one)
+            chosen, own = tune(rng, world, response, models, others, by_one)
             for metric, variance in own.items():
                 extra.setdefault(metric, {})[each.label] = variance
-            counts[each.label] = response.counts(rng, world, place_of(chosen), most, easy)
+            counts[each.label] = response.counts(rng, world, place_of(chosen), starts, easy)
         drawn.append((counts, extra))
     found: list[int] = []
     for look, S in enumerate(looks, 1):

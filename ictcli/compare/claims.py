@@ -201,14 +201,15 @@ class _AccuracyTests:
                 f"pass@1; {name} left {room['pass@1']} points to gain in pass@1 and "
                 f"{room[metric]} in {metric}.",
                 caveats=caveats(self.scores, ("pass@1", metric), (label, rival), self.crashed),
-                untestable=self.untestable(metric, label, rival),
+                untestable=self.untestable(metric, label, rival, alone=True),
             )
         ]
 
-    def untestable(self, metric: str, label: str, rival: str) -> str:
-        """Why a gain over the rival could hardly be there, if so."""
+    def untestable(self, metric: str, label: str, rival: str, alone: bool = False) -> str:
+        """Why a difference could hardly be there, if so; of a gain, which needs room, where the
+        rival `alone` is at its ceiling."""
         own, other = (float(np.nanmean(self.scores[metric][each])) for each in (label, rival))
-        if other > CEILING:
+        if other > CEILING and (alone or own > CEILING):
             return f"{metric} of {rival} is {percent(other)} %, which leaves too little to gain"
         if max(own, other) < 1 - CEILING:
             return f"{metric} of both is under {percent(1 - CEILING)} %"

@@ -54,12 +54,12 @@ class Looks(RunRecord):
 
 def looks_of(folder: Path, seeds: int, planned: int | None) -> Looks:
     """The looks at a folder, with one more at so many seeds. What was planned at the first look
-    stays the plan: by default the seeds of the first."""
+    stays the plan: by default, and at least, the seeds of the first."""
     earlier = read_record(folder / "looks.json", Looks, strict=False)
     if earlier is None:
         reported = read_record(folder / "comparison.json", Reported, strict=False)
         before = [len(reported.seeds)] if reported else []
-        earlier = Looks(planned=(before or [planned or seeds])[0], seeds=before)
+        earlier = Looks(planned=(before or [max(planned or 0, seeds)])[0], seeds=before)
     return Looks(planned=earlier.planned, seeds=sorted({*earlier.seeds, seeds}))
 
 

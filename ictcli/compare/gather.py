@@ -90,7 +90,7 @@ def gather(
             differences(notes.without(scores, crashed), base, extra, level) if crashed else {}
         ),
         differences_from_stopped=differences(scores, stopped, level=level) if stopped else {},
-        differences_from_method=differences(scores, own, level=level) if own else {},
+        differences_from_method=differences(scores, own, extra, level) if own else {},
         claims=[*judged(tests, level), *_other_claims(rewarded, seeds, entropies, level)],
         looks=plan.looks.seeds,
         planned_seeds=plan.looks.planned,

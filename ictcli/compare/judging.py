@@ -6,7 +6,7 @@
 | contradicted | is significant and has the other sign |
 | equal | is within `statistics.MARGIN` by two one-sided tests after Holm's correction |
 | undecided | neither, one seed included |
-| not testable | could hardly be there: the rival is at its ceiling, or both are at their floor |
+| not testable | could hardly be there: both are at their ceiling, or both at their floor |
 """
 
 from collections.abc import Sequence

@@ -33,6 +33,7 @@ def test_all_looks_together_spend_what_they_may(seeds: set[int], planned: int) -
 
 
 def test_one_look_at_what_was_planned_has_all_of_it() -> None:
+    assert looks_of(Path("absent"), 5, 3).level == pytest.approx(0.05)  # a plan below the first
     for planned in (1, 3, 8):
         assert level_of([planned], planned) == pytest.approx(0.05, abs=1e-12)
 
