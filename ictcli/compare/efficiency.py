@@ -61,7 +61,7 @@ class Efficiency(Record):
     curves: Mapping[str, Mapping[str, Curve]]
     """By metric and variant: `correct`, smoothed, and pass@k of evaluations while training."""
     model: str | None = None
-    """At whose cost the last unit is."""
+    """At whose cost the last unit is; None where none was asked for, or lengths are not known."""
     sampling: float | None = None
     """Share of sampling in the cost of a dense step of that model."""
 
@@ -108,6 +108,7 @@ def efficiency(
         for unit, its in steps.items()
         if not np.isnan(np.concatenate(its)).any()
     }
+    model = next((name for name in cost_of if f"dense steps of {name}" in spent), None)
     passes = f"eval/pass@{min(every[0].spec.recipe.eval.k)}"
     curves = {
         name: {label: curve(its, name, wide, spent) for label, its in runs.items()}
@@ -120,8 +121,8 @@ def efficiency(
             unit: _spending(runs, base, seeds, its, width, threshold) for unit, its in spent.items()
         },
         curves={name: rows for name, rows in curves.items() if any(c.step for c in rows.values())},
-        model=next(iter(cost_of), None),
-        sampling=sampling,
+        model=model,
+        sampling=sampling if model else None,
     )
 
 
