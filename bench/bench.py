@@ -37,6 +37,7 @@ from ictcli.types import Rollouts, Sampling
 PROMPT = tuple(range(2, 18))
 SMALL = {"hidden": 128, "layers": 4, "heads": 4, "intermediate": 512, "vocabulary": 100}
 LARGE: Sizes = QWEN | {"layers": 4}
+"""Of `statistics`, and of `update` without --layers."""
 
 
 def load(folder: Path) -> TorchEngine:
@@ -85,10 +86,10 @@ def bench_statistics(sizes: Sizes, prompts: int, group: int, rounds: int) -> Non
     print(f"  statistics cost {extra / step:+.1%} of a step\n")
 
 
-def bench_update(rounds: int) -> None:
+def bench_update(rounds: int, layers: int) -> None:
     shares, rollouts = {"dense": 1.0, "10 %": 0.1}, random_rollouts()
     with tempfile.TemporaryDirectory() as name:
-        folder = make_model(Path(name), "torch", **LARGE)
+        folder = make_model(Path(name), "torch", **(LARGE | {"layers": layers}))
         peaks = {name: in_fresh_process(peak, folder, keep) for name, keep in shares.items()}
         engine = load(folder)
 
@@ -130,12 +131,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("what", nargs="?", choices=["statistics", "update"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=4, help="of the model of `update`")
     options = parser.parse_args()
     if options.what != "update":
         bench_statistics(SMALL, 16, 8, options.rounds)
         bench_statistics(LARGE, 2, 4, options.rounds)
     if options.what != "statistics":
-        bench_update(options.rounds)
+        bench_update(options.rounds, options.layers)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     "--tune-runs", default=3, show_default=True, type=click.IntRange(1), help="Runs of a value."
 )
 @click.option("--baseline", default="grpo", show_default=True, help="Differences are from this.")
+@click.option("--cost-of", metavar="MODEL", help="Reckon what runs would cost on this model.")
 @click.option("--stop-after-warmup", is_flag=True, help="Add runs that end with the warm-up.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="At a time.")
 @BACKEND

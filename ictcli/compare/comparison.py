@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from ictcli.compare.crossed import LEVEL
+from ictcli.compare.efficiency import Efficiency
 from ictcli.compare.gradients import Attribution
 from ictcli.compare.run_means import Cost, Curve, Probe, TrainedTokens
 from ictcli.compare.shared_rollouts import ForkComparison, Overlap, Places, UniquenessCurve
@@ -198,6 +199,8 @@ class Comparison(Setting):
     attribution: Mapping[str, Attribution] = {}
     uniqueness: UniquenessCurve
     cost: Mapping[str, Cost]
+    efficiency: Efficiency | None = None
+    """None where the share of correct rollouts was not recorded."""
     paper: PaperTable | None = None
     failed: Sequence[str] = ()
     notes: Sequence[str] = ()

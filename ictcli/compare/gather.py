@@ -10,6 +10,7 @@ from ictcli.compare.claims import accuracy_tests, fork_tests
 from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
 from ictcli.compare.correction import differences
 from ictcli.compare.design import RunSpec
+from ictcli.compare.efficiency import efficiency
 from ictcli.compare.entropy_claims import entropy_claims, entropy_tests, prediction_claims
 from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.gradients import attribution
@@ -112,6 +113,7 @@ def gather(
         attribution=attributed,
         uniqueness=shared_rollouts.uniqueness(shared),
         cost={label: run_means.cost(runs) for label, runs in by_label.items()},
+        efficiency=efficiency(variants, base, seeds, shared.prompt_tokens, plan.cost_of),
         paper=paper_table(_first(done)),
         failed=failed,
         notes=[

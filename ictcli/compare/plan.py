@@ -12,7 +12,7 @@ ships.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import Field
@@ -21,6 +21,7 @@ from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.folder import Looks, check_report, looks_of
 from ictcli.compare.tuning import RUNS, Tuning
 from ictcli.compare.variants import SIGNAL, check_keys, read_grid, stopped_variants, variants_of
+from ictcli.engine.shape import ModelShape, known_shape
 from ictcli.errors import UserError
 from ictcli.files.reading import parse_toml
 from ictcli.recipe import find_recipe, load_recipe, shipped_studies
@@ -46,6 +47,8 @@ class CompareOptions(Table):
     planned_seeds: int | None = Field(default=None, ge=1)
     baseline: str = "grpo"
     stop_after_warmup: bool = False
+    cost_of: str | None = None
+    """A model at whose cost runs are reckoned."""
 
 
 class Study(CompareOptions):
@@ -96,6 +99,8 @@ class ComparisonPlan:
     final: Sequence[RunSpec]
     notes: Sequence[str]
     looks: Looks
+    cost_of: Mapping[str, ModelShape] = field(default_factory=dict[str, ModelShape])
+    """By name, the model at whose cost runs are reckoned; empty without one."""
 
     @property
     def folder(self) -> Path:
@@ -150,7 +155,8 @@ def plan_of(
         notes.append(f"the baseline {baseline} is not among the methods: {variants[0].label} is")
     looks = looks_of(folder, options.seeds, options.planned_seeds)
     notes += check_problems(tries)
-    return ComparisonPlan(design, baseline, tuning, tries, final, notes, looks)
+    cost_of = {Path(name).name: known_shape(name)} if (name := options.cost_of) else {}
+    return ComparisonPlan(design, baseline, tuning, tries, final, notes, looks, cost_of)
 
 
 def check_problems(tries: Sequence[RunSpec]) -> list[str]:

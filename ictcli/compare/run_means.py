@@ -2,6 +2,7 @@
 what they took."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from ictcli.compare.variants import Variant
 from ictcli.evaluation.record import Record
 from ictcli.types import FloatArray
 
+Spent = Mapping[Path, FloatArray]
+"""(steps,) by folder of a run: what it had spent by the end of each step, in some unit."""
 FORK_METHODS = ("ict", "random", "entropy20")
 
 
@@ -20,6 +23,8 @@ class Curve(Record):
     mean: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
+    spent: Mapping[str, Sequence[float]] = {}
+    """By unit, what runs had spent by the end of each step, their mean."""
 
 
 class Probe(Record):
@@ -70,10 +75,20 @@ class TrainedTokens(Record):
         return self.tokens_kept_share if self.share_kept is None else self.share_kept
 
 
-def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
-    """At the steps that all runs have reached; those without a value are left out."""
+def smoothed(values: FloatArray, width: int) -> FloatArray:
+    """(steps,) means of each step and its neighbours, `width` in all, an odd number; at the ends of
+    those that are there."""
+    ones = np.ones(width)
+    return np.convolve(values, ones, "same") / np.convolve(np.ones(len(values)), ones, "same")
+
+
+def curve(
+    runs: Sequence[FinishedRun], name: str, width: int = 1, spent: Mapping[str, Spent] = {}
+) -> Curve:
+    """At the steps that all runs have reached, each the mean of `width`; those without a value are
+    left out. `spent`: by unit."""
     length = min(len(run.metrics) for run in runs)
-    values = np.array([run.series(name)[:length] for run in runs])
+    values = np.array([smoothed(run.series(name), width)[:length] for run in runs])
     known = np.flatnonzero(~np.isnan(values).all(axis=0)).tolist()
     values = values[:, known]
     return Curve(
@@ -81,6 +96,12 @@ def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
         mean=np.nanmean(values, axis=0).tolist(),
         low=np.nanmin(values, axis=0).tolist(),
         high=np.nanmax(values, axis=0).tolist(),
+        spent={
+            unit: np.mean([by_run[run.spec.folder][:length] for run in runs], axis=0)[
+                known
+            ].tolist()
+            for unit, by_run in spent.items()
+        },
     )
 
 

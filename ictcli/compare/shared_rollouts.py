@@ -41,6 +41,11 @@ class SharedRollouts:
     failed: list[str]
     """A sentence for each variant whose rule failed on the batch."""
 
+    @property
+    def prompt_tokens(self) -> float:
+        """Mean length of the prompts."""
+        return float(np.mean([len(prompt) for prompt in self.batch.rollouts.prompts]))
+
 
 def sample_shared(recipes: Mapping[str, Recipe], seed: int, engine: Engine) -> SharedRollouts:
     """Sample one batch from the model before training, with every statistic the methods want, and

@@ -121,10 +121,31 @@ class ModelShape:
         return replace(self, bits=bits, group_size=64, stored=None)
 
 
+QWEN2 = {
+    "qwen2.5-0.5b": ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True),
+    "qwen2.5-1.5b": ModelShape("qwen2", 28, 1536, 12, 2, 128, 8960, 151_936, 32768, tied=True),
+    "qwen2.5-7b": ModelShape("qwen2", 28, 3584, 28, 4, 128, 18944, 152_064, 32768, tied=False),
+}
+"""The models of the recipes, by what their names hold."""
+
+
+def known_shape(model: str) -> ModelShape:
+    """As `read_shape`, of a model that need not be here: a folder may hold a config.json alone, and
+    the sizes of QWEN2 ship. Raises UserError as it does."""
+    folder = Path(model).expanduser()
+    if (folder / "config.json").is_file():
+        return _read(folder)
+    named = (shape for name, shape in QWEN2.items() if name in model.lower())
+    return next(named, None) or read_shape(model)
+
+
 def read_shape(model: str) -> ModelShape:
     """The shape of a folder, `builtin:NAME` or hub id. Of a hub id only config.json is fetched,
     unless it is in the cache. Raises UserError where it is missing or not like Qwen2's."""
-    folder = snapshot(locate(model).path) or _from_hub(model)
+    return _read(snapshot(locate(model).path) or _from_hub(model))
+
+
+def _read(folder: Path) -> ModelShape:
     try:
         config = parse_json(read_text(folder / "config.json"))
         shape = _shape(config | config.get("text_config", {}))

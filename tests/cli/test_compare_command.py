@@ -51,6 +51,15 @@ def test_the_gradient_is_shared_out_over_the_tokens(whole: Comparison) -> None:
         assert (each["uniqueness"] is None) == (method == "grpo")
 
 
+def test_it_says_what_accuracy_costs_here_and_on_another_model(whole: Comparison) -> None:
+    found = whole.numbers("whole")["efficiency"]
+    rollouts, dense = found["units"].values()
+    assert rollouts["budget"] == 4 * rollouts["step"]["ict"] == 4 * rollouts["step"]["grpo"]
+    assert dense["step"]["ict"] < dense["step"]["grpo"] and found["model"] == "Qwen2.5-0.5B"
+    page = (whole.folder / "whole" / "report.md").read_text()
+    assert "In CPU seconds, up to" in page and "In dense steps of Qwen2.5-0.5B, up to" in page
+
+
 def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> None:
     at = random.SystemRandom().randrange(1, 14)
     print("killed after step", at)

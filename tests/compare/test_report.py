@@ -217,7 +217,7 @@ def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path
     found |= {"differences": {"pass@1": {}}, "overlap": none, "device": {}}
     found |= {"attribution": {}, "tuned_key": None}
     found |= {"differences_from_stopped": {}, "differences_from_method": {}}
-    found |= {"curves": {}, "probe": {}, "places": {}, "cost": {}, "forks": []}
+    found |= {"curves": {}, "probe": {}, "places": {}, "cost": {}, "forks": [], "efficiency": None}
     found["estimates"] = {"pass@1": {"grpo": found["estimates"]["pass@1"]["grpo"]}}
     write_report(Comparison.model_validate(found), tmp_path)
     read = Reader((tmp_path / "report.html").read_text(encoding="utf-8"))
@@ -227,6 +227,7 @@ def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path
         "Nothing was run beside the baseline",
         "no curve of pass@k",
         "recorded no metrics",
+        "nothing is said of what accuracy costs",
         "does not say where its true forks are",
         "One method alone has no overlap",
         "the probe was off",

@@ -4,11 +4,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ictcli.engine.shape import ModelShape
+from ictcli.engine.shape import QWEN2, ModelShape
 from ictcli.recipe import Recipe, check
 
-QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
-"""Qwen2.5-0.5B."""
+QWEN = QWEN2["qwen2.5-0.5b"]
 
 shapes = st.builds(
     lambda layers, heads, head_dim, ratio, vocabulary, tied, bits: ModelShape(

@@ -5,7 +5,7 @@
 
 | module | holds |
 |---|---|
-| `comparison.jinja` (with `tokens.jinja`), `study.jinja` | what a report says, by section |
+| `comparison.jinja` (with `tokens`, `efficiency`), `study.jinja` | what a report says, by section |
 | `page`, `blocks` | how that is written in HTML and in Markdown |
 | `tables`, `token_tables` | its tables, which the terminal shows too |
 | `figures`, `drawing` | its charts, and how charts are drawn |
@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from ictcli.algorithm.attribution import SURE
 from ictcli.compare.comparison import CURVES, Comparison
+from ictcli.compare.efficiency import LEAST_GAIN
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import figures, tables, token_tables, words
 from ictcli.compare.report.drawing import looks_of
@@ -41,6 +42,7 @@ GIVEN = {
     "BEFORE": BEFORE,
     "CURVES": CURVES,
     "SURE": SURE,
+    "LEAST_GAIN": LEAST_GAIN,
     "MARGIN": MARGIN,
     "RESAMPLES": RESAMPLES,
     "PEARSON_ABOVE": PEARSON_ABOVE,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from ictcli.algorithm.attribution import KINDS
 from ictcli.compare.comparison import CURVES, Cost, Curve, Probe
+from ictcli.compare.efficiency import CORRECT, Efficiency
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.gradients import Attribution
 from ictcli.compare.report.drawing import (
@@ -29,7 +30,7 @@ SOFT = "var(--soft)"
 PALE = dict(zip(KINDS, (1.0, 0.72, 0.42, 0.18), strict=True))
 """Opacity of each kind of token in a bar."""
 Series = tuple[Sequence[float], Sequence[float], Sequence[float], Sequence[float]]
-"""Steps, and at each the mean, the smallest and the largest of several runs."""
+"""Steps, or what was spent by then, and the mean, the smallest and the largest of several runs."""
 
 
 def names(labels: Iterable[str], looks: Looks) -> list[str]:
@@ -83,12 +84,13 @@ def banded(
     looks: Looks,
     low: float | None = None,
     claimed: Sequence[float] = (),
+    xname: str = "step",
 ) -> Chart:
-    """A line a variant with its band from the smallest to the largest run. What the paper claims is
-    a dashed line."""
+    """A line a variant with its band from the smallest to the largest run. What the paper claims,
+    or a threshold, is a dashed line."""
     values = [v for _, _, *edges in series.values() for edge in edges for v in edge]
     steps = [step for step, *_ in series.values() for step in step]
-    chart = Chart(title, axis("step", steps), axis("", [*values, *claimed], low))
+    chart = Chart(title, axis(xname, steps), axis("", [*values, *claimed], low))
     for value in claimed:
         chart.rule(y=value)
     for label, (step, mean, *edges) in series.items():
@@ -115,15 +117,31 @@ def curves(drawn: Mapping[str, Mapping[str, Curve]], looks: Looks) -> list[Chart
     ]
 
 
+def spending(found: Efficiency, looks: Looks) -> list[Chart]:
+    """Accuracy against what was spent, in each unit; the threshold is of `correct`."""
+    return [
+        banded(
+            f"{name.removeprefix('eval/')}, %, by {unit}",
+            {label: thinned(each, 100, unit) for label, each in rows.items()},
+            looks,
+            claimed=[100 * found.threshold] if found.threshold and name == CORRECT else (),
+            xname=unit,
+        )
+        for name, rows in found.curves.items()
+        for unit in found.units
+    ]
+
+
 def stride(steps: int) -> int:
     """Steps of a curve that one drawn point stands for."""
     return max(1, -(-steps // STEPS))
 
 
-def thinned(curve: Curve, scale: float = 1) -> Series:
-    """A curve in at most STEPS points: the last step, the mean, the smallest and the largest of
-    each stretch."""
-    points = list(zip(curve.step, curve.mean, curve.low, curve.high, strict=True))
+def thinned(curve: Curve, scale: float = 1, unit: str = "") -> Series:
+    """A curve in at most STEPS points: the last step, or what was spent in a unit by its end, the
+    mean, the smallest and the largest of each stretch."""
+    places = curve.spent[unit] if unit else curve.step
+    points = list(zip(places, curve.mean, curve.low, curve.high, strict=True))
     every = stride(len(points))
     parts = [points[at : at + every] for at in range(0, len(points), every)]
     return (

@@ -6,10 +6,13 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens, VariantRecord
+from ictcli.compare.design import slug
+from ictcli.compare.efficiency import TO_THRESHOLD
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.tables import Cell, Column, Table, text_table
 from ictcli.tables.numbers import (
+    change,
     interval,
     p_value,
     percent,
@@ -177,6 +180,26 @@ def short_differences(
             columns += of(rows, difference_column(metric, metric + name))
     first = method_column(looks, f"minus {base}")
     return Table([first, *columns], list(labels), "differences", caption)
+
+
+def spending(comparison: Comparison, unit: str, looks: Looks) -> Table:
+    """What was reached for what was spent in a unit, with the differences from the baseline."""
+    assert comparison.efficiency
+    spent = comparison.efficiency.units[unit]
+    runs = {each.label: each.runs for each in comparison.variants}
+    columns = of(spent.step, Column("a step", lambda value: value))
+    if spent.reached:
+        reached = {label: f"{count} of {runs[label]}" for label, count in spent.reached.items()}
+        columns += of(reached, Column("reached", lambda text: text, str))
+    for name, figure in spent.figures.items():
+        shares = name != TO_THRESHOLD
+        for head, rows, form in (
+            (name + ", %" * shares, figure.values, percent if shares else rounded),
+            ("difference", figure.differences, points if shares else change),
+        ):
+            csv = name if rows is figure.values else f"{name} difference"
+            columns += of(rows, Column(head, lambda row: row, form, name=csv, bounded=True))
+    return Table([method_column(looks), *columns], list(spent.step), f"spent-{slug(unit)}")
 
 
 def passk(comparison: Comparison, looks: Looks) -> Table:
