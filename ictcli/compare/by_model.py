@@ -27,10 +27,10 @@ def by_model(
         rows = [place for place, seed in enumerate(seeds) if starts.get(seed) == model]
         own = {label: cells[rows] for label, cells in values.items()}
         own = {label: cells for label, cells in own.items() if not np.isnan(cells).all()}
-        minus = differences({metric: own}, base, extra, level) if base in own else {metric: {}}
+        minus = differences({metric: own}, base, extra, level)[metric] if base in own else {}
         found[model] = ByModel(
             seeds=[seeds[place] for place in rows],
             estimates={label: estimate(cells) for label, cells in own.items()},
-            differences=minus[metric],
+            differences=minus,
         )
     return found
