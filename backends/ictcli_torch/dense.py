@@ -81,7 +81,9 @@ class Block:
         self.attention, self.cache, self.activate = attention, cache, mlp.act_fn
         self.q, self.k, self.v, self.o = (_linear(getattr(attention, f"{n}_proj")) for n in "qkvo")
         self.gate, self.up, self.down = map(_linear, (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
-        self.first, self.second = map(_norm, (block.input_layernorm, block.post_attention_layernorm))
+        self.first, self.second = map(
+            _norm, (block.input_layernorm, block.post_attention_layernorm)
+        )
         self.head_norms = [
             _norm(getattr(attention, f"{n}_norm")) for n in "qk" if hasattr(attention, f"{n}_norm")
         ]
