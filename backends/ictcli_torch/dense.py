@@ -78,7 +78,8 @@ class Block:
 
     def __init__(self, block: Any, cache: Any) -> None:
         attention, mlp = block.self_attn, block.mlp
-        self.attention, self.cache, self.activate = attention, cache, mlp.act_fn
+        self.attention, self.scaling = attention, attention.scaling
+        self.cache, self.activate = cache, mlp.act_fn
         self.q, self.k, self.v, self.o = (_linear(getattr(attention, f"{n}_proj")) for n in "qkvo")
         self.gate, self.up, self.down = map(_linear, (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
         self.first, self.second = map(
@@ -95,9 +96,9 @@ class Block:
         q, k, v = self.q(h).view(heads), self.k(h).view(heads), self.v(h).view(heads)
         if self.head_norms:
             q, k = self.head_norms[0](q), self.head_norms[1](k)
-        states = _rotated(q, cos, sin), *self.cache.update(_rotated(k, cos, sin), v)
+        keys, values = self.cache.update(_rotated(k, cos, sin), v)
         out, _ = sdpa_attention_forward(
-            self.attention, *states, mask, scaling=self.attention.scaling
+            self.attention, _rotated(q, cos, sin), keys, values, mask, scaling=self.scaling
         )
         x += self.o(out.view(len(x), -1))
         h = self.second(x)
