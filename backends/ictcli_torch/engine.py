@@ -19,6 +19,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 
 from .cpu import arranged
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
+from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .files import read_arrays
 from .model import hold_frequencies, load, text_config
@@ -71,7 +72,8 @@ class TorchEngine(EngineCore):
         self.compiled = (
             self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
         )
-        decoder = FixedDecoder if self.compiled else GrowingDecoder
+        plain = DenseDecoder if is_dense(self.model) else GrowingDecoder
+        decoder = FixedDecoder if self.compiled else plain
         self.lockstep = partial(lockstep, self.model, decoder=decoder)
         self.passes = Passes(self.model, self.vocabulary, recompute=settings.gradient_checkpointing)
 

@@ -11,6 +11,7 @@ from ictcli.types import FloatArray, OnTokens, Rollouts, Sampling
 
 from . import namespace
 from .decode import FixedDecoder, GrowingDecoder, read
+from .dense import DenseDecoder
 from .stats import StatsRecorder
 
 
@@ -24,7 +25,7 @@ def lockstep(
     wanted: Sequence[str],
     on_tokens: OnTokens | None = None,
     *,
-    decoder: type[GrowingDecoder | FixedDecoder] = GrowingDecoder,
+    decoder: type[GrowingDecoder | DenseDecoder | FixedDecoder] = GrowingDecoder,
 ) -> Rollouts:
     """Decode all rows of some prompts. `uniforms` (B, T) decide every draw."""
     device = model.device

@@ -56,7 +56,7 @@ class Written:
     def __init__(self, B: int, sampling: Sampling, on_tokens: OnTokens | None = None) -> None:
         shape = (B, sampling.max_tokens)
         self.on_tokens = on_tokens
-        self.stop_ids = sampling.stop_ids
+        self.stops = np.array(sampling.stop_ids)[:, None]
         self.tokens = np.zeros(shape, dtype=np.int32)
         self.logp = np.zeros(shape, dtype=np.float32)
         self.lengths = np.full(B, sampling.max_tokens, dtype=np.int32)
@@ -68,7 +68,7 @@ class Written:
         """Step t of the rows alive (R,); says which of them end with it."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
-        ended = np.isin(tokens, self.stop_ids)
+        ended = (tokens == self.stops).any(axis=0)
         self.lengths[rows[ended]], self.finished[rows[ended]] = t + 1, True
         if self.on_tokens:
             self.on_tokens(t, rows, tokens)

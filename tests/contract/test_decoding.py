@@ -18,7 +18,7 @@ from tests.cases import first
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_torch, require
 from .lowrank import DORA, LORA
-from .models import make_capped
+from .models import make_capped, make_kind
 from .test_generate import same
 from .training import SMOOTH, train
 
@@ -34,12 +34,18 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
 
 
 def plain_and_fixed(engine: Any) -> tuple[Rollouts, Rollouts]:
-    from ictcli_torch.decode import FixedDecoder, GrowingDecoder
+    from ictcli_torch.decode import FixedDecoder
+
+    return plain_and(FixedDecoder, engine)
+
+
+def plain_and(other: type, engine: Any, prompts: Any = PROMPTS) -> tuple[Rollouts, Rollouts]:
+    from ictcli_torch.decode import GrowingDecoder
 
     lockstep, found = engine.lockstep, []
-    for decoder in (GrowingDecoder, FixedDecoder):
+    for decoder in (GrowingDecoder, other):
         engine.lockstep = partial(lockstep, decoder=decoder)
-        found.append(engine.generate(PROMPTS, GROUP, LONG, 5, WANTED))
+        found.append(engine.generate(prompts, GROUP, LONG, 5, WANTED))
     assert found[0].lengths.max() > 50
     assert len(set(found[0].lengths.tolist())) > 4
     return found[0], found[1]
@@ -127,6 +133,39 @@ def test_what_differs_is_rounding(untied_model: Path, attention: str, rounding: 
     engine.model.double().set_attn_implementation(attention)
     plain, fixed = plain_and_fixed(engine)
     same(fixed, plain, atol=rounding)
+
+
+DENSE: dict[str, dict[str, Any]] = {
+    "llama": {"num_key_value_heads": 4, "attention_bias": True, "mlp_bias": True},
+    "mistral": {"sliding_window": None, "head_dim": 16},
+    "qwen2": {"tie_word_embeddings": True},
+    "qwen3": {"head_dim": 8, "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+}
+
+
+@pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["whole", "lora", "dora"])
+@pytest.mark.parametrize("kind", DENSE)
+def test_dense_models_decode_to_the_bit(
+    tmp_path: Path, kind: str, adapter: AdapterSettings | None
+) -> None:
+    """Padded prompts, the longest of them last alive, and prompts of one length; rows that end."""
+    engine = make_torch(make_kind(tmp_path, kind, **DENSE[kind]), SMOOTH, adapter)
+    train(engine, made_up(), 1)
+    from ictcli_torch.dense import DenseDecoder
+
+    assert engine.lockstep.keywords["decoder"] is DenseDecoder
+    for prompts in (PROMPTS, (PROMPTS[0], PROMPTS[0][::-1])):
+        plain, dense = plain_and(DenseDecoder, engine, prompts)
+        same(dense, plain, atol=0)
+
+
+def test_only_dense_models_in_float32_decode_as_such(tiny_model: Path, tmp_path: Path) -> None:
+    """Windows, multipliers beside the formula of Llama, and 16 bits go to transformers."""
+    windowed = make_kind(tmp_path / "window", "mistral", sliding_window=5)
+    scaled = make_kind(tmp_path / "scaled", "granite", embedding_multiplier=2.0)
+    for folder, dtype in ((windowed, "float32"), (scaled, "float32"), (tiny_model, "bfloat16")):
+        engine = make_torch(folder, dtype=dtype)
+        assert engine.lockstep.keywords["decoder"].__name__ == "GrowingDecoder"
 
 
 def test_a_decoder_goes_with_its_pass(tiny_model: Path) -> None:

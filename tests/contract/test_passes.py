@@ -37,14 +37,14 @@ def recorded(engine_name: str, make_engine: MakeEngine, tiny_model: Path) -> Ite
 def hooked(model: Any) -> Passes:
     found = Passes()
 
-    def enter(module: Any, args: Any, given: dict[str, Any]) -> None:
-        if "forward" not in vars(module):  # else it only hands states to the head
-            found.ids.append(tuple(given["input_ids"].shape))
+    def enter(module: Any, args: Any) -> None:
+        (ids,) = args
+        found.ids.append((len(ids), ids[0].numel()))
 
     def leave(module: Any, args: Any, logits: Any) -> None:
         found.places.append(logits.numel() // logits.shape[-1])
 
-    model.get_decoder().register_forward_pre_hook(enter, with_kwargs=True)
+    model.get_input_embeddings().register_forward_pre_hook(enter)
     model.get_output_embeddings().register_forward_hook(leave)
     return found
 

@@ -140,8 +140,8 @@ def test_gradient_checkpointing_computes_blocks_again(
     for checkpointing in (False, True):
         engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=checkpointing)
         count: list[int] = []
-        block = engine.model.model.layers[0]
-        block.self_attn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
+        mlp = engine.model.model.layers[0].mlp
+        mlp.act_fn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
         engine.update(Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN), 1e-3)
         calls.append(len(count))
         count.clear()
