@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.nodes import UnknownError, UnreadableError
+from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.trees import Tree
@@ -80,7 +80,7 @@ class _Reading:
             case _ if head in FUNCTIONS:
                 return FUNCTIONS[head](*values)
             case _:
-                raise UnknownError(head)
+                raise UnreadableError(head)
 
     def leaf(self, text: str) -> Any:
         name = text.lstrip("\\")

@@ -22,6 +22,7 @@ from ictcli.rewards.maths.nodes import (
     Union,
     UnreadableError,
     Words,
+    expand,
     unnamed,
 )
 from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, plain
@@ -33,7 +34,7 @@ from ictcli.rewards.maths.relations import (
     ranges,
     ratio_terms,
 )
-from ictcli.rewards.maths.structure import expand, read
+from ictcli.rewards.maths.structure import read
 from ictcli.rewards.maths.views import (
     assigned,
     in_hundredths,
@@ -258,8 +259,6 @@ class Comparison:
         return self._in_order(left, right)
 
     def _in_order(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        if len(gold) != len(answer):
-            return False
         undecided = False
         for left, right in zip(gold, answer, strict=True):
             try:
