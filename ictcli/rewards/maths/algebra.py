@@ -65,7 +65,9 @@ class _Reading:
             case "-":
                 return -values[0]
             case "/":
-                return quotient(*values)
+                if values[1] == 0:
+                    raise UnreadableError("divided by zero")
+                return values[0] / values[1]
             case "!":
                 return sympy.factorial(countable(values[0]))
             case "\\binom":
@@ -129,13 +131,6 @@ class _Reading:
             raise UnreadableError("too long a sum")
         self.conditions = [each for each in self.conditions if counter not in each.free_symbols]
         return (sympy.Sum if head == "\\sum" else sympy.Product)(term, (counter, first, last))
-
-
-def quotient(above: Any, below: Any) -> Any:
-    """above / below. Raises UnreadableError for 0."""
-    if below == 0:
-        raise UnreadableError("divided by zero")
-    return above / below
 
 
 def countable(value: Any) -> Any:
