@@ -6,31 +6,16 @@ docs/extending.md.
 """
 
 from ictcli.rewards import builtin as builtin  # registers the built-in verifiers
-from ictcli.rewards.explanations import Explanation, Reading
-from ictcli.rewards.grading import LIMITS, Limits, grade
-from ictcli.rewards.verifiers import (
-    VERIFIERS,
-    Judge,
-    Status,
-    Verdict,
-    Verifier,
-    as_verifier,
-    find_verifier,
-    register_verifier,
-)
-
-__all__ = [
-    "LIMITS",
-    "VERIFIERS",
-    "Explanation",
-    "Judge",
-    "Limits",
-    "Reading",
-    "Status",
-    "Verdict",
-    "Verifier",
-    "as_verifier",
-    "find_verifier",
-    "grade",
-    "register_verifier",
-]
+from ictcli.rewards.explanations import Explanation as Explanation
+from ictcli.rewards.explanations import Reading as Reading
+from ictcli.rewards.grading import LIMITS as LIMITS
+from ictcli.rewards.grading import Limits as Limits
+from ictcli.rewards.grading import grade as grade
+from ictcli.rewards.verifiers import VERIFIERS as VERIFIERS
+from ictcli.rewards.verifiers import Judge as Judge
+from ictcli.rewards.verifiers import Status as Status
+from ictcli.rewards.verifiers import Verdict as Verdict
+from ictcli.rewards.verifiers import Verifier as Verifier
+from ictcli.rewards.verifiers import as_verifier as as_verifier
+from ictcli.rewards.verifiers import find_verifier as find_verifier
+from ictcli.rewards.verifiers import register_verifier as register_verifier

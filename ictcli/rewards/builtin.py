@@ -2,7 +2,7 @@
 
 import re
 
-from ictcli.rewards import choice as choices
+from ictcli.rewards import choice
 from ictcli.rewards.answers import LONGEST_AT_ONCE, located
 from ictcli.rewards.maths import compare as maths
 from ictcli.rewards.maths.copies import copied, without_asked
@@ -72,10 +72,7 @@ def math(response: str, gold: str, question: str = "") -> Verdict:
     return rewarded(verdict, answer, gold, question)
 
 
-@register_verifier("choice")
-def choice(response: str, gold: str) -> Verdict:
-    """The letter that a response decides on against the gold letter (`choice.judge`)."""
-    return choices.judge(response, gold)
+register_verifier("choice")(choice.judge)
 
 
 @register_verifier("chain")

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.rewards.maths.nodes import UnknownError, UnreadableError
+from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.trees import Tree
@@ -65,7 +65,9 @@ class _Reading:
             case "-":
                 return -values[0]
             case "/":
-                return quotient(*values)
+                if values[1] == 0:
+                    raise UnreadableError("divided by zero")
+                return values[0] / values[1]
             case "!":
                 return sympy.factorial(countable(values[0]))
             case "\\binom":
@@ -80,7 +82,7 @@ class _Reading:
             case _ if head in FUNCTIONS:
                 return FUNCTIONS[head](*values)
             case _:
-                raise UnknownError(head)
+                raise UnreadableError(head)
 
     def leaf(self, text: str) -> Any:
         name = text.lstrip("\\")
@@ -129,13 +131,6 @@ class _Reading:
             raise UnreadableError("too long a sum")
         self.conditions = [each for each in self.conditions if counter not in each.free_symbols]
         return (sympy.Sum if head == "\\sum" else sympy.Product)(term, (counter, first, last))
-
-
-def quotient(above: Any, below: Any) -> Any:
-    """above / below. Raises UnreadableError for 0."""
-    if below == 0:
-        raise UnreadableError("divided by zero")
-    return above / below
 
 
 def countable(value: Any) -> Any:

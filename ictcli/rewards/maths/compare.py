@@ -25,10 +25,11 @@ from ictcli.rewards.maths.nodes import (
     Union,
     UnreadableError,
     Words,
+    expand,
     unnamed,
 )
 from ictcli.rewards.maths.numbers import number, plain
-from ictcli.rewards.maths.structure import expand, read
+from ictcli.rewards.maths.structure import read
 from ictcli.rewards.maths.words import folded
 
 LONGEST = 800

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, pairwise, product
-from typing import Any, cast
+from typing import Any
 
-from ictcli.rewards.maths import units
+from ictcli.rewards.maths import relations, units, views
 from ictcli.rewards.maths.latex import flat
 from ictcli.rewards.maths.nodes import (
     Chain,
@@ -22,31 +22,11 @@ from ictcli.rewards.maths.nodes import (
     Union,
     UnreadableError,
     Words,
+    expand,
     unnamed,
 )
 from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, plain
-from ictcli.rewards.maths.relations import (
-    as_inequality,
-    difference,
-    is_time,
-    quotient_of_names,
-    ranges,
-    ratio_terms,
-)
-from ictcli.rewards.maths.structure import expand, read
-from ictcli.rewards.maths.views import (
-    assigned,
-    in_hundredths,
-    is_assigned,
-    is_continued,
-    is_value_alone,
-    of_one_letter,
-    only_letter,
-    spoken,
-    with_letter,
-    with_names,
-    with_nouns,
-)
+from ictcli.rewards.maths.structure import read
 
 
 class Comparison:
@@ -92,7 +72,7 @@ class Comparison:
             case Scalar(), Scalar():
                 return self.scalars(gold, answer)
             case (Words(), _) | (_, Words()):
-                return spoken(gold) is not None and spoken(gold) == spoken(answer)
+                return views.spoken(gold) is not None and views.spoken(gold) == views.spoken(answer)
             case _:
                 return gold == answer
 
@@ -100,7 +80,7 @@ class Comparison:
         return self.first_same(product(self._sides(gold), self._sides(answer))) is not None
 
     def _unions(self, gold: Node, answer: Node) -> bool:
-        left, right = ranges(gold), ranges(answer)
+        left, right = relations.ranges(gold), relations.ranges(answer)
         if left is not None and right is not None:
             return left == right
         if isinstance(gold, Union) and isinstance(answer, Union):
@@ -144,7 +124,7 @@ class Comparison:
             alike = len(names) == 1 or names in ({"y", "f(x)"}, {"y", "g(x)"}, {"y", "h(x)"})
             if alike and self.same(gold.value, answer.value):
                 return True
-            left, right = assigned(gold), assigned(answer)
+            left, right = views.assigned(gold), views.assigned(answer)
             if left is not None and right is not None:
                 return gold.name != answer.name and self.same(left, right)
             return self._equations(gold, answer) or self._inequalities(gold, answer)
@@ -152,12 +132,12 @@ class Comparison:
         assert isinstance(named, Named)
         if isinstance(other, Chain) and self._equations(named, other):
             return True
-        if quotient_of_names(other):
+        if relations.quotient_of_names(other):
             return False
-        if is_assigned(other):
-            items = assigned(named)
+        if views.is_assigned(other):
+            items = views.assigned(named)
             return items is not None and self.same(items, other)
-        if not is_value_alone(named):
+        if not views.is_value_alone(named):
             return False
         pair = (named.value, other) if named is gold else (other, named.value)
         return self.same(*pair)
@@ -165,7 +145,7 @@ class Comparison:
     def _chains(self, gold: Node, answer: Node) -> bool:
         if self._equations(gold, answer):
             return True
-        names = quotient_of_names(gold), quotient_of_names(answer)
+        names = relations.quotient_of_names(gold), relations.quotient_of_names(answer)
         if all(names) and names[0] != names[1]:
             return False
         left, right = self._value(gold), self._value(answer)
@@ -181,27 +161,30 @@ class Comparison:
         sides = [read(side) for side in node.sides]
         if all(self._identical(*pair) for pair in pairwise(sides)):
             return sides[-1]
-        return sides[1] if quotient_of_names(node) else None
+        return sides[1] if relations.quotient_of_names(node) else None
 
     def _identical(self, first: Node, second: Node) -> bool:
         """Whether two sides of a chain are the same; a percent sign counts."""
         if isinstance(first, Scalar) and isinstance(second, Scalar):
             units_of = {first.unit, second.unit}
             if "%" in units_of and len(units_of) > 1:
-                first, second = in_hundredths(first), in_hundredths(second)
+                first, second = views.in_hundredths(first), views.in_hundredths(second)
             return self.scalars(first, second)
         nearly = isinstance(first, Nearly) or isinstance(second, Nearly)
         return not nearly and self.same(first, second)
 
     def _equations(self, gold: Node, answer: Node) -> bool:
-        left, right = difference(gold), difference(answer)
+        left, right = relations.difference(gold), relations.difference(answer)
         if left is None or right is None:
             return False
         return self._algebra(lambda symbols: symbols.proportional(left, right) != 0)
 
     def _inequalities(self, gold: Node, answer: Node) -> bool:
-        unknown = only_letter(gold, answer)
-        first, second = as_inequality(gold, unknown), as_inequality(answer, unknown)
+        unknown = views.only_letter(gold, answer)
+        first, second = (
+            relations.as_inequality(gold, unknown),
+            relations.as_inequality(answer, unknown),
+        )
         if first is None or second is None or first.sign != second.sign:
             return False
         left, right = (f"({node.left})-({node.right})" for node in (first, second))
@@ -209,13 +192,13 @@ class Comparison:
         return self._algebra(lambda symbols: symbols.proportional(left, right) in signs)
 
     def _ratios(self, gold: Node, answer: Node) -> bool:
-        left, right = ratio_terms(gold), ratio_terms(answer)
+        left, right = relations.ratio_terms(gold), relations.ratio_terms(answer)
         if left is None or right is None or len(left) != len(right):
             return False
         zero = any(number(term) == 0 for term in left + right)
-        if zero or is_time(gold):
+        if zero or relations.is_time(gold):
             both = isinstance(gold, Ratio) and isinstance(answer, Ratio)
-            alike = both and is_time(gold) == is_time(answer)
+            alike = both and relations.is_time(gold) == relations.is_time(answer)
             return alike and list(map(number, left)) == list(map(number, right))
         return all(
             self.scalars(Scalar(f"({a})({right[0]})"), Scalar(f"({b})({left[0]})"))
@@ -226,15 +209,15 @@ class Comparison:
         if len(gold.items) != len(answer.items):
             return False
         if gold.brackets != answer.brackets:
-            gold, answer = of_one_letter(gold), of_one_letter(answer)
+            gold, answer = views.of_one_letter(gold), views.of_one_letter(answer)
         brackets = {gold.brackets, answer.brackets}
         words = any(isinstance(item, Words) for item in gold.items)
-        left, right = with_names(gold.items), with_names(answer.items)
-        things = with_nouns(gold.items), with_nouns(answer.items)
-        if None not in things:
-            left, right = cast(Any, things)
+        left, right = views.with_names(gold.items), views.with_names(answer.items)
+        things, others = views.with_nouns(gold.items), views.with_nouns(answer.items)
+        if things and others:
+            left, right = things, others
         if brackets <= {"", "{}"} and not (words and brackets == {""}):
-            ordered = is_continued(gold) or is_continued(answer)
+            ordered = views.is_continued(gold) or views.is_continued(answer)
             return (self._in_order if ordered else self._matching)(left, right)
         return len(brackets) == 1 and self._in_order(left, right)
 
@@ -254,12 +237,10 @@ class Comparison:
     def _matrices(self, gold: Matrix, answer: Matrix) -> bool:
         if gold.kind != answer.kind or list(map(len, gold.rows)) != list(map(len, answer.rows)):
             return False
-        left, right = (with_names(tuple(chain(*each.rows))) for each in (gold, answer))
+        left, right = (views.with_names(tuple(chain(*each.rows))) for each in (gold, answer))
         return self._in_order(left, right)
 
     def _in_order(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        if len(gold) != len(answer):
-            return False
         undecided = False
         for left, right in zip(gold, answer, strict=True):
             try:
@@ -272,7 +253,7 @@ class Comparison:
         return True
 
     def scalars(self, gold: Scalar, answer: Scalar) -> bool:
-        gold, answer = with_letter(gold, answer), with_letter(answer, gold)
+        gold, answer = views.with_letter(gold, answer), views.with_letter(answer, gold)
         if not units.agree(gold.unit, answer.unit):
             return False
         if (gold.unit == "%") != (answer.unit == "%"):
@@ -293,7 +274,7 @@ class Comparison:
         number itself if that is more than 1."""
         left, right = number(percent.text), number(bare.text)
         if left is None or right is None:
-            return self.scalars(in_hundredths(percent), bare)
+            return self.scalars(views.in_hundredths(percent), bare)
         return left == 100 * right or (left == right and abs(left) > 1)
 
     def _algebra(self, decide: Callable[[Any], bool]) -> bool:

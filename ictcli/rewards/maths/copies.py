@@ -37,8 +37,6 @@ _REWRITTEN = re.compile(
     r"(?:the\s+(?:[a-z]+\s+){1,2})?(.{1,80}?)\s+(?:as|in|to|into|with|without|using)\b"
 )
 """`Write 3/5 as a decimal`."""
-
-
 _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 Signs = frozenset[tuple[str, int]]

@@ -9,11 +9,8 @@ from ictcli.rewards.maths.latex import CLOSE, OPEN
 
 
 class UnreadableError(ValueError):
-    """The text has no reading, or several: brackets that do not match, an empty part, `1/2x`."""
-
-
-class UnknownError(UnreadableError):
-    """The text holds a command that is not known."""
+    """The text has no reading, or several: brackets that do not match, an empty part, `1/2x`, a
+    command that is not known."""
 
 
 class UndecidedError(Exception):
@@ -112,6 +109,25 @@ Node = Scalar | Words | Exact | Items | Union | Matrix | Named | Chain | Nearly 
 def unnamed(node: Node) -> Node:
     """A node without its name."""
     return node.value if isinstance(node, Named) else node
+
+
+def expand(node: Node) -> Node:
+    """`a \\pm b` as the list of both values, `(\\pm 1, 0)` as that of both points, or the node."""
+    if isinstance(node, Items) and node.brackets == "()":
+        both = [expand(item) for item in node.items]
+        double = [place for place, item in enumerate(both) if item is not node.items[place]]
+        if len(double) != 1 or not isinstance(values := both[double[0]], Items):
+            return node
+        before, after = node.items[: double[0]], node.items[double[0] + 1 :]
+        return Items("", tuple(Items("()", (*before, value, *after)) for value in values.items))
+    if not isinstance(node, Scalar) or not re.search(r"\\(?:pm|mp)(?![a-zA-Z])", node.text):
+        return node
+    both: list[Node] = []
+    for plus, minus in (("+", "-"), ("-", "+")):
+        text = re.sub(r"\\pm(?![a-zA-Z])\s*", plus, node.text)
+        text = re.sub(r"\\mp(?![a-zA-Z])\s*", minus, text)
+        both.append(Scalar(text.lstrip("+ "), node.unit))
+    return Items("", tuple(both))
 
 
 REALS = Items("()", (Scalar("-\\infty"), Scalar("\\infty")))

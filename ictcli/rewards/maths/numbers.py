@@ -14,7 +14,6 @@ LONG = 12
 
 _PLAIN = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _NUMBER = re.compile(_PLAIN)
-_SIGN = re.compile(r"^\s*([+-]?)\s*")
 _REPEATING = re.compile(
     r"(\d*)\.(\d*)(?:\\(?:overline|bar|dot)\{(\d+)\}|\((\d+)\)|\\dot (\d)|\\bar (\d))"
 )
@@ -47,11 +46,10 @@ def number(text: str) -> Fraction | None:
     text = text.strip()
     while text[:1] == "(" and text[-1:] == ")" and "(" not in text[1:] and ")" not in text[:-1]:
         text = text[1:-1].strip()
-    sign = _SIGN.match(text)
-    if not sign or len(text) > DIGITS:
+    if len(text) > DIGITS:
         return None
-    value = _unsigned(text[sign.end() :].strip())
-    return -value if value is not None and sign[1] == "-" else value
+    value = _unsigned(text[text[:1] in ("+", "-") :].lstrip())
+    return -value if value is not None and text[:1] == "-" else value
 
 
 def _unsigned(text: str) -> Fraction | None:
@@ -80,7 +78,7 @@ def decimal_places(text: str, least: int) -> int | None:
     """Digits after the point of a decimal or integer with at least `least` significant digits;
     None for any other text."""
     match = re.fullmatch(r"\s*[+-]?\s*([\d,]+)?(?:\.(\d+))?", text)
-    if not match or len(text) > DIGITS:
+    if not match:
         return None
     digits = ((match[1] or "") + (match[2] or "")).replace(",", "").lstrip("0")
     return len(match[2] or "") if len(digits) >= least else None
@@ -89,24 +87,12 @@ def decimal_places(text: str, least: int) -> int | None:
 def long_decimal(text: str, value: Fraction) -> bool:
     """Whether a decimal of LONG or more significant digits is a fraction without an end, rounded or
     cut at its last digit."""
-    places = decimal_places(text, LONG)
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    if places is None or rest == 1:
+    places, below = decimal_places(text, LONG), value.denominator
+    if places is None or 10 ** below.bit_length() % below == 0:
         return False
-    decimal = number(text)
-    scaled = abs(value) * 10**places
-    return (
-        decimal is not None
-        and (decimal < 0) == (value < 0)
-        and abs(decimal) * 10**places
-        in (
-            int(scaled),
-            int(scaled + Fraction(1, 2)),
-        )
-    )
+    half = Fraction(1 if value > 0 else -1, 2)
+    ends = int(value * 10**places), int(value * 10**places + half)
+    return number(text) in (Fraction(end, 10**places) for end in ends)
 
 
 def based(text: str) -> Exact | None:

@@ -9,7 +9,7 @@ import re
 from typing import NoReturn
 
 from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, GREEK, OPAQUE, OPEN, ROW, is_word
-from ictcli.rewards.maths.nodes import DEEPEST, UnknownError, UnreadableError
+from ictcli.rewards.maths.nodes import DEEPEST, UnreadableError
 from ictcli.rewards.maths.trees import CONSTANTS, OPERATORS, Tree, is_number, negative, product
 
 _TOKEN = re.compile(
@@ -41,12 +41,12 @@ _SYMBOLS = {"\\pi", *(f"\\{letter}" for letter in GREEK)}
 
 
 def tree_of(text: str, *, strict: bool = False) -> Tree:
-    """The tree of tidy LaTeX. Raises UnreadableError; if `strict` also for words, and UnknownError
+    """The tree of tidy LaTeX. Raises UnreadableError; if `strict` also for words, and
     for commands that `algebra` does not compute."""
     if strict:
         text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
         if re.search(r"\\frac\{d[^{}]*\}\{d", text):
-            raise UnknownError("a derivative")
+            raise UnreadableError("a derivative")
         if any(map(is_word, _LONG_RUN.findall(text))):
             raise UnreadableError("words")
     reader = _Reader(_TOKEN.findall(text), strict)
@@ -250,7 +250,7 @@ class _Reader:
 
     def command(self, name: str) -> Tree:
         if self.strict and (name not in _KNOWN or (name in SEVERAL and self.peek() != "(")):
-            raise UnknownError(name)
+            raise UnreadableError(name)
         if name in ("\\frac", "\\binom"):
             return Tree("/" if name == "\\frac" else name, (self.atom(), self.atom()))
         if name == "\\sqrt":
@@ -294,7 +294,7 @@ class _Reader:
         inside = self.sum()
         self.integrals -= 1
         if len(ends) != 2 or self.take() != "d":
-            raise UnknownError("\\int")
+            raise UnreadableError("\\int")
         return Tree("\\int", (ends["_"], ends["^"], inside, Tree(self.take())))
 
     def argument(self, name: str) -> Tree:

@@ -49,8 +49,6 @@ _NAME = re.compile(
 _OF_EVENT = re.compile(rf"^(?:P|E|\\Pr|\\mathbb\{{[PE]\}}|{OPEN}(?:Var|Pr){CLOSE})\s*[(\[].*")
 _WORD_INDEX = re.compile(rf"_\{{[{OPEN}{CLOSE}A-Za-z ]*\}}")
 _SIGNS = {"<": "<", ">": ">", "\\le": "<=", "\\ge": ">=", "\\ne": "!="}
-
-
 _RESIDUE = re.compile(r"(-?\d+)\s*,?\s*\\pmod\{\s*(\d+)\s*\}")
 _TERM = re.compile(rf"(?:[A-Z]{{2,4}}|{_SYMBOL}|\|[A-Z]+\|)")
 _SEGMENT = re.compile(r"\|([A-Z]{2})\|")

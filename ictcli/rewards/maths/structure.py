@@ -21,6 +21,7 @@ from ictcli.rewards.maths.nodes import (
     Union,
     UnreadableError,
     Words,
+    expand,
     split,
     tokens,
     unnamed,
@@ -179,7 +180,7 @@ def _bracketed(text: str) -> Node | None:
     if label := re.match(r"[A-Z](?=\()", text):
         point = _bracketed(text[label.end() :])
         return Named(label[0], point) if isinstance(point, Items) else None
-    if first not in ("(", "[", "\\{", "\\langle") or last not in CLOSING or len(signs) < 2:
+    if first not in ("(", "[", "\\{", "\\langle") or last not in CLOSING:
         return None
     if any(depth == 0 for _, depth in signs[1:-1]):
         return None  # (a)(b)
@@ -246,25 +247,6 @@ def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
     for item in map(expand, items):
         out.extend(item.items if isinstance(item, Items) and not item.brackets else [item])
     return tuple(out)
-
-
-def expand(node: Node) -> Node:
-    """`a \\pm b` as the list of both values, `(\\pm 1, 0)` as that of both points, or the node."""
-    if isinstance(node, Items) and node.brackets == "()":
-        both = [expand(item) for item in node.items]
-        double = [place for place, item in enumerate(both) if item is not node.items[place]]
-        if len(double) != 1 or not isinstance(values := both[double[0]], Items):
-            return node
-        before, after = node.items[: double[0]], node.items[double[0] + 1 :]
-        return Items("", tuple(Items("()", (*before, value, *after)) for value in values.items))
-    if not isinstance(node, Scalar) or not re.search(r"\\(?:pm|mp)(?![a-zA-Z])", node.text):
-        return node
-    both: list[Node] = []
-    for plus, minus in (("+", "-"), ("-", "+")):
-        text = re.sub(r"\\pm(?![a-zA-Z])\s*", plus, node.text)
-        text = re.sub(r"\\mp(?![a-zA-Z])\s*", minus, text)
-        both.append(Scalar(text.lstrip("+ "), node.unit))
-    return Items("", tuple(both))
 
 
 def ratio(text: str) -> Ratio | None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.rewards.maths import algebra
-from ictcli.rewards.maths.nodes import UnknownError, UnreadableError
+from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, parts, points
 from ictcli.rewards.maths.values import FAILURES, Evaluation, TooLargeError, computed, real
 
@@ -54,9 +54,9 @@ def _equal(one: _Read, other: _Read, seed: str) -> bool:
 
 
 def _closed(*expressions: Any) -> None:
-    """Raises UnknownError for an integral, and for a sum that has no closed form or diverges."""
+    """Raises UnreadableError for an integral, and for a sum that has no closed form or diverges."""
     if any(each.has(algebra.INTEGRAL, sympy.oo) for each in expressions):
-        raise UnknownError
+        raise UnreadableError("no value")
 
 
 def _reduce_to_the_same(left: Any, right: Any) -> bool:
@@ -158,8 +158,6 @@ def _read(text: str) -> _Read:
     try:
         expression, conditions = algebra.read(text)
         expression = expression.doit() if expression.has(*COUNTS) else expression
-    except UnreadableError:
-        raise
     except (*FAILURES, NotImplementedError) as error:
         raise UnreadableError(text) from error
     if expression.has(sympy.zoo, sympy.nan):

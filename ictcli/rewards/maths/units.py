@@ -115,9 +115,9 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
         elif small in POWERS and small.endswith("ed"):
             if not last:
                 return None
-            factors[last] *= int(POWERS[small])
+            factors[last] *= POWERS[small]
         elif small in POWERS:
-            power = int(POWERS[small])
+            power = POWERS[small]
         elif nouns and small in ("more", "fewer", "less"):  # 5 more apples
             noun_needed = True
             continue

@@ -75,14 +75,7 @@ SCALES = {
     "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
     "dozen": 12,
 }  # fmt: skip
-POWERS = {
-    "square": "2",
-    "sq": "2",
-    "squared": "2",
-    "cubic": "3",
-    "cu": "3",
-    "cubed": "3",
-}
+POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 CURRENCIES = {
     "¢": "cent", "£": "pound sterling", "€": "euro", "¥": "yen", "$": "dollar", "₹": "rupee",
 }  # fmt: skip
