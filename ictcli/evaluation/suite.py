@@ -87,7 +87,7 @@ def evaluate_suite(
     with opened as (folder, resumed), _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
-            timings = Timings(folder, model.name, spec.name)
+            timings = Timings(folder / "timings.jsonl", model.name, spec.name)
             file = SampleFile(path, chunk_of(settings.n), resume=True, timings=timings)
             engine = engines.of(model)
             label = spec.name if alone else f"{model.name}, {spec.name}"
