@@ -129,7 +129,7 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     from ictcli.console import narrate
     from ictcli.console.removal import print_old
     from ictcli.runs.list import RUNS, find_folder, find_runs
-    from ictcli.runs.read import in_use
+    from ictcli.runs.read import in_use, size
     from ictcli.runs.remove import old_checkpoints, remove_checkpoints
 
     places = [find_folder(name) for name in runs] or [RUNS]
@@ -144,7 +144,8 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
         else:
             folders[run] = None
     busy = [run for run in folders if in_use(run)]
-    old = old_checkpoints([run for run in folders if run not in busy], finished=finished)
+    idle = [run for run in folders if run not in busy]
+    old = {path: size(path) for run in idle for path in old_checkpoints(run, finished=finished)}
     if not dry_run:
         remove_checkpoints(old)
     print_old(old, busy, removed=not dry_run, as_json=as_json)

@@ -1,6 +1,6 @@
 """What `ictcli runs rm` and `ictcli runs gc` remove."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ictcli.console.plain import narrate, output
@@ -8,7 +8,6 @@ from ictcli.console.runs import glance
 from ictcli.console.table import print_json
 from ictcli.runs.list import Entry, shown
 from ictcli.runs.read import size
-from ictcli.runs.remove import OldCheckpoint
 from ictcli.tables.numbers import counted, size_text
 
 
@@ -21,16 +20,17 @@ def print_removal(runs: Sequence[Entry]) -> None:
 
 
 def print_old(
-    old: Sequence[OldCheckpoint], busy: Sequence[Path], *, removed: bool, as_json: bool
+    old: Mapping[Path, int], busy: Sequence[Path], *, removed: bool, as_json: bool
 ) -> None:
-    """A line for each checkpoint, and how much is or would be freed. `busy` runs are left alone."""
-    total = sum(checkpoint.bytes for checkpoint in old)
+    """A line for each checkpoint, by its folder and bytes, and how much is or would be freed.
+    `busy` runs are left alone."""
+    total = sum(old.values())
     if as_json:
-        paths = {str(checkpoint.path): checkpoint.bytes for checkpoint in old}
+        paths = {str(path): taken for path, taken in old.items()}
         print_json({"removed": removed, "bytes": total, "checkpoints": paths})
         return
-    for checkpoint in old:
-        output(f"{shown(checkpoint.run)}: {checkpoint.path.name}, {size_text(checkpoint.bytes)}")
+    for path, taken in old.items():
+        output(f"{shown(path.parents[1])}: {path.name}, {size_text(taken)}")
     for run in busy:
         narrate(f"note: {run} is being trained, and left alone")
     freed = f"{size_text(total)} {'freed' if removed else 'would be freed'}"
