@@ -92,7 +92,7 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
     ictcli runs rm quickstart-ict-s0 quickstart-grpo-s0
     """
     from ictcli.console import narrate
-    from ictcli.console.removal import print_removal
+    from ictcli.console.runs import print_removal
     from ictcli.runs.list import entry, find_folder
     from ictcli.runs.remove import check_removable, remove_run
     from ictcli.tables.numbers import counted, size_text
@@ -127,9 +127,9 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     ictcli runs gc quickstart-ict-s0 --finished
     """
     from ictcli.console import narrate
-    from ictcli.console.removal import print_old
+    from ictcli.console.runs import print_old
     from ictcli.runs.list import RUNS, find_folder, find_runs
-    from ictcli.runs.read import in_use
+    from ictcli.runs.read import in_use, size
     from ictcli.runs.remove import old_checkpoints, remove_checkpoints
 
     places = [find_folder(name) for name in runs] or [RUNS]
@@ -144,7 +144,8 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
         else:
             folders[run] = None
     busy = [run for run in folders if in_use(run)]
-    old = old_checkpoints([run for run in folders if run not in busy], finished=finished)
+    idle = [run for run in folders if run not in busy]
+    old = {path: size(path) for run in idle for path in old_checkpoints(run, finished=finished)}
     if not dry_run:
         remove_checkpoints(old)
     print_old(old, busy, removed=not dry_run, as_json=as_json)

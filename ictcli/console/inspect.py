@@ -3,7 +3,6 @@
 import os
 import sys
 from dataclasses import asdict
-from importlib.util import find_spec
 
 from ictcli.console.plain import narrate, output
 from ictcli.console.table import print_json, print_table
@@ -18,7 +17,7 @@ MOST = 8
 def can_move() -> bool:
     """Whether single keys can be read from the terminal, and it can be drawn on."""
     draws = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
-    return sys.stdin.isatty() and sys.stdout.isatty() and draws and find_spec("termios") is not None
+    return sys.stdin.isatty() and sys.stdout.isatty() and draws
 
 
 def print_group(group: GroupView, *, as_json: bool) -> None:

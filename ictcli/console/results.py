@@ -24,7 +24,7 @@ from ictcli.runs.show import next_commands
 from ictcli.tables import Column, Table, text_table
 from ictcli.tables.numbers import counted, signed, thousandths
 from ictcli.tables.table import Span
-from ictcli.text import duration, figure, one_line, shell_word
+from ictcli.text import cut, duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
 
 EVERY = 30.0
@@ -236,8 +236,8 @@ def _differing(
         if correct[0] != correct[1]:
             output(
                 f"line {response.number}: {first.status} by {one}, {second.status} by {other}",
-                f"  answer  {_short(first.extracted or second.extracted or 'none')}",
-                f"  gold    {_short(response.gold)}",
+                f"  answer  {cut(first.extracted or second.extracted or 'none', LONGEST)}",
+                f"  gold    {cut(response.gold, LONGEST)}",
             )
     print_table(text_table([_count(kind, counts) for kind in kinds.values()]))
 
@@ -257,8 +257,4 @@ def explain(subject: str, explanation: Explanation) -> None:
 
 def _side(reading: Reading) -> str:
     meaning = f", read as {reading.meaning}" if reading.meaning else ""
-    return _short(reading.text) + meaning if reading.text else "none"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[:LONGEST] + "..."
+    return cut(reading.text, LONGEST) + meaning if reading.text else "none"

@@ -12,6 +12,7 @@ from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.fingerprint import flat
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
 from ictcli.runs.list import Entry, shown
+from ictcli.runs.read import size
 from ictcli.runs.records import Environment
 from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
 from ictcli.tables import Cell, Column, Table, text_table
@@ -37,9 +38,9 @@ UNLESS_OFF = ("update.epochs", "update.minibatch", "adapter.kind")
 def ago(when: str) -> str:
     """`5m ago`, `3h ago`, `12d ago`."""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(when)).total_seconds()
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{unit} ago"
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= length:
+            return f"{seconds / length:.0f}{unit} ago"
     return "now"
 
 
@@ -282,3 +283,33 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
     for name, why in check.faults.items():
         output(f"{name} {why}")
     narrate(f"{check.run}: {check.files} files with a checksum, {len(check.faults)} faults")
+
+
+# What goes
+
+
+def print_removal(runs: Sequence[Entry]) -> None:
+    """A line for each run that goes, and how much they take."""
+    sizes = [size(Path(run.run)) for run in runs]
+    for run, taken in zip(runs, sizes, strict=True):
+        narrate(f"{glance(run)}, {size_text(taken)}")
+    narrate(f"{counted(len(runs), 'run')}, {size_text(sum(sizes))}")
+
+
+def print_old(
+    old: Mapping[Path, int], busy: Sequence[Path], *, removed: bool, as_json: bool
+) -> None:
+    """A line for each checkpoint, by its folder and bytes, and how much is or would be freed.
+    `busy` runs are left alone."""
+    total = sum(old.values())
+    if as_json:
+        paths = {str(path): taken for path, taken in old.items()}
+        print_json({"removed": removed, "bytes": total, "checkpoints": paths})
+        return
+    for path, taken in old.items():
+        output(f"{shown(path.parents[1])}: {path.name}, {size_text(taken)}")
+    for run in busy:
+        narrate(f"note: {run} is being trained, and left alone")
+    freed = f"{size_text(total)} {'freed' if removed else 'would be freed'}"
+    number = counted(len(old), "old checkpoint")
+    narrate(f"{number}, {freed}" if old else "No checkpoint is old.")

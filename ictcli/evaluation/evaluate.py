@@ -83,8 +83,10 @@ class SampleFile:
     def at(self, temperature: float) -> "SampleFile":
         """That of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
         mark = f"@{temperature!r}".removesuffix(".0")
-        path = self.path.with_stem(f"{self.path.stem}{mark}")
-        return replace(self, path=path, timings=self.timings and self.timings.at(mark))
+        path, timings = self.path.with_stem(f"{self.path.stem}{mark}"), self.timings
+        if timings:
+            timings = replace(timings, benchmark=f"{timings.benchmark}{mark}")
+        return replace(self, path=path, timings=timings)
 
     def recover(self, asked: Examination) -> tuple[list[Sample], float]:
         """The samples that are kept, in whole chunks, and their seconds. UserError where the file

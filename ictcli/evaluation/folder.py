@@ -18,9 +18,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ictcli.errors import RunFailedError, UserError, is_disk_full
-from ictcli.evaluation.provenance import Provenance
 from ictcli.files import check_inside, is_leftover, take_lock, write_json
-from ictcli.files.fingerprint import difference
+from ictcli.files.fingerprint import Fingerprint, difference
 from ictcli.files.reading import UnreadableError, parse_json, read_text
 
 SETTINGS = "settings.json"
@@ -34,7 +33,7 @@ def opened(
     out: Path | None,
     base: Path,
     name: str,
-    provenance: Provenance,
+    settings: Fingerprint,
     *,
     resume: bool,
     say: Callable[[str], None],
@@ -42,7 +41,6 @@ def opened(
     """The locked folder of an evaluation, and whether it resumes one: `out`, else base/name, or
     base/name-2, -3, ... if taken. With `resume` and no `out`, the newest folder in `base` with the
     same settings. UserError where the folder holds anything else; it is left as it is."""
-    settings: dict[str, JsonValue] = provenance.model_dump(mode="json")
     if out is None and resume:
         out = _newest(base, name, settings, say)
     with _writing(out or base):
@@ -85,7 +83,7 @@ def _writing(folder: Path) -> Generator[None]:
         ) from error
 
 
-def _match_settings(folder: Path, settings: dict[str, JsonValue], *, resume: bool) -> bool:
+def _match_settings(folder: Path, settings: Fingerprint, *, resume: bool) -> bool:
     """Whether the folder holds an evaluation with these settings; writes them if it is empty.
     UserError where its settings differ, or `resume` is not set."""
     saved = _saved_settings(folder)
@@ -105,7 +103,7 @@ def _match_settings(folder: Path, settings: dict[str, JsonValue], *, resume: boo
     return True
 
 
-def _saved_settings(folder: Path) -> dict[str, JsonValue] | None:
+def _saved_settings(folder: Path) -> Fingerprint | None:
     """The settings of the evaluation in a folder; None where it is missing or empty. UserError
     where it holds anything else, or may not be read (see `check_inside`)."""
     if (folder / SETTINGS).exists():
@@ -127,7 +125,7 @@ def _saved_settings(folder: Path) -> dict[str, JsonValue] | None:
     return None
 
 
-def _read(path: Path) -> dict[str, JsonValue] | None:
+def _read(path: Path) -> Fingerprint | None:
     """The content of a settings.json; None where it is not one."""
     try:
         settings: JsonValue = parse_json(read_text(path))
@@ -143,7 +141,7 @@ def _is_leftover(path: Path) -> bool:
 
 
 def _newest(
-    base: Path, name: str, settings: dict[str, JsonValue], say: Callable[[str], None]
+    base: Path, name: str, settings: Fingerprint, say: Callable[[str], None]
 ) -> Path | None:
     """The newest folder with these settings, by the number after its name: clocks may be wrong. If
     there is none, `say` why."""

@@ -12,86 +12,38 @@ from pydantic import JsonValue
 from ictcli import __version__
 from ictcli.engine import Engine, versions
 from ictcli.evaluation.evaluate import chunk_of
-from ictcli.evaluation.record import FORMAT, Record
+from ictcli.evaluation.record import FORMAT
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
-from ictcli.files.fingerprint import of_files
+from ictcli.files.fingerprint import Fingerprint, of_files
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
 
 
-class ModelProvenance(Record):
-    """A loaded model, and how it is prompted and sampled."""
-
-    name: str
-    fingerprint: str | None
-    engine: dict[str, JsonValue]
-    rows: int
-    temperature: float
-    top_p: float
-    top_k: int
-    stop: dict[str, str]
-    """The tokens that end a response, by id."""
-    prompt: dict[str, JsonValue]
-    template: dict[str, str]
-    """What surrounds a question, by benchmark."""
-
-
-class BenchmarkProvenance(Record):
-    """The problems of a benchmark, and how answers are judged."""
-
-    name: str
-    source: dict[str, JsonValue]
-    problems: int
-    sha256: str
-    max_tokens: int
-    verifier: str
-    pattern: str | None
-    timeout: float
-    memory: float
-    private: bool
-    shots: list[JsonValue] | None = None
-    """The examples that `eval.shots` draws."""
-
-
-class Provenance(Record):
-    """The content of settings.json."""
-
-    format: int
-    ictcli: str
-    libraries: dict[str, str]
-    n: int
-    seed: int
-    chunk: int
-    show_private: bool
-    plugins: dict[str, list[str]]
-    """Checksums of the user's own files of code, by name."""
-    models: list[ModelProvenance]
-    benchmarks: list[BenchmarkProvenance]
-
-
 def of_model(
     model: ModelSpec, engine: Engine, benchmarks: Sequence[BenchmarkSpec]
-) -> ModelProvenance:
+) -> dict[str, Any]:
+    """A loaded model, and how it is prompted and sampled."""
     tokens = cast(list[Any], engine.tokenizer.convert_ids_to_tokens(list(engine.stop_ids)))
-    return ModelProvenance(
-        name=model.name,
-        fingerprint=model.fingerprint(),
-        engine=engine.describe(),
-        rows=model.rows,
-        temperature=model.temperature,
-        top_p=model.top_p,
-        top_k=model.top_k,
-        stop={str(id_): str(token) for id_, token in zip(engine.stop_ids, tokens, strict=True)},
-        prompt=prompt_settings(model.prompt),
-        template={
+    return {
+        "name": model.name,
+        "fingerprint": model.fingerprint(),
+        "engine": engine.describe(),
+        "rows": model.rows,
+        "temperature": model.temperature,
+        "top_p": model.top_p,
+        "top_k": model.top_k,
+        # the tokens that end a response, by id
+        "stop": {str(id_): str(token) for id_, token in zip(engine.stop_ids, tokens, strict=True)},
+        "prompt": prompt_settings(model.prompt),
+        "template": {  # what surrounds a question, by benchmark
             spec.name: prompts.template_of(
                 engine.tokenizer, spec.benchmark.domain, spec.asked(model.prompt)
             )
             for spec in benchmarks
         },
-    )
+    }
 
 
 def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
@@ -106,43 +58,46 @@ def _listed(examples: Sequence[Example]) -> list[JsonValue]:
     return [json.dumps([example.prompt, example.response]) for example in examples]
 
 
-def of_benchmark(spec: BenchmarkSpec) -> BenchmarkProvenance:
+def of_benchmark(spec: BenchmarkSpec) -> dict[str, Any]:
+    """The problems of a benchmark, and how answers are judged."""
     domain = spec.benchmark.domain
     text = json.dumps([problem.to_json() for problem in spec.problems], sort_keys=True)
-    return BenchmarkProvenance(
-        name=spec.name,
-        source=spec.benchmark.source,
-        problems=len(spec.problems),
-        sha256=hashlib.sha256(text.encode()).hexdigest(),
-        max_tokens=spec.max_tokens,
-        verifier=getattr(domain.verify, "name", getattr(domain.verify, "__name__", "own")),
-        pattern=domain.pattern,
-        timeout=domain.limits.seconds,
-        memory=domain.limits.memory,
-        private=domain.private,
-        shots=_listed(spec.examples) or None,
-    )
+    return {
+        "name": spec.name,
+        "source": spec.benchmark.source,
+        "problems": len(spec.problems),
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "max_tokens": spec.max_tokens,
+        "verifier": getattr(domain.verify, "name", getattr(domain.verify, "__name__", "own")),
+        "pattern": domain.pattern,
+        "timeout": domain.limits.seconds,
+        "memory": domain.limits.memory,
+        "private": domain.private,
+        "shots": _listed(spec.examples) or None,
+    }
 
 
 def provenance_of(
     settings: EvaluationSettings,
-    models: Sequence[ModelProvenance],
+    models: Sequence[Fingerprint],
     benchmarks: Sequence[BenchmarkSpec],
     plugins: Sequence[Path],
-) -> Provenance:
+) -> dict[str, Any]:
+    """The content of settings.json. `plugins` are the user's own files of code, of which it has the
+    checksums by name."""
     verifiers = [file for spec in benchmarks if (file := verifier_file(spec))]
-    return Provenance(
-        format=FORMAT,
-        ictcli=__version__,
-        libraries={name: of for name, of in versions().items() if name != "datasets"},
-        n=settings.n,
-        seed=settings.seed,
-        chunk=chunk_of(settings.n),
-        show_private=settings.show_private,
-        plugins=of_files([*plugins, *verifiers]),
-        models=list(models),
-        benchmarks=[of_benchmark(spec) for spec in benchmarks],
-    )
+    return {
+        "format": FORMAT,
+        "ictcli": __version__,
+        "libraries": {name: of for name, of in versions().items() if name != "datasets"},
+        "n": settings.n,
+        "seed": settings.seed,
+        "chunk": chunk_of(settings.n),
+        "show_private": settings.show_private,
+        "plugins": of_files([*plugins, *verifiers]),
+        "models": list(models),
+        "benchmarks": [of_benchmark(spec) for spec in benchmarks],
+    }
 
 
 def verifier_file(spec: BenchmarkSpec) -> Path | None:

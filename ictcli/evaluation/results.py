@@ -1,16 +1,17 @@
 """results.json: an entry per model and benchmark, with differences from the first model."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import JsonValue
 
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import Difference, paired, pass_at_k
-from ictcli.evaluation.provenance import Provenance
 from ictcli.evaluation.record import FORMAT, Evaluation, Record, SampleSettings, Scored
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
+from ictcli.files.fingerprint import Fingerprint
 from ictcli.tasks import prompts
 
 
@@ -64,20 +65,20 @@ def result_of(
     spec: BenchmarkSpec,
     engine: Engine,
     settings: EvaluationSettings,
-    provenance: Provenance,
+    provenance: Fingerprint,
 ) -> Result:
     """The entry of an evaluation, without its difference."""
-    loaded = next(entry for entry in provenance.models if entry.name == model.name)
-    bench = next(entry for entry in provenance.benchmarks if entry.name == spec.name)
-    domain, template = spec.benchmark.domain, loaded.template[spec.name]
+    loaded = next(entry for entry in provenance["models"] if entry["name"] == model.name)
+    bench = next(entry for entry in provenance["benchmarks"] if entry["name"] == spec.name)
+    domain, template = spec.benchmark.domain, loaded["template"][spec.name]
     hidden = domain.private and not settings.show_private
     prompt = spec.asked(model.prompt)
     example = prompts.render(engine.tokenizer, spec.problems[0], domain, prompt)
     suffix = prompt.suffix
     if suffix is None:
         suffix = "" if template == "own" else domain.suffix
-    known = [provenance, loaded, bench, evaluation.settings]  # of what two have, the later's counts
-    decided = {name: value for record in known for name, value in record.model_dump().items()}
+    # of what two have, the later's counts
+    decided: dict[str, Any] = {**provenance, **loaded, **bench, **dict(evaluation.settings)}
     decided |= {"template": template, "suffix": suffix, "limit": settings.limit}
     decided["example_prompt"] = None if hidden else example
     return Result.model_validate(

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -140,22 +141,19 @@ class Timing(Record):
     seconds: float
 
 
+@dataclass(frozen=True)
 class Timings:
     """Seconds of each chunk of a model on a benchmark, in timings.jsonl."""
 
-    def __init__(self, folder: Path, model: str, benchmark: str) -> None:
-        self._path = folder / "timings.jsonl"
-        self._model, self._benchmark = model, benchmark
-
-    def at(self, mark: str) -> "Timings":
-        """Of the same at another temperature."""
-        return Timings(self._path.parent, self._model, f"{self._benchmark}{mark}")
+    path: Path
+    model: str
+    benchmark: str
 
     def add(self, first: int, seconds: float) -> None:
         """Append a chunk, by its first problem; on a new line if a kill tore the last one."""
-        about = {"model": self._model, "benchmark": self._benchmark, "first": first}
+        about = {"model": self.model, "benchmark": self.benchmark, "first": first}
         line = {**about, "seconds": round(seconds, 3)}
-        with self._path.open("ab+") as file:
+        with self.path.open("ab+") as file:
             file.seek(-min(1, file.tell()), os.SEEK_END)
             torn = file.read(1) not in (b"", b"\n")
             file.write(b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
@@ -163,9 +161,9 @@ class Timings:
     def read(self) -> dict[int, float]:
         """Seconds by first problem. Torn lines are skipped."""
         seconds: dict[int, float] = {}
-        for raw in lines(self._path) if self._path.exists() else ():
+        for raw in lines(self.path) if self.path.exists() else ():
             with contextlib.suppress(ValueError):
                 timing = Timing.model_validate_json(raw)
-                if (timing.model, timing.benchmark) == (self._model, self._benchmark):
+                if (timing.model, timing.benchmark) == (self.model, self.benchmark):
                     seconds[timing.first] = timing.seconds
         return seconds

@@ -107,7 +107,9 @@ def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSetting
     """Those of an evaluation. UserError for a k above n too."""
     settings = typed_settings(EvaluationSettings, "ictcli eval", overrides, options)
     if "k" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"k": _curve(settings.n)})
+        powers = {2**power for power in range(settings.n.bit_length())}
+        curve = sorted(k for k in {*powers, settings.n} if k <= MOST_K)
+        settings = settings.model_copy(update={"k": tuple(curve)})
     least, most = min(settings.k, default=0), max(settings.k, default=0)
     if least < 1:
         raise UserError(f"There is no pass@{least}.", "--k 1,4: numbers from 1 up")
@@ -117,9 +119,3 @@ def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSetting
             f"--n {most}, or a smaller --k",
         )
     return settings
-
-
-def _curve(n: int) -> tuple[int, ...]:
-    """Powers of 2 up to n, and n, none above MOST_K."""
-    powers = {2**power for power in range(n.bit_length())}
-    return tuple(sorted(k for k in {*powers, n} if k <= MOST_K))

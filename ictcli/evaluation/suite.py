@@ -20,6 +20,7 @@ from ictcli.evaluation.samples import Timings
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
+from ictcli.files.fingerprint import Fingerprint
 from ictcli.tasks import prompts
 from ictcli.tasks.split import key_of
 from ictcli.text import shell_word
@@ -66,7 +67,7 @@ def evaluate_suite(
         folders.check(out)  # before models take their time
     engines = Engines(say)
     alone = len(models) == 1
-    loaded: list[provenance.ModelProvenance] = []
+    loaded: list[Fingerprint] = []
     for model in reversed(models):  # the first stays loaded
         try:
             engine = engines.of(model)
@@ -86,7 +87,7 @@ def evaluate_suite(
     with opened as (folder, resumed), _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
-            timings = Timings(folder, model.name, spec.name)
+            timings = Timings(folder / "timings.jsonl", model.name, spec.name)
             file = SampleFile(path, chunk_of(settings.n), resume=True, timings=timings)
             engine = engines.of(model)
             label = spec.name if alone else f"{model.name}, {spec.name}"
@@ -175,7 +176,7 @@ def _checked(
     model: ModelSpec,
     benchmarks: Sequence[BenchmarkSpec],
     say: Callable[[str], None],
-) -> provenance.ModelProvenance:
+) -> Fingerprint:
     """The provenance of a loaded model. UserError where a prompt is too long, shows its own answer
     or cannot be read."""
     for spec in benchmarks:

@@ -1,7 +1,8 @@
 """Upload of an export to a repository on the hub, private by default."""
 
+import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -22,51 +23,41 @@ def open_repository(repo: str, *, public: bool) -> Any:
     from huggingface_hub import HfApi
 
     api: Any = HfApi()
-    _request(repo, api.whoami)
-
-    def is_open() -> bool:
-        there = api.repo_exists(repo, repo_type="model")
-        return there and not api.repo_info(repo, repo_type="model").private
-
-    if not public and _request(repo, is_open):
-        raise UserError(
-            f"{repo} is there already and public: everybody would see what is pushed.",
-            f"--push {repo} --public, or push to another name",
-        )
+    with _faults(repo):
+        api.whoami()
+        there = not public and api.repo_exists(repo, repo_type="model")
+        if there and not api.repo_info(repo, repo_type="model").private:
+            raise UserError(
+                f"{repo} is there already and public: everybody would see what is pushed.",
+                f"--push {repo} --public, or push to another name",
+            )
     return api
 
 
 def push(api: Any, folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as one commit; returns the repository's address. The folder is kept in any
     case."""
-    kept = f"{folder} is whole: hf upload {repo} {shell_word(folder)} tries again"
-    _request(
-        repo,
-        lambda: api.create_repo(repo, repo_type="model", private=not public, exist_ok=True),
-        kept,
-    )
-    _request(
-        repo,
-        lambda: api.upload_folder(
+    with _faults(repo, f"{folder} is whole: hf upload {repo} {shell_word(folder)} tries again"):
+        api.create_repo(repo, repo_type="model", private=not public, exist_ok=True)
+        api.upload_folder(
             repo_id=repo,
             folder_path=str(folder),
             repo_type="model",
             commit_message="Upload by ictcli export",
-        ),
-        kept,
-    )
+        )
     return f"https://huggingface.co/{repo}"
 
 
-def _request(repo: str, send: Callable[[], Any], kept: str = "") -> Any:
-    """The hub's answer to a request. Raises UserError or RunFailedError with the reason."""
+@contextlib.contextmanager
+def _faults(repo: str, kept: str = "") -> Generator[None]:
+    """Around requests to the hub: UserError or RunFailedError with the reason of one that fails."""
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
     def hint(text: str) -> str:
         return f"{text}; {kept}" if kept else text
 
     try:
-        return send()
+        yield
     except LocalTokenNotFoundError as error:
         raise UserError("No token for the hub is configured.", hint(LOGIN)) from error
     except HfHubHTTPError as error:

@@ -11,7 +11,7 @@ from ictcli.rewards import Explanation, find_verifier, grade
 from ictcli.rewards.verifiers import as_verifier
 from ictcli.tasks import BOXED, TASKS, Domain, Task, find_task
 from ictcli.tasks.prepare import task_alone
-from ictcli.text import one_line
+from ictcli.text import cut, one_line
 
 BUILTIN = "builtin:"
 EXAMPLES = 16
@@ -31,9 +31,7 @@ class Form:
         """What a prompt looks like; empty if that is not known."""
         if not self.examples:
             return ""
-        shortest = one_line(min(self.examples, key=len))
-        cut = "..." * (len(shortest) > SHOWN)
-        return f"prompts look like {shortest[:SHOWN]}{cut}"
+        return f"prompts look like {cut(one_line(min(self.examples, key=len)), SHOWN)}"
 
     def doubt(self, question: str) -> str:
         """A sentence on a question that does not end as all of a task without words do; else

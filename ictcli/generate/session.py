@@ -16,6 +16,7 @@ from ictcli.recipe.data import Example
 from ictcli.seeds import seed_of
 from ictcli.tasks import prompts
 from ictcli.tasks.detokenize import Detokenizer
+from ictcli.text import cut
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 MAX_TOKENS = 2048
@@ -111,8 +112,8 @@ class Session:
             raise UserError("The prompt is not UTF-8.", "type it again")
         if (left := prompts.read_back(tokenizer, question)) is not None:
             raise UserError(
-                f"The model's tokenizer cannot hold the prompt: {_short(question)!r} becomes "
-                f"{_short(left)!r}.",
+                f"The model's tokenizer cannot hold the prompt: {cut(question, SHOWN)!r} "
+                f"becomes {cut(left, SHOWN)!r}.",
                 self.form.hint or "take a model that knows these characters",
             )
         text, ids = prompts.tokens_of(tokenizer, problem, self.form.domain, self._prompt)
@@ -142,10 +143,6 @@ def stop_on_interrupt() -> Generator[Callable[[], bool]]:
         yield lambda: bool(received)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
 class Growing:

@@ -65,7 +65,7 @@ def saved_states(recorded: RecordedStep, model: str | None = None) -> list[Model
     sampled_after = recorded.step - 1
     if model is not None:
         return [ModelState("given", model, None, sampled_after)]
-    run = recorded.recordings.run
+    run = recorded.run
     if run is None:
         return []
     states = [

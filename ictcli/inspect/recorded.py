@@ -26,21 +26,16 @@ READ = ("recipe.toml", "model/*.json", "adapter/*.json")
 NAME = r"step-(\d+)\.safetensors"
 
 
-@dataclass(frozen=True)
-class Recordings:
-    """The recorded steps of a run, or one file."""
-
-    run: Path | None
-    """None for a file outside its run."""
-    steps: dict[int, Path]
-    """Files by step, ascending."""
+Recordings = tuple[Path | None, dict[int, Path]]
+"""A run, None for a file outside of one, and the files by step, ascending."""
 
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One recorded step."""
+    """One of the recorded `steps`."""
 
-    recordings: Recordings
+    run: Path | None
+    steps: dict[int, Path]
     step: int
     recipe: Recipe
     """The run's; without a run the defaults with this batch's sizes."""
@@ -55,7 +50,7 @@ class RecordedStep:
 
     @property
     def path(self) -> Path:
-        return self.recordings.steps[self.step]
+        return self.steps[self.step]
 
 
 def find_recordings(source: Path) -> Recordings:
@@ -68,8 +63,8 @@ def find_recordings(source: Path) -> Recordings:
             check_inside(run, plain=True)
         steps = dict(numbered(folder, NAME)) if run else {}
         if source.resolve() in {path.resolve() for path in steps.values()}:
-            return Recordings(run, steps)
-        return Recordings(None, {_load(source)[1]["step"]: source})
+            return run, steps
+        return None, {_load(source)[1]["step"]: source}
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         raise UserError(
@@ -85,34 +80,26 @@ def find_recordings(source: Path) -> Recordings:
             f"{source} has no recorded rollouts.",
             "record.rollouts_every=10 records them every 10 steps of a run",
         )
-    return Recordings(source, steps)
-
-
-def choose_step(recordings: Recordings, source: Path, step: int | None) -> int:
-    """`step`; if None, the step of the file `source`, or the last. UserError for a step that was
-    not recorded."""
-    if step is None:
-        of_file = [number for number, path in recordings.steps.items() if path == source]
-        return of_file[0] if of_file else max(recordings.steps)
-    if step not in recordings.steps:
-        raise UserError(
-            f"No rollouts were recorded at step {step}.",
-            "recorded: " + ", ".join(str(number) for number in recordings.steps),
-        )
-    return step
+    return source, steps
 
 
 def read_step(recordings: Recordings, step: int) -> RecordedStep:
-    """Read a recorded step and its run's recipe. UserError for a file that cannot be read."""
-    path = recordings.steps[step]
+    """Read a recorded step and its run's recipe. UserError for one that was not recorded, or cannot
+    be read."""
+    run, steps = recordings
+    if step not in steps:
+        raise UserError(
+            f"No rollouts were recorded at step {step}.", f"recorded: {', '.join(map(str, steps))}"
+        )
+    path = steps[step]
     arrays, description = _load(path)
     try:
         batch = batch_of(arrays, description)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path) from error
-    recipe, run_method, notes = _recipe(recordings.run, batch.rollouts, step)
+    recipe, run_method, notes = _recipe(run, batch.rollouts, step)
     kept, weights = arrays["kept"].astype(bool), arrays["weights"]
-    return RecordedStep(recordings, step, recipe, run_method, batch, kept, weights, notes)
+    return RecordedStep(run, steps, step, recipe, run_method, batch, kept, weights, notes)
 
 
 def _load(path: Path) -> tuple[dict[str, np.ndarray], Description]:
@@ -202,7 +189,7 @@ def decisions(recorded: RecordedStep, model: str | None = None) -> Decided | Non
 
 
 def _tokenizer_folder(recorded: RecordedStep, model: str | None) -> Path | None:
-    run = recorded.recordings.run
+    run = recorded.run
     if model is None and run and (run / "model" / "tokenizer.json").is_file():
         return run / "model"
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import CandidateModel
 from ictcli.inspect.group import GroupView
-from ictcli.inspect.recorded import choose_step, decisions, decoder, find_recordings, read_step
+from ictcli.inspect.recorded import decisions, decoder, find_recordings, read_step
 from ictcli.inspect.view import StepView, select_all
 
 
@@ -23,8 +23,8 @@ class Session:
         model: str | None = None,
         backend: str | None = None,
     ) -> None:
-        self.source = source
-        self.recordings = find_recordings(source)
+        self.recordings = _, steps = find_recordings(source)
+        self._first = next((step for step, path in steps.items() if path == source), max(steps))
         self.by = by
         self._methods = methods
         self._model_name = model
@@ -33,7 +33,7 @@ class Session:
 
     def open(self, step: int | None = None) -> StepView:
         """A step, by default that of the file, or the last. UserError for what is not there."""
-        recorded = read_step(self.recordings, choose_step(self.recordings, self.source, step))
+        recorded = read_step(self.recordings, self._first if step is None else step)
         decode = decoder(recorded, self._model_name)
         made = decisions(recorded, self._model_name)
         selected = select_all(recorded, self._methods)

@@ -175,18 +175,14 @@ class StepView:
     def group(self, prompt: int, by: str) -> GroupView:
         """The rollouts of a prompt, with no candidates yet."""
         recorded, batch = self.recorded, self.recorded.batch
-        run, problem, size = (
-            recorded.recordings.run,
-            batch.problems[prompt - 1],
-            batch.rollouts.group,
-        )
+        run, problem, size = recorded.run, batch.problems[prompt - 1], batch.rollouts.group
         rows = range((prompt - 1) * size, prompt * size)
         return GroupView(
             format=FORMAT,
             run=str(run) if run else None,
             file=str(recorded.path),
             step=recorded.step,
-            steps=list(recorded.recordings.steps),
+            steps=list(recorded.steps),
             prompt=prompt,
             prompts=self.prompts,
             problem={"id": problem.id, "prompt": problem.prompt, "gold": problem.gold},

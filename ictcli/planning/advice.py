@@ -17,6 +17,7 @@ from ictcli.planning.estimate import (
 )
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.recipe import Recipe
+from ictcli.tables.numbers import listed
 
 Change = tuple[str, str, Any]
 """Table, key and value of a recipe."""
@@ -91,10 +92,9 @@ def verdict(
     if not changes:
         return f"It does not fit: {sizes}. It takes a smaller model."
     settings = [f"{table}.{key}={str(value).lower()}" for table, key, value in changes]
-    listed = " and ".join(filter(None, [", ".join(settings[:-1]), settings[-1]]))
     fits = better.peak() <= limit.size
     begin, end = ("With", ".") if fits else ("Even with", ": it takes a smaller model.")
-    return f"It does not fit: {sizes}. {begin} {listed} it is {_gib(better.peak())}{end}"
+    return f"It does not fit: {sizes}. {begin} {listed(settings)} it is {_gib(better.peak())}{end}"
 
 
 def _gib(size: float) -> str:

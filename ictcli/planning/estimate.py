@@ -1,6 +1,7 @@
 """The peak memory of a run, in bytes by part, before anything is loaded; in one process, or in a
 launch of the torch engine on several GPUs."""
 
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -97,11 +98,8 @@ def largest_micro_tokens(
         smaller = recipe.with_engine(micro_tokens=rows * length, micro_batch=None)
         return estimate_memory(smaller, shape, prompt).peak("updating") <= MARGIN * limit
 
-    least, most = 1, (recipe.update.minibatch or recipe.prompts) * recipe.group
-    while least < most:  # the peak never falls with rows
-        middle = (least + most + 1) // 2
-        least, most = (middle, most) if fits(middle) else (least, middle - 1)
-    return least * length
+    more = range(2, (recipe.update.minibatch or recipe.prompts) * recipe.group + 1)
+    return length * (1 + bisect(more, False, key=lambda rows: not fits(rows)))  # they fit up to one
 
 
 def resolve_micro_batch(

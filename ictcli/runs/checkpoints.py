@@ -10,7 +10,6 @@ A folder gets its name when all of it is on the disk. Every state.json names the
 best.json is written from the newest one, so a kill cannot leave the two in disagreement.
 """
 
-import errno
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
@@ -23,7 +22,7 @@ from safetensors import SafetensorError
 
 from ictcli.engine import Engine
 from ictcli.engine.budget import BudgetState
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import RunFailedError, UserError, is_disk_full
 from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.metrics import direction
@@ -126,7 +125,7 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
             manifest = Manifest(format=FORMAT, files=checksums(folder, [folder]))
             _write(folder / MANIFEST, manifest.to_json())
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = is_disk_full(error)
         reason = "No space is left on the disk" if full else error.strerror or str(error)
         earlier = complete(run)
         stands = f"{earlier[-1]} stands" if earlier else "no checkpoint was saved before"

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
-from ictcli.evaluation.record import METRIC, Evaluation, Scored
+from ictcli.evaluation.record import Evaluation, Scored
 from ictcli.evaluation.samples import Sample
 from ictcli.files.fingerprint import differing
 from ictcli.runs.list import Entry, entry
@@ -30,18 +30,14 @@ Differing = dict[str, list[Any]]
 class Result(Scored):
     """What a run reached and took, as far as it is known."""
 
+    model_config = ConfigDict(extra="allow")
+
     problems: int | None
     scores: dict[str, Interval]
-    wall_s: float | None = None
-    train_s: float | None = None
-    tokens_sampled: int | None = None
-    tokens_kept_share: float | None = None
-    steps_skipped: int | None = None
-    peak_bytes: int | None = None
 
     def value(self, name: str) -> Interval | float | None:
-        """A score, or another figure by its name."""
-        return self.scores.get(name) if METRIC.fullmatch(name) else getattr(self, name)
+        """A score, or another figure by its name: `problems`, or one of `TOTALS`."""
+        return self.scores.get(name) or getattr(self, name, None)
 
 
 class Paired(Scored):

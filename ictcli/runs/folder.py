@@ -193,10 +193,6 @@ class Run:
         """The steps of metrics.jsonl."""
         return read_lines(self.folder / "metrics.jsonl", StepMetrics)
 
-    def timings(self) -> list[StepTimings]:
-        """The steps of timings.jsonl."""
-        return read_lines(self.folder / "timings.jsonl", StepTimings)
-
     def append(self, record: StepMetrics | StepTimings) -> None:
         """Add a step's line to metrics.jsonl or timings.jsonl."""
         name = "metrics.jsonl" if isinstance(record, StepMetrics) else "timings.jsonl"

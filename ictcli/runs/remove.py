@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ictcli.errors import UserError
@@ -11,15 +10,6 @@ from ictcli.runs import checkpoints
 from ictcli.runs.checkpoints import DAMAGE
 from ictcli.runs.folder import Run
 from ictcli.runs.read import in_use, size
-
-
-@dataclass(frozen=True)
-class OldCheckpoint:
-    """A checkpoint that may go."""
-
-    run: Path
-    path: Path
-    bytes: int
 
 
 def check_removable(run: Path) -> None:
@@ -50,22 +40,13 @@ def remove_run(run: Path) -> int:
     return taken
 
 
-def old_checkpoints(runs: Iterable[Path], *, finished: bool = False) -> list[OldCheckpoint]:
-    """The checkpoints of runs that are neither the best nor what a resume goes on from, which is
-    the newest that is whole, nor newer than that. Of `finished` runs all but the best."""
-    return [
-        OldCheckpoint(run, path, size(path))
-        for run in runs
-        for path in _old(run, keep_newest=not (finished and (run / "summary.json").is_file()))
-    ]
-
-
-def _old(run: Path, *, keep_newest: bool) -> list[Path]:
-    folders = checkpoints.folders(run)
-    best = checkpoints.best_of(run)
-    newest = next((at for at in reversed(range(len(folders))) if _whole(folders[at])), None)
-    if keep_newest:
-        folders = [] if newest is None else folders[:newest]
+def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:
+    """The checkpoints of a run that are neither the best nor what a resume goes on from, which is
+    the newest that is whole, nor newer than that. Of a `finished` run all but the best."""
+    folders, best = checkpoints.folders(run), checkpoints.best_of(run)
+    if not (finished and (run / "summary.json").is_file()):
+        newest = next((at for at in reversed(range(len(folders))) if _whole(folders[at])), 0)
+        folders = folders[:newest]
     return [path for path in folders if path != best]
 
 
@@ -77,11 +58,11 @@ def _whole(path: Path) -> bool:
     return True
 
 
-def remove_checkpoints(old: Iterable[OldCheckpoint]) -> None:
+def remove_checkpoints(old: Iterable[Path]) -> None:
     """UserError if a run is trained now, or may not be read (see `check_inside`)."""
-    for checkpoint in old:
-        check_inside(checkpoint.run)
-        run = Run(checkpoint.run)
+    for path in old:
+        check_inside(path.parents[1])
+        run = Run(path.parents[1])
         run.lock()
         with run:
-            drop(checkpoint.path)
+            drop(path)

@@ -150,23 +150,17 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     bench = recipe.evaluation.get("bench")
     if not isinstance(bench, str):
-        own = (recipe.model_extra or {}).get("data") is not None
-        if own or not (names := benchmark_of(recipe.task)):
+        task, own = recipe.task, (recipe.model_extra or {}).get("data") is not None
+        if own or not task or is_custom(task):
             return None
-        return f"ictcli eval {shell_word(model or run)} --bench {shell_word(names)}"
+        more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
+        names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
+        return f"ictcli eval {shell_word(model or run)} --bench {shell_word(','.join(names))}"
     columns = recipe.evaluation.get("columns")
     table = columns if isinstance(columns, dict) else {}
     keys = [shell_word(f"columns.{key}={value}") for key, value in table.items()]
     models = f"{shell_word(model or recipe.model)} {shell_word(run)}"
     return " ".join([f"ictcli eval {models} --bench {shell_word(bench)}", *keys])
-
-
-def benchmark_of(task: str) -> str | None:
-    """The benchmarks for a model trained on `task`; None for a custom task."""
-    if not task or is_custom(task):
-        return None
-    more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
-    return ",".join([task, *(name for name in more if name not in TASKS)])  # others are tasks' own
 
 
 class RunCheck(RunRecord):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -36,7 +36,7 @@ def sentence(template: Path, **values: Any) -> str:
 
 @cache
 def _environment(folder: Path, form: str) -> Environment:
-    escape = {"md": markdown_text, "txt": str}.get(form, _html)
+    escape = {"md": markdown_text, "txt": str}.get(form, partial(html_text, keep=BREAKS))
 
     def shown(value: Any) -> Any:
         return value if hasattr(value, "__html__") else Markup(escape(value))
@@ -57,12 +57,8 @@ def _environment(folder: Path, form: str) -> Environment:
     variables = cast(dict[str, Any], environment.globals)  # pyright: ignore[reportUnknownMemberType]
     variables |= forms
     filters |= {name: _markup(form) for name, form in made.items()}
-    filters |= {"json": _json, "line": _line}
+    filters |= {"json": partial(json.dumps, allow_nan=False), "line": _line}
     return environment
-
-
-def _html(value: Any) -> str:
-    return html_text(value, BREAKS)
 
 
 def _markup(form: Callable[..., str]) -> Callable[..., Markup]:
@@ -72,10 +68,6 @@ def _markup(form: Callable[..., str]) -> Callable[..., Markup]:
         return Markup(form(*values))
 
     return marked
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
 
 
 def _line(text: str) -> str:

@@ -1,7 +1,6 @@
 """Start or continue a run: engine, environment record, Ctrl-C, training."""
 
 import contextlib
-import errno
 import platform
 import signal
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
 from ictcli.engine.checks import check_lengths
-from ictcli.errors import RESUME, InterruptedRunError, UserError
+from ictcli.errors import RESUME, InterruptedRunError, UserError, is_disk_full
 from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
@@ -171,7 +170,7 @@ def failure_message(error: Exception) -> str:
     exception. A full disk begins with NO_SPACE."""
     if isinstance(error, UserError):
         return error.message
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and is_disk_full(error):
         return f"{NO_SPACE} ({error.filename})."
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

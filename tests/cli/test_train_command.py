@@ -15,6 +15,8 @@ from ictcli.algorithm.selection import share_count
 from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import METRICS, known
 from ictcli.runs import Run, read_rollouts
+from ictcli.runs.read import read_lines
+from ictcli.runs.records import StepTimings
 
 Trained = tuple[Path, Ended]
 JSONS = ("json", "jsonl")
@@ -87,8 +89,8 @@ def test_the_recipe_in_the_folder_is_the_resolved_one(
 
 
 def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Trained) -> None:
-    run = Run(trained[0])
-    metrics, timings = ([line.to_json() for line in x] for x in (run.metrics(), run.timings()))
+    metrics = [line.to_json() for line in Run(trained[0]).metrics()]
+    timings = [line.to_json() for line in read_lines(trained[0] / "timings.jsonl", StepTimings)]
     assert [line["step"] for line in metrics] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in timings] == [1, 2, 3, 4, 5, 6]
     assert all(line["updates"] == 1 and line["finite"] for line in metrics)

@@ -6,27 +6,15 @@ import pytest
 
 from ictcli.errors import UserError
 from ictcli.evaluation.folder import opened
-from ictcli.evaluation.provenance import Provenance
 
-PROVENANCE = Provenance(
-    format=1,
-    ictcli="0",
-    libraries={},
-    n=2,
-    seed=0,
-    chunk=1,
-    show_private=False,
-    plugins={},
-    models=[],
-    benchmarks=[],
-)
+SETTINGS = {"format": 1, "n": 2}
 LEFT = (".settings.json.123.tmp", ".results.md.7.tmp")
 OTHERS = (".notes.txt.123.tmp", ".tmpabcdef", "inner/.results.md.7.tmp")
 
 
 def begin(out: Path, *, resume: bool = False) -> bool:
     """Whether an evaluation is resumed there."""
-    with opened(out, out, "name", PROVENANCE, resume=resume, say=print) as (folder, resumed):
+    with opened(out, out, "name", SETTINGS, resume=resume, say=print) as (folder, resumed):
         assert folder == out
     return resumed
 

@@ -82,10 +82,10 @@ def test_the_files_of_verifiers_and_plugins_are_part_of_the_settings(tmp_path: P
     loaded = settings_of(tmp_path)[2]
     assert [path.name for path in loaded] == ["graded.py"]
     specs = benchmark_specs("by-a-file", SETTINGS)
-    before = provenance_of(SETTINGS, (), specs, loaded).plugins
+    before = provenance_of(SETTINGS, (), specs, loaded)["plugins"]
     assert list(before) == ["graded.py", "grader.py"]
     grader.write_text("def grade(response, gold):\n    return False\n")
-    after = provenance_of(SETTINGS, (), specs, loaded).plugins
+    after = provenance_of(SETTINGS, (), specs, loaded)["plugins"]
     assert after["graded.py"] == before["graded.py"] and after["grader.py"] != before["grader.py"]
 
 
@@ -181,7 +181,7 @@ def test_shots_ask_and_read_as_the_public_figures_do(tmp_path: Path) -> None:
     assert [verdict.status for verdict in found] == ["correct", "unparsed"]
     assert spec_of("eval.shots=7").examples == spec.examples
     others = [spec_of(f"eval.shots={n}", f"seed={seed}") for n, seed in ((6, 0), (7, 1))]
-    records = [of_benchmark(each).shots for each in (spec, *others)]
+    records = [of_benchmark(each)["shots"] for each in (spec, *others)]
     assert len(set(map(str, records))) == 3 and [len(each or ()) for each in records] == [7, 6, 7]
     with pytest.raises(UserError, match="has 7 worked examples"):
         spec_of("eval.shots=8")

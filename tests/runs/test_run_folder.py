@@ -15,7 +15,8 @@ from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.runs import Run, checkpoints, read_rollouts
 from ictcli.runs.checkpoints import State
 from ictcli.runs.manifest import checksum
-from ictcli.runs.records import StepMetrics, Summary
+from ictcli.runs.read import read_lines
+from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.runs.rollouts import Description
 from ictcli.tasks import find_task
 from ictcli.train.step import sample_batch, select
@@ -43,7 +44,8 @@ def test_restore_goes_back_to_the_newest_checkpoint(
         run.checkpoint(engine, state, 2)
         assert run.restore(engine, print) == state
         assert (run.folder / "metrics.jsonl").read_bytes() == b"".join(before[:3])
-        assert [line.step for line in run.timings()] == [1, 2, 3]
+        timings = read_lines(run.folder / "timings.jsonl", StepTimings)
+        assert [line.step for line in timings] == [1, 2, 3]
         assert names(run.folder / "rollouts") == {f"step-00000{i}.safetensors" for i in (1, 2, 3)}
 
 
