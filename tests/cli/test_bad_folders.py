@@ -1,4 +1,4 @@
-"""One bad run folder hides no other, is listed itself, and can be removed."""
+"""A bad run folder hides no other, is listed itself, and can be removed."""
 
 import json
 import os
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from processes import Ended, Processes
 
 DEEP = 5000
@@ -62,38 +61,35 @@ def tall(path: Path) -> None:
     path.write_text("".join(json.dumps({**line, "step": i + 1}) + "\n" for i in range(20_000)))
 
 
-BAD: dict[str, tuple[str, Callable[[Path], None]]] = {
-    f"{name} {damage.__name__}": (name, damage)
-    for name, damages in {
-        "recipe.toml": (huge, pipe, loop, outside, folder, deep, old),
-        "summary.json": (pipe, folder, deep),
-        "metrics.jsonl": (huge, pipe, tall),
-        "manifest.json": (outside, deep),
-        "eval/after.json": (huge,),
-        "environment.json": (bottomless,),
-        ".lock": (pipe, loop, outside, folder),
-    }.items()
-    for damage in damages
-}
+BAD: list[tuple[str, Callable[[Path], None]]] = [
+    *(("recipe.toml", damage) for damage in (huge, pipe, loop, outside, folder, deep, old)),
+    *(("summary.json", damage) for damage in (pipe, folder, deep)),
+    *(("metrics.jsonl", damage) for damage in (huge, pipe, tall)),
+    *(("manifest.json", damage) for damage in (outside, deep)),
+    ("eval/after.json", huge),
+    ("environment.json", bottomless),
+    *((".lock", damage) for damage in (pipe, loop, outside, folder)),
+]
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_a_bad_folder_hides_no_other_and_can_be_removed(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path, bad: str
+def test_bad_folders_hide_no_other_and_can_be_removed(
+    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
 ) -> None:
-    for name in ("good", "bad"):
-        shutil.copytree(trained[0], tmp_path / "runs" / name)
-    name, damage = BAD[bad]
-    damage(tmp_path / "runs" / "bad" / name)
+    runs = {f"bad-{number}": case for number, case in enumerate(BAD)}
+    for run in ("good", *runs):
+        shutil.copytree(trained[0], tmp_path / "runs" / run)
+    for run, (name, damage) in runs.items():
+        damage(tmp_path / "runs" / run / name)
     listed = ictcli.run("runs", "ls", "--json", folder=tmp_path)
     assert listed.code == 0, listed.err
     entries = {Path(entry["run"]).name: entry for entry in strict(listed.out)}
-    assert set(entries) == {"good", "bad"} and entries["good"]["state"] == "finished"
-    for command in (("show", "bad"), ("diff", "bad", "good")):
-        ended = ictcli.run("runs", *command, "--json", folder=tmp_path)
-        assert ended.code in (0, 2) and "Traceback" not in ended.err, ended.err
-        assert ended.code or strict(ended.out)
-    ended = ictcli.run("runs", "rm", "bad", "--yes", folder=tmp_path)
+    assert set(entries) == {"good", *runs} and entries["good"]["state"] == "finished"
+    for run in runs:
+        for command in (("show", run), ("diff", run, "good")):
+            ended = ictcli.run("runs", *command, "--json", folder=tmp_path)
+            assert ended.code in (0, 2) and "Traceback" not in ended.err, (runs[run], ended.err)
+            assert ended.code or strict(ended.out)
+    ended = ictcli.run("runs", "rm", *runs, "--yes", folder=tmp_path)
     assert ended.code == 0, ended.err
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["good"]
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import Processes
 from test_help import loaded_by
 
 from ictcli.cli import COMMANDS
@@ -23,20 +24,15 @@ printf 'item %s\\n' "${COMPREPLY[@]}"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(ictcli: Processes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A place with runs, and bash's script."""
     folder = tmp_path_factory.mktemp("completion")
     for run in ("runs/a-s0", "runs/deep/b-s0", "my run"):
         (folder / run).mkdir(parents=True)
         (folder / run / "recipe.toml").touch()
     (folder / "runs" / "notes").mkdir()
-    script = subprocess.run(ictcli("completion", "bash"), capture_output=True, check=True)
-    (folder / "completion").write_bytes(script.stdout)
+    (folder / "completion").write_text(ictcli.run("completion", "bash", folder=folder).out)
     return folder
-
-
-def ictcli(*args: str) -> list[str]:
-    return [str(Path(sys.executable).with_name("ictcli")), *args]
 
 
 def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
@@ -68,13 +64,13 @@ def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
     first(
         [
             ("ictcli ", set(COMMANDS)),
+            ("ictcli train quickstart model=builtin:c", {"chain"}),
+            ("ictcli compare quickstart --methods ict,dr", {"ict,dr_grpo"}),
+            ("ictcli export my", {"'my run'"}),
             ("ictcli recipes show quick", {"quickstart"}),
             ("ictcli train quickstart steps=3 checkpoint.ev", {"checkpoint.every="}),
             ("ictcli train quickstart method=i", {"ict"}),
-            ("ictcli train quickstart model=builtin:c", {"chain"}),
-            ("ictcli compare quickstart --methods ict,dr", {"ict,dr_grpo"}),
             ("ictcli runs show runs/deep/", {"runs/deep/b-s0"}),
-            ("ictcli export my", {"'my run'"}),
             ("ictcli doc", {"doctor"}),
             ("ictcli recipes s", {"show"}),
             ("ictcli train ", set(shipped_recipes())),
@@ -87,7 +83,7 @@ def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
             ("ictcli resume runs/", {"runs/a-s0"}),
             ("ictcli eval r", {"runs/a-s0"}),
         ],
-        8,
+        4,
     ),
 )
 def test_bash_is_offered_what_fits(folder: Path, line: str, offered: set[str]) -> None:
@@ -101,10 +97,10 @@ def test_a_key_is_gone_on_with_and_a_run_s_folder_may_be_entered(folder: Path) -
     assert press_tab(folder, "ictcli train qui")[1] == {"default"}
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_has_its_script(shell: str) -> None:
-    made = subprocess.run(ictcli("completion", shell), capture_output=True, text=True, check=True)
-    assert f"_ICTCLI_COMPLETE={shell}_complete" in made.stdout and not made.stderr
+def test_every_shell_has_its_script(ictcli: Processes, tmp_path: Path) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        made = ictcli.run("completion", shell, folder=tmp_path)
+        assert f"_ICTCLI_COMPLETE={shell}_complete" in made.out and not made.err
 
 
 def test_completion_loads_no_machine_learning(monkeypatch: pytest.MonkeyPatch) -> None:

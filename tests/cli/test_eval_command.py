@@ -78,18 +78,6 @@ def test_a_run_is_evaluated_by_its_final_model(
     assert samples[0] == samples[1]
 
 
-def test_without_out_evaluations_are_numbered_and_none_is_lost(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
-    args = ("--bench", "chain", "--n", "1", "--k", "1", "--limit", "1")
-    for _ in range(2):
-        ended = ictcli.run("eval", tiny_model, *args, folder=tmp_path)
-        assert ended.code == 0
-        assert "chain" in ended.out and "1 problems, 1 samples each" in ended.err
-    base = tmp_path / "evals"
-    assert sorted(path.name for path in base.iterdir()) == ["tied-seed0", "tied-seed0-2"]
-
-
 def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path) -> None:
     plugin = tmp_path / "sums.py"
     plugin.write_text(

@@ -23,7 +23,8 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path / "rows.jsonl", ROWS)
-    ended = ictcli.run("grade", "rows.jsonl", "--json", "--out", "v.jsonl", folder=tmp_path)
+    command = ("grade", "rows.jsonl", "--timeout", "1", "--json", "--out", "v.jsonl")
+    ended = ictcli.run(*command, folder=tmp_path)
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     assert [row["status"] for row in found][:4] == ["correct", "correct", "wrong", "unparsed"]

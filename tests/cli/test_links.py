@@ -59,7 +59,7 @@ def place(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
 def test_a_command_takes_no_link_out_of_a_run(ictcli: Processes, place: Path, name: str) -> None:
     whole, beside = place.parent / f"{place.name}-whole", state(place / "beside")
     (place / "run").rename(whole)
-    for link in LINKS if name in ("resume", "check") else ["model/merges.txt", "rollouts"]:
+    for link in LINKS if name == "check" else ["model/merges.txt"]:
         shutil.copytree(whole, place / "run")
         linked(place / "run", link)
         told = refusal(ictcli.run(*COMMANDS[name], folder=place), 2)
@@ -69,19 +69,22 @@ def test_a_command_takes_no_link_out_of_a_run(ictcli: Processes, place: Path, na
         shutil.rmtree(place / "run")
 
 
-@pytest.mark.parametrize("link", LINKS)
-def test_a_run_with_a_link_is_listed_and_removed(ictcli: Processes, place: Path, link: str) -> None:
-    shutil.copytree(place / "run", place / "other")
-    linked(place / "run", link)
+def test_runs_with_links_are_listed_and_removed(ictcli: Processes, place: Path) -> None:
+    runs = {f"run-{number}": link for number, link in enumerate(LINKS)}
+    for name, link in runs.items():
+        shutil.copytree(place / "run", place / name)
+        linked(place / name, link)
     beside = state(place / "beside")
     listed = ictcli.run("runs", "ls", ".", folder=place)
-    assert listed.code == 0 and f"run/{link} is a link that " in listed.out + listed.err
-    assert "other" in listed.out
     swept = ictcli.run("runs", "gc", ".", folder=place)
-    assert swept.code == 0 and f"run/{link} is a link that " in swept.err
-    assert "other: step-000004" in swept.out
-    removed = ictcli.run("runs", "rm", "run", "--yes", folder=place)
-    assert removed.code == 0 and not os.path.lexists(place / "run"), removed.err
+    assert (listed.code, swept.code) == (0, 0)
+    for name, link in runs.items():
+        assert f"{name}/{link} is a link that " in listed.out + listed.err
+        assert f"{name}/{link} is a link that " in swept.err
+    assert "run: step-000004" in swept.out
+    removed = ictcli.run("runs", "rm", *runs, "--yes", folder=place)
+    assert removed.code == 0, removed.err
+    assert not any(os.path.lexists(place / name) for name in runs)
     assert state(place / "beside") == beside
 
 

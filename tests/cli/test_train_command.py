@@ -136,18 +136,6 @@ def test_a_key_the_method_does_not_look_at_is_noted(ictcli: Processes, tmp_path:
     assert ended.err.startswith("note: keep has no effect with method=grpo\n")
 
 
-def test_run_folders_are_numbered_and_never_reused(
-    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
-) -> None:
-    for _ in range(2):
-        ended = ictcli.run("train", "chain", *small, "steps=1", "seed=7", folder=tmp_path)
-        assert ended.code == 0, ended.err
-    names = sorted(path.name for path in (tmp_path / "runs").iterdir())
-    assert names == ["chain-ict-s7", "chain-ict-s7-2"]
-    models = [tmp_path / "runs" / name / "model" / "model.safetensors" for name in names]
-    assert models[0].read_bytes() == models[1].read_bytes()
-
-
 def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
     ictcli: Processes, small: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -104,21 +104,19 @@ def test_the_seed_decides_the_first_values(
 
 
 @BOTH
-@pytest.mark.parametrize("where", ["adapter folder", "run folder"])
-def test_adapters_are_a_model_to_sample_from(
+def test_adapters_of_a_run_are_a_model_to_sample_from(
     make_adapted: MakeEngine,
     make_engine: MakeEngine,
     engine_name: str,
     tiny_model: Path,
     tmp_path: Path,
     adapter: AdapterSettings,
-    where: str,
 ) -> None:
     engine, rollouts = make_adapted(tiny_model, adapter=adapter), made_up()
     train(engine, rollouts, 2)
     adapters_of(engine, tmp_path / "adapter")
     (tmp_path / "recipe.toml").write_text("", encoding="utf-8")
-    again = reader(engine_name, tmp_path / "adapter" if where == "adapter folder" else tmp_path)
+    again = reader(engine_name, tmp_path)
     np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
     found, wanted = (e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (again, engine))
     same(found, wanted)

@@ -88,17 +88,12 @@ def test_mlx_lm_reads_what_is_exported(
         first += length
 
 
-@BOTH
+@pytest.mark.parametrize(("adapter", "layers"), [(LORA, 1), (DORA, 0)], ids=["lora", "dora"])
 @pytest.mark.parametrize(("writer", "other"), [("torch", "mlx"), ("mlx", "torch")])
-@pytest.mark.parametrize("layers", [0, 1], ids=["all blocks", "last block"])
 def test_each_engine_reads_the_others_adapters(
-    tiny_model: Path,
-    tmp_path: Path,
-    adapter: AdapterSettings,
-    writer: str,
-    other: str,
-    layers: int,
+    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings, writer: str, other: str, layers: int
 ) -> None:
+    """Of the last block, and of all."""
     adapter = adapter.model_copy(update={"layers": layers, "targets": ("q_proj", "down_proj")})
     engine, rollouts = build(writer, tiny_model, SMOOTH, adapter), made_up()
     train(engine, rollouts, 2)

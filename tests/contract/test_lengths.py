@@ -45,9 +45,11 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 UNKNOWN_TO_MLX = ("Llama 4", "gpt-oss")
 """As transformers saves them."""
 NO_WINDOW = ("Mistral", 40)
+OF_CONTEXT = ("Phi-3", "Llama, LongRoPE", "Mistral")
+"""Families that a run's own context changes."""
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module")
 def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     kind, more = FAMILIES[request.param]
     return make_kind(tmp_path_factory.mktemp("models") / request.param, kind, **more)
@@ -60,7 +62,11 @@ def sampled(engine: Any, longest: int) -> Rollouts:
     return engine.generate(prompts, 3, Sampling(longest - AT + 2), 5)
 
 
-@pytest.mark.parametrize("context", [0, 40])
+@pytest.mark.parametrize(
+    ("family", "context"),
+    [*((name, 0) for name in FAMILIES), *((name, 40) for name in OF_CONTEXT)],
+    indirect=["family"],
+)
 def test_what_is_sampled_is_what_is_evaluated_whatever_the_batch(
     engine_name: str, family: Path, context: int
 ) -> None:

@@ -47,6 +47,19 @@ SPOILT: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "no config": ("config.json", lambda folder: (folder / "config.json").unlink()),
     "no folder": ("no model folder", shutil.rmtree),
     "cut short": ("model.safetensors is damaged", lambda folder: truncate(folder / WEIGHTS, 999)),
+    "cut in the header": ("damaged or cut short", lambda folder: truncate(folder / WEIGHTS, 4)),
+    "half a config": (
+        "config.json is not JSON",
+        lambda folder: (folder / "config.json").write_text('{"model_type":'),
+    ),
+    "config of no kind": (
+        "cannot be loaded",
+        lambda folder: (folder / "config.json").write_text("{}"),
+    ),
+    "no tokenizer": (
+        "no tokenizer",
+        lambda folder: [path.unlink() for path in folder.glob("tokenizer*")],
+    ),
 }
 
 

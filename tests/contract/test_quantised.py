@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
+from tests.cases import first
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, reader
 from .lowrank import LORA, adapters_of, frozen_weights, make_quantised
@@ -25,7 +26,7 @@ WEIGHTS = "model.safetensors"
 make = partial(make_mlx, optimizer=SMOOTH, adapter=LORA)
 
 
-@pytest.fixture(scope="module", params=["tied", "untied"])
+@pytest.fixture(scope="module", params=first(["tied", "untied"]))
 def packed_model(
     request: pytest.FixtureRequest,
     tiny_model: Path,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ictcli.rewards.maths import algebra
@@ -95,7 +95,6 @@ def grown(inner: st.SearchStrategy[Written]) -> st.SearchStrategy[Written]:
 written = st.recursive(leaves(), grown, max_leaves=7)
 
 
-@settings(max_examples=500)
 @given(written)
 def test_what_is_read_has_the_value_that_was_written(expression: Written) -> None:
     """Only what has two readings, or is too large, or divides by zero, is not read."""
@@ -190,7 +189,6 @@ def test_tidying_never_fails_and_ends(text: str) -> None:
     assert isinstance(flat(once), str)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(-(10**6), 10**6), st.integers(1, 1000))
 def test_expressions_that_part_at_any_point_are_not_equal(turn: int, width: int) -> None:
     beyond = f"x-({turn})"
@@ -201,7 +199,6 @@ def test_expressions_that_part_at_any_point_are_not_equal(turn: int, width: int)
     assert not equal(f"x+{bump}", "x") and equal(f"x+{bump}", f"{bump}+x")
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=4), st.integers(0, 10**6))
 def test_a_root_or_logarithm_is_no_product_or_sum_of_others_whatever_the_seed(
     turns: list[int], seed: int
@@ -234,7 +231,6 @@ def terms() -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["5", "x", "\\sqrt{x}", "\\sin x", "e^{x}-\\frac{1}{x}"]), terms())
 def test_no_term_but_0_may_be_added(expression: str, term: str) -> None:
     """Where that takes more than 40,000 digits, within the limits of a verdict."""

@@ -22,12 +22,13 @@ def rows(name: str) -> list[dict[str, Any]]:
 PAIRS = rows("pairs.jsonl")
 """Half of them were written by hand. In the others ("by rule") values are drawn and written in the
 ways that a rule names: whether two texts are the same follows from the values."""
+ANSWERS = [f"\\boxed{{{pair['answer']}}}" for pair in PAIRS]
 
 
 @pytest.fixture(scope="module")
 def verdicts() -> list[Verdict]:
     """On the answer of each pair."""
-    return grade([f"\\boxed{{{pair['answer']}}}" for pair in PAIRS], [p["gold"] for p in PAIRS])
+    return grade(ANSWERS, [pair["gold"] for pair in PAIRS])
 
 
 def test_no_pair_is_wrongly_equal_and_none_wrongly_different(verdicts: list[Verdict]) -> None:
@@ -53,6 +54,15 @@ def test_equality_is_symmetric_where_no_side_is_a_named_value(verdicts: list[Ver
     assert list(forth.values()) == list(map(equal, back))
 
 
+def test_to_explain_changes_no_verdict_and_tells_every_reading(verdicts: list[Verdict]) -> None:
+    explanations = grade(ANSWERS[::5], [pair["gold"] for pair in PAIRS[::5]], explain=True)
+    assert [one.verdict for one in explanations] == verdicts[::5]
+    for one in explanations:
+        assert one.gold.meaning and (one.source == "box") == (one.rule != "no answer")
+        assert bool(one.answer.meaning) or one.verdict.status != "correct"
+        assert "\ue000" not in one.answer.meaning + one.gold.meaning
+
+
 def test_every_pair_names_the_rule_that_decides_it() -> None:
     page = (HERE.parents[1] / "docs" / "verifier.md").read_text(encoding="utf-8")
     assert {pair["rule"] for pair in PAIRS} <= set(
@@ -60,18 +70,18 @@ def test_every_pair_names_the_rule_that_decides_it() -> None:
     )
 
 
-def test_integer_judges_as_math_does() -> None:
+def test_integer_judges_as_math_does(verdicts: list[Verdict]) -> None:
     """It takes whole golds alone: their unit and name count as in any other."""
-    whole = [pair for pair in PAIRS if as_integer(pair["gold"]) is not None]
-    answers = [f"\\boxed{{{pair['answer']}}}" for pair in whole]
-    for gold, others in ((r"5\text{ cm}", [r"5\text{ m}", "5", "6"]), ("x=4", ["y=4", "4", "x=4"])):
-        whole += [{"gold": gold}] * len(others)
-        answers += [f"\\boxed{{{other}}}" for other in others]
-    golds = [pair["gold"] for pair in whole]
-    found = grade(answers, golds, "integer")
-    assert len(whole) > 400 and found == grade(answers, golds)
-    right = [one.status == "correct" for one in found[-6:]]
-    assert right == [False, True, False, False, True, True]
+    whole = [place for place, pair in enumerate(PAIRS) if as_integer(pair["gold"]) is not None]
+    golds = [PAIRS[place]["gold"] for place in whole]
+    found = grade([ANSWERS[place] for place in whole], golds, "integer")
+    assert len(whole) > 400 and found == [verdicts[place] for place in whole]
+    units = [r"5\text{ m}", "5", "6"]
+    for gold, answers in ((r"5\text{ cm}", units), ("x=4", ["y=4", "4", "x=4"])):
+        boxes = [f"\\boxed{{{answer}}}" for answer in answers]
+        found = grade(boxes, [gold] * 3, "integer")
+        assert found == grade(boxes, [gold] * 3)
+        assert [one.status == "correct" for one in found] == [False, True, gold == "x=4"]
 
 
 def test_no_answer_is_right_for_two_integers() -> None:

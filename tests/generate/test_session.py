@@ -1,4 +1,5 @@
-"""Laws of `ictcli.generate`, with every engine: what is streamed is what is answered."""
+"""Laws of `ictcli.generate`: what is streamed is what is answered. What an engine tells of tokens
+as it samples them, tests/contract holds."""
 
 import json
 import shutil
@@ -15,8 +16,7 @@ from ictcli.generate.form import form_of
 from ictcli.generate.session import Answer, Session
 from ictcli.runs.model import find_models
 from ictcli.types import Rollouts
-
-from .conftest import MakeEngine
+from tests.contract.conftest import reader
 
 QUESTION = "7*9-8+2*2+3*7="
 MakeSession = Callable[..., Session]
@@ -26,6 +26,11 @@ def session_of(engine: Engine, folder: Path, *keys: str) -> Session:
     settings = typed_settings(GenerateSettings, "ictcli generate", keys, {})
     model = replace(find_models([str(folder)], settings)[0], load=lambda: engine)
     return Session(model, form_of(model, settings.reward, print, judge=False), settings)
+
+
+@pytest.fixture(scope="module")
+def tiny_engine(tiny_model: Path) -> Engine:
+    return reader("torch", tiny_model)
 
 
 @pytest.fixture
@@ -103,12 +108,12 @@ TURNS = "{% for m in messages %}{{ '+' if m.role == 'user' else '-' }}{{ m.conte
 
 
 def test_a_conversation_is_in_the_prompt_of_the_next_question(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
+    tiny_model: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(tiny_model, tmp_path / "chat")
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": TURNS}))
-    session = session_of(make_engine(folder), folder, "max_tokens=5")
+    session = session_of(reader("torch", folder), folder, "max_tokens=5")
     assert session.remembers
     first, second = session.ask("1"), session.ask("2")
     assert (first.prompt, second.prompt) == ("+1=", f"+1-{first.answers[0].text}+2=")
