@@ -10,15 +10,11 @@ from typing import Any, cast
 
 import regex as _regex  # pyright: ignore[reportMissingTypeStubs]  # has recursive patterns
 
+from ictcli.rewards.maths.vocabulary import SHORT_WORDS, word_list
+
 regex = cast(Any, _regex)
 
 OPEN, CLOSE, ROW = "\ue000", "\ue001", "\ue002"
-
-
-def word_list(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
 UNICODE = {
     "−": "-", "–": "-", "—": "-", "×": "\\cdot ", "⋅": "\\cdot ", "·": "\\cdot ", "∗": "*",
     "÷": "/", "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "∪": "\\cup ",
@@ -85,15 +81,6 @@ OPAQUE = word_list(
     "triangle bar overarc mathfrak widetilde overline vec"
 )
 """Commands that turn what they decorate into one symbol."""
-
-SHORT_WORDS = frozenset(word_list(
-    "leo ann and red pm dna blue fri wed aug her tue or man mar eva one odd two sep oct none "
-    "win nov neither gas bob sum six ten mon jul rna joe both thu yes ben sea kim amy dan may "
-    "sat apr cat new ice all jun tie his dog feb am sun old sam day sky tom max jan even no "
-    "dec"
-))  # fmt: skip
-"""Words and names of two or three letters that occur as answers; any other short run of letters is
-a product of symbols."""
 
 _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 _UNICODE_TABLE = str.maketrans(_FULL_WIDTH | {"\u3000": " ", "、": ","} | UNICODE)

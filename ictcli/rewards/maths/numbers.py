@@ -92,7 +92,7 @@ def long_decimal(text: str, value: Fraction) -> bool:
         return False
     half = Fraction(1 if value > 0 else -1, 2)
     ends = int(value * 10**places), int(value * 10**places + half)
-    return number(text) in (Fraction(end, 10**places) for end in ends)
+    return number(text) in [Fraction(end, 10**places) for end in ends]
 
 
 def based(text: str) -> Exact | None:

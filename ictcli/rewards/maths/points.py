@@ -39,10 +39,6 @@ binom(n, 60) is 0 up to 59."""
 _FAR = (-(10**12), -1000, -40, 40, 1000, 10**12)
 _LARGEST_DEGREE = 40
 _LARGEST_COUNTED = 200
-_STEPS = (sympy.floor, sympy.ceiling)
-_SIDES = (sympy.Abs, sympy.sign)
-_EXTREMES = (sympy.Max, sympy.Min)
-_ARCS = (sympy.asin, sympy.acos)
 
 Point = dict[Any, Fraction]
 """The value of each symbol."""
@@ -96,7 +92,9 @@ def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[
     None if the parts cannot be told."""
     turns = {turn for each in (left, right) for turn in _turns(each)}
     edges = {edge for each in (left, right) for edge in _edges(each)} | conditions
-    steps = {step.args[0] for each in (left, right) for step in each.atoms(*_STEPS)}
+    steps = {
+        step.args[0] for each in (left, right) for step in each.atoms(sympy.floor, sympy.ceiling)
+    }
     if any(len(turn.free_symbols) > 1 for turn in turns) or len(steps) > 1:
         return None
     if not turns | edges | steps:
@@ -162,9 +160,9 @@ def _within(random: Random, low: Fraction | int, high: Fraction | int) -> Fracti
 def _turns(expression: Any) -> Iterator[Any]:
     """Expressions at whose zeros this one becomes another."""
     for part in sympy.preorder_traversal(expression):
-        if isinstance(part, _SIDES):
+        if isinstance(part, sympy.Abs | sympy.sign):
             yield from sympy.factor_terms(part.args[0]).as_powers_dict()
-        elif isinstance(part, _EXTREMES):
+        elif isinstance(part, sympy.Max | sympy.Min):
             yield from (a - b for a, b in combinations(part.args, 2))
 
 
@@ -173,7 +171,7 @@ def _edges(expression: Any) -> Iterator[Any]:
     for part in sympy.preorder_traversal(expression):
         if isinstance(part, sympy.log) or (part.is_Pow and not part.exp.is_Integer):
             yield part.args[0]
-        elif isinstance(part, _ARCS):
+        elif isinstance(part, sympy.asin | sympy.acos):
             yield from (part.args[0] - end for end in (-1, 1))
 
 

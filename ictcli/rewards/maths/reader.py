@@ -49,6 +49,7 @@ def tree_of(text: str, *, strict: bool = False) -> Tree:
             raise UnreadableError("a derivative")
         if any(map(is_word, _LONG_RUN.findall(text))):
             raise UnreadableError("words")
+    text = re.sub(rf"{OPEN}[ ,]*(?:and|or)[ ,]*{CLOSE}", ";", text)
     reader = _Reader(_TOKEN.findall(text), strict)
     tree = reader.listed()
     level = [tree]
@@ -94,13 +95,6 @@ class _Reader:
             depth += (token == "{") - (token == "}")
         return "".join(self.tokens[start : self.place]).strip("{}")
 
-    def separated(self) -> bool:
-        return bool(self.accept({self.peek()} if self.joint() else _SEPARATORS))
-
-    def joint(self) -> bool:
-        """Whether *and* or *or* is next."""
-        return self.peek()[:1] == OPEN and self.peek()[1:-1].strip(" ,") in ("and", "or")
-
     def listed(self) -> Tree:
         """One relation, or several with separators between them."""
         self.depth += 1
@@ -112,7 +106,7 @@ class _Reader:
                 parts.append(self.relation())
             else:
                 self.refuse("a part is empty")
-            if not self.separated():
+            if not self.accept(_SEPARATORS):
                 break
         self.depth -= 1
         return parts[0] if len(parts) == 1 else Tree(",", tuple(parts))
@@ -177,7 +171,7 @@ class _Reader:
     def starts_factor(self) -> bool:
         token = self.peek()
         differential = token == "d" and self.integrals > 0
-        ends = self.joint() or differential or token[:4] == "\\end" or token in _ENDS
+        ends = differential or token[:4] == "\\end" or token in _ENDS
         return bool(token) and not (self.bars if token == "|" else ends)
 
     def power(self) -> Tree:

@@ -167,9 +167,8 @@ def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node])
         if not is_name(left) or number(right) is None:
             return Inequality(left, sign, right)
         hole = Scalar(right)
-        return Named(
-            name_of(left), Union((_range(low, "<", "<", hole), _range(hole, "<", "<", high)))
-        )
+        rays = _range(low, "<", "<", hole), _range(hole, "<", "<", high)
+        return Named(name_of(left), Union(rays))
     if (distance := _DISTANCE.fullmatch(left)) and (ends := _around(distance, right)):
         return Named(distance[1], _range(ends[0], sign, sign, ends[1]))
     if (distance := _DISTANCE.fullmatch(right)) and (ends := _around(distance, left)):
@@ -276,8 +275,7 @@ def endpoint(node: Node) -> Any:
     if not isinstance(node, Scalar) or node.unit:
         return None
     text = flat(node.text).lstrip("+")
-    infinite = {"\\infty": math.inf, "-\\infty": -math.inf}
-    return infinite[text] if text in infinite else number(node.text)
+    return {"\\infty": math.inf, "-\\infty": -math.inf}.get(text, number(node.text))
 
 
 def ratio_terms(node: Node) -> list[str] | None:

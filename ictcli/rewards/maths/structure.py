@@ -273,8 +273,7 @@ def scalar(text: str) -> Node:
             return Scalar(text) if both else Scalar(inner.text, unit or inner.unit, noun)
         if isinstance(inner, Items | Nearly | Exact):
             return inner
-    percent = re.fullmatch(r"(.*[^\s])\s*%", value)
-    if percent:
+    if percent := re.fullmatch(r"(.*[^\s])\s*%", value):
         return Scalar(percent[1], "%")
     if unit is None and (unknown := unknown_words(text)) is not None:
         value, words = unknown

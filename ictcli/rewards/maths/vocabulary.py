@@ -3,7 +3,10 @@
 docs/verifier.md prints these lists. Any other word says nothing.
 """
 
-from ictcli.rewards.maths.latex import word_list
+
+def word_list(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
 
 _PREFIXES = {
     "n": "nano", "µ": "micro", "m": "milli", "k": "kilo", "M": "mega", "G": "giga", "T": "tera",
@@ -117,3 +120,11 @@ LINKS = ("is equal to", "is", "are", "equals", "=")
 HEDGES = word_list("about approximately exactly around roughly")
 """Words that may stand before a number and change nothing."""
 NEGATIVES = ("negative", "minus")
+SHORT_WORDS = frozenset(word_list(
+    "leo ann and red pm dna blue fri wed aug her tue or man mar eva one odd two sep oct none "
+    "win nov neither gas bob sum six ten mon jul rna joe both thu yes ben sea kim amy dan may "
+    "sat apr cat new ice all jun tie his dog feb am sun old sam day sky tom max jan even no "
+    "dec"
+))  # fmt: skip
+"""Words and names of two or three letters that occur as answers; any other short run of letters is
+a product of symbols."""
