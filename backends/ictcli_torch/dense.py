@@ -17,25 +17,34 @@ from .prefix import shares_prompts
 
 FAMILIES = ("Llama", "Mistral", "Qwen2", "Qwen3")
 """Of transformers: RMS norms, rotations of whole heads, SwiGLU, and each block's two sums."""
+NORMS = tuple(f".modeling_{name.lower()}.{name}RMSNorm.forward" for name in FAMILIES)
 Layer = Callable[[Tensor], Tensor]
 
 
+PARTS = {"DecoderLayer": "", "Attention": "self_attn", "MLP": "mlp"}
+"""Of a block, by their names in transformers."""
+
+
 def is_dense(model: Any) -> bool:
-    """Whether `DenseDecoder` computes this model. Adapters within its blocks change nothing."""
+    """Whether `DenseDecoder` computes this model: its family's own forward passes are what it would
+    run, from the model to its blocks. Adapters within these change nothing."""
     family = type(model).__name__.removesuffix("ForCausalLM")
     if model.device.type != "cpu" or model.dtype != torch.float32 or family not in FAMILIES:
         return False
-    place = f"transformers.models.{family.lower()}.modeling_{family.lower()}."
-    parts = {"DecoderLayer": "", "Attention": "self_attn", "MLP": "mlp"}
-    return (
-        model.config._attn_implementation == "sdpa"
-        and shares_prompts(model)
-        and all(
-            f"{type(part).__module__}.{type(part).__name__}" == place + family + name
-            for block in model.model.layers
-            for name, part in ((n, block.get_submodule(p)) for n, p in parts.items())
-        )
-    )
+    if model.config._attn_implementation != "sdpa" or not shares_prompts(model):
+        return False
+    place = f"transformers.models.{family.lower()}.modeling_{family.lower()}.{family}"
+    parts = [("ForCausalLM", model), ("Model", model.model)]
+    for block in model.model.layers:
+        parts += [(name, block.get_submodule(path)) for name, path in PARTS.items()]
+    return all(_runs(part) == f"{place}{name}.forward" for name, part in parts)
+
+
+def _runs(module: Any) -> str:
+    """The name of the function that a call runs; empty where hooks or a replacement run."""
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+        return ""
+    return f"{module.forward.__module__}.{module.forward.__qualname__}"
 
 
 class DenseDecoder:
@@ -111,13 +120,13 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def _linear(module: Any) -> Layer:
     """A plain linear layer without its module."""
-    if type(module) is not nn.Linear:
+    if type(module) is not nn.Linear or not _runs(module):
         return module
     return partial(nn.functional.linear, weight=module.weight, bias=module.bias)
 
 
 def _norm(module: Any) -> Layer:
-    if not type(module).__name__.endswith("RMSNorm"):
+    if not _runs(module).endswith(NORMS):
         return module
     weight, eps = module.weight, module.variance_epsilon
 

@@ -7,7 +7,7 @@ import numpy as np
 from ictcli.compare.comparison import ByModel
 from ictcli.compare.correction import differences
 from ictcli.compare.finished import VariantRuns
-from ictcli.compare.statistics import Extra, Scores, estimate
+from ictcli.compare.statistics import Extra, Scores, estimate, variance
 
 
 def by_model(
@@ -30,7 +30,10 @@ def by_model(
         minus = differences({metric: own}, base, extra, level)[metric] if base in own else {}
         found[model] = ByModel(
             seeds=[seeds[place] for place in rows],
-            estimates={label: estimate(cells) for label, cells in own.items()},
+            estimates={
+                label: estimate(cells, variance(extra, metric, label))
+                for label, cells in own.items()
+            },
             differences=minus,
         )
     return found

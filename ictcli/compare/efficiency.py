@@ -23,7 +23,9 @@ from ictcli.types import FloatArray
 CORRECT = "correct"
 ROLLOUTS, CPU = "rollouts", "CPU seconds"
 LEAST_GAIN = 0.1
-"""A baseline that gains less has no threshold: its curve would cross one by chance."""
+LEAST_ERRORS = 3
+"""A baseline that gains less than LEAST_GAIN, or than so many standard errors of its curve, has no
+threshold: runs would cross one by chance. Curves without a trend gain as much in under 5 %."""
 REACHED, TO_THRESHOLD, AREA, AT_BUDGET = "reached", "to threshold", "area", "at budget"
 Runs = Mapping[str, Sequence[FinishedRun]]
 """By label of the variant."""
@@ -53,8 +55,8 @@ class Spending(Record):
 
 class Efficiency(Record):
     threshold: float | None
-    """Half-way from where the smoothed curve of the baseline begins to its best, means over seeds;
-    None where it gains less than LEAST_GAIN."""
+    """Half-way from where the baseline's smoothed curve, the mean over seeds, begins to its best;
+    None where it gains too little (see LEAST_ERRORS)."""
     window: int
     """Steps that a smoothed figure is the mean of."""
     units: Mapping[str, Spending]
@@ -86,9 +88,7 @@ def efficiency(
     if base not in runs or any(np.isnan(run.series(CORRECT)).any() for run in every):
         return None
     width = window(min(run.summary.steps for run in every))
-    smooth = np.array([smoothed(run.series(CORRECT), width) for run in runs[base]])
-    start, best = float(smooth[:, 0].mean()), float(smooth.max(axis=1).mean())
-    threshold = (start + best) / 2 if best - start >= LEAST_GAIN else None
+    threshold = threshold_of(np.mean([run.series(CORRECT) for run in runs[base]], axis=0), width)
 
     steps: dict[str, list[FloatArray]] = {
         ROLLOUTS: [_rollouts(run) for run in every],
@@ -124,6 +124,17 @@ def efficiency(
         model=model,
         sampling=sampling if model else None,
     )
+
+
+def threshold_of(correct: FloatArray, width: int) -> float | None:
+    """See `Efficiency.threshold`. `correct`: (steps,) means over the seeds. Its noise is what one
+    step differs from the next by; the curve begins with half a window."""
+    smooth = smoothed(correct, width)
+    noise = np.diff(correct, append=correct[-1:]).std() / np.sqrt(2)
+    error = noise * np.sqrt(1 / (width // 2 + 1) + 1 / width)
+    if smooth.max() - smooth[0] < max(LEAST_GAIN, LEAST_ERRORS * error):
+        return None
+    return float(smooth[0] + smooth.max()) / 2
 
 
 def _rollouts(run: FinishedRun) -> FloatArray:
@@ -192,7 +203,11 @@ def _spending(
             for label, its in found.items()
         }
         most = budget if name == TO_THRESHOLD else 1.0
-        differences = {label: rows[label] - rows[base] for label in rows if label != base}
+        differences = {
+            label: rows[label] - rows[base]
+            for label in rows
+            if label != base and (name != TO_THRESHOLD or reached[label] or reached[base])
+        }  # of runs that all counted with the budget, 0 would say nothing
         return Figure(
             values={label: _span(values, 0.0, most) for label, values in rows.items()},
             differences={

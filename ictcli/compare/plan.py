@@ -132,7 +132,7 @@ def plan_of(
     named = options.models
     if isinstance(named, Mapping):
         named = named.get(find_recipe(source).stem)
-    models = read_grid(f"model={named}", "--models").values if named else ()
+    models = read_grid(f"model={named}", "--models").values if named is not None else ()
     if models and any(each.partition("=")[0] == "model" for each in overrides):
         raise UserError("model is set twice, by --models too.", "leave one of them out")
     design = Design(file, tuple(overrides), variants, options.seeds, folder, models)
@@ -153,6 +153,12 @@ def plan_of(
     baseline = options.baseline
     if not any(baseline in (each.label, each.method) for each in variants):
         notes.append(f"the baseline {baseline} is not among the methods: {variants[0].label} is")
+    if models and options.seeds % len(models):
+        even = -(-options.seeds // len(models)) * len(models)
+        notes.append(
+            f"{len(models)} base models do not share {counted(options.seeds, 'seed')} evenly: "
+            f"--seeds {even} would"
+        )
     looks = looks_of(folder, options.seeds, options.planned_seeds)
     notes += check_problems(tries)
     cost_of = {Path(name).name: known_shape(name)} if (name := options.cost_of) else {}

@@ -132,6 +132,20 @@ def test_seeds_start_from_the_models_in_turn_and_all_methods_alike(tmp_path: Pat
     assert {spec.recipe.model for spec in tries} == {"a", "b/c"}
 
 
+@pytest.mark.parametrize(("seeds", "even"), [(2, 3), (3, None), (4, 6)])
+def test_it_is_told_where_models_do_not_share_the_seeds_evenly(
+    tmp_path: Path, seeds: int, even: int | None
+) -> None:
+    def notes(models: str) -> str:
+        options = CompareOptions(methods=("ict", "grpo"), seeds=seeds, models=models)
+        return "; ".join(plan_of("chain-compare", (), options, tmp_path).notes)
+
+    assert (f"--seeds {even} would" in notes("a,b,c")) == (even is not None)
+    assert "evenly" not in notes("a")
+    with pytest.raises(UserError, match="--models"):
+        notes("")
+
+
 def test_a_varied_temperature_leaves_the_evaluation_alone(tmp_path: Path) -> None:
     variants = variants_of(METHODS, [read_grid("temperature=0.7,1.3", "--sweep")])
     for overrides, asked in (((), 1.0), (("eval.temperature=0.5",), 0.5)):

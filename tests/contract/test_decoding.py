@@ -3,6 +3,7 @@
 `test_gpu` collects some of them again, and there the steps are graphs.
 """
 
+import json
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -166,6 +167,45 @@ def test_only_dense_models_in_float32_decode_as_such(tiny_model: Path, tmp_path:
     for folder, dtype in ((windowed, "float32"), (scaled, "float32"), (tiny_model, "bfloat16")):
         engine = make_torch(folder, dtype=dtype)
         assert engine.lockstep.keywords["decoder"].__name__ == "GrowingDecoder"
+
+
+OWN = """from transformers import LlamaForCausalLM as Llama
+
+class LlamaForCausalLM(Llama):
+    def forward(self, *args, **more):
+        output = super().forward(*args, **more)
+        output.logits = output.logits / 4
+        return output
+"""
+
+
+def test_what_a_model_does_beside_its_family_is_done(tmp_path: Path) -> None:
+    """A class of its own code under the family's name, a forward put over a block's, and a hook on
+    a linear layer."""
+    folder = make_kind(tmp_path, "llama")
+    (folder / "own.py").write_text(OWN)
+    own = {"auto_map": {"AutoModelForCausalLM": "own.LlamaForCausalLM"}}
+    config = json.loads((folder / "config.json").read_text())
+    plain = make_torch(folder)
+    (folder / "config.json").write_text(json.dumps(config | own))
+    remote = make_torch(folder, trust_remote_code=True)
+    assert remote.lockstep.keywords["decoder"].__name__ == "GrowingDecoder"
+
+    from ictcli_torch.dense import DenseDecoder, is_dense
+
+    model = plain.model
+    assert is_dense(model)
+    block, linear = model.model.layers[1], model.model.layers[0].mlp.up_proj
+    for part in (model, model.model, block, block.self_attn, block.mlp):
+        part.forward = partial(type(part).forward, part)
+        assert not is_dense(model)
+        del part.forward
+        hook = part.register_forward_hook(lambda *_: None)
+        assert not is_dense(model)
+        hook.remove()
+    linear.register_forward_hook(lambda module, given, out: 2 * out)
+    model.model.norm.register_forward_pre_hook(lambda module, given: (given[0] + 1,))
+    same(*reversed(plain_and(DenseDecoder, plain)), atol=0)
 
 
 def test_a_decoder_goes_with_its_pass(tiny_model: Path) -> None:

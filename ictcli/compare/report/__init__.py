@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from ictcli.algorithm.attribution import SURE
 from ictcli.compare.comparison import CURVES, Comparison
-from ictcli.compare.efficiency import LEAST_GAIN
+from ictcli.compare.efficiency import LEAST_ERRORS, LEAST_GAIN
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import figures, tables, token_tables, words
 from ictcli.compare.report.drawing import looks_of
@@ -42,6 +42,7 @@ GIVEN = {
     "BEFORE": BEFORE,
     "CURVES": CURVES,
     "SURE": SURE,
+    "LEAST_ERRORS": LEAST_ERRORS,
     "LEAST_GAIN": LEAST_GAIN,
     "MARGIN": MARGIN,
     "RESAMPLES": RESAMPLES,
