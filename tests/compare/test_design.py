@@ -132,6 +132,19 @@ def test_seeds_start_from_the_models_in_turn_and_all_methods_alike(tmp_path: Pat
     assert {spec.recipe.model for spec in tries} == {"a", "b/c"}
 
 
+def test_a_comparison_may_be_moved_with_the_folders_of_its_models(tmp_path: Path) -> None:
+    before, after = (
+        replace(design_of(tmp_path), models=(str(tmp_path / where / "model"),))
+        for where in ("before", "after")
+    )
+    for spec in run_specs(before):
+        (spec.folder / "eval").mkdir(parents=True)
+        (spec.folder / "recipe.toml").write_text(to_toml(spec.recipe))
+    assert {spec.recipe.model for spec in run_specs(after)} == set(after.models)
+    with pytest.raises(UserError, match="another recipe"):
+        run_specs(replace(design_of(tmp_path), models=("builtin:chain",)))
+
+
 @pytest.mark.parametrize(("seeds", "even"), [(2, 3), (3, None), (4, 6)])
 def test_it_is_told_where_models_do_not_share_the_seeds_evenly(
     tmp_path: Path, seeds: int, even: int | None
