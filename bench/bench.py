@@ -89,7 +89,8 @@ def bench_statistics(sizes: Sizes, prompts: int, group: int, rounds: int) -> Non
 def bench_update(rounds: int, layers: int) -> None:
     shares, rollouts = {"dense": 1.0, "10 %": 0.1}, random_rollouts()
     with tempfile.TemporaryDirectory() as name:
-        folder = make_model(Path(name), "torch", **(LARGE | {"layers": layers}))
+        sizes: Sizes = {**LARGE, "layers": layers}
+        folder = make_model(Path(name), "torch", **sizes)
         peaks = {name: in_fresh_process(peak, folder, keep) for name, keep in shares.items()}
         engine = load(folder)
 
