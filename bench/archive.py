@@ -1,9 +1,9 @@
-"""Pack what a comparison's or a study's pages are made of, and make the pages again from it.
+"""Pack what a study's pages are made of, and make the pages again from it.
 
     python bench/archive.py pack docs/study/three-models.toml runs/compare-three-models OUT.tar.xz
     python bench/archive.py make OUT.tar.xz docs/study
 
-An archive holds the file that was compared, figures and recipes of its runs, and the base models
+An archive holds the study's file, figures and recipes of its runs, and the base models
 that it names by a folder: not samples, rollouts, checkpoints and trained models. So the pages lack
 the section on gradients, which is made from rollouts. `make` unpacks it into a temporary folder,
 has `ictcli compare` read every run, and copies reports and runs.csv.
@@ -37,11 +37,9 @@ def pack(study: Path, runs: Path, archive: Path) -> None:
     found = read_study(str(study))
     if found is None:
         raise UserError(f"{study} is no study.", "give the file that was compared")
-    named = found.models or ""
-    lists = [named] if isinstance(named, str) else list(named.values())
-    models = {Path(name) for text in lists for name in text.split(",") if Path(name).is_dir()}
+    named = {Path(model) for recipe in found.recipes for model in found.models_of(recipe)}
     figures = [path for path in runs.rglob("*") if path.is_file() and is_figure(path)]
-    weights = [path for model in models for path in model.iterdir() if path.is_file()]
+    weights = [path for model in named if model.is_dir() for path in model.iterdir()]
     with tarfile.open(archive, "w:xz") as out:
         out.add(study, "study.toml")
         for path in sorted(figures):

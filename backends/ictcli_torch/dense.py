@@ -18,11 +18,9 @@ from .prefix import shares_prompts
 FAMILIES = ("Llama", "Mistral", "Qwen2", "Qwen3")
 """Of transformers: RMS norms, rotations of whole heads, SwiGLU, and each block's two sums."""
 NORMS = tuple(f".modeling_{name.lower()}.{name}RMSNorm.forward" for name in FAMILIES)
-Layer = Callable[[Tensor], Tensor]
-
-
 PARTS = {"DecoderLayer": "", "Attention": "self_attn", "MLP": "mlp"}
 """Of a block, by their names in transformers."""
+Layer = Callable[[Tensor], Tensor]
 
 
 def is_dense(model: Any) -> bool:

@@ -75,7 +75,7 @@ class Design:
             changes.append(f"eval.temperature={base.temperature}")
         changes += [*variant.overrides, f"seed={seed}", *extra]
         if self.models:
-            model = self.models[(seed - self.first_seed) % len(self.models)]
+            model = self.models[(seed - base.seed) % len(self.models)]
             changes.append(f"model={quoted(model)}")
         if variant.stops:
             changes += _stop(load_recipe(self.source, changes))

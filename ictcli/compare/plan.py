@@ -20,7 +20,14 @@ from pydantic import Field
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.folder import Looks, check_report, looks_of
 from ictcli.compare.tuning import RUNS, Tuning
-from ictcli.compare.variants import SIGNAL, check_keys, read_grid, stopped_variants, variants_of
+from ictcli.compare.variants import (
+    SIGNAL,
+    check_keys,
+    read_grid,
+    read_values,
+    stopped_variants,
+    variants_of,
+)
 from ictcli.engine.shape import ModelShape, known_shape
 from ictcli.errors import UserError
 from ictcli.files.reading import parse_toml
@@ -50,6 +57,13 @@ class CompareOptions(Table):
     cost_of: str | None = None
     """A model at whose cost runs are reckoned."""
 
+    def models_of(self, recipe: str) -> tuple[str, ...]:
+        """The base models of a recipe; none, where they are its own."""
+        named = self.models
+        if isinstance(named, Mapping):
+            named = named.get(find_recipe(recipe).stem)
+        return () if named is None else read_values(named, "model", "--models")
+
 
 class Study(CompareOptions):
     """Recipes to compare methods on, all with the same options."""
@@ -77,7 +91,7 @@ def read_study(source: str) -> Study | None:
     )
     study = study.model_copy(update={"recipes": beside})
     names = [find_recipe(name).stem for name in study.recipes]
-    named: Mapping[str, str] = {} if isinstance(study.models, str) else study.models or {}
+    named = study.models if isinstance(study.models, Mapping) else dict[str, str]()
     if other := next((name for name in named if name not in names), None):
         raise UserError(
             f"{path} names models of {other}, which is not among its recipes.", f"{names[0]} is"
@@ -129,10 +143,7 @@ def plan_of(
     variants = variants_of(options.methods, swept)
     if options.stop_after_warmup:
         variants += stopped_variants(options.methods, swept)
-    named = options.models
-    if isinstance(named, Mapping):
-        named = named.get(find_recipe(source).stem)
-    models = read_grid(f"model={named}", "--models").values if named is not None else ()
+    models = options.models_of(source)
     if models and any(each.partition("=")[0] == "model" for each in overrides):
         raise UserError("model is set twice, by --models too.", "leave one of them out")
     design = Design(file, tuple(overrides), variants, options.seeds, folder, models)

@@ -87,26 +87,33 @@ class Grid:
 
 
 def read_grid(text: str, option: str) -> Grid:
-    """`method.keep=0.05,0.1` as a key and its values."""
+    """`method.keep=0.05,0.1` as a key that may vary and its values."""
     key, equals, values = text.partition("=")
     key = key.strip()
-    if option != "--models" and key != SIGNAL and (why := FIXED.get(key.split(".")[0])):
+    if key != SIGNAL and (why := FIXED.get(key.split(".")[0])):
         raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
     if key in ("method", "method.name"):
         raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")
-    typed = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
-    if not equals or not key or not typed:
+    if not equals or not key or not values.replace(",", "").strip():
         raise UserError(
             f"{option} {text!r} is not of the form KEY=VALUE,VALUE.",
             f"for example: {option} method.keep=0.05,0.1,0.2",
         )
+    return Grid(key, read_values(values, key, option))
+
+
+def read_values(text: str, key: str, option: str) -> tuple[str, ...]:
+    """The values of `0.05,0.1`, as typed. UserError where there are none, or one stands twice."""
+    typed = tuple(dict.fromkeys(value.strip() for value in text.split(",") if value.strip()))
+    if not typed:
+        raise UserError(f"{option} names no {key}.", f"{option} A,B")
     for first, second in combinations(typed, 2):
         if toml_value(first) == toml_value(second):
             raise UserError(
                 f"{option} names one value of {key} twice, as {first} and as {second}.",
                 "leave one of them out",
             )
-    return Grid(key, typed)
+    return typed
 
 
 def read_methods(text: str, option: str) -> tuple[str, ...]:

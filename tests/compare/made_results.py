@@ -6,12 +6,12 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from made_efficiency import made_efficiency
 
 from ictcli.algorithm.attribution import KINDS
 from ictcli.compare import claims, entropy_claims, gradients, judging, statistics
 from ictcli.compare.comparison import CURVES, Claim
 from ictcli.compare.correction import differences
-from ictcli.compare.efficiency import AREA, AT_BUDGET, CORRECT, TO_THRESHOLD
 from ictcli.compare.finished import FinishedRun, VariantRuns
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import over_seeds
@@ -103,7 +103,6 @@ def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
         *judging.judged(claims.accuracy_tests(scores, "chain", variants, trained)),
         *entropy_claims.entropy_claims({v: list(noisy["entropy", v.label]) for v in variants}),
     ]
-    spent = {"rollouts": 64.0, "CPU seconds": 1.9, "dense steps of Qwen2.5-0.5B": 0.8}
     return {
         "format": 4,
         "command": f"ictcli compare chain-compare --seeds {seeds} --sweep 'method.note={HOSTILE}'",
@@ -226,39 +225,7 @@ def result(seeds: int = 5, N: int = 128) -> dict[str, Any]:
             }
             for at, v in enumerate(labels)
         },
-        "efficiency": {
-            "threshold": 0.4,
-            "window": 7,
-            "model": "Qwen2.5-0.5B",
-            "sampling": 0.25,
-            "units": {
-                unit: {
-                    "budget": scale * STEPS,
-                    "step": {v: scale * (1 + 0.1 * at) for at, v in enumerate(labels)},
-                    "reached": dict.fromkeys(labels, seeds - 1),
-                    "figures": {
-                        name: {
-                            "values": {v: asdict(over_seeds(rng.random(seeds))) for v in labels},
-                            "differences": {"ict": asdict(over_seeds(rng.random(seeds) - 0.5))},
-                        }
-                        for name in (TO_THRESHOLD, AREA, AT_BUDGET)
-                    },
-                }
-                for unit, scale in spent.items()
-            },
-            "curves": {
-                CORRECT: {
-                    v: {
-                        **curves["share_kept"][v],
-                        "spent": {
-                            unit: [scale * step for step in range(1, STEPS + 1)]
-                            for unit, scale in spent.items()
-                        },
-                    }
-                    for v in labels
-                }
-            },
-        },
+        "efficiency": made_efficiency(labels, seeds, curves["share_kept"], rng),
         "paper": {
             "note": "Qwen2.5 0.5B, P@1 / P@4 in %; 5 seeds, no variance given.",
             "rows": [
