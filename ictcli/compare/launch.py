@@ -10,6 +10,7 @@ from pathlib import Path
 
 from filelock import Timeout
 
+from ictcli.compare.beginnings import Beginnings
 from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.errors import InterruptedRunError, UserError
@@ -45,15 +46,18 @@ def train_all(
     later: int = 0,
 ) -> tuple[Summaries, list[str]]:
     """Summaries by folder, and a sentence for each run that failed; the other runs go on. `threads`
-    limits the threads of each run. After each run `say` is told how long all that are left will
+    limits the threads of each run. Runs that begin alike share their evaluation before training, if
+    one has it when another starts. After each run `say` is told how long all that are left will
     take, with `later` ones of another call. Raises InterruptedRunError at Ctrl-C, after every run
     has saved, and RunFailedError when the disk is full."""
     summaries: Summaries = {}
     failed: list[str] = []
+    beginnings = Beginnings()
 
     def finish(place: str, spec: RunSpec, outcome: Outcome) -> None:
         if not isinstance(outcome, str):
             summaries[spec.folder] = outcome
+            beginnings.add(spec)
             return
         if outcome.startswith(NO_SPACE):
             raise full(spec.folder)
@@ -71,9 +75,9 @@ def train_all(
             say(place + ", finished before")
         finish(place, spec, outcome)
     if jobs > 1:
-        trained = _side_by_side(todo, say, jobs, threads)
+        trained = _side_by_side(todo, say, beginnings, jobs, threads)
     else:
-        trained = _in_turn(todo, observer, say, threads, later)
+        trained = _in_turn(todo, observer, say, beginnings, threads, later)
     started = time.monotonic()
     for number, (place, spec, outcome) in enumerate(trained, 1):
         finish(place, spec, outcome)
@@ -137,12 +141,14 @@ def _in_turn(
     todo: Sequence[tuple[str, RunSpec]],
     observer: OpenObserver,
     say: Callable[[str], None],
+    beginnings: Beginnings,
     threads: int | None,
     later: int,
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
     """Each run in this process."""
     for after, (place, spec) in zip(reversed(range(len(todo))), todo, strict=True):
         say(place)
+        beginnings.give(spec)
         run, _ = Run.open(spec.folder)
         recipe = spec.recipe.with_engine(threads=threads) if threads else spec.recipe
         with run, observer(spec.recipe, spec.folder, after + later) as observing:
@@ -156,7 +162,11 @@ def _in_turn(
 
 
 def _side_by_side(
-    todo: Sequence[tuple[str, RunSpec]], say: Callable[[str], None], jobs: int, threads: int | None
+    todo: Sequence[tuple[str, RunSpec]],
+    say: Callable[[str], None],
+    beginnings: Beginnings,
+    jobs: int,
+    threads: int | None,
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
     """Each run in a process of its own, `jobs` of them at a time."""
     waiting = list(todo)
@@ -167,6 +177,7 @@ def _side_by_side(
                 while waiting and len(running) < jobs and not interrupted():
                     place, spec = waiting.pop(0)
                     say(place)
+                    beginnings.give(spec)
                     running[_start(spec, threads)] = place, spec, time.monotonic()
                 if interrupted():
                     _stop(running)

@@ -1,14 +1,18 @@
 """Processes that train a comparison's runs: why one ended, and what they leave to others."""
 
+import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-from ictcli.compare.design import RunSpec
+from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
+from ictcli.compare.variants import variants_of
 from ictcli.recipe import Recipe
+from ictcli.runs import manifest
 from ictcli.runs.observer import Observer
 
 
@@ -60,3 +64,28 @@ def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
     assert len(summaries) == 5 and len(failed) == 1
     assert str(runs[1].folder / "summary.json") in failed[0]
     assert sum(str(runs[3].folder) in line for line in said if line.startswith("waiting")) == 1
+
+
+def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path: Path) -> None:
+    """The same bytes as the run makes for itself; another seed makes its own."""
+    small = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.temperatures=[0]")
+    variants = variants_of(("grpo", "random"), [])
+    design = Design("chain-compare", small, variants, 2, tmp_path / "shared")
+    alone = replace(design, variants=variants[1:], seeds=1, folder=tmp_path / "alone")
+    summaries, failed = train_all(run_specs(design), observer, lambda text: None)
+    (own, expected), *_ = train_all(run_specs(alone), observer, lambda text: None)[0].items()
+    assert len(summaries) == 4 and not failed
+
+    def seconds(folder: Path) -> float:
+        return json.loads((folder / "eval/before.json").read_text())["seconds"]
+
+    lent = {(spec.variant.label, spec.seed): spec.folder for spec in run_specs(design)}
+    assert seconds(lent["grpo", 0]) == seconds(lent["random", 0]) != seconds(lent["random", 1])
+    assert seconds(lent["grpo", 1]) == seconds(lent["random", 1]) != seconds(own)
+    assert summaries[lent["random", 0]].before == expected.before
+    assert summaries[lent["random", 0]].after == expected.after
+    for name in ("before.jsonl", "before@0.jsonl"):
+        assert (lent["random", 0] / "eval" / name).read_bytes() == (
+            own / "eval" / name
+        ).read_bytes()
+    assert not any(manifest.faults(folder) for folder in summaries)
