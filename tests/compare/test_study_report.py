@@ -8,7 +8,7 @@ import pytest
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import comparison_page
 from ictcli.compare.report.drawing import looks_of
-from ictcli.compare.report.study import forests, study_page
+from ictcli.compare.report.study import costs, forests, study_page, units
 from ictcli.text import markdown_text
 
 
@@ -39,6 +39,19 @@ def test_runs_that_crashed_are_left_out_beside_the_others(comparison: Comparison
     for metric in comparison.estimates:
         charts = forests({"a": comparison}, metric, looks)
         assert [chart.title for chart in charts] == ["a", "a, none crashed"]
+
+
+def test_costs_are_those_of_each_comparison(comparison: Comparison) -> None:
+    results = {"a": comparison, "b": comparison.model_copy(update={"efficiency": None})}
+    looks, _ = looks_of(comparison.variants)
+    assert comparison.efficiency and units(results) == list(comparison.efficiency.units)
+    for unit, spent in comparison.efficiency.units.items():
+        table = costs(results, unit, [each.label for each in comparison.variants], looks)
+        heads = [column.head for column in table.columns]
+        assert heads[1:] and all(head.startswith("a ") for head in heads[1:])
+        means = {label: each.value for label, each in spent.figures["at budget"].values.items()}
+        shown = {row: table.columns[-1].value(row) for row in table.rows}
+        assert {row: each.value for row, each in shown.items() if each} == means
 
 
 def test_a_recipe_of_any_name_has_its_place_on_the_page(comparison: Comparison) -> None:

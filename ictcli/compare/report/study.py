@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ictcli.compare.comparison import Claim, Comparison, VariantRecord
 from ictcli.compare.design import slug
+from ictcli.compare.efficiency import AT_BUDGET, TO_THRESHOLD
 from ictcli.compare.report import Kind, figures, page, write_pages
 from ictcli.compare.report.drawing import Chart, Looks, looks_of
 from ictcli.compare.report.tables import (
@@ -23,7 +24,8 @@ from ictcli.compare.report.tables import (
 )
 from ictcli.compare.statistics import BEFORE
 from ictcli.tables import Column, Table
-from ictcli.tables.numbers import counted, listed, setting
+from ictcli.tables.numbers import counted, listed, percent, rounded, setting
+from ictcli.tables.table import Span
 
 Results = Mapping[str, Comparison]
 """By recipe."""
@@ -103,6 +105,29 @@ def forests(results: Results, metric: str, looks: Looks) -> list[Chart]:
             {metric: family.get(metric, {})}, result.baseline, looks, name + which
         )
     ]
+
+
+def units(results: Results) -> list[str]:
+    """What any comparison was counted in."""
+    found = [each.efficiency.units for each in results.values() if each.efficiency]
+    return list(dict.fromkeys(unit for its in found for unit in its))
+
+
+def costs(results: Results, unit: str, labels: Sequence[str], looks: Looks) -> Table:
+    """What each rule spent until the threshold, and its accuracy at equal cost, by recipe."""
+    columns: list[Column[str]] = []
+    for name, result in results.items():
+        if not result.efficiency or unit not in result.efficiency.units:
+            continue
+        figures = result.efficiency.units[unit].figures
+        for figure, head, form in (
+            (TO_THRESHOLD, TO_THRESHOLD, rounded),
+            (AT_BUDGET, f"{AT_BUDGET}, %", percent),
+        ):
+            if figure in figures:
+                column = Column[Span](f"{name} {head}", lambda row: row, form, bounded=True)
+                columns += of(figures[figure].values, column)
+    return Table([method_column(looks), *columns], labels, f"cost-{slug(unit)}")
 
 
 def kept(name: str, result: Comparison, labels: Sequence[str], looks: Looks) -> Table:
