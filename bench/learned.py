@@ -20,7 +20,7 @@ from ictcli.evaluation.passk import Interval
 from ictcli.runs.records import Summary
 
 RECIPES = ("quickstart", "ledger-easy", "ledger-echo", "ledger-drift", "chain-compare")
-METRICS = ("greedy", "pass@1", "pass@8")
+METRICS = ("greedy", "pass@1", "pass@4")
 PROBLEMS, SAMPLES = 128, 8
 
 

@@ -19,6 +19,7 @@ from ictcli.recipe.tables import OptimizerSettings
 from ictcli.tasks import find_task
 from ictcli.tasks.ledger.problem import SETTINGS
 
+ROOT = Path(__file__).parents[2]
 LEDGERS = tuple(("ledger", name) for name in SETTINGS)
 STORED = {"chain": "float32", "ledger": "float16"}
 STATED = {name: json.loads((folder / "build.json").read_text()) for name, folder in BUILTIN.items()}
@@ -105,3 +106,19 @@ def test_shipped_models_answer_as_stated(of: str, name: str) -> None:
     assert abs(right.mean() / 4 - figures["pass_at_1"]) < 0.12
     assert abs(greedy.mean() - figures["greedy"]) < 0.12
     assert abs(rollouts.lengths.mean() - figures["response_tokens"]) < 6
+
+
+def test_training_teaches_what_no_temperature_had() -> None:
+    """As measured by bench/learned.py: the trained model's likeliest answers are right more often
+    than the base model's at its best temperature, beyond both intervals, on every built-in task."""
+    learned = json.loads((ROOT / "bench/results/learned.json").read_text())["recipes"]
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("ledger.md", "chain.md"))
+    assert len(learned) == 5
+    for recipe, figures in learned.items():
+        before, after, best = figures["before"], figures["after"], figures["best before"]
+        assert after["greedy"][1] > best[2] and after["pass@1"][1] > before["pass@1"][2]
+        shown = [of[name] for name in ("greedy", "pass@1") for of in (before, after)]
+        cells = [f"{value:.1f} [{low:.1f}, {high:.1f}]" for value, low, high in [*shown, best]]
+        assert " | ".join([f"| `{recipe}`", *cells]).replace("100.0", "100") in pages
+    rise = {name: learned["quickstart"]["after"][name][0] for name in ("greedy", "pass@1")}
+    assert all(rise[name] - learned["quickstart"]["before"][name][0] >= 30 for name in rise)
