@@ -120,6 +120,7 @@ def compiled_and_plain(folder: Path, out: Path) -> None:
     np.savez(out / "found.npz", **found)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("g++") is None, reason="MLX compiles for a CPU with g++")
 def test_compiled_kernels_change_nothing(tiny_model: Path, tmp_path: Path) -> None:
     """Weights that a compiled update kept from an earlier step would show here."""
