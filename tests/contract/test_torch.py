@@ -189,7 +189,7 @@ def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.Mo
         assert "pip install" in caught.value.hint
 
 
-@pytest.mark.parametrize("decoder", ["GrowingDecoder", "FixedDecoder"])
+@pytest.mark.parametrize("decoder", first(["FixedDecoder", "GrowingDecoder"]))
 def test_a_device_is_waited_for_where_its_numbers_are_needed(
     tiny_model: Path, decoder: str
 ) -> None:
