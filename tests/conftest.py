@@ -4,9 +4,11 @@ import os
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 # no deadline: a busy machine is slow, not wrong
 settings.register_profile("quick", deadline=None, max_examples=15)
@@ -16,6 +18,7 @@ settings.load_profile(PROFILE)
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("MLX_DISABLE_COMPILE", "1")  # g++ takes a second a kernel; test_mlx has some
 _STATE = tempfile.TemporaryDirectory(prefix="ictcli-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name  # code that ran, `runs.trust`
 
@@ -26,9 +29,31 @@ for number in (signal.SIGINT, signal.SIGHUP):  # tests in the background may beg
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out the tests that repeat a law in another case (`thorough`), but in that profile."""
+    """Leave out the tests that repeat a law in another case (`thorough`), but in that profile. The
+    room that one worker takes whole comes first."""
     if PROFILE != "thorough":
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    items.sort(key=lambda item: room_of(item.nodeid) not in WHOLE)
+
+
+WHOLE = ("tests/cli",)
+"""Rooms whose files share what takes long to start: one worker has all of them."""
+
+
+def room_of(node: str) -> str:
+    return node.partition("::")[0].rpartition("/")[0]
+
+
+class Scheduling(LoadFileScheduling):
+    """A file for a worker at a time, or a room of `WHOLE`."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        room = room_of(nodeid)
+        return room if room in WHOLE else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)
 
 
 def make_qwen2(folder: Path, *, tied: bool, seed: int = 0) -> Path:

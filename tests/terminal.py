@@ -46,9 +46,6 @@ class Terminal:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if exception[0]:  # else it has ended
-            self.send(signal.SIGKILL)
-            self._running.processes.code()
         os.close(self._ours)
         os.close(self.theirs)
 

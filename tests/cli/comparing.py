@@ -36,7 +36,7 @@ class Comparison:
         limit = time.monotonic() + 120
         while self.steps(out) < steps:
             assert time.monotonic() < limit
-            time.sleep(0.001)
+            time.sleep(0.01)
         running.send(signal.SIGKILL)
         ended = running.wait()
         assert ended.code == -signal.SIGKILL

@@ -41,6 +41,7 @@ class Processes:
     def __init__(self, model: Path | None, scratch: Path, **environment: str) -> None:
         self._scratch = scratch
         self._numbers = itertools.count()
+        self._running = 0  # the process that no one has waited for
         self._server = subprocess.Popen(
             [sys.executable, Path(__file__).with_name("server.py"), model or ""],
             stdin=subprocess.PIPE,
@@ -59,8 +60,15 @@ class Processes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._end()
         self._server.kill()
         self._server.wait()
+
+    def _end(self) -> None:
+        """Kill what a test that failed left running."""
+        if self._running:
+            os.kill(self._running, signal.SIGKILL)
+            self.code()
 
     def _line(self) -> str:
         assert self._server.stdout
@@ -75,8 +83,9 @@ class Processes:
         stdin: str | Path = os.devnull,
         **environment: str | None,
     ) -> Running:
-        """Start a command in `folder`; the one before must have ended. `terminal` is the path of
+        """Start a command in `folder`, once the one before has ended. `terminal` is the path of
         one that it writes to; a variable of `environment` that is None is taken away."""
+        self._end()
         number = next(self._numbers)
         out, err = (self._scratch / f"{number}.{name}" for name in ("out", "err"))
         request = {
@@ -93,7 +102,8 @@ class Processes:
         assert self._server.stdin
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
-        return Running(self, int(self._line()), out, err)
+        self._running = int(self._line())
+        return Running(self, self._running, out, err)
 
     def run(
         self,
@@ -115,7 +125,8 @@ class Processes:
 
     def code(self) -> int:
         """The exit code of the command that runs now, when it has ended."""
-        return int(self._line())
+        code, self._running = int(self._line()), 0
+        return code
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,15 @@ import sys
 import traceback
 from typing import Any
 
+from ictcli.cli import COMMANDS
+
+LOADED = (
+    *("torch", "torch._dynamo", "torch.distributed.tensor", "pandas", "scipy.stats", "sympy"),
+    *("ictcli.console", "ictcli.train", "ictcli.compare", "ictcli.inspect"),
+    *(f"ictcli.cli.{name}" for name in COMMANDS),
+)
+"""What commands need, and transformers of its own accord: neither reads variables of the hub."""
+
 
 def warm_up(model: str) -> None:
     """Import what any command may need. One thread, since threads do not survive a fork.
@@ -24,12 +33,11 @@ def warm_up(model: str) -> None:
     Without a model: only what neither reads variables of the hub nor looks for engines, so that a
     command's own environment decides both.
     """
-    for name in ("torch", "sympy", "scipy.stats", "pydantic"):
+    for name in LOADED:
         importlib.import_module(name)
     if not model:
+        gc.freeze()
         return
-    for name in ("ictcli.console", "ictcli.train"):
-        importlib.import_module(name)
     from ictcli.engine import build_engine
     from ictcli.recipe.tables import EngineSettings
 

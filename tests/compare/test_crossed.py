@@ -10,6 +10,7 @@ from scipy import stats
 from worlds import normal_cells, p_values
 
 from ictcli.compare.crossed import infer, mean_squares
+from tests.cases import first
 
 
 @pytest.mark.parametrize(("S", "N"), [(2, 2), (5, 40), (40, 25)])
@@ -55,7 +56,9 @@ def test_where_only_seeds_or_only_problems_vary_it_is_student_s_t() -> None:
             assert found.half() == pytest.approx((bounds.high - bounds.low) / 2, rel=1e-4)
 
 
-@pytest.mark.parametrize(("S", "N", "of_seed"), [(5, 200, 0.2), (4, 60, 0.02), (10, 60, 0.1)])
+@pytest.mark.parametrize(
+    ("S", "N", "of_seed"), first([(4, 60, 0.02), (10, 60, 0.1), (5, 200, 0.2)])
+)
 def test_the_detectable_difference_is_found_4_times_in_5(S: int, N: int, of_seed: float) -> None:
     """Cells drawn with the very mean squares that the detectable difference was computed of."""
     rng = np.random.default_rng(S)

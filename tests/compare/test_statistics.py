@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from worlds import World, p_values, pass_k
 
 from ictcli.compare.correction import corrected, differences, holm
 from ictcli.compare.statistics import BEFORE, estimate, evidence, scores_of
+from tests.cases import first
 
 WORLD = World()
 """Runs that vary by about 2.5 points."""
@@ -25,12 +26,16 @@ def upper(trials: int, share: float = 0.05) -> int:
 
 @pytest.mark.parametrize(
     ("world", "S", "N", "k"),
-    [
-        *((WORLD, S, N, k) for S, N in ((5, 64), (3, 64)) for k in (1, 4)),
-        (World(run=0.05), 4, 128, 1),
-        (World(run=0.4), 4, 128, 1),
-        (World(taste=1.0), 5, 64, 1),  # each method is better on other problems
-    ],
+    first(
+        [
+            (WORLD, 3, 64, 4),
+            (World(run=0.4), 4, 128, 1),
+            (World(taste=1.0), 5, 64, 1),  # each method is better on other problems
+            (World(run=0.05), 4, 128, 1),
+            *((WORLD, S, 64, k) for S, k in ((5, 1), (5, 4), (3, 1))),
+        ],
+        3,
+    ),
 )
 def test_identical_methods_differ_at_most_5_times_in_100(
     world: World, S: int, N: int, k: int
@@ -76,7 +81,6 @@ def test_the_swap_test_is_that_of_all_swaps(S: int, N: int, seed: int) -> None:
     assert found.p_swap >= found.p_swap_least == 2.0 ** (1 - S)
 
 
-@settings(max_examples=20)
 @given(st.integers(1, 5), st.integers(1, 8), st.integers(0, 999))
 def test_laws_of_a_difference(S: int, N: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -197,7 +197,7 @@ WANTED = tuple(
 GROUP = 5
 
 
-@pytest.fixture(scope="session", params=[1.0, 0.5], ids=["T=1", "T=0.5"])
+@pytest.fixture(scope="session", params=first([0.5, 1.0]))
 def temperature(request: pytest.FixtureRequest) -> float:
     return request.param
 

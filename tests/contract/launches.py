@@ -28,7 +28,7 @@ LOADED = (
 )
 """What a rank may need of all that starts no thread: threads do not survive a fork. MLX starts
 some, so its ranks load it themselves."""
-QUIET = {"OMP_NUM_THREADS": "1", "MLX_DISABLE_COMPILE": "1"}
+QUIET = {"OMP_NUM_THREADS": "1"}
 LONG = 300.0
 """Seconds after which a test is stuck."""
 

@@ -14,6 +14,7 @@ from ictcli_torch.files import read_arrays
 
 from ictcli.cli import cli
 from tests.cases import first
+from tests.conftest import PROFILE
 
 from .conftest import require
 from .launches import QUIET, Rank, complete, ending, finish, free_ports, launch, start
@@ -61,20 +62,16 @@ TRAINED = {
 WEIGHTS = "checkpoints/step-000002/weights.safetensors"
 
 
-@pytest.mark.parametrize("kind", first(["torch", "mlx"]), indirect=True)
-def test_a_launcher_starts_what_trains_as_one(tmp_path: Path, kind: str) -> None:
-    """The launchers themselves, which start Python anew; the other tests set what they set."""
+def launched(folder: Path, kind: str, *command: str) -> str:
+    """What two processes of a launcher say, which starts Python anew."""
     port = free_ports(1)[0]
     launcher = {
         "mlx": ("mlx.launch", "-n2", f"--starting-port={port}", "--", sys.executable),
         "torch": ("torchrun", "--nproc-per-node=2", f"--master-port={port}"),
     }[kind]
-    command = ["train", "chain", "--run", "run", *SMALL, "steps=1"]
     done = subprocess.run(
-        [Path(sys.executable).with_name(launcher[0]), *launcher[1:], "-m", "ictcli"]
-        + ["--"] * (kind == "torch")
-        + command,
-        cwd=tmp_path,
+        [Path(sys.executable).with_name(launcher[0]), *launcher[1:], *command],
+        cwd=folder,
         env=os.environ | QUIET,
         capture_output=True,
         text=True,
@@ -82,6 +79,21 @@ def test_a_launcher_starts_what_trains_as_one(tmp_path: Path, kind: str) -> None
         check=False,
     )
     assert done.returncode == 0, (done.stdout, done.stderr)
+    return done.stdout
+
+
+def test_a_launcher_is_known_by_what_it_sets(tmp_path: Path) -> None:
+    """As the other tests set it."""
+    (tmp_path / "asks.py").write_text("from ictcli.ranks import find_launch\nprint(find_launch())")
+    said = launched(tmp_path, "torch", "asks.py")
+    assert said.count("backend='torch'") == said.count("size=2") == 2
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["torch", "mlx"], indirect=True)
+def test_a_launcher_starts_what_trains_as_one(tmp_path: Path, kind: str) -> None:
+    command = ["-m", "ictcli", *["--"] * (kind == "torch"), "train", "chain", "--run", "run"]
+    launched(tmp_path, kind, *command, *SMALL, "steps=1")
     engine = json.loads((tmp_path / "run" / "environment.json").read_text())["engine"]
     assert (engine["engine"], engine["processes"]) == (kind, 2)
 
@@ -110,20 +122,22 @@ def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
     for lost in (last, run / "model", run / "adapter"):
         shutil.rmtree(lost, ignore_errors=True)
     (run / "summary.json").unlink()
-    others = [tmp_path / name / "rank-0" / "run" for name in ("one", "three")]
+    names = ("one", "three") if PROFILE == "thorough" else ("one",)
+    others = [tmp_path / name / "rank-0" / "run" for name in names]
     for other in others if kind == "sharded" else ():
         shutil.copytree(run, other)
     complete(launch(kind, tmp_path, ["resume", "run"]))
     assert [file.name for file, bits in kept.items() if file.read_bytes() != bits] == []
     if kind == "sharded":
         run_alone(others[0].parent, ["resume", "run"])
-        complete(launch("torch", tmp_path / "three", ["resume", "run"], ranks=3))
-        assert len(list((others[1] / WEIGHTS).parent.glob("*-of-3.safetensors"))) == 4 + 2
+        for three in others[1:]:
+            complete(launch("torch", tmp_path / "three", ["resume", "run"], ranks=3))
+            assert len(list((three / WEIGHTS).parent.glob("*-of-3.safetensors"))) == 4 + 2
         assert all(apart(alone / WEIGHTS, other / WEIGHTS) < 1e-5 for other in others)
 
 
 @pytest.mark.parametrize(
-    ("kind", "lost"), [("mlx", 1), ("torch", 0), ("sharded", 1)], indirect=["kind"]
+    ("kind", "lost"), first([("mlx", 1), ("torch", 0), ("sharded", 1)], 2), indirect=["kind"]
 )
 def test_a_lost_process_ends_the_run(tmp_path: Path, kind: str, lost: int) -> None:
     """A lost process is a sentence, not a traceback."""
@@ -184,7 +198,7 @@ def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
     assert "engine.memory_limit" in said
 
 
-@pytest.mark.parametrize("kind", ["mlx", "torch"], indirect=True)
+@pytest.mark.parametrize("kind", first(["torch", "mlx"]), indirect=True)
 def test_all_shrink_where_one_runs_out_of_memory(
     tiny_model: Path, tmp_path: Path, kind: str
 ) -> None:

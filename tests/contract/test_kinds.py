@@ -10,6 +10,7 @@ import pytest
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError
 from ictcli.types import Sampling
+from tests.cases import first
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
 from .models import make_capped, make_multimodal, make_recurrent
@@ -27,6 +28,7 @@ def sampled_as(oracle: Oracle, engine: Any, close: float = 2e-5) -> None:
     np.testing.assert_allclose(found.stats["uniqueness"], wanted, atol=close)
 
 
+@pytest.mark.parametrize("model", first(["sliding", "tied", "untied"]), indirect=True)
 def test_a_growing_cache_gives_what_plain_passes_give(make_engine: MakeEngine, model: Path) -> None:
     """Past the first 256 steps, where the storage of every kind of cache has grown."""
     engine, long = make_engine(model), Sampling(270, temperature=0.7)
@@ -38,7 +40,7 @@ def test_a_growing_cache_gives_what_plain_passes_give(make_engine: MakeEngine, m
     np.testing.assert_allclose(found.logp, Oracle(model).logp(found, 0.7), atol=3e-5)
 
 
-@pytest.mark.parametrize("rope", ["default", "linear"])
+@pytest.mark.parametrize("rope", first(["linear", "default"]))
 def test_the_language_model_of_a_multimodal_one(
     make_engine: MakeEngine, engine_name: str, tmp_path: Path, rope: str
 ) -> None:

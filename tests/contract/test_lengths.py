@@ -10,6 +10,7 @@ import pytest
 from ictcli.engine.checks import check_lengths, check_sampling
 from ictcli.errors import UserError
 from ictcli.types import Rollouts, Sampling
+from tests.cases import first
 
 from .conftest import reader, require
 from .models import make_kind
@@ -47,6 +48,12 @@ UNKNOWN_TO_MLX = ("Llama 4", "gpt-oss")
 NO_WINDOW = ("Mistral", 40)
 OF_CONTEXT = ("Phi-3", "Llama, LongRoPE", "Mistral")
 """Families that a run's own context changes."""
+KINDS = (
+    *(("Phi-3", 0), ("Phi-3", 40), ("dynamic NTK", 0), ("Mistral", 0), ("Mistral", 40)),
+    *(("Gemma 3", 0), ("Llama 4", 0)),
+)
+"""One of each kind, and those that a context changes."""
+OTHERS = (*((name, 0) for name in FAMILIES), *((name, 40) for name in OF_CONTEXT))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +71,7 @@ def sampled(engine: Any, longest: int) -> Rollouts:
 
 @pytest.mark.parametrize(
     ("family", "context"),
-    [*((name, 0) for name in FAMILIES), *((name, 40) for name in OF_CONTEXT)],
+    first([*KINDS, *(each for each in OTHERS if each not in KINDS)], len(KINDS)),
     indirect=["family"],
 )
 def test_what_is_sampled_is_what_is_evaluated_whatever_the_batch(

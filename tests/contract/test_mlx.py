@@ -14,6 +14,7 @@ import pytest
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.types import Sampling
+from tests.cases import first
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, require
 from .models import GEMMA, make_kind
@@ -28,7 +29,7 @@ from .training import (
 )
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("checkpointing", first([True, False]))
 def test_a_pass_that_breaks_off_leaves_everything_as_it_was(
     tiny_model: Path, tmp_path: Path, checkpointing: bool
 ) -> None:
@@ -119,6 +120,7 @@ def compiled_and_plain(folder: Path, out: Path) -> None:
     np.savez(out / "found.npz", **found)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("g++") is None, reason="MLX compiles for a CPU with g++")
 def test_compiled_kernels_change_nothing(tiny_model: Path, tmp_path: Path) -> None:
     """Weights that a compiled update kept from an earlier step would show here."""
@@ -190,13 +192,16 @@ PAIRS = ["sliding_attention", "full_attention"] * 2
 
 @pytest.mark.parametrize(
     ("kind", "more", "close"),
-    [
-        ("gpt2", {"num_key_value_heads": 4}, 2e-5),
-        ("gpt_neox", {"intermediate_size": 128, "num_key_value_heads": 4}, 5e-3),
-        ("qwen3_moe", {"num_experts": 4, **EXPERTS}, 2e-5),
-        ("falcon_h1", {"mamba_n_groups": 1, "mamba_chunk_size": 8, **MAMBA}, 2e-5),
-        ("gemma3_text", {**GEMMA, "num_hidden_layers": 4, "layer_types": PAIRS}, 5e-3),
-    ],
+    first(
+        [
+            ("gpt2", {"num_key_value_heads": 4}, 2e-5),
+            ("qwen3_moe", {"num_experts": 4, **EXPERTS}, 2e-5),
+            ("gemma3_text", {**GEMMA, "num_hidden_layers": 4, "layer_types": PAIRS}, 5e-3),
+            ("gpt_neox", {"intermediate_size": 128, "num_key_value_heads": 4}, 5e-3),
+            ("falcon_h1", {"mamba_n_groups": 1, "mamba_chunk_size": 8, **MAMBA}, 2e-5),
+        ],
+        3,
+    ),
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_what_transformers_5_saves_is_read_as_it_reads_it(

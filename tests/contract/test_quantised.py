@@ -179,7 +179,7 @@ def test_packed_weights_compute_in_bfloat16_too(packed_model: Path) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize(("bits", "mode"), [(8, "affine"), (6, "affine"), (4, "mxfp4")])
+@pytest.mark.parametrize(("bits", "mode"), first([(8, "affine"), (6, "affine"), (4, "mxfp4")]))
 def test_other_packings_train_and_unpack(
     tiny_model: Path, tmp_path: Path, bits: int, mode: str, adapter: AdapterSettings
 ) -> None:

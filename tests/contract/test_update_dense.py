@@ -115,8 +115,8 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
 
 @pytest.mark.parametrize(
     "objective",
-    [PLAIN, Objective(0.1, 0.5), Objective(kl=0.2), Objective(0.01, 0.02, clip_on="tv")],
-    ids=["0.2", "0.1/0.5", "kl", "tv"],
+    first([Objective(0.1, 0.5), Objective(0.01, 0.02, clip_on="tv"), PLAIN, Objective(kl=0.2)], 2),
+    ids=["0.1/0.5", "tv", "0.2", "kl"],
 )
 def test_ratio_and_clip_against_old_logp(
     make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
@@ -125,7 +125,9 @@ def test_ratio_and_clip_against_old_logp(
     against_dense(make_engine, tiny_model, tmp_path, objective, old_logp=old)
 
 
-@pytest.mark.parametrize("objective", [PLAIN, Objective(0.1, 0.5, kl=0.2)], ids=["0.2", "clip,kl"])
+@pytest.mark.parametrize(
+    "objective", first([Objective(0.1, 0.5, kl=0.2), PLAIN]), ids=["clip,kl", "0.2"]
+)
 def test_negative_weights_turn_the_advantage_and_the_side_that_is_clipped(
     make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -96,7 +96,6 @@ def test_what_a_row_may_look_like(tmp_path: Path, name: str) -> None:
 COLUMNS = ColumnSettings(prompt="frage", gold="antwort", id="nr", difficulty="stufe")
 
 
-@settings(max_examples=30)
 @given(
     st.lists(
         st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from chain_texts import make_tokenizer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.errors import UserError
@@ -126,7 +126,6 @@ def test_copies_of_a_problem_have_one_key_and_are_on_one_side(text: str) -> None
     assert key_of(text + "c") != key_of(text)
 
 
-@settings(max_examples=30)
 @given(st.sets(st.integers(0, N - 1), max_size=N // 2), st.sampled_from([str.upper, str.title]))
 def test_no_problem_of_the_benchmark_is_trained_on(
     tmp_path_factory: pytest.TempPathFactory, shared: set[int], changed: Any
