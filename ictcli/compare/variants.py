@@ -224,6 +224,8 @@ def takes(method: Method, key: str) -> bool:
         return method.dense_warmup
     if key == "keep":
         return issubclass(method.options, ShareOptions)
+    if key.startswith("clip."):
+        return not method.clips
     if key.startswith("method."):
         return _short(key) in method.options.model_fields
     return True

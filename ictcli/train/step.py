@@ -131,7 +131,10 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
         weights, terms = controlled(
             recipe.control, weights, terms, advantage, rollouts.logp, valid, rng
         )
-    return Update(rollouts, weights, advantage, recipe.objective, terms=terms)
+    objective = recipe.objective
+    if (clip := choice.clip) is not None:
+        objective = replace(objective, clip_on=clip.on, eps_low=clip.low, eps_high=clip.high)
+    return Update(rollouts, weights, advantage, objective, terms=terms)
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,15 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
 
 @pytest.mark.parametrize(
     "objective",
-    [PLAIN, Objective(0.1, 0.5), Objective(kl=0.2), Objective(0.01, 0.02, clip_on="tv")],
-    ids=["0.2", "0.1/0.5", "kl", "tv"],
+    [
+        PLAIN,
+        Objective(0.1, 0.5),
+        Objective(kl=0.2),
+        Objective(0.01, 0.02, clip_on="tv"),
+        Objective(0.05, 0.08, kl=0.2, temperature=0.7, clip_on="sequence"),
+        Objective(0.2, 0.5, clip_on="weight"),
+    ],
+    ids=["0.2", "0.1/0.5", "kl", "tv", "sequence,kl,T", "weight"],
 )
 def test_ratio_and_clip_against_old_logp(
     make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
