@@ -14,7 +14,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout
 from ictcli.text import shell_word
-from ictcli.train.step import sampling_of
+from ictcli.train.sample import sampling_of
 
 
 def known_evaluation(

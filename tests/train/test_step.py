@@ -13,7 +13,8 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs.rollouts import Batch
-from ictcli.train.step import Updates, measure, optimise, sample_batch, select
+from ictcli.train.sample import sample_batch
+from ictcli.train.step import Updates, measure, optimise, select
 
 Make = Callable[..., Any]
 
