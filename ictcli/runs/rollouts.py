@@ -1,6 +1,7 @@
 """Recorded rollouts: a step's batch, and which of its tokens were trained with which weight."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -30,6 +31,8 @@ class Batch:
     """(B,)"""
     advantage: FloatArray
     """(B,)"""
+    parts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict[str, Sequence[Verdict]])
+    """The verdicts of each verifier by its name in the metrics, where several give rewards."""
     first: "Batch | None" = None
     """The step's own prompts, where others stand for some of them (`sampling.redraw`)."""
     redrawn: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))

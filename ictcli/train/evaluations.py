@@ -1,6 +1,7 @@
 """Evaluations of a run on held-out problems, before, during and after training."""
 
 from collections.abc import Callable
+from functools import partial
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError
@@ -14,6 +15,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout
 from ictcli.text import shell_word
+from ictcli.train.health import check_verdicts
 from ictcli.train.sample import sampling_of
 
 
@@ -81,7 +83,8 @@ def evaluate_heldout(
         seed=seed_of(recipe.seed, "eval"),
         others=others,
     )
-    evaluation = evaluate(engine, asked, file, progress)
+    check = partial(check_verdicts, run.folder)
+    evaluation = evaluate(engine, asked, file, progress, check=check)
     run.write(f"eval/{label}.json", evaluation)
     manifest.enter(run.folder, *names)
     observer.evaluated(label, evaluation)

@@ -14,7 +14,7 @@ from ictcli.engine import Engine
 from ictcli.engine.update import Update
 from ictcli.evaluation.record import among_readable
 from ictcli.recipe import Recipe
-from ictcli.rewards.shaping import formatted
+from ictcli.rewards.shaping import formatted, mean_reward
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator
@@ -169,6 +169,7 @@ def measure(
         "truncated": float(1 - first.rollouts.finished.mean()),
         "length": float(first.rollouts.lengths.mean()),
         "groups_with_signal": float(batch.has_signal.mean()),
+        **{f"reward/{name}": mean_reward(its) for name, its in first.parts.items()},
         "redrawn": len(batch.redrawn) if recipe.sampling.redraw else None,
         **diagnose(rollouts, batch.advantage, selection.kept),
         **({} if forks is None else _fork_figures(forks, rollouts, selection.kept)),
