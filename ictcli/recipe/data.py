@@ -128,10 +128,10 @@ class RewardSettings(Table):
             for own, name, weight in zip(short, self.functions, weights, strict=True)
         }
 
-    @field_validator("functions", mode="before")
+    @field_validator("functions", "weights", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+        return [value] if isinstance(value, str | int | float) else value
 
     @model_validator(mode="after")
     def _as_many_weights(self) -> Self:

@@ -200,6 +200,8 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name.startswith("eval/"):
         hint = f"they measure {', '.join(measured)} (eval.k)"
         return "is not measured by the evaluations", hint
+    if name.removeprefix("reward/") in recipe.reward.added:
+        return None
     if name not in (*known(), *measured):
         near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"

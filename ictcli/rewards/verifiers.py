@@ -212,6 +212,12 @@ def as_verifier(kind: str | Verifier | Judge) -> Verifier:
     return made_of(name, kind)
 
 
+def name_of(verify: Verifier | Judge) -> str:
+    """A verifier's name in the metrics: of `file.py:function` the function."""
+    name = verify.name if isinstance(verify, Verifier) else getattr(verify, "__name__", "")
+    return name.rpartition(":")[2]
+
+
 def from_source(place: str, function: str) -> Verifier:
     """The verifier made of a function in a file or module. UserError if there is none."""
     if place.endswith(".py"):

@@ -9,6 +9,7 @@ from ictcli.errors import UserError, nearest
 from ictcli.recipe import Recipe
 from ictcli.recipe.data import Example
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
+from ictcli.rewards.grading import NOT_PASSED
 from ictcli.seeds import generator
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
@@ -62,7 +63,8 @@ def _check_columns(
     name: str, verifiers: Sequence[Verifier | Judge], problems: Sequence[Problem]
 ) -> None:
     """UserError where a function asks for a column that the data has not."""
-    known = list(dict.fromkeys(["question", "gold", *(problems[0].columns if problems else ())]))
+    columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
+    known = list(dict.fromkeys(["question", "gold", *columns]))
     for verifier in verifiers:
         for column in verifier.needs if isinstance(verifier, Verifier) else ():
             if column not in known:

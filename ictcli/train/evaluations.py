@@ -8,6 +8,7 @@ from ictcli.errors import InterruptedRunError
 from ictcli.evaluation.evaluate import Examination, SampleFile, evaluate
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
+from ictcli.rewards.verifiers import name_of
 from ictcli.runs import Run, manifest
 from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_record
@@ -83,7 +84,7 @@ def evaluate_heldout(
         seed=seed_of(recipe.seed, "eval"),
         others=others,
     )
-    check = partial(check_verdicts, run.folder)
+    check = partial(check_verdicts, run.folder, name_of(domain.verify))
     evaluation = evaluate(engine, asked, file, progress, check=check)
     run.write(f"eval/{label}.json", evaluation)
     manifest.enter(run.folder, *names)

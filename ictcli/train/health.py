@@ -11,7 +11,7 @@ from ictcli.errors import RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
 from ictcli.rewards import Verdict, Verifier
-from ictcli.rewards.verifiers import FAILED
+from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
@@ -71,8 +71,9 @@ class Health:
         self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
         reasons = list[str]()
-        for verdicts in {**(batch.first or batch).parts, "": batch.verdicts}.values():
-            check_verdicts(self.run.folder, verdicts)
+        parts = {name_of(self.domain.verify): batch.verdicts, **(batch.first or batch).parts}
+        for name, verdicts in parts.items():
+            check_verdicts(self.run.folder, name, verdicts)
             reasons += [verdict.reason for verdict in verdicts if verdict.failed]
         for reason in dict.fromkeys(reasons):
             if reason not in self._warned and len(self._warned) < MESSAGES:
@@ -164,12 +165,12 @@ class Health:
         )
 
 
-def check_verdicts(run: Path, verdicts: Sequence[Verdict]) -> None:
-    """RunFailedError where a verifier failed on every one of some answers."""
+def check_verdicts(run: Path, name: str, verdicts: Sequence[Verdict]) -> None:
+    """RunFailedError where the verifier of that name failed on every one of some answers."""
     if verdicts and all(verdict.failed for verdict in verdicts):
         reason = verdicts[0].reason.removeprefix(FAILED)
         raise RunFailedError(
-            f"The verifier raised on all of {len(verdicts)} answers: {reason}.",
+            f"The verifier {name} raised on all of {len(verdicts)} answers: {reason}.",
             f"mend it, then train again: with --run OTHER, or after ictcli runs rm {run.name}",
         )
 

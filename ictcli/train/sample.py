@@ -11,8 +11,9 @@ from ictcli.engine import Engine
 from ictcli.engine.sampling import join
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
-from ictcli.rewards import Verdict, Verifier, find_verifier
+from ictcli.rewards import Verdict, find_verifier
 from ictcli.rewards.shaping import control_reward, shaped
+from ictcli.rewards.verifiers import name_of
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
 from ictcli.tasks import Task, prompts
@@ -80,15 +81,15 @@ def _draw(
     rollouts = engine.generate(ids, recipe.group, sampling_of(recipe, engine), seed, decoding)
     texts = prompts.decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)
-    verify, parts = task.domain.verify, dict[str, list[Verdict]]()
+    parts = dict[str, list[Verdict]]()
     if recipe.reward.signal == "true":
         added = {
             name: task.domain.judge(problems, texts, by=find_verifier(verifier))
             for name, (verifier, _) in recipe.reward.added.items()
         }
         rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward, added)
-        if isinstance(verify, Verifier) and (added or verify.in_groups):
-            parts = {verify.name.rpartition(":")[2]: verdicts, **added}
+        if added or getattr(task.domain.verify, "in_groups", False):
+            parts = {name_of(task.domain.verify): verdicts, **added}
     else:
         rng = generator(recipe.seed, "reward", *purpose)
         rewards = control_reward(recipe.reward.signal, verdicts, rng)

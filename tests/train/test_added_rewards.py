@@ -57,7 +57,7 @@ def test_a_verifier_that_raises_on_every_answer_stops_the_run(
     make: Make, file: Path, tmp_path: Path, key: str
 ) -> None:
     recipe, engine, _ = make(key.format(f"{file}:broken"))
-    said = r"raised on all of \d+ answers: KeyError"
+    said = r"verifier broken raised on all of \d+ answers: KeyError"
     with (
         Run.create(tmp_path / "run", recipe) as run,
         pytest.raises(RunFailedError, match=said) as told,
