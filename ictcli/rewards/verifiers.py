@@ -106,10 +106,9 @@ def register_verifier(
 def made_of(name: str, function: Callable[..., Any]) -> Verifier:
     """The verifier of a function of (response, gold), or of one in TRL's form, which has a
     parameter `completions`."""
-    try:
+    parameters: Mapping[str, inspect.Parameter] = {}
+    with contextlib.suppress(TypeError, ValueError):  # a function in C
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a function in C
-        parameters = {}
     if "completions" not in parameters:
         return Verifier(name, checked(name, function))
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

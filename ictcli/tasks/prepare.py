@@ -54,8 +54,9 @@ def task_of(recipe: Recipe) -> Task:
     task = _ordered(recipe, _few(recipe, task))
     verifiers = [find_verifier(name) for name, _ in recipe.reward.added.values()]
     _check_columns(task.name, [task.domain.verify, *verifiers], task.finite[:1])
-    if any(isinstance(each, Verifier) and each.needs for each in (task.exam[1].verify,)):
-        _check_columns(task.exam[0], [task.exam[1].verify], task.heldout(1))
+    name, domain = task.exam
+    if isinstance(domain.verify, Verifier) and domain.verify.needs:
+        _check_columns(name, [domain.verify], task.heldout(1))
     return task
 
 
@@ -66,7 +67,9 @@ def _check_columns(
     columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
     known = list(dict.fromkeys(["question", "gold", *columns]))
     for verifier in verifiers:
-        for column in verifier.needs if isinstance(verifier, Verifier) else ():
+        if not isinstance(verifier, Verifier):
+            continue
+        for column in verifier.needs:
             if column not in known:
                 raise UserError(
                     f"{verifier.name} asks for {column!r}{nearest(column, known)}, and the data of "

@@ -100,14 +100,15 @@ def _draw(
 def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
     """The batch with the groups of the other at these places (P,)."""
     P, G = len(batch.problems), batch.rollouts.group
-    kept = np.setdiff1d(np.arange(P), places)
+    kept: IntArray = np.setdiff1d(np.arange(P), places)
     groups = np.argsort([*kept, *places])  # of each place, in the kept groups and then the others
     into = (groups[:, None] * G + np.arange(G)).reshape(-1)
     rows = (kept[:, None] * G + np.arange(G)).reshape(-1)
-    problems = [*(batch.problems[place] for place in kept), *other.problems]
+    problems = [batch.problems[place] for place in kept] + other.problems
     texts = [*(batch.texts[row] for row in rows), *other.texts]
     verdicts = [*(batch.verdicts[row] for row in rows), *other.verdicts]
-    left = batch.rollouts.take(rows, [batch.rollouts.prompts[place] for place in kept], G)
+    asked = [batch.rollouts.prompts[place] for place in kept]
+    left = batch.rollouts.take(rows, asked, G)
     return Batch(
         [problems[n] for n in groups],
         join([left, other.rollouts] if len(kept) else [other.rollouts], [*kept, *places]),
