@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
 
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
@@ -205,14 +205,15 @@ def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, 
     or messages where the data's prompt is a list of those."""
     first, n = rows[0], len(rows)
     asked = first.columns.get("prompt")
-    is_chat = isinstance(asked, list) and bool(asked) and isinstance(asked[0], dict)
+    messages = cast(list[Any], asked) if isinstance(asked, list) else []
+    is_chat = bool(messages) and isinstance(messages[0], dict)
     texts = [row.found.answer or "" for row in rows]
     completions: list[Any] = texts
     if is_chat:
         completions = [[{"role": "assistant", "content": text}] for text in texts]
     values = {"question": first.question, "gold": first.gold, **first.columns}
     columns = {key: [value] * n for key, value in values.items() if key not in NOT_PASSED}
-    return [asked if is_chat else first.question] * n, completions, columns
+    return [messages if is_chat else first.question] * n, completions, columns
 
 
 def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:

@@ -100,10 +100,10 @@ def _draw(
 def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
     """The batch with the groups of the other at these places (P,)."""
     P, G = len(batch.problems), batch.rollouts.group
-    kept: IntArray = np.setdiff1d(np.arange(P), places)
+    kept: list[int] = np.setdiff1d(np.arange(P), places).tolist()
     groups = np.argsort([*kept, *places])  # of each place, in the kept groups and then the others
     into = (groups[:, None] * G + np.arange(G)).reshape(-1)
-    rows = (kept[:, None] * G + np.arange(G)).reshape(-1)
+    rows = (np.array(kept, dtype=np.int64)[:, None] * G + np.arange(G)).reshape(-1)
     problems = [batch.problems[place] for place in kept] + other.problems
     texts = [*(batch.texts[row] for row in rows), *other.texts]
     verdicts = [*(batch.verdicts[row] for row in rows), *other.verdicts]
