@@ -40,6 +40,8 @@ class Problem:
     solution: str = field(default="", compare=False, repr=False)
     """A worked response, if the data has one."""
     difficulty: float | None = field(default=None, compare=False, repr=False)
+    columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+    """Its row of the data, for reward functions that take columns; empty where there is none."""
 
     def to_json(self) -> dict[str, Any]:
         """What a run and an evaluation record of it: the fields that tell one from another."""

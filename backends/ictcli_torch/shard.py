@@ -21,6 +21,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from ictcli.algorithm.objective import SEQUENCE
 from ictcli.engine.distributed import by_all
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update, UpdateStats
@@ -157,12 +158,15 @@ class ShardedEngine(DataParallelEngine):
         objective, mine = update.objective, self.share_of(update, self.ranks.rank)
         self.optimizer.drop_gradient()
         stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
-        reference = self._reference(mine) if objective.kl > 0 else None
+        reference = self._logp(mine, reference=True) if objective.kl > 0 else None
+        now = self._logp(mine) if update.compares_sequences else None
         try:
             for batch, is_own in self._rounds(update):
                 terms = update.tokenwise(batch)
                 if reference is not None:
                     terms["reference"] = batch.take(reference)
+                if now is not None and is_own:
+                    terms[SEQUENCE] = batch.row_means(batch.take(now) - terms["old_logp"])
                 if is_own:
                     figures = self.training.backward(batch, terms, update)
                     stats.add(batch, terms, objective, figures)
@@ -202,10 +206,11 @@ class ShardedEngine(DataParallelEngine):
                 own = batches[self.ranks.rank]
                 yield own or next(filter(None, batches)), own is not None
 
-    def _reference(self, update: Update) -> FloatArray:
-        """(B, T) log-probabilities of the reference at the trained tokens of this rank."""
+    def _logp(self, update: Update, *, reference: bool = False) -> FloatArray:
+        """(B, T) log-probabilities at the trained tokens of this rank."""
         values = np.zeros(update.rollouts.tokens.shape, dtype=np.float32)
-        with self.gathered(reference=True), self.as_reference():
+        policy = self.as_reference() if reference else contextlib.nullcontext()
+        with self.gathered(reference=reference), policy:
             for batch in self._micro_batches(update.rollouts, update.trained):
                 values[batch.rows, batch.positions] = self.logp(batch, update.objective.temperature)
         return values

@@ -1,13 +1,14 @@
 """The methods: each is one short function that says which tokens of a batch are trained.
 
 Importing this fills the table: `choosing` has those that choose, `weighing` those that also say how
-much. Plugins import from here.
+much, `clipping` those with a clip of their own. Plugins import from here.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from ictcli.algorithm import choosing as choosing
+from ictcli.algorithm import clipping as clipping
 from ictcli.algorithm import weighing as weighing
 from ictcli.algorithm.choosing import ShareOptions as ShareOptions
 from ictcli.algorithm.registry import METHODS as METHODS

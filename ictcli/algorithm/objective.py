@@ -14,6 +14,17 @@ from ictcli.algorithm import quantities
 from ictcli.algorithm.quantities import pick
 from ictcli.types import FloatArray
 
+ClipOn = Literal["ratio", "tv", "sequence", "weight"]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A clip range of a method's own, as `Objective` has it."""
+
+    on: ClipOn
+    low: float
+    high: float
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -26,9 +37,11 @@ class Objective:
     entropy: float = 0.0
     """c, of the entropy bonus c * H1(pi); H1 at temperature 1, like every statistic."""
     temperature: float = 1.0
-    clip_on: Literal["ratio", "tv"] = "ratio"
-    """What the clip bounds: the ratio's distance from 1, or pi - pi_old, the total variation of the
-    token against all others (DPPO, arXiv 2602.04879)."""
+    clip_on: ClipOn = "ratio"
+    """What the clip bounds: the ratio's distance from 1; pi - pi_old, the total variation of the
+    token against all others (DPPO, arXiv 2602.04879); the ratio of the whole response, which all
+    its tokens then have (GSPO, arXiv 2507.18071); or the ratio as a weight of log pi, which goes on
+    being trained (CISPO, arXiv 2506.13585)."""
 
     @property
     def skips_without_signal(self) -> bool:
@@ -50,22 +63,27 @@ def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Obje
     """min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token.
 
     Where the clip bounds pi - pi_old, fewer tokens take the clipped value: rho is farther from 1.
+    Where it bounds a weight: clip(rho) A log pi, and clip(rho) has no gradient.
     """
     ratio = xp.exp(logp - old_logp)
     clipped = xp.clip(ratio, 1.0 - objective.eps_low, 1.0 + objective.eps_high)
+    if objective.clip_on == "weight":
+        return xp.stop_gradient(clipped) * advantage * logp
     # not xp.minimum: on a tie (rho = 1 with eps = 0) each library differentiates another branch
     gone = was_clipped(xp, logp, old_logp, advantage, objective)
     return xp.where(gone, clipped * advantage, ratio * advantage)
 
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """True where the clip took the token's gradient away."""
+    """True where the clip took the token's gradient away, or bounded its weight."""
     if objective.clip_on == "tv":
         moved = xp.exp(logp) - xp.exp(old_logp)
         return ((advantage > 0) & (moved > objective.eps_high)) | (
             (advantage < 0) & (moved < -objective.eps_low)
         )
     ratio = xp.exp(logp - old_logp)
+    if objective.clip_on == "weight":
+        return (ratio > 1.0 + objective.eps_high) | (ratio < 1.0 - objective.eps_low)
     return ((advantage > 0) & (ratio > 1.0 + objective.eps_high)) | (
         (advantage < 0) & (ratio < 1.0 - objective.eps_low)
     )
@@ -96,6 +114,9 @@ TERMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 log pi, log pi_old and the `Term.target`, (N,) each."""
 TARGET = ".target"
 """After a term's name: its target, among the arrays of `policy_loss`."""
+SEQUENCE = "sequence"
+"""Among the arrays of `policy_loss`: the mean of log pi - log pi_old over the trained tokens of the
+token's response. exp of it is the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""
 
 
 def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
@@ -113,7 +134,11 @@ def policy_loss(
     """
     logp = token_logp(xp, logits, targets, objective.temperature)
     old = terms["old_logp"] if "old_logp" in terms else xp.stop_gradient(logp)
-    psi = surrogate(xp, logp, old, terms["advantage"], objective)
+    now, before = logp, old
+    if SEQUENCE in terms:  # a value without gradient, and log pi's own beside it (Eq. 14)
+        now = terms[SEQUENCE] + (logp - xp.stop_gradient(logp))
+        before = xp.zeros_like(logp)
+    psi = surrogate(xp, now, before, terms["advantage"], objective)
     divergence = xp.zeros_like(logp)
     if "reference" in terms:
         divergence = k3(xp, logp, terms["reference"])

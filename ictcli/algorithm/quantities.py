@@ -87,7 +87,7 @@ class Statistic:
     | token | p | another distribution, of which the number is that of the token drawn |
     | group | p, the group's mean at the position | the number |
     | context | p, the group's mean over like contexts of K tokens (`engine.score`) | the number |
-    | solution | p, p after a correct response (`train.step`) | the number |
+    | solution | p, p after a correct response (`train.sample`) | the number |
 
     The first three are taken while decoding, the others by a pass: `Engine.score`.
     """

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from ictcli.algorithm.objective import Term
+from ictcli.algorithm.objective import Clip, Term
 from ictcli.algorithm.weights import Normalisation
 from ictcli.errors import UserError, nearest
 from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
@@ -52,6 +52,8 @@ class Choice:
     0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
     terms: Mapping[str, Term] = field(default_factory=dict[str, Term])
     """Of `ictcli.algorithm.objective.TERMS`, by name."""
+    clip: Clip | None = None
+    """How the ratio is clipped; without, as the recipe's `clip` says."""
 
 
 class Options(BaseModel):
@@ -89,6 +91,8 @@ class Method:
     """Whether the recipe's first `warmup` steps train every token (M = 1)."""
     scaled_advantage: bool
     """Whether advantages are divided by the group's standard deviation."""
+    clips: bool
+    """Whether it has a clip of its own, and the recipe's `clip` is not read."""
 
 
 METHODS: dict[str, Method] = {}
@@ -102,6 +106,7 @@ def register(
     wants: tuple[str, ...] = (),
     dense_warmup: bool = False,
     scaled_advantage: bool = True,
+    clips: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Decorator: make a rule a method under the function's name."""
 
@@ -119,6 +124,7 @@ def register(
             (rule.__doc__ or "").split("\n\n")[0].replace("\n    ", " ").strip(),
             dense_warmup,
             scaled_advantage,
+            clips,
         )
         return rule
 

@@ -205,7 +205,7 @@ def sc_grpo(batch: Scored, options: ScGrpoOptions) -> Choice:
 
     Groups with one correct response, or only those, are as with grpo. c is a quantile of D, ours:
     over the batch, not the micro-batch. Not here: the paper's advantage of groups without a correct
-    response, by how much they differ. What the model reads is in `ictcli.train.step`.
+    response, by how much they differ. What the model reads is in `ictcli.train.sample`.
     """
     right = batch.correct.reshape(-1, batch.group).sum(axis=1).repeat(batch.group)
     read = batch.valid & ((right >= 2) & (right < batch.group))[:, None]

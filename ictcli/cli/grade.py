@@ -71,6 +71,7 @@ def command(
         pattern=pattern,
         choices=[response.choices for response in responses],
         questions=[response.question for response in responses],
+        columns=[response.columns for response in responses],
         limits=limits,
     )
     explanations = judge(verifier, explain=True) if explain else []

@@ -138,7 +138,10 @@ def threshold_of(correct: FloatArray, width: int) -> float | None:
 
 
 def _rollouts(run: FinishedRun) -> FloatArray:
-    return np.full(run.summary.steps, run.spec.recipe.prompts * run.spec.recipe.group, float)
+    """(steps,) sampled, those of prompts drawn again included."""
+    recipe = run.spec.recipe
+    own = np.full(run.summary.steps, recipe.prompts * recipe.group, float)
+    return own + run.series("redrawn") if recipe.sampling.redraw else own
 
 
 def _cpu_seconds(run: FinishedRun) -> FloatArray:
@@ -154,7 +157,11 @@ def _operations(
     length, signal, kept = map(run.series, ("length", "groups_with_signal", "share_kept"))
     if dense:
         length, signal, kept = length[:1], np.ones(1), np.ones(1)
-    return step_operations(run.spec.recipe, shape, prompt, length, signal, kept)
+    recipe = run.spec.recipe
+    sampled, updated = step_operations(recipe, shape, prompt, length, signal, kept)
+    if not dense:
+        sampled = sampled * _rollouts(run) / (recipe.prompts * recipe.group)
+    return sampled, updated
 
 
 def figures(

@@ -19,7 +19,8 @@ from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.prompts import fitted
 from ictcli.train.launch import failure_message
-from ictcli.train.step import sample_batch, select
+from ictcli.train.sample import sample_batch
+from ictcli.train.step import select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 PROBLEMS = 64
@@ -52,7 +53,9 @@ def sample_shared(recipes: Mapping[str, Recipe], seed: int, engine: Engine) -> S
     let each variant choose from it as it does after any dense warm-up. `recipes`: by label; all
     take this seed."""
     recipes = {label: each.model_copy(update={"seed": seed}) for label, each in recipes.items()}
-    base = next(iter(recipes.values())).model_copy(update={"prompts": PROBLEMS})
+    first = next(iter(recipes.values()))
+    sampling = first.sampling.model_copy(update={"redraw": 0})
+    base = first.model_copy(update={"prompts": PROBLEMS, "sampling": sampling})
     task = fitted(engine, task_of(base), 1)
     wanted = dict.fromkeys((*ROW_STATS, "uniqueness"))
     wanted |= dict.fromkeys(name for recipe in recipes.values() for name in recipe.wanted_stats)

@@ -26,6 +26,8 @@ FIXED = {
 }
 """Keys that decide what the runs of a comparison have in common, and what that is."""
 SIGNAL = "reward.signal"
+REDRAW = "sampling.redraw"
+"""May vary: what runs spend on rollouts is counted (`compare.efficiency`)."""
 CONTROLS = {"control": "none", SIGNAL: True}
 """Keys of controls, each with the value that is none."""
 
@@ -90,7 +92,7 @@ def read_grid(text: str, option: str) -> Grid:
     """`method.keep=0.05,0.1` as a key that may vary and its values."""
     key, equals, values = text.partition("=")
     key = key.strip()
-    if key != SIGNAL and (why := FIXED.get(key.split(".")[0])):
+    if key not in (SIGNAL, REDRAW) and (why := FIXED.get(key.split(".")[0])):
         raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
     if key in ("method", "method.name"):
         raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")
@@ -224,6 +226,8 @@ def takes(method: Method, key: str) -> bool:
         return method.dense_warmup
     if key == "keep":
         return issubclass(method.options, ShareOptions)
+    if key.startswith("clip."):
+        return not method.clips
     if key.startswith("method."):
         return _short(key) in method.options.model_fields
     return True

@@ -101,10 +101,13 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         print_json(summary.to_json())
         return
     print_table(Table(_reached(summary), list(summary.after)))
+    redrawn = (summary.rollouts_sampled or 0) - summary.steps * recipe.prompts * recipe.group
+    again = f" ({redrawn:,} of the rollouts for prompts drawn again)" if redrawn > 0 else ""
     narrate_paragraph(
         f"{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
         f"95 % intervals over problems. {summary.steps} steps in {summary.wall_s:.0f} s; "
-        f"{summary.tokens_sampled:,} tokens sampled, {summary.tokens_kept_share:.1%} of them kept.",
+        f"{summary.tokens_sampled:,} tokens sampled{again}, "
+        f"{summary.tokens_kept_share:.1%} of them kept.",
     )
     if verdict := verdict_line(summary.change):
         narrate_paragraph(verdict)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.objective import token_logp
+from ictcli.algorithm.objective import SEQUENCE, token_logp
 from ictcli.algorithm.quantities import statistic
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
@@ -209,6 +209,9 @@ class EngineCore(Engine, ABC):
             stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
             for batch in self._micro_batches(update.rollouts, update.trained):
                 terms = update.tokenwise(batch)
+                if update.compares_sequences:
+                    moved = self.logp(batch, objective.temperature) - terms["old_logp"]
+                    terms[SEQUENCE] = batch.row_means(moved)
                 if objective.kl > 0:  # before the policy's logits: both would be held at once
                     with self.as_reference():
                         terms["reference"] = self.logp(batch, objective.temperature)

@@ -47,6 +47,11 @@ class MicroBatch:
         """(N,) float32 of (B, T) values at the wanted tokens."""
         return values[self.rows, self.positions].astype(np.float32)
 
+    def row_means(self, values: FloatArray) -> FloatArray:
+        """(N,) float32: for each wanted token the mean of values (N,) over those of its row."""
+        sums, counts = np.bincount(self.rows, values), np.bincount(self.rows)
+        return (sums[self.rows] / counts[self.rows]).astype(np.float32)
+
 
 @dataclass(frozen=True)
 class Prompts:

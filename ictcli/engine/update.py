@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ictcli.algorithm.objective import TARGET, TERMS, Objective, Term, was_clipped
+from ictcli.algorithm.objective import SEQUENCE, TARGET, TERMS, Objective, Term, was_clipped
 from ictcli.engine.packing import MicroBatch
 from ictcli.errors import UserError, nearest
 from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
@@ -57,6 +57,11 @@ class Update:
         """
         return np.where(self.weights < 0, -1.0, 1.0) * self.advantage[:, None]
 
+    @property
+    def compares_sequences(self) -> bool:
+        """Whether the ratio is that of whole responses, and not yet 1."""
+        return self.objective.clip_on == "sequence" and self.old_logp is not None
+
     def tokenwise(self, batch: MicroBatch) -> dict[str, FloatArray]:
         """(N,) float32 of what the loss takes of each token of a pass, by name."""
         arrays = {
@@ -96,10 +101,11 @@ class UpdateStats:
         """A pass: its loss, log pi (N,) and summed KL."""
         loss, logp, kl = figures
         old = terms.get("old_logp", logp)
+        compared = (terms[SEQUENCE], np.zeros_like(old)) if SEQUENCE in terms else (logp, old)
         self.logp[batch.rows, batch.positions] = logp
         self.loss += loss
         self.kl += kl
-        self.clipped += float(was_clipped(np, logp, old, terms["advantage"], objective).sum())
+        self.clipped += float(was_clipped(np, *compared, terms["advantage"], objective).sum())
         self.gap = max(self.gap, float(np.abs(logp - old).max()))
         self.count += len(logp)
         self.passed += batch.tokens

@@ -16,6 +16,7 @@ from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
 from ictcli.evaluation.record import AtTemperature, Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample, Timings
 from ictcli.recipe.data import PromptSettings
+from ictcli.rewards import Verdict
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
 from ictcli.types import Problem, Sampling
@@ -112,11 +113,13 @@ def evaluate(
     file: SampleFile,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
+    check: Callable[[Sequence[Verdict]], None] = lambda verdicts: None,
 ) -> Evaluation:
     """pass@k and maj@n of a model, there and at other temperatures; its samples are written to
     files as they come.
 
-    `progress` gets the samples taken and all; `say` each new failure of the verifier.
+    `progress` gets the samples taken and all; `say` each new failure of the verifier; `check` the
+    verdicts as they come, and may raise.
     RunFailedError where a sample or its verdict is missing, UserError where a file was changed.
     """
     done, failures = 0, set[str]()
@@ -129,11 +132,11 @@ def evaluate(
             failures.add(reason)
             say(f"{asked.name}: {reason}")
 
-    evaluation = _evaluate(engine, asked, file, go_on, fails)
+    evaluation = _evaluate(engine, asked, file, go_on, fails, check)
     others: list[AtTemperature] = []
     done = len(evaluation.correct) * evaluation.n
     for temperature in asked.others:
-        at = _evaluate(engine, asked.at(temperature), file.at(temperature), go_on, fails)
+        at = _evaluate(engine, asked.at(temperature), file.at(temperature), go_on, fails, check)
         done += len(at.correct) * at.n
         others += at.curve
     evaluation = evaluation.model_copy(update={"temperatures": tuple(others)})
@@ -150,6 +153,7 @@ def _evaluate(
     file: SampleFile,
     progress: Callable[[int], None],
     fails: Callable[[str], None],
+    check: Callable[[Sequence[Verdict]], None],
 ) -> Evaluation:
     """At the temperature that is asked for. `fails` gets the failures of the verifier."""
     started = time.perf_counter()
@@ -166,6 +170,7 @@ def _evaluate(
         rollouts = engine.generate(ids[first : first + file.chunk], n, asked.sampling, seed)
         texts = prompts.decode(engine.tokenizer, rollouts)
         verdicts = domain.judge(part, texts)
+        check(verdicts)
         if not asked.private:
             for reason in sorted({verdict.reason for verdict in verdicts if verdict.failed}):
                 fails(reason)

@@ -63,12 +63,18 @@ def listed(data: Mapping[str, Any]) -> list[str]:
 
 def verifiers_of(data: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The file or module, and the function, of each verifier of the user's own that a recipe names,
-    by the table that names it: reward, eval."""
+    by the table that names it, reward or eval, or, of `reward.functions`, by its own name."""
     found: dict[str, tuple[str, str]] = {}
     for name in ("reward", "eval"):
         table: object = data.get(name)
         verifier = cast(dict[str, object], table).get("verifier") if type(table) is dict else table
         place, _, function = verifier.rpartition(":") if isinstance(verifier, str) else ("", "", "")
+        if place:
+            found[name] = place, function
+    table = data.get("reward")
+    more = cast(dict[str, Any], table).get("functions") if type(table) is dict else ()
+    for name in map(str, cast(list[object], more) if isinstance(more, list | tuple) else [more]):
+        place, _, function = name.rpartition(":")
         if place:
             found[name] = place, function
     return found

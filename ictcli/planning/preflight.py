@@ -58,7 +58,7 @@ def preflight(recipe: Recipe) -> list[str]:
 
 def check_context(recipe: Recipe) -> None:
     """UserError for a max_tokens that fills the model's context, alone or as the method reads it
-    (`ictcli.train.step`)."""
+    (`ictcli.train.sample`)."""
     try:
         shape = read_shape(recipe.model)
     except UserError:

@@ -92,7 +92,12 @@ class RewardSettings(Table):
     """What a response is rewarded for, and how its answer is read and judged."""
 
     verifier: str | None = None
-    """A verifier's name, `file.py:function` or `module:function`; default: the task's."""
+    """A verifier's name, `file.py:function` or `module:function`; default: the task's. A function
+    may have TRL's form (docs/extending.md)."""
+    functions: tuple[str, ...] = Field(default=(), strict=False)
+    """More verifiers, named alike, whose rewards are added to the verdict's: a list."""
+    weights: tuple[float, ...] = Field(default=(), strict=False)
+    """Weight of each of `functions`; default: 1."""
     pattern: str | None = None
     """Regular expression whose first group is the answer; default: the answer is the last box."""
     correct: float = 1.0
@@ -112,6 +117,32 @@ class RewardSettings(Table):
     """Seconds of CPU time to judge one answer; ten times as long on the clock."""
     memory: float = Field(default=1.0, gt=0)
     """GiB of memory to judge one answer."""
+
+    @property
+    def added(self) -> dict[str, tuple[str, float]]:
+        """The verifier and the weight of each of `functions`, by its name in the metrics."""
+        weights = self.weights or (1.0,) * len(self.functions)
+        short = [name.rpartition(":")[2] for name in self.functions]
+        return {
+            name if short.count(own) > 1 else own: (name, weight)
+            for own, name, weight in zip(short, self.functions, weights, strict=True)
+        }
+
+    @field_validator("functions", "weights", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str | int | float) else value
+
+    @model_validator(mode="after")
+    def _as_many_weights(self) -> Self:
+        if len(set(self.functions)) < len(self.functions):
+            raise ValueError("no verifier may stand in reward.functions twice")
+        if self.weights and len(self.weights) != len(self.functions):
+            raise ValueError(
+                f"reward.functions has {len(self.functions)} entries, and reward.weights "
+                f"{len(self.weights)}"
+            )
+        return self
 
     @field_validator("signal", mode="before")
     @classmethod

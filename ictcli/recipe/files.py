@@ -1,5 +1,6 @@
 """The files that a recipe names: their absolute paths, and the examples read from them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,14 +25,16 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         (data.get("prompt"), "examples", Path.is_file),
     )
     for table, key, exists in places:
-        if not isinstance(table, dict) or not isinstance(value := cast(Any, table).get(key), str):
-            continue
-        name, colon, function = value, "", ""
-        if key == "verifier" and ".py:" in value:
-            name, colon, function = value.rpartition(":")
-        path = next((path for path in (Path(name), base / name) if exists(path)), None)
-        if path is not None:
-            table[key] = f"{path.resolve()}{colon}{function}"
+        if isinstance(table, dict) and isinstance(value := cast(Any, table).get(key), str):
+            table[key] = _absolute(value, key, base, exists)
+    if isinstance(reward := data.get("reward"), dict):
+        table = cast(dict[str, Any], reward)
+        if isinstance(names := table.get("functions"), str | list):
+            listed = cast(list[Any], [names] if isinstance(names, str) else names)
+            table["functions"] = [
+                _absolute(each, "verifier", base, Path.is_file) if isinstance(each, str) else each
+                for each in listed
+            ]
     if not isinstance(data.get("prompt"), dict):
         return
     prompt = data["prompt"] = dict(cast(dict[str, Any], data["prompt"]))
@@ -39,6 +42,15 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         prompt["examples"] = [example.model_dump() for example in read_examples(name)]
     if isinstance(template := prompt.get("template"), str):
         prompt["template"] = read_template(template, base)
+
+
+def _absolute(value: str, key: str, base: Path, exists: Callable[[Path], bool]) -> str:
+    """The value with its path absolute, if it names one that exists."""
+    name, colon, function = value, "", ""
+    if key == "verifier" and ".py:" in value:
+        name, colon, function = value.rpartition(":")
+    path = next((path for path in (Path(name), base / name) if exists(path)), None)
+    return value if path is None else f"{path.resolve()}{colon}{function}"
 
 
 def read_template(template: str, base: Path) -> str:

@@ -68,6 +68,8 @@ def find_recipe(source: str) -> Path:
     return shipped[source]
 
 
+REWARDS = ("correct", "functions", "weights", "format", "overlong", "length")
+"""The keys of `reward` that weigh it."""
 _FORM_HINT = "ictcli recipes show quickstart shows the form"
 
 
@@ -262,11 +264,12 @@ def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
     does not read, and keys of adapters (also in the recipe file) without adapter.kind."""
     method = recipe.rule
     reads = {"keep": issubclass(method.options, ShareOptions), "warmup": method.dense_warmup}
+    reads |= dict.fromkeys(("clip.low", "clip.high", "clip.on"), not method.clips)
     typed = {override.partition("=")[0].strip() for override in overrides}
     unread = [key for key, read in reads.items() if key in typed and not read]
     unused = dict.fromkeys(unread, f"method={method.name}")
     if recipe.reward.signal != "true":
-        weights = {f"reward.{name}" for name in ("correct", "format", "overlong", "length")}
+        weights = {f"reward.{name}" for name in REWARDS}
         unused |= dict.fromkeys(sorted(weights & typed), f"reward.signal={recipe.reward.signal}")
     if recipe.adapter.kind == "none":
         keys = recipe.adapter.model_fields_set - {"kind"}

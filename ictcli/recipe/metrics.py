@@ -19,7 +19,7 @@ from ictcli.files.record import RunRecord
 if TYPE_CHECKING:
     from ictcli.recipe import Recipe
 
-When = Literal["every step", "forks", "uniqueness", "probes", "kl", "gap"]
+When = Literal["every step", "forks", "uniqueness", "probes", "kl", "gap", "redraw"]
 WHEN: dict[When, str] = {
     "every step": "every step",
     "forks": "tasks that know their forks: chain, ledger",
@@ -27,6 +27,7 @@ WHEN: dict[When, str] = {
     "probes": "steps of a probe (`record.probe_every`)",
     "kl": "`kl` > 0",
     "gap": "mini-batches",
+    "redraw": "`sampling.redraw` > 0",
 }
 View = Literal["live", "show", "compare", "summary"]
 """The live view, `runs show`, the report of a comparison, and `kept_tokens` of summary.json."""
@@ -87,7 +88,9 @@ class StepMetrics(RunRecord):
     length: Annotated[Figure, Metric("tokens", views=("show", "compare"), label="length")] = None
     """Mean length of the responses."""
     groups_with_signal: Annotated[Figure, Metric("%", views=("show",))] = None
-    """Groups whose rewards are not all equal."""
+    """Groups trained whose rewards are not all equal."""
+    redrawn: Annotated[Figure, Metric("", "redraw", ("show",))] = None
+    """Responses sampled for prompts drawn again."""
     entropy: Annotated[
         Figure,
         Metric("nats", views=("live", "show", "compare"), label="H1", title="H1: Shannon entropy"),
@@ -197,12 +200,16 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name.startswith("eval/"):
         hint = f"they measure {', '.join(measured)} (eval.k)"
         return "is not measured by the evaluations", hint
+    if name.removeprefix("reward/") in recipe.reward.added:
+        return None
     if name not in (*known(), *measured):
         near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
     when = METRICS[name].when if name in METRICS else "every step"
     if when == "kl" and recipe.kl == 0:
         return "is recorded where kl > 0 only", "kl=0.001"
+    if when == "redraw" and not recipe.sampling.redraw:
+        return "is recorded where sampling.redraw > 0 only", "sampling.redraw=3"
     mini_batches = 0 < recipe.update.minibatch < recipe.prompts
     if when == "gap" and not mini_batches:
         return "is recorded with mini-batches only", "update.minibatch=4"

@@ -22,7 +22,7 @@ from ictcli.recipe.tables import (
     EngineSettings,
     OptimizerSettings,
     RecordSettings,
-    SamplingSettings,
+    RolloutSettings,
     Table,
     UpdateSettings,
 )
@@ -83,8 +83,8 @@ class Recipe(Table):
     """Optimiser updates per step."""
     optimizer: OptimizerSettings = OptimizerSettings()
     """AdamW, gradient clipping and the learning rate schedule."""
-    sampling: SamplingSettings = SamplingSettings()
-    """Cuts of the sampling distribution."""
+    sampling: RolloutSettings = RolloutSettings()
+    """Cuts of the sampling distribution, and prompts drawn again."""
     prompt: PromptSettings = PromptSettings()
     """How a question becomes the model's prompt."""
     eval: EvalSettings = EvalSettings()

@@ -178,6 +178,14 @@ class SamplingSettings(Table):
     """Sample from the k most probable tokens; 0 = all tokens."""
 
 
+class RolloutSettings(SamplingSettings):
+    """Cuts of the sampling distribution, and prompts drawn again."""
+
+    redraw: int = Field(default=0, ge=0)
+    """Times at most that prompts whose responses all have one reward give way to others in a step
+    (dynamic sampling, arXiv 2503.14476); 0 = never. Each time costs their rollouts."""
+
+
 class CheckpointSettings(Table):
     """When checkpoints are written, and which are kept."""
 

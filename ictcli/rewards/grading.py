@@ -1,8 +1,8 @@
 """Judging one response or many, each answer within limits of time and memory."""
 
 import functools
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
 
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
@@ -13,12 +13,16 @@ from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
 from ictcli.rewards.statement import shown
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
+from ictcli.rewards.worker import tried
 from ictcli.rewards.workers import Fault, Limits, isolated
 
 LIMITS = Limits()
 Kind = str | Verifier | Judge
 Texts = Sequence[str]
 Yes = Literal[True]
+NO_COLUMNS: Mapping[str, Any] = {}
+NOT_PASSED = ("prompt", "completion", "completion_ids")
+"""Columns that functions in TRL's form do not get by their names."""
 
 
 class Options(TypedDict, total=False):
@@ -27,6 +31,7 @@ class Options(TypedDict, total=False):
     pattern: str | None
     choices: Sequence[Any]
     questions: str | Texts
+    columns: Sequence[Mapping[str, Any]]
     limits: Limits
 
 
@@ -54,6 +59,7 @@ def grade(
     pattern: str | None = None,
     choices: Sequence[Any] = (),
     questions: str | Texts = (),
+    columns: Sequence[Mapping[str, Any]] = (),
     limits: Limits = LIMITS,
     explain: bool = False,
 ) -> Verdict | Explanation | list[Verdict] | list[Explanation]:
@@ -65,7 +71,9 @@ def grade(
     has a parameter `question`, which runs in this process. `pattern` is a regular expression whose
     first group is the answer, in place of the last box. `choices` are the texts of (A), (B), ...
     for kind choice, one sequence per response. `questions` are what was asked: a formula copied
-    from there is no answer. What cannot be decided at once is judged in worker processes within
+    from there is no answer. `columns` are those of the data, for functions in TRL's form, which
+    judge responses with the same question, gold and columns (one object) in one call if they stand
+    together. What cannot be decided at once is judged in worker processes within
     `limits`. With `explain`, each verdict comes in an Explanation: where the answer stands, how it
     and the gold were read, what decided. UserError for an unknown kind or an invalid pattern;
     ValueError if the numbers of responses, golds, choices and questions differ.
@@ -77,7 +85,7 @@ def grade(
         responses, golds = [str(responses)], [str(golds)]
         choices = [choices] if choices else ()
         questions = [str(questions)] if questions else ()
-    for name, given in (("choices", choices), ("questions", questions)):
+    for name, given in (("choices", choices), ("questions", questions), ("columns", columns)):
         if given and len(given) != len(responses):
             raise ValueError(f"{len(responses)} responses, but {name} for {len(given)}")
     if len(responses) != len(golds):
@@ -89,7 +97,8 @@ def grade(
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
         found = _located(verifier, response, gold, question, pattern, limits)
-        rows.append(Row(response, gold, choices[row] if choices else (), found, question))
+        its = columns[row] if columns else NO_COLUMNS
+        rows.append(Row(response, gold, choices[row] if choices else (), found, question, its))
     verdicts = _verdicts(verifier, rows, pattern is not None, limits)
     if explain:
         reasons = [explained(verifier, v, *row[:4]) for v, row in zip(verdicts, rows, strict=True)]
@@ -105,6 +114,7 @@ class Row(NamedTuple):
     choices: Sequence[str]
     found: Located
     question: str
+    columns: Mapping[str, Any]
 
 
 def _located(
@@ -128,10 +138,14 @@ def _verdicts(
 ) -> list[Verdict]:
     """A verdict per row. `required`: without an answer there is nothing to judge."""
     verdicts: dict[int, Verdict] = {}
+    grouped: list[int] = []
     left: dict[tuple[str, ...], list[int]] = {}  # what a worker must judge: the rows it is for
     for place, row in enumerate(rows):
         if not row.found.answer and (required or verifier.golds is not None):
             verdicts[place] = Verdict("unparsed", "", row.found.missing)
+            continue
+        if verifier.in_groups:
+            grouped.append(place)
             continue
         verdict = _at_once(verifier, row)
         if isinstance(verdict, tuple):
@@ -147,12 +161,59 @@ def _verdicts(
             extracted = texts[0][:200] if verifier.golds else ""
             result = Verdict("unparsed" if failed else "timeout", extracted, reason)
         verdicts |= dict.fromkeys(places, result)
+    verdicts |= _in_groups(verifier, rows, grouped, limits)
     if verifier.golds is None:
         return [verdicts[place] for place in range(len(rows))]
     return [
         rewarded(verdicts[place], row.found.answer or "", row.gold, row.question)
         for place, row in enumerate(rows)
     ]
+
+
+def _in_groups(
+    verifier: Verifier, rows: Sequence[Row], places: Sequence[int], limits: Limits
+) -> dict[int, Verdict]:
+    """The verdicts, by place, of a verifier that judges the responses to a problem in one call;
+    neighbours of equal question, gold and columns are of one problem."""
+    groups: list[list[int]] = []
+    for place in places:
+        row, last = rows[place], rows[groups[-1][-1]] if groups else None
+        same = last is not None and last.columns is row.columns
+        if same and last and (last.question, last.gold) == (row.question, row.gold):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    calls = [_as_arguments([rows[place] for place in group]) for group in groups]
+    results: list[list[Verdict] | Fault]
+    if verifier.source is None:
+        results = [tried(verifier.judge, call, limits) for call in calls]
+    else:
+        named = [(verifier.name, verifier.source, *call) for call in calls]
+        results = isolated(_judged_together, named, limits, prepare=_load)
+    verdicts: dict[int, Verdict] = {}
+    for group, result in zip(groups, results, strict=True):
+        if isinstance(result, Fault):
+            failed = result.kind == "error"
+            reason = FAILED + result.message if failed else result.message
+            result = [Verdict("unparsed" if failed else "timeout", "", reason)] * len(group)
+        verdicts |= zip(group, result, strict=True)
+    return verdicts
+
+
+def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, list[Any]]]:
+    """Prompts, completions and columns of the responses to a problem, as TRL passes them: texts,
+    or messages where the data's prompt is a list of those."""
+    first, n = rows[0], len(rows)
+    asked = first.columns.get("prompt")
+    messages = cast(list[Any], asked) if isinstance(asked, list) else []
+    is_chat = bool(messages) and isinstance(messages[0], dict)
+    texts = [row.found.answer or "" for row in rows]
+    completions: list[Any] = texts
+    if is_chat:
+        completions = [[{"role": "assistant", "content": text}] for text in texts]
+    values = {"question": first.question, "gold": first.gold, **first.columns}
+    columns = {key: [value] * n for key, value in values.items() if key not in NOT_PASSED}
+    return [messages if is_chat else first.question] * n, completions, columns
 
 
 def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:
@@ -177,7 +238,14 @@ def _judged(name: str, source: str | None, *texts: str) -> Verdict:
     return verifier.judge(*texts) if verifier.golds is None else math_verdict(*texts)
 
 
-def _load(name: str, source: str | None, *_: str) -> Verifier:
+def _judged_together(
+    name: str, source: str, prompts: list[Any], completions: list[Any], columns: dict[str, Any]
+) -> list[Verdict]:
+    """In a worker: the verdicts on the responses to a problem."""
+    return _load(name, source).judge(prompts, completions, columns)
+
+
+def _load(name: str, source: str | None, *_: Any) -> Verifier:
     """In a worker: the verifier of that name, from its plugin or module. It is imported before the
     limits of a call count."""
     if source is not None and source.endswith(".py"):

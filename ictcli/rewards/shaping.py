@@ -1,11 +1,11 @@
 """The reward of a response: a weighted sum of correctness, format and length, or a control."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ictcli.recipe.data import RewardSettings, Signal
-from ictcli.rewards.verifiers import Verdict
+from ictcli.rewards.verifiers import ABSTAINED, Verdict
 from ictcli.types import FloatArray, IntArray
 
 
@@ -22,11 +22,19 @@ def overlong(lengths: IntArray, max_tokens: int, buffer: int) -> FloatArray:
 
 
 def shaped(
-    verdicts: Sequence[Verdict], lengths: IntArray, max_tokens: int, settings: RewardSettings
+    verdicts: Sequence[Verdict],
+    lengths: IntArray,
+    max_tokens: int,
+    settings: RewardSettings,
+    added: Mapping[str, Sequence[Verdict]] | None = None,
 ) -> FloatArray:
-    """(B,) float64: correct * reward of the verdict + format * whether there is an answer
-    + overlong * `overlong` - length * tokens / max_tokens. `lengths` (B,) are in tokens."""
+    """(B,) float64: correct * reward of the verdict + the weighted rewards of those `added`
+    + format * whether there is an answer + overlong * `overlong` - length * tokens / max_tokens.
+    `lengths` (B,) are in tokens."""
     rewards = settings.correct * np.array([verdict.reward for verdict in verdicts])
+    for name, others in (added or {}).items():
+        weight = settings.added[name][1]
+        rewards = rewards + weight * np.array([verdict.reward for verdict in others])
     if settings.format:
         rewards = rewards + settings.format * np.array([formatted(verdict) for verdict in verdicts])
     if settings.overlong:
@@ -35,6 +43,12 @@ def shaped(
     if settings.length:
         rewards = rewards - settings.length * np.asarray(lengths) / max_tokens
     return rewards
+
+
+def mean_reward(verdicts: Sequence[Verdict]) -> float | None:
+    """The mean over the responses that got a reward; None where none did."""
+    rewards = [v.reward for v in verdicts if v.reason != ABSTAINED and not v.failed]
+    return float(np.mean(rewards)) if rewards else None
 
 
 def control_reward(

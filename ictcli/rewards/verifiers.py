@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -20,6 +20,9 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 FAILED = "the verifier failed: "
 COPIED = "a formula of the question"
 UNFINISHED = "it leaves to do what the gold has done"
+ABSTAINED = "the function gives no reward here"
+ROWS = ("prompts", "completions")
+"""What a function in TRL's form takes besides columns of the data."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,9 @@ class Verdict:
         return float(self.status == "correct") if self.score is None else self.score
 
 
-Judge = Callable[..., Verdict]
-"""(response, gold), or (response, gold, question), to a verdict."""
+Judge = Callable[..., Any]
+"""(response, gold), or (response, gold, question), to a verdict; one that judges `in_groups`,
+(prompts, completions, columns) to as many."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,15 @@ class Verifier:
     `module:function`. None: it runs in this process."""
     golds: Callable[[str], bool] | None = None
     """Whether mathematical answers can be compared with a gold; None: it judges whole responses."""
+    in_groups: bool = False
+    """Whether it judges the responses to a problem in one call (TRL's form)."""
+    needs: tuple[str, ...] = ()
+    """The columns without which it cannot be called."""
 
     def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
+        if self.in_groups:
+            columns = {"question": [question], "gold": [gold]}
+            return self.judge([question], [response], columns)[0]
         return self.judge(response, gold, question)
 
     def readable(self, gold: str) -> bool:
@@ -86,10 +97,58 @@ def register_verifier(
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
         source = None if path is None else str(path)
-        VERIFIERS[name] = Verifier(name, checked(name, function), source, golds)
+        VERIFIERS[name] = replace(made_of(name, function), source=source, golds=golds)
         return function
 
     return add
+
+
+def made_of(name: str, function: Callable[..., Any]) -> Verifier:
+    """The verifier of a function of (response, gold), or of one in TRL's form, which has a
+    parameter `completions`."""
+    parameters: Mapping[str, inspect.Parameter] = {}
+    with contextlib.suppress(TypeError, ValueError):  # a function in C
+        parameters = inspect.signature(function).parameters
+    if "completions" not in parameters:
+        return Verifier(name, checked(name, function))
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needs = tuple(
+        key
+        for key, each in parameters.items()
+        if each.default is each.empty and each.kind not in several and key not in ROWS
+    )
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    taken = None if takes_all else frozenset(parameters)
+    return Verifier(name, grouped(name, function, taken), in_groups=True, needs=needs)
+
+
+def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | None) -> Judge:
+    """A function in TRL's form, (prompts, completions, **columns) to a list of rewards, as one to
+    verdicts. `taken`: the parameters that it has; None: it takes any. A reward of 1 or more is
+    correct; None and NaN are no reward at all. TypeError or ValueError for any other result."""
+
+    def verdict(reward: Any) -> Verdict:
+        if reward is None or math.isnan(float(reward)):
+            return Verdict("unparsed", "", ABSTAINED, 0.0)
+        score = float(reward)
+        if math.isinf(score):
+            raise ValueError(f"{name} gave a reward of {score}")
+        return Verdict("correct" if score >= 1 else "wrong", score=score)
+
+    def judge(
+        prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Sequence[Any]]
+    ) -> list[Verdict]:
+        given = {"prompts": prompts, "completions": completions, **columns}
+        if taken is not None:
+            given = {key: values for key, values in given.items() if key in taken}
+        rewards: Any = function(**given)
+        count = len(rewards) if hasattr(rewards, "__len__") else None
+        if count != len(completions):
+            what = f"{count} rewards" if count is not None else f"{rewards!r:.80}, and no list"
+            raise TypeError(f"{name} gave {what} for {len(completions)} completions")
+        return [verdict(reward) for reward in rewards]
+
+    return judge
 
 
 def checked(name: str, function: Callable[..., Any]) -> Judge:
@@ -149,7 +208,13 @@ def as_verifier(kind: str | Verifier | Judge) -> Verifier:
     if isinstance(kind, Verifier):
         return kind
     name = getattr(kind, "__name__", "a function")
-    return Verifier(name, checked(name, kind))
+    return made_of(name, kind)
+
+
+def name_of(verify: Verifier | Judge) -> str:
+    """A verifier's name in the metrics: of `file.py:function` the function."""
+    name = verify.name if isinstance(verify, Verifier) else getattr(verify, "__name__", "")
+    return name.rpartition(":")[2]
 
 
 def from_source(place: str, function: str) -> Verifier:
@@ -172,6 +237,7 @@ def from_source(place: str, function: str) -> Verifier:
     if not callable(judge):
         raise UserError(
             f"{place} has no function {function!r}.",
-            f"a verifier is a function (response, gold) of {Path(place).name}",
+            f"a verifier is a function (response, gold) of {Path(place).name}, or one of "
+            "(prompts, completions, **columns)",
         )
-    return Verifier(source, checked(source, judge), source)
+    return replace(made_of(source, judge), source=source)

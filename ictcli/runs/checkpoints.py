@@ -30,8 +30,9 @@ from ictcli.runs import fingerprint
 from ictcli.runs.manifest import MANIFEST, checksums, is_unchanged
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import BestCheckpoint, Format, Manifest, StepMetrics
+from ictcli.runs.rollouts import Batch
 from ictcli.text import shell_word
-from ictcli.types import BoolArray, Rollouts
+from ictcli.types import BoolArray
 
 FORMAT = 2
 STATE, BEST = "state.json", "best.json"
@@ -54,6 +55,8 @@ class State:
     first_entropy: float | None = None
     tokens_sampled: Count = 0
     tokens_kept: Count = 0
+    redrawn: Count = 0
+    """Rollouts of prompts drawn again."""
     wall_s: Seconds = 0.0
     """Seconds of the steps, including evaluations between them."""
     train_s: Seconds = 0.0
@@ -75,13 +78,12 @@ class State:
             raise ValueError("a best step has a value, and nothing else has")
         return self
 
-    def add(
-        self, metrics: StepMetrics, rollouts: Rollouts, kept: BoolArray, seconds: float
-    ) -> None:
+    def add(self, metrics: StepMetrics, batch: Batch, kept: BoolArray, seconds: float) -> None:
         """Add a finished step to the totals; `kept` (B, T) are the tokens it trained."""
         self.step = metrics.step
         self.wall_s += seconds
-        self.tokens_sampled += int(rollouts.lengths.sum())
+        self.tokens_sampled += batch.tokens_sampled
+        self.redrawn += len(batch.redrawn)
         self.tokens_kept += int(kept.sum())
         if self.first_entropy is None:
             self.first_entropy = metrics.entropy

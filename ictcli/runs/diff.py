@@ -20,7 +20,10 @@ from ictcli.runs.list import Entry, entry
 from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import RecipeRecord, RunRecord, Summary, passes_by_k
 
-TOTALS = ("wall_s", "train_s", "tokens_sampled", "tokens_kept_share", "steps_skipped", "peak_bytes")
+TOTALS = (
+    *("wall_s", "train_s", "rollouts_sampled", "tokens_sampled", "tokens_kept_share"),
+    *("steps_skipped", "peak_bytes"),
+)
 ALIKE = {"temperature", "top_p", "top_k", "max_tokens"}
 """The settings that two evaluations must share to be compared."""
 Differing = dict[str, list[Any]]

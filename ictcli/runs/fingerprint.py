@@ -9,7 +9,7 @@ import copy
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ictcli.engine import LIBRARIES, Engine, choose_backend
 from ictcli.engine.checksums import identity
@@ -92,11 +92,18 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     evaluation.pop("data", None)
     if is_file_name(str(evaluation.get("bench"))):
         del evaluation["bench"]
+    by_content: dict[str, str] = {}
     for name, (place, function) in plugins.verifiers_of(data).items():
-        if place.endswith(".py") and isinstance(data[name], dict):
+        if place.endswith(".py"):
             file = Path(place)
             content = hashlib.sha256(read_bytes(file)).hexdigest() if file.is_file() else ""
-            data[name] = {**data[name], "verifier": f"{content}:{function}"}
+            by_content[name] = f"{content}:{function}"
+            if isinstance(data.get(name), dict):
+                data[name] = {**data[name], "verifier": by_content[name]}
+    reward = data.get("reward")
+    if isinstance(reward, dict) and "functions" in reward:
+        names = cast(list[str], reward["functions"])
+        data["reward"] = {**reward, "functions": [by_content.get(name, name) for name in names]}
     return data
 
 

@@ -23,6 +23,7 @@ from ictcli.recipe.tables import (
     AdapterSettings,
     EngineSettings,
     OptimizerSettings,
+    RolloutSettings,
     SamplingSettings,
 )
 from ictcli.runs import fingerprint
@@ -179,10 +180,11 @@ def _read(file: RecipeFile) -> Read:
             missing.append(error.message)
     reward: object = data.get("reward")
     answers = cast(dict[str, Any], reward) if isinstance(reward, dict) else dict[str, Any]()
+    sampling = RolloutSettings.model_validate(data.get("sampling", {}))
     settings = EvaluationSettings(
         engine=EngineSettings.model_validate(data.get("engine", {})),
         prompt=_prompt(file.path, data.get("prompt", {})),
-        sampling=SamplingSettings.model_validate(data.get("sampling", {})),
+        sampling=SamplingSettings(top_p=sampling.top_p, top_k=sampling.top_k),
         temperature=float(data.get("eval", {}).get("temperature", data["temperature"])),
         max_tokens=data.get("max_tokens"),
         columns=_columns(data),

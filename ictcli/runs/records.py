@@ -141,6 +141,8 @@ class Summary(RunRecord):
     samples_per_problem: int
     wall_s: float
     train_s: float | None = None
+    rollouts_sampled: int | None = None
+    """Those of prompts drawn again included."""
     tokens_sampled: int
     tokens_kept_share: float
     kept_tokens: dict[str, float]

@@ -1,7 +1,8 @@
 """Recorded rollouts: a step's batch, and which of its tokens were trained with which weight."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from ictcli.files import make_folder, new_file
 from ictcli.files.reading import check_file, parse_json
 from ictcli.rewards import Verdict
 from ictcli.runs.records import FORMAT
-from ictcli.types import BoolArray, FloatArray, Problem, Rollouts
+from ictcli.types import BoolArray, FloatArray, IntArray, Problem, Rollouts
 
 LARGEST = 4 << 30
 """Bytes of a step's file."""
@@ -30,6 +31,22 @@ class Batch:
     """(B,)"""
     advantage: FloatArray
     """(B,)"""
+    parts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict[str, Sequence[Verdict]])
+    """The verdicts of each verifier by its name in the metrics, where several give rewards."""
+    first: "Batch | None" = None
+    """The step's own prompts, where others stand for some of them (`sampling.redraw`)."""
+    redrawn: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """(N,) tokens of each rollout of a prompt drawn again."""
+
+    @property
+    def tokens_sampled(self) -> int:
+        """Of all rollouts, those included whose groups are not here."""
+        return int((self.first or self).rollouts.lengths.sum() + self.redrawn.sum())
+
+    @property
+    def has_signal(self) -> BoolArray:
+        """(P,): whether the rewards of a group differ."""
+        return (self.advantage != 0).reshape(-1, self.rollouts.group).any(axis=1)
 
     @property
     def correct(self) -> BoolArray:

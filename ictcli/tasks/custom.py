@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from ictcli.errors import UserError, nearest
@@ -43,9 +44,13 @@ def read_custom(
     columns = _columns(name, rows, columns or ColumnSettings(), usual)
     has_choices = _has_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
+    names = rows.columns
     unsolved: set[str] = set()
     for row in rows.rows:
         problem = _problem(row, columns, has_choices=has_choices)
+        whole = len(row.columns) == len(names)
+        its = row.columns if whole else {name: row.get(name) for name in names}
+        problem = replace(problem, columns=its)
         if problem.id in problems:
             raise UserError(f"{row.where} has the id of an earlier problem.", "each needs its own")
         problems[problem.id] = problem

@@ -189,7 +189,8 @@ register_benchmark("aime25")(partial(_aime, "aime25", "question"))
 
 def _problems(rows: Rows, problem: Callable[[int, Row], Problem], verifier: str) -> ProblemSet:
     """A problem a row, made of the number of the row, from 0, and the row."""
-    return ProblemSet(_apart([problem(i, row) for i, row in enumerate(rows.rows)]), rows, verifier)
+    problems = [replace(problem(i, row), columns=row.columns) for i, row in enumerate(rows.rows)]
+    return ProblemSet(_apart(problems), rows, verifier)
 
 
 def _apart(problems: list[Problem]) -> list[Problem]:

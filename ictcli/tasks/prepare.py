@@ -5,10 +5,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, nearest
 from ictcli.recipe import Recipe
 from ictcli.recipe.data import Example
-from ictcli.rewards import Limits, Verifier, find_verifier
+from ictcli.rewards import Judge, Limits, Verifier, find_verifier
+from ictcli.rewards.grading import NOT_PASSED
 from ictcli.seeds import generator
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
@@ -50,7 +51,31 @@ def task_of(recipe: Recipe) -> Task:
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
     shown = {key_of(example.prompt) for example in examples}
     task = _without(task, shown, "examples", "examples of the prompt")
-    return _ordered(recipe, _few(recipe, task))
+    task = _ordered(recipe, _few(recipe, task))
+    verifiers = [find_verifier(name) for name, _ in recipe.reward.added.values()]
+    _check_columns(task.name, [task.domain.verify, *verifiers], task.finite[:1])
+    name, domain = task.exam
+    if isinstance(domain.verify, Verifier) and domain.verify.needs:
+        _check_columns(name, [domain.verify], task.heldout(1))
+    return task
+
+
+def _check_columns(
+    name: str, verifiers: Sequence[Verifier | Judge], problems: Sequence[Problem]
+) -> None:
+    """UserError where a function asks for a column that the data has not."""
+    columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
+    known = list(dict.fromkeys(["question", "gold", *columns]))
+    for verifier in verifiers:
+        if not isinstance(verifier, Verifier):
+            continue
+        for column in verifier.needs:
+            if column not in known:
+                raise UserError(
+                    f"{verifier.name} asks for {column!r}{nearest(column, known)}, and the data of "
+                    f"{name} has only {', '.join(known)}.",
+                    "rename the parameter, or give it a default",
+                )
 
 
 def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:

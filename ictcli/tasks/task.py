@@ -45,18 +45,21 @@ class Domain:
     """Show and store questions and responses only on request: the terms of the data forbid
     spreading them."""
 
-    def judge(self, problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
+    def judge(
+        self, problems: Sequence[Problem], responses: Sequence[str], by: Verifier | None = None
+    ) -> list[Verdict]:
         """A verdict per response. Every problem has the same number of responses, next to each
-        other."""
+        other. `by`: another verifier than the domain's, which judges whole responses."""
         each = len(responses) // max(len(problems), 1)
         repeated = [problem for problem in problems for _ in range(each)]
         return grade(
             responses,
             [problem.gold for problem in repeated],
-            self.verify,
-            pattern=self.pattern,
+            by or self.verify,
+            pattern=None if by else self.pattern,
             choices=[problem.choices for problem in repeated],
             questions=[problem.prompt for problem in repeated],
+            columns=[problem.columns for problem in repeated],
             limits=self.limits,
         )
 

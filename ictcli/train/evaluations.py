@@ -1,12 +1,14 @@
 """Evaluations of a run on held-out problems, before, during and after training."""
 
 from collections.abc import Callable
+from functools import partial
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError
 from ictcli.evaluation.evaluate import Examination, SampleFile, evaluate
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
+from ictcli.rewards.verifiers import name_of
 from ictcli.runs import Run, manifest
 from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_record
@@ -14,7 +16,8 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout
 from ictcli.text import shell_word
-from ictcli.train.step import sampling_of
+from ictcli.train.health import check_verdicts
+from ictcli.train.sample import sampling_of
 
 
 def known_evaluation(
@@ -81,7 +84,8 @@ def evaluate_heldout(
         seed=seed_of(recipe.seed, "eval"),
         others=others,
     )
-    evaluation = evaluate(engine, asked, file, progress)
+    check = partial(check_verdicts, run.folder, name_of(domain.verify))
+    evaluation = evaluate(engine, asked, file, progress, check=check)
     run.write(f"eval/{label}.json", evaluation)
     manifest.enter(run.folder, *names)
     observer.evaluated(label, evaluation)

@@ -91,6 +91,7 @@ def finish(
         samples_per_problem=after.n,
         wall_s=round(state.wall_s + before.seconds_in_all + after.seconds_in_all, 2),
         train_s=round(state.train_s, 2),
+        rollouts_sampled=state.step * recipe.prompts * recipe.group + state.redrawn,
         tokens_sampled=state.tokens_sampled,
         tokens_kept_share=state.tokens_kept / max(state.tokens_sampled, 1),
         kept_tokens=kept_tokens(run, recipe),

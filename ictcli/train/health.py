@@ -10,7 +10,8 @@ import numpy as np
 from ictcli.errors import RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
-from ictcli.rewards import Verifier
+from ictcli.rewards import Verdict, Verifier
+from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
@@ -69,7 +70,11 @@ class Health:
         shares = shares_of(batch)
         self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
-        reasons = [verdict.reason for verdict in batch.verdicts if verdict.failed]
+        reasons = list[str]()
+        parts = {name_of(self.domain.verify): batch.verdicts, **(batch.first or batch).parts}
+        for name, verdicts in parts.items():
+            check_verdicts(self.run.folder, name, verdicts)
+            reasons += [verdict.reason for verdict in verdicts if verdict.failed]
         for reason in dict.fromkeys(reasons):
             if reason not in self._warned and len(self._warned) < MESSAGES:
                 self._warned.add(reason)
@@ -157,6 +162,16 @@ class Health:
         raise RunFailedError(
             f"{steps} had a loss or gradient that is not finite{more}. {last}.",
             f"train again with a smaller learning rate than lr={self.recipe.lr:g}",
+        )
+
+
+def check_verdicts(run: Path, name: str, verdicts: Sequence[Verdict]) -> None:
+    """RunFailedError where the verifier of that name failed on every one of some answers."""
+    if verdicts and all(verdict.failed for verdict in verdicts):
+        reason = verdicts[0].reason.removeprefix(FAILED)
+        raise RunFailedError(
+            f"The verifier {name} raised on all of {len(verdicts)} answers: {reason}.",
+            f"mend it, then train again: with --run OTHER, or after ictcli runs rm {run.name}",
         )
 
 

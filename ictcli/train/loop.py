@@ -1,8 +1,8 @@
 """The loop: prompts, rollouts, rewards, advantages, kept tokens, weights, update, metrics.
 
 Everything that a step decides is a function of (recipe, step, weights): a run that is killed and
-resumed from its last checkpoint repeats the lost steps to the bit. `ictcli.train.step` has the
-parts of a step, `ictcli.train.health` the alarms.
+resumed from its last checkpoint repeats the lost steps to the bit. `ictcli.train.sample` has the
+batch of a step, `ictcli.train.step` its other parts, `ictcli.train.health` the alarms.
 """
 
 import time
@@ -23,7 +23,8 @@ from ictcli.train.evaluations import evaluate_heldout, known_evaluation
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
 from ictcli.train.moment import Moment
-from ictcli.train.step import measure, optimise, sample_batch, select
+from ictcli.train.sample import sample_batch
+from ictcli.train.step import measure, optimise, select
 
 
 def train(
@@ -82,7 +83,7 @@ def train(
             peak_bytes=engine.peak_memory(),
         )
         state.budget = engine.budget.state()
-        state.add(metrics, batch.rollouts, selection.kept, time.perf_counter() - started.clock)
+        state.add(metrics, batch, selection.kept, time.perf_counter() - started.clock)
         run.append(metrics)
         run.append(timings)
         every = recipe.record.rollouts_every

@@ -1,4 +1,4 @@
-"""The parts of a training step: sample a batch, select tokens, optimise, measure."""
+"""The parts of a training step after its batch: select tokens, optimise, measure."""
 
 import math
 from collections.abc import Sequence
@@ -9,67 +9,17 @@ import numpy as np
 from ictcli.algorithm.controls import controlled
 from ictcli.algorithm.dynamics import diagnose, mean_or_none, validate
 from ictcli.algorithm.methods import Choice, Scored
-from ictcli.algorithm.quantities import kinds, statistic
-from ictcli.algorithm.weights import group_advantage, normalise
+from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
 from ictcli.engine.update import Update
-from ictcli.errors import UserError
 from ictcli.evaluation.record import among_readable
 from ictcli.recipe import Recipe
-from ictcli.rewards.shaping import control_reward, formatted, shaped
+from ictcli.rewards.shaping import formatted, mean_reward
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
-from ictcli.seeds import generator, seed_of
-from ictcli.tasks import Task, prompts
-from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts, Sampling, UpdateReport
-
-
-def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
-    """How this recipe samples from this model."""
-    return Sampling(
-        max_tokens=recipe.max_tokens,
-        temperature=recipe.temperature if temperature is None else temperature,
-        top_p=recipe.sampling.top_p,
-        top_k=recipe.sampling.top_k,
-        stop_ids=engine.stop_ids,
-    )
-
-
-def sample_batch(
-    recipe: Recipe, engine: Engine, task: Task, step: int, wanted: tuple[str, ...] = ()
-) -> Batch:
-    """Sample a group of rollouts for each problem of the step, and judge them. `wanted` replaces
-    the statistics that the recipe's method wants."""
-    problems = task.batch(recipe.seed, step, recipe.prompts)
-    ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
-    seed = seed_of(recipe.seed, "sample", step)
-    wanted = wanted or recipe.wanted_stats
-    if "solution" in kinds(wanted):
-        require_room(engine, ids, recipe.max_tokens)
-    decoding = [name for name in wanted if statistic(name).while_decoding]
-    rollouts = engine.generate(ids, recipe.group, sampling_of(recipe, engine), seed, decoding)
-    texts = prompts.decode(engine.tokenizer, rollouts)
-    verdicts = task.domain.judge(problems, texts)
-    if recipe.reward.signal == "true":
-        rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward)
-    else:
-        rng = generator(recipe.seed, "reward", step)
-        rewards = control_reward(recipe.reward.signal, verdicts, rng)
-    advantage = group_advantage(rewards, recipe.group, scale=recipe.rule.scaled_advantage)
-    batch = Batch(problems, rollouts, texts, verdicts, rewards, advantage)
-    late = [name for name in wanted if name not in decoding]
-    if not late:
-        return batch
-    rng = generator(recipe.seed, "solution", step)
-    solution = other_correct(taken_as_correct(recipe, batch), recipe.group, rng)
-    stats = {**rollouts.stats, **engine.score(rollouts, late, solution=solution)}
-    return replace(batch, rollouts=replace(rollouts, stats=stats))
-
-
-def taken_as_correct(recipe: Recipe, batch: Batch) -> BoolArray:
-    """(B,): the responses that a method takes to be correct. Those rewarded, under a control of the
-    reward, so that nothing of the verdict is trained on."""
-    return batch.correct if recipe.reward.signal == "true" else batch.rewards > 0
+from ictcli.seeds import generator
+from ictcli.train.sample import taken_as_correct
+from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
 
 @dataclass(frozen=True)
@@ -131,7 +81,10 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
         weights, terms = controlled(
             recipe.control, weights, terms, advantage, rollouts.logp, valid, rng
         )
-    return Update(rollouts, weights, advantage, recipe.objective, terms=terms)
+    objective = recipe.objective
+    if (clip := choice.clip) is not None:
+        objective = replace(objective, clip_on=clip.on, eps_low=clip.low, eps_high=clip.high)
+    return Update(rollouts, weights, advantage, objective, terms=terms)
 
 
 @dataclass(frozen=True)
@@ -200,22 +153,24 @@ def measure(
     forks: BoolArray | None = None,
 ) -> StepMetrics:
     """The metrics of a step; a figure that is not finite is None. `forks` (B, T) are the true
-    forks, where the task knows them."""
-    rollouts, reports = batch.rollouts, updates.reports
-    statuses = [verdict.status for verdict in batch.verdicts]
+    forks, where the task knows them. What is said of rewards, verdicts and lengths is of the step's
+    own prompts, whatever was drawn again: groups chosen for their signal say nothing of it."""
+    rollouts, reports, first = batch.rollouts, updates.reports, batch.first or batch
+    statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
-    signal = (batch.advantage != 0).reshape(-1, recipe.group).any(axis=1)
     figures: dict[str, float | None] = {
-        "reward": float(batch.rewards.mean()),
-        "reward_std": float(batch.rewards.std()),
+        "reward": float(first.rewards.mean()),
+        "reward_std": float(first.rewards.std()),
         "correct": correct,
         "unparsed": unparsed,
         "correct_readable": among_readable(correct, unparsed),
         "timed_out": statuses.count("timeout") / len(statuses),
-        "formatted": sum(map(formatted, batch.verdicts)) / len(statuses),
-        "truncated": float(1 - rollouts.finished.mean()),
-        "length": float(rollouts.lengths.mean()),
-        "groups_with_signal": float(signal.mean()),
+        "formatted": sum(map(formatted, first.verdicts)) / len(statuses),
+        "truncated": float(1 - first.rollouts.finished.mean()),
+        "length": float(first.rollouts.lengths.mean()),
+        "groups_with_signal": float(batch.has_signal.mean()),
+        **{f"reward/{name}": mean_reward(its) for name, its in first.parts.items()},
+        "redrawn": len(batch.redrawn) if recipe.sampling.redraw else None,
         **diagnose(rollouts, batch.advantage, selection.kept),
         **({} if forks is None else _fork_figures(forks, rollouts, selection.kept)),
         "loss": mean_or_none([report.loss for report in reports]),
@@ -252,32 +207,3 @@ def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict
         "fork_recall": both / int(forks.sum()) if forks.any() else None,
         "fork_precision": both / int(kept.sum()) if kept.any() else None,
     }
-
-
-def require_room(engine: Engine, prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
-    """UserError unless a prompt, a response, the prompt again and a response fit the context."""
-    needed = 2 * (max(map(len, prompts)) + max_tokens)
-    if needed > engine.context:
-        raise UserError(
-            f"The method reads a correct response before the prompt: up to {needed} tokens, and "
-            f"the model's context is {engine.context}.",
-            f"max_tokens={max(max_tokens - -(-(needed - engine.context) // 2), 1)}",
-        )
-
-
-def other_correct(correct: BoolArray, group: int, rng: np.random.Generator) -> IntArray:
-    """(B,) a row drawn from the other correct responses of each row's group, which `solution_kl`
-    has the model read; -1 in groups that have fewer than two, or none that is wrong.
-
-    SC-GRPO (arXiv 2606.18810, Sec. 5.1) conditions the model on another correct response of the
-    group, drawn uniformly, and compares its two distributions at each token. Ours: the model reads
-    the prompt, that response and the prompt again, where the paper has a system prompt, since base
-    models have none; the teacher has the weights that sampled.
-    """
-    found = np.full(len(correct), -1)
-    for first in range(0, len(correct), group):
-        right = first + np.flatnonzero(correct[first : first + group])
-        if 2 <= len(right) < group:
-            for row in range(first, first + group):
-                found[row] = rng.choice(right[right != row])
-    return found

@@ -53,6 +53,8 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
     "maxrl": ("tokens", {}),
     "sc_grpo": ("sequence", {"quantile": 0.75, "floor": 1e-3}),
     "eapo": ("sequence", {"alpha": 0.2, "phi": 2.0}),
+    "gspo": ("sequence", {"low": 3e-4, "high": 4e-4}),
+    "cispo": ("tokens", {"low": 1.0, "high": 4.0}),
     "gtpo": ("tokens", {"base": 1.0, "entropy": 0.1, "over": "group"}),
 }
 

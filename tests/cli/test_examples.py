@@ -52,9 +52,16 @@ def test_a_statistic_and_a_term_train(
     assert all(("highest" in line) == (name == "margin") for line in metrics)
 
 
-def test_a_verifier_judges(ictcli: Processes, tmp_path: Path) -> None:
+def test_a_verifier_judges_and_functions_in_trl_s_form_add_rewards(
+    ictcli: Processes, tmp_path: Path
+) -> None:
     write(tmp_path, "brief.py")
-    done(ictcli.run("train", "chain", "reward=brief.py:brief", *SHORT, folder=tmp_path))
+    write(tmp_path, "rewards.py")
+    functions = 'reward.functions=["rewards.py:right", "rewards.py:brevity"]'
+    options = ("reward=brief.py:brief", functions, "reward.weights=[1, 0.2]")
+    done(ictcli.run("train", "chain", *options, *SHORT, folder=tmp_path))
+    first = json.loads((tmp_path / "r" / "metrics.jsonl").read_text().splitlines()[0])
+    assert first["reward/right"] >= first["reward/brief"] and first["reward/brevity"] > 0
     samples = (tmp_path / "r" / "eval" / "after.jsonl").read_text()
     assert '"status": "wrong"' in samples
 

@@ -1,6 +1,7 @@
 """What accuracy costs: laws of its figures, and what becomes of runs that lack something."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from ictcli.compare.efficiency import (
 from ictcli.compare.finished import Counts, FinishedRun, by_variant
 from ictcli.compare.run_means import smoothed
 from ictcli.engine.shape import QWEN2
+from ictcli.recipe.tables import RolloutSettings
 from ictcli.runs.records import StepMetrics, StepTimings
 from tests.cases import first
 
@@ -90,13 +92,23 @@ def of_runs(
     correct: Sequence[float | None],
     cpu: Mapping[str, float | None],
     kept: Mapping[str, float],
+    redrawn: Mapping[str, float] | None = None,
 ) -> Efficiency | None:
-    """Of two seeds of ict, grpo and random, all with this share of correct rollouts."""
+    """Of two seeds of ict, grpo and random, all with this share of correct rollouts; of some, with
+    so many rollouts of prompts drawn again in each step."""
 
     def run(number: int) -> FinishedRun:
         spec = specs[number]
         label, steps = spec.variant.label, range(1, len(correct) + 1)
-        more = {"length": 100.0, "groups_with_signal": 1.0, "share_kept": kept[label]}
+        if again := (redrawn or {}).get(label):
+            drawn = spec.recipe.model_copy(update={"sampling": RolloutSettings(redraw=2)})
+            spec = replace(spec, recipe=drawn)
+        more = {
+            "length": 100.0,
+            "groups_with_signal": 1.0,
+            "share_kept": kept[label],
+            "redrawn": again,
+        }
         half = None if (seconds := cpu[label]) is None else seconds / 2
         spent = {"sample_cpu_s": half, "update_cpu_s": half, "sample_s": 1.0, "update_s": 1.0}
         lines = ({"step": s, "correct": correct[s - 1], **more} for s in steps)
@@ -131,6 +143,19 @@ def test_alike_runs_differ_by_what_they_spend_alone(tmp_path: Path) -> None:
     assert rollouts.figures[AREA].differences["ict"].value == 0
     curve = found.curves["correct"]["ict"]
     assert curve.spent[CPU] == [1, 2, 3, 4, 5] and len(curve.spent) == 3
+
+
+def test_rollouts_of_prompts_drawn_again_are_spent(tmp_path: Path) -> None:
+    plain = of_runs(tmp_path, LEARNS, CPU_OF, KEPT)
+    again = of_runs(tmp_path, LEARNS, CPU_OF, KEPT, {"ict": 40.0})
+    assert plain and again
+    for unit, grows in ((ROLLOUTS, 40.0), (CPU, 0.0)):
+        before, after = plain.units[unit], again.units[unit]
+        assert after.step["ict"] == pytest.approx(before.step["ict"] + grows)
+        assert after.step["grpo"] == before.step["grpo"]
+    assert again.units[ROLLOUTS].figures[AREA].differences["ict"].value < 0
+    dense = "dense steps of Q"
+    assert again.units[dense].step["ict"] > plain.units[dense].step["ict"]
 
 
 def test_runs_of_older_versions_and_those_that_learn_nothing(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ def cases(rollouts: Rollouts) -> dict[str, tuple[Objective, dict[str, Any]]]:
         "plain": (Objective(temperature=0.7), {}),
         "clip": (Objective(0.1, 0.3, temperature=0.7), old),
         "total variation": (Objective(0.1, 0.3, clip_on="tv"), old),
+        "sequence": (Objective(0.05, 0.05, clip_on="sequence"), old),
+        "weight": (Objective(0.1, 0.3, clip_on="weight"), old),
         "kl": (Objective(kl=0.3, temperature=0.7), old),
         "entropy": (Objective(entropy=0.05), {}),
         "kl_cov": (Objective(), old | {"terms": {"kl_old": Term(0.8 * chosen)}}),

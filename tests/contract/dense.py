@@ -71,6 +71,12 @@ class DenseTrainer:
                     A > 0, moved <= objective.eps_high, moved >= -objective.eps_low
                 )
                 psi = torch.where(inside, ratio * A, psi)
+            if objective.clip_on == "weight":
+                psi = ratio.clamp(low, high).detach() * A * logp
+            if objective.clip_on == "sequence":  # of equal weights in a row, so one A
+                trained = vector(weights[row, :length]) != 0
+                s = (logp - old)[trained].mean().exp() if trained.any() else ratio.sum() * 0 + 1
+                psi = torch.minimum(s * A, s.clamp(low, high) * A)
             if objective.kl:
                 with torch.no_grad():
                     raw = response_logits(self.reference, rollouts, row)

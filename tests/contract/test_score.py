@@ -8,7 +8,7 @@ import pytest
 
 from ictcli.engine import Engine, score
 from ictcli.errors import UserError
-from ictcli.train import step
+from ictcli.train import sample
 from ictcli.types import Rollouts, Sampling
 from tests.cases import first
 
@@ -195,20 +195,20 @@ def test_solution_kl_is_its_definition(
 
 def test_solutions_are_drawn_from_the_other_correct_ones_of_groups_in_part_correct() -> None:
     drawn = np.array(
-        [step.other_correct(CORRECT, FOUR, np.random.default_rng(n)) for n in range(60)]
+        [sample.other_correct(CORRECT, FOUR, np.random.default_rng(n)) for n in range(60)]
     )
     assert [set(column) for column in drawn.T] == [
         *({2, 3}, {0, 2, 3}, {0, 3}, {0, 2}),
         *([{-1}] * 4),
     ]
     everyone = np.ones(FOUR, dtype=bool)
-    assert (step.other_correct(everyone, FOUR, np.random.default_rng(0)) == -1).all()
+    assert (sample.other_correct(everyone, FOUR, np.random.default_rng(0)) == -1).all()
 
 
 def test_a_context_without_room_for_both_is_refused(tiny_engine: Engine) -> None:
     prompt = [[5] * 4]
     room = tiny_engine.context // 2 - 4
-    step.require_room(tiny_engine, prompt, room)
+    sample.require_room(tiny_engine, prompt, room)
     with pytest.raises(UserError, match=f"context is {tiny_engine.context}") as caught:
-        step.require_room(tiny_engine, prompt, room + 1)
+        sample.require_room(tiny_engine, prompt, room + 1)
     assert caught.value.hint == f"max_tokens={room}"

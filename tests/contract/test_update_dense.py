@@ -115,8 +115,18 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
 
 @pytest.mark.parametrize(
     "objective",
-    first([Objective(0.1, 0.5), Objective(0.01, 0.02, clip_on="tv"), PLAIN, Objective(kl=0.2)], 2),
-    ids=["0.1/0.5", "tv", "0.2", "kl"],
+    first(
+        [
+            Objective(0.1, 0.5),
+            Objective(0.01, 0.02, clip_on="tv"),
+            Objective(0.05, 0.08, kl=0.2, temperature=0.7, clip_on="sequence"),
+            Objective(0.2, 0.5, clip_on="weight"),
+            PLAIN,
+            Objective(kl=0.2),
+        ],
+        4,
+    ),
+    ids=["0.1/0.5", "tv", "sequence,kl,T", "weight", "0.2", "kl"],
 )
 def test_ratio_and_clip_against_old_logp(
     make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective

@@ -21,7 +21,8 @@ from ictcli.inspect.session import Session, parse_places
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
 from ictcli.tasks.prepare import task_of
-from ictcli.train.step import optimise, sample_batch, select
+from ictcli.train.sample import sample_batch
+from ictcli.train.step import optimise, select
 
 
 @pytest.fixture(scope="module")

@@ -187,6 +187,7 @@ def test_a_missing_key_is_named(missing: str) -> None:
         ("ict", ["adapter.kind=lora", "adapter.rank=4"], []),
         ("ict", ["reward.signal=random", "reward.length=0.1"], ["reward.length"]),
         ("ict", ["reward.signal=true", "reward.length=0.1"], []),
+        ("gspo", ["clip.high=0.3", "method.high=0.1"], ["clip.high"]),
     ],
 )
 def test_typed_keys_without_effect_are_found(

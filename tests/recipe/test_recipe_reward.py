@@ -15,7 +15,7 @@ from ictcli.runs import Run
 from ictcli.runs.observer import Observer
 from ictcli.tasks.prepare import task_of
 from ictcli.train.evaluations import evaluate_heldout
-from ictcli.train.step import sample_batch
+from ictcli.train.sample import sample_batch
 
 SMALL = ("prompts=4", "group=4", "max_tokens=16", "warmup=0")
 

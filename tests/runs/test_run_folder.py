@@ -19,7 +19,8 @@ from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.runs.rollouts import Description
 from ictcli.tasks import find_task
-from ictcli.train.step import sample_batch, select
+from ictcli.train.sample import sample_batch
+from ictcli.train.step import select
 
 
 @pytest.fixture(scope="module")

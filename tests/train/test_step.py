@@ -13,7 +13,8 @@ from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs.rollouts import Batch
-from ictcli.train.step import Updates, measure, optimise, sample_batch, select
+from ictcli.train.sample import sample_batch
+from ictcli.train.step import Updates, measure, optimise, select
 
 Make = Callable[..., Any]
 
@@ -130,6 +131,17 @@ def test_a_weight_multiplies_what_the_mean_gives_and_trains_nothing_where_it_is_
     np.testing.assert_array_equal(weighed.kept, batch.rollouts.valid & (factor != 0))
     np.testing.assert_array_equal(seen[0].tokens, batch.rollouts.tokens)
     assert list(seen[0].texts) == batch.texts
+
+
+@pytest.mark.parametrize("method", ["gspo", "cispo"])
+def test_a_method_s_own_clip_stands_in_for_the_recipe_s(make: Make, method: str) -> None:
+    recipe, batch, outcome = one_step(
+        make, f"method={method}", "method.high=0", "clip.high=0.4", "update.epochs=2", "lr=0.003"
+    )
+    (update,) = select(recipe, batch, 1).mini_batches
+    assert update.objective.eps_high == 0 and recipe.objective.eps_high == 0.4
+    first, second = outcome.reports
+    assert first.clip_fraction == 0 < second.clip_fraction
 
 
 def test_the_dense_warm_up_trains_every_token(make: Make) -> None:

@@ -1,0 +1,156 @@
+"""The batch of a step: rollouts of its problems, judged, and problems drawn again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ictcli.algorithm.quantities import kinds, statistic
+from ictcli.algorithm.weights import group_advantage
+from ictcli.engine import Engine
+from ictcli.engine.sampling import join
+from ictcli.errors import UserError
+from ictcli.recipe import Recipe
+from ictcli.rewards import Verdict, find_verifier
+from ictcli.rewards.shaping import control_reward, shaped
+from ictcli.rewards.verifiers import name_of
+from ictcli.runs.rollouts import Batch
+from ictcli.seeds import generator, seed_of
+from ictcli.tasks import Task, prompts
+from ictcli.types import BoolArray, IntArray, Problem, Sampling
+
+
+def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
+    """How this recipe samples from this model."""
+    return Sampling(
+        max_tokens=recipe.max_tokens,
+        temperature=recipe.temperature if temperature is None else temperature,
+        top_p=recipe.sampling.top_p,
+        top_k=recipe.sampling.top_k,
+        stop_ids=engine.stop_ids,
+    )
+
+
+def sample_batch(
+    recipe: Recipe, engine: Engine, task: Task, step: int, wanted: tuple[str, ...] = ()
+) -> Batch:
+    """Sample a group of rollouts for each problem of the step, and judge them. `wanted` replaces
+    the statistics that the recipe's method wants.
+
+    Groups of equal rewards give way to groups of other problems, `sampling.redraw` times at most
+    (dynamic sampling: DAPO, arXiv 2503.14476, Eq. 11). Ours: what has no signal then stays, so that
+    every batch is full.
+    """
+    wanted = wanted or recipe.wanted_stats
+    problems = task.batch(recipe.seed, step, recipe.prompts)
+    batch, known = _draw(recipe, engine, task, problems, wanted, step), {p.id for p in problems}
+    for number in range(1, recipe.sampling.redraw + 1):
+        silent = np.flatnonzero(~batch.has_signal)
+        if not len(silent):
+            break
+        found = task.batch(seed_of(recipe.seed, "redraw", number), step, recipe.prompts)
+        problems = sorted(found, key=lambda problem: problem.id in known)[: len(silent)]
+        known |= {problem.id for problem in problems}
+        other = _draw(recipe, engine, task, problems, wanted, step, "redraw", number)
+        batch = _replaced(batch, silent, other)
+    late = [name for name in wanted if not statistic(name).while_decoding]
+    if not late:
+        return batch
+    rng = generator(recipe.seed, "solution", step)
+    solution = other_correct(taken_as_correct(recipe, batch), recipe.group, rng)
+    rollouts = batch.rollouts
+    stats = {**rollouts.stats, **engine.score(rollouts, late, solution=solution)}
+    return replace(batch, rollouts=replace(rollouts, stats=stats))
+
+
+def _draw(
+    recipe: Recipe,
+    engine: Engine,
+    task: Task,
+    problems: list[Problem],
+    wanted: Sequence[str],
+    *purpose: int | str,
+) -> Batch:
+    """A group for each of the problems, judged, with the statistics taken while decoding. What is
+    drawn at random is so by the run's seed and the purpose."""
+    ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
+    if "solution" in kinds(wanted):
+        require_room(engine, ids, recipe.max_tokens)
+    decoding = [name for name in wanted if statistic(name).while_decoding]
+    seed = seed_of(recipe.seed, "sample", *purpose)
+    rollouts = engine.generate(ids, recipe.group, sampling_of(recipe, engine), seed, decoding)
+    texts = prompts.decode(engine.tokenizer, rollouts)
+    verdicts = task.domain.judge(problems, texts)
+    parts = dict[str, list[Verdict]]()
+    if recipe.reward.signal == "true":
+        added = {
+            name: task.domain.judge(problems, texts, by=find_verifier(verifier))
+            for name, (verifier, _) in recipe.reward.added.items()
+        }
+        rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward, added)
+        if added or getattr(task.domain.verify, "in_groups", False):
+            parts = {name_of(task.domain.verify): verdicts, **added}
+    else:
+        rng = generator(recipe.seed, "reward", *purpose)
+        rewards = control_reward(recipe.reward.signal, verdicts, rng)
+    advantage = group_advantage(rewards, recipe.group, scale=recipe.rule.scaled_advantage)
+    return Batch(problems, rollouts, texts, verdicts, rewards, advantage, parts)
+
+
+def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
+    """The batch with the groups of the other at these places (P,)."""
+    P, G = len(batch.problems), batch.rollouts.group
+    kept: list[int] = np.setdiff1d(np.arange(P), places).tolist()
+    groups = np.argsort([*kept, *places])  # of each place, in the kept groups and then the others
+    into = (groups[:, None] * G + np.arange(G)).reshape(-1)
+    rows = (np.array(kept, dtype=np.int64)[:, None] * G + np.arange(G)).reshape(-1)
+    problems = [batch.problems[place] for place in kept] + other.problems
+    texts = [*(batch.texts[row] for row in rows), *other.texts]
+    verdicts = [*(batch.verdicts[row] for row in rows), *other.verdicts]
+    asked = [batch.rollouts.prompts[place] for place in kept]
+    left = batch.rollouts.take(rows, asked, G)
+    return Batch(
+        [problems[n] for n in groups],
+        join([left, other.rollouts] if len(kept) else [other.rollouts], [*kept, *places]),
+        [texts[n] for n in into],
+        [verdicts[n] for n in into],
+        np.concatenate([batch.rewards[rows], other.rewards])[into],
+        np.concatenate([batch.advantage[rows], other.advantage])[into],
+        first=batch.first or batch,
+        redrawn=np.concatenate([batch.redrawn, other.rollouts.lengths]),
+    )
+
+
+def taken_as_correct(recipe: Recipe, batch: Batch) -> BoolArray:
+    """(B,): the responses that a method takes to be correct. Those rewarded, under a control of the
+    reward, so that nothing of the verdict is trained on."""
+    return batch.correct if recipe.reward.signal == "true" else batch.rewards > 0
+
+
+def require_room(engine: Engine, prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
+    """UserError unless a prompt, a response, the prompt again and a response fit the context."""
+    needed = 2 * (max(map(len, prompts)) + max_tokens)
+    if needed > engine.context:
+        raise UserError(
+            f"The method reads a correct response before the prompt: up to {needed} tokens, and "
+            f"the model's context is {engine.context}.",
+            f"max_tokens={max(max_tokens - -(-(needed - engine.context) // 2), 1)}",
+        )
+
+
+def other_correct(correct: BoolArray, group: int, rng: np.random.Generator) -> IntArray:
+    """(B,) a row drawn from the other correct responses of each row's group, which `solution_kl`
+    has the model read; -1 in groups that have fewer than two, or none that is wrong.
+
+    SC-GRPO (arXiv 2606.18810, Sec. 5.1) conditions the model on another correct response of the
+    group, drawn uniformly, and compares its two distributions at each token. Ours: the model reads
+    the prompt, that response and the prompt again, where the paper has a system prompt, since base
+    models have none; the teacher has the weights that sampled.
+    """
+    found = np.full(len(correct), -1)
+    for first in range(0, len(correct), group):
+        right = first + np.flatnonzero(correct[first : first + group])
+        if 2 <= len(right) < group:
+            for row in range(first, first + group):
+                found[row] = rng.choice(right[right != row])
+    return found

@@ -1,0 +1,115 @@
+"""Laws of gspo and cispo: loss and gradient are those of the papers' equations, and of TRL."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.algorithm.clipping import CispoOptions, GspoOptions
+from ictcli.algorithm.methods import METHODS, Scored
+from ictcli.algorithm.objective import SEQUENCE, Objective, policy_loss, was_clipped
+from ictcli.algorithm.weights import normalise
+from ictcli.types import FloatArray
+
+torch = pytest.importorskip("torch")
+
+RNG = np.random.default_rng(12)
+LENGTHS = np.array([7, 5, 2, 6, 1, 4])
+VALID = np.arange(7)[None, :] < LENGTHS[:, None]
+LOGP = np.where(VALID, -RNG.exponential(1.0, VALID.shape) - 0.1, 0)
+OLD = np.where(VALID, LOGP + RNG.normal(0, 0.5, VALID.shape), 0)
+A = np.array([1.0, -0.75, -0.5, 1.25, 0.5, -0.625])
+GSPO, CISPO = GspoOptions(low=0.1, high=0.15), CispoOptions(low=0.3, high=0.4)
+
+
+def scored() -> Scored:
+    stats: dict[str, FloatArray] = {}
+    tokens = np.zeros(VALID.shape, dtype=np.int32)
+    fresh = np.random.default_rng(0)
+    return Scored(stats, OLD, A, A > 0, VALID, tokens, [""] * 6, 3, fresh)
+
+
+def ours(name: str, options: Any) -> tuple[float, FloatArray, Objective]:
+    """The loss and its gradient (B, T) by log pi, from what the method chooses."""
+    from ictcli_torch import namespace
+
+    choice = METHODS[name].rule(scored(), options)
+    assert choice.weight is None and (choice.kept == VALID).all() and choice.clip is not None
+    clip = choice.clip
+    objective = Objective(clip.low, clip.high, clip_on=clip.on)
+    arrays = {
+        "advantage": np.broadcast_to(A[:, None], VALID.shape),
+        "weights": normalise(VALID, VALID, METHODS[name].normalisation, 99).astype(np.float64),
+        "old_logp": OLD,
+    }
+    if clip.on == "sequence":
+        means = (LOGP - OLD).sum(axis=1) / LENGTHS
+        arrays[SEQUENCE] = np.broadcast_to(means[:, None], VALID.shape)
+    logits = torch.from_numpy(np.stack([LOGP[VALID], np.log1p(-np.exp(LOGP[VALID]))], -1))
+    logits.requires_grad_()  # of two tokens: the sampled one's logit has (1 - pi) of the gradient
+    flat = {name: torch.from_numpy(np.array(values[VALID])) for name, values in arrays.items()}
+    targets = torch.zeros(len(logits), dtype=torch.long)
+    loss, *_ = policy_loss(namespace, logits, targets, flat, objective)
+    loss.backward()
+    gradient = np.zeros(VALID.shape)
+    gradient[VALID] = logits.grad[:, 0].numpy() / (1 - np.exp(LOGP[VALID]))
+    return float(loss.detach()), gradient, objective
+
+
+def test_gspo_is_equation_5_of_its_paper() -> None:
+    """s_i = (pi(y_i) / pi_old(y_i))^(1 / |y_i|), and the mean over responses of
+    min(s_i A_i, clip(s_i) A_i)."""
+    loss, gradient, _ = ours("gspo", GSPO)
+    expected, by_logp, stopped = 0.0, np.zeros(VALID.shape), 0
+    for i, n in enumerate(LENGTHS):
+        s = (math.exp(LOGP[i, :n].sum()) / math.exp(OLD[i, :n].sum())) ** (1 / n)
+        bounded = min(max(s, 1 - GSPO.low), 1 + GSPO.high)
+        expected -= min(s * A[i], bounded * A[i]) / len(A)
+        if s * A[i] <= bounded * A[i]:
+            by_logp[i, :n] = -s * A[i] / n / len(A)
+        else:
+            stopped += 1
+    assert 0 < stopped < len(A)
+    assert loss == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(gradient, by_logp, rtol=1e-6, atol=1e-9)
+
+
+def test_cispo_is_equation_4_of_its_paper() -> None:
+    """The mean over tokens of sg(clip(r)) A log pi, so that every token keeps a gradient."""
+    loss, gradient, objective = ours("cispo", CISPO)
+    expected, by_logp = 0.0, np.zeros(VALID.shape)
+    for i, t in np.argwhere(VALID):
+        r = math.exp(LOGP[i, t] - OLD[i, t])
+        weight = min(max(r, 1 - CISPO.low), 1 + CISPO.high)
+        expected -= weight * A[i] * LOGP[i, t] / LENGTHS.sum()
+        by_logp[i, t] = -weight * A[i] / LENGTHS.sum()
+    assert loss == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(gradient, by_logp, rtol=1e-6)
+    ratio = np.exp(LOGP - OLD)
+    clipped = was_clipped(np, LOGP, OLD, A[:, None], objective)
+    np.testing.assert_array_equal(clipped, (ratio > 1.4) | (ratio < 0.7))
+    assert clipped[VALID].any() and not clipped[VALID].all()
+
+
+@pytest.mark.parametrize("name", ["gspo", "cispo"])
+def test_trl_has_the_same_losses(name: str) -> None:
+    """importance_sampling_level="sequence" with loss_type="grpo", and loss_type="cispo", whose
+    epsilon_high is the bound itself."""
+    options = GSPO if name == "gspo" else CispoOptions(high=0.4)
+    loss, gradient, _ = ours(name, options)
+    logp = torch.from_numpy(LOGP.copy()).requires_grad_()
+    mask, advantages = torch.from_numpy(VALID), torch.from_numpy(A)[:, None]
+    log_ratio = logp - torch.from_numpy(OLD)
+    if name == "gspo":
+        log_ratio = ((log_ratio * mask).sum(-1) / mask.sum(-1)).unsqueeze(-1)
+        coef_1 = log_ratio.exp()
+        coef_2 = coef_1.clamp(1 - options.low, 1 + options.high)
+        per_token = -torch.min(coef_1 * advantages, coef_2 * advantages)
+        theirs = ((per_token * mask).sum(-1) / mask.sum(-1)).mean()
+    else:
+        per_token = -log_ratio.exp().clamp(max=1.4).detach() * advantages * logp
+        theirs = (per_token * mask).sum() / mask.sum()
+    theirs.backward()
+    assert loss == pytest.approx(float(theirs.detach()), rel=1e-6)
+    np.testing.assert_allclose(gradient, logp.grad.numpy(), rtol=1e-6, atol=1e-9)

@@ -1,0 +1,144 @@
+"""Laws of reward functions in TRL's form: what they get, and what becomes of what they give."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ictcli.errors import UserError
+from ictcli.recipe import load_recipe
+from ictcli.rewards import Limits, find_verifier, grade
+from ictcli.rewards.shaping import mean_reward
+from ictcli.tasks.prepare import task_of
+
+SEEN: list[dict[str, Any]] = []
+
+
+def everything(prompts: Any, completions: Any, **columns: Any) -> list[float]:
+    SEEN.append({"prompts": prompts, "completions": completions, **columns})
+    return [0.5] * len(completions)
+
+
+def test_a_function_gets_the_rows_of_a_problem_as_lists_of_equal_length() -> None:
+    SEEN.clear()
+    one, two = {"prompt": "p", "level": 3, "tags": ["a"]}, {"prompt": "q", "level": None}
+    found = grade(
+        ["x", "y", "z"],
+        ["1", "1", "2"],
+        everything,
+        questions=["P", "P", "Q"],
+        columns=[one, one, two],
+    )
+    assert [v.score for v in found] == [0.5] * 3 and {v.status for v in found} == {"wrong"}
+    assert SEEN == [
+        {
+            "prompts": ["P", "P"],
+            "completions": ["x", "y"],
+            "question": ["P", "P"],
+            "gold": ["1", "1"],
+            "level": [3, 3],
+            "tags": [["a"], ["a"]],
+        },
+        {
+            "prompts": ["Q"],
+            "completions": ["z"],
+            "question": ["Q"],
+            "gold": ["2"],
+            "level": [None],
+        },
+    ]
+
+
+def test_where_the_prompt_is_messages_so_are_completions() -> None:
+    SEEN.clear()
+    asked = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+    grade(["x"], ["1"], everything, questions=["u"], columns=[{"prompt": asked}])
+    assert SEEN[0]["prompts"] == [asked]
+    assert SEEN[0]["completions"] == [[{"role": "assistant", "content": "x"}]]
+
+
+def test_a_function_gets_no_more_than_it_names() -> None:
+    def brief(completions: Sequence[str], level: Sequence[int]) -> list[float]:
+        return [float(len(text) < most) for text, most in zip(completions, level, strict=True)]
+
+    columns = {"level": 3, "other": 1}
+    found = grade(["ab", "abcd"], ["", ""], brief, columns=[columns, columns])
+    assert [v.status for v in found] == ["correct", "wrong"]
+
+
+def test_rewards_become_verdicts_and_none_is_no_reward() -> None:
+    given = [1, 2.5, True, 0.99, -1.0, None, float("nan")]
+
+    def rewards(prompts: Any, completions: Any) -> list[Any]:
+        return given
+
+    found = grade(["x"] * 7, ["g"] * 7, rewards)
+    assert [v.status for v in found] == ["correct"] * 3 + ["wrong"] * 2 + ["unparsed"] * 2
+    assert [v.reward for v in found] == [1, 2.5, 1, 0.99, -1, 0, 0]
+    assert mean_reward(found) == pytest.approx(4.49 / 5)
+    assert mean_reward(found[-2:]) is None and not any(v.failed for v in found)
+
+
+@pytest.mark.parametrize("bad", [[1.0], None, 3.0, ["x", "y"], [float("inf"), 0.0]])
+def test_what_is_no_list_of_rewards_fails_for_the_group_alone(bad: Any) -> None:
+    def rewards(prompts: Sequence[str], completions: Sequence[str]) -> Any:
+        return bad if prompts[0] == "bad" else [1.0] * len(prompts)
+
+    questions = ["bad", "bad", "good"]
+    found = grade(["x"] * 3, ["g"] * 3, rewards, questions=questions)
+    assert [v.failed for v in found] == [True, True, False]
+    assert [v.status for v in found] == ["unparsed", "unparsed", "correct"]
+
+
+FILE = """
+def near(prompts, completions, places, **kwargs):
+    if prompts[0] == "slow":
+        while True:
+            pass
+    if prompts[0] == "raise":
+        raise KeyError(prompts[0])
+    return [1.0 if text == place else None for text, place in zip(completions, places)]
+
+def wants(completions, difficulty):
+    return [0.0] * len(completions)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(FILE)
+    return tmp_path / "mine.py"
+
+
+def test_in_a_worker_what_hangs_or_raises_loses_its_group_alone(file: Path) -> None:
+    questions = ["fine", "fine", "slow", "slow", "raise"]
+    columns = [{"places": str(n // 2)} for n in range(5)]
+    for n in (1, 3):
+        columns[n] = columns[n - 1]  # a problem is one object
+    found = grade(
+        ["0", "1", "2", "3", "4"],
+        ["g"] * 5,
+        f"{file}:near",
+        questions=questions,
+        columns=columns,
+        limits=Limits(0.5),
+    )
+    assert [v.status for v in found] == ["correct", "unparsed", "timeout", "timeout", "unparsed"]
+    assert [v.failed for v in found] == [False, False, False, False, True]
+
+
+def test_columns_of_a_file_reach_the_function(file: Path, tmp_path: Path) -> None:
+    rows = "".join(f'"{n}+0?",{n},{n % 7}\n' for n in range(60))
+    (tmp_path / "data.csv").write_text("question,answer,places\n" + rows)
+    task = task_of(load_recipe("grpo", [f"task={tmp_path / 'data.csv'}", f"reward={file}:near"]))
+    (problem,) = task.heldout(1)
+    found = task.domain.judge([problem], [problem.columns["places"], "no"])
+    assert [v.status for v in found] == ["correct", "unparsed"]
+    with pytest.raises(UserError, match=r"asks for 'difficulty', .* only question, gold, answer"):
+        task_of(load_recipe("grpo", [f"task={tmp_path / 'data.csv'}", f"reward={file}:wants"]))
+
+
+def test_a_function_of_more_than_responses_and_golds_is_told_by_its_parameters(file: Path) -> None:
+    assert find_verifier(f"{file}:near").needs == ("places",)
+    assert not find_verifier("integer").in_groups

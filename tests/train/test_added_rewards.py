@@ -1,0 +1,82 @@
+"""Laws of several rewards: their weighted sum is trained on, each has its mean, none is a crash."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ictcli.errors import RunFailedError, UserError
+from ictcli.recipe import load_recipe
+from ictcli.runs import Run
+from ictcli.runs.fingerprint import of_recipe
+from ictcli.runs.observer import Observer
+from ictcli.runs.trust import code_of
+from ictcli.tasks.prepare import task_of
+from ictcli.train.loop import train
+from ictcli.train.sample import sample_batch
+from ictcli.train.step import measure, optimise, select
+
+Make = Callable[..., Any]
+FILE = """
+def letters(completions):
+    return [float(len(text)) for text in completions]
+
+def odd(prompts, completions, gold):
+    return [1.0 if len(text) % 2 else None for text in completions]
+
+def broken(prompts, completions, **kwargs):
+    raise KeyError("answer")
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(FILE)
+    return tmp_path / "mine.py"
+
+
+def test_the_weighted_sum_is_the_reward_and_each_has_its_mean(make: Make, file: Path) -> None:
+    functions = f'reward.functions=["{file}:letters", "{file}:odd"]'
+    recipe, engine, task = make(functions, "reward.weights=[0.1, -2]", "reward.correct=3")
+    batch = sample_batch(recipe, engine, task, 1)
+    lengths = np.array([len(text) for text in batch.texts])
+    odd = lengths % 2 == 1  # the verifier is right where it is even
+    assert 0 < odd.sum() < len(odd)
+    np.testing.assert_allclose(batch.rewards, 3.0 * ~odd + 0.1 * lengths - 2.0 * odd)
+    selection = select(recipe, batch, 1)
+    metrics = measure(recipe, 1, batch, selection, optimise(recipe, engine, batch, selection, 1))
+    assert metrics.value("reward/letters") == pytest.approx(lengths.mean())
+    assert metrics.value("reward/odd") == 1.0  # of those that got one
+    assert metrics.value("reward/even") == metrics.correct == pytest.approx(1 - odd.mean())
+
+
+@pytest.mark.parametrize("key", ["reward={}", "reward.functions={}"])
+def test_a_verifier_that_raises_on_every_answer_stops_the_run(
+    make: Make, file: Path, tmp_path: Path, key: str
+) -> None:
+    recipe, engine, _ = make(key.format(f"{file}:broken"))
+    said = r"verifier broken raised on all of \d+ answers: KeyError"
+    with (
+        Run.create(tmp_path / "run", recipe) as run,
+        pytest.raises(RunFailedError, match=said) as told,
+    ):
+        train(run, recipe, task_of(recipe), engine, Observer())
+    assert told.value.exit_code == 1 and not run.checkpoints()
+
+
+def test_a_run_knows_the_code_of_its_rewards(file: Path) -> None:
+    recipe = load_recipe("chain", [f"reward.functions={file}:odd"])
+    data = recipe.model_dump(mode="json", exclude_none=True)
+    assert str(file) in code_of(file.parent, data)
+    before = of_recipe(data)
+    file.write_text(FILE + "# changed\n")
+    assert of_recipe(data) != before
+
+
+def test_weights_that_do_not_fit_are_refused(file: Path) -> None:
+    with pytest.raises(UserError, match=r"reward.functions has 1 entries, and reward.weights 2"):
+        load_recipe("chain", [f"reward.functions={file}:odd", "reward.weights=[1, 2]"])
+    with pytest.raises(UserError, match="twice"):
+        load_recipe("chain", [f'reward.functions=["{file}:odd", "{file}:odd"]'])
