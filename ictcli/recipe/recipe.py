@@ -35,8 +35,8 @@ class Recipe(Table):
     model: str
     """Folder, hub id, `builtin:chain` or `builtin:ledger`, or run folder of the model to train."""
     task: str
-    """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .csv or
-    .parquet file, or `hub:owner/name`."""
+    """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .json,
+    .csv or .parquet file, a folder of `save_to_disk` of datasets, or `hub:owner/name`."""
     method: dict[str, Any]
     """Name and options of the method; in TOML also the name alone."""
     steps: int = Field(ge=1)
@@ -65,11 +65,12 @@ class Recipe(Table):
     entropy: float = Field(default=0.0, ge=0)
     """Coefficient of the bonus on the entropy H1; 0 = off."""
     data: str | None = None
-    """File to use in place of the task's data on the hub, with the same columns."""
+    """Data to use in place of the task's: a file, a folder of `save_to_disk`, or
+    `hub:owner/name`."""
     columns: ColumnSettings = ColumnSettings()
-    """Columns of the task's data, if it is a file or `hub:owner/name`."""
+    """Columns of `data`, or of the task if that is a file, a folder or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
-    """Which part of the data set to use, if the task is `hub:owner/name`."""
+    """Which part of that to use, if it is `hub:owner/name`; `hub.split` of a folder too."""
     curriculum: Literal["none", "length", "difficulty"] = "none"
     """Order of the first epoch: none = shuffled; length = shortest question first, in characters;
     difficulty = easiest first, by `columns.difficulty` (task math: by level)."""

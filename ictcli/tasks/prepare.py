@@ -43,7 +43,7 @@ def task_of(recipe: Recipe) -> Task:
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
         judged = f", judged by the verifier {verify.name}" if isinstance(verify, Verifier) else ""
-        file = task.source.get("file", task.name)
+        file = task.source.get("file") or task.source.get("path", task.name)
         note = f"{file}: {len(task.train):,} problems to train on{judged}."
         task = replace(task, notes=(note, *task.notes))
     examples = _examples(recipe, task, held)

@@ -11,9 +11,10 @@ from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import QUESTION, TEMPLATES, PromptSettings
 from ictcli.tasks.chat_template import rendered
+from ictcli.tasks.chats import system_of
 from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.text import middle_cut
-from ictcli.types import Problem, Rollouts
+from ictcli.types import Problem, Rollouts, Turn
 
 Template = Literal["chat", "none", "own"]
 CHECKED = 2000
@@ -43,8 +44,9 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
 def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings) -> str:
     """The prompt as text: the examples and the question, each with the suffix, in the template. In
     a chat, an example is a turn of the user and one of the assistant; else text followed by an
-    empty line. A beginning-of-text token before any of them moves to the front, or with a chat
-    template is left out: that writes its own."""
+    empty line. A conversation's messages are turns too, and its system message stands where
+    `settings.system` says nothing. A beginning-of-text token before any of them moves to the front,
+    or with a chat template is left out: that writes its own."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
@@ -55,16 +57,22 @@ def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSet
     questions = [question.removeprefix(first) for question in asked]
     questions = [f"{question}\n{suffix}" if suffix else question for question in questions]
     answers = [example.response for example in settings.examples]
+    system = settings.system or system_of(problem.turns)
     if template != "chat":
         text = _as_text(questions, answers, own.removeprefix(first))
-        text = f"{settings.system}\n{text}" if settings.system else text
+        text = f"{system}\n{text}" if system else text
         return f"{first}{text}" if begun else text
-    messages = [{"role": "system", "content": settings.system}] if settings.system else []
+    turns: list[Turn] = [("system", system)] if system else []
     for question, answer in zip(questions, answers, strict=False):
-        messages.append({"role": "user", "content": question})
-        messages.append({"role": "assistant", "content": answer})
-    messages.append({"role": "user", "content": questions[-1]})
-    return rendered(tokenizer, messages, system=bool(settings.system))
+        turns += [("user", question), ("assistant", answer)]
+    if problem.turns:
+        turns += [turn for turn in problem.turns[:-1] if turn[0] != "system"]
+        asked_last = problem.turns[-1][1].removeprefix(first)
+        turns.append(("user", f"{asked_last}\n{suffix}" if suffix else asked_last))
+    else:
+        turns.append(("user", questions[-1]))
+    messages = [{"role": role, "content": content} for role, content in turns]
+    return rendered(tokenizer, messages, system=bool(settings.system), of_data=bool(system))
 
 
 def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) -> str:

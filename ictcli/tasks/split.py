@@ -28,6 +28,8 @@ class ProblemSet:
     """Name of the verifier that judges their answers."""
     unsolved: Collection[str] = ()
     """Ids of problems without an answer."""
+    lost: int = 0
+    """Rows that were left out, as they cannot be read."""
 
 
 def key_of(prompt: str) -> str:
@@ -43,10 +45,11 @@ def is_heldout(prompt: str) -> bool:
 
 
 def digest_of(problems: Sequence[Problem]) -> str:
-    """SHA-256 of the prompts, golds and choices of problems, in order."""
+    """SHA-256 of the prompts, golds, choices and messages of problems, in order."""
     digest = hashlib.sha256()
     for problem in problems:
-        line = json.dumps([problem.prompt, problem.gold, list(problem.choices)])
+        turns = [problem.turns] if problem.turns else []
+        line = json.dumps([problem.prompt, problem.gold, list(problem.choices), *turns])
         digest.update(line.encode() + b"\n")
     return digest.hexdigest()
 
@@ -74,6 +77,7 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
         tuple(kept),
         data.rows.source,
         notes,
+        left_out={"unreadable": data.lost} if data.lost else {},
     )
     return with_train(task, train)
 
