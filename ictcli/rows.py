@@ -175,8 +175,8 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                 if len(header) == 1 and (separator := re.search(r"[;\t]", cells[0])):
                     mark = "semicolons" if separator[0] == ";" else "tabs"
                     raise UserError(
-                        f"{name}, line {number} parts its cells by {mark}; a .csv file is read with "
-                        "commas.",
+                        f"{name}, line {number} parts its cells by {mark}; a .csv file is read "
+                        "with commas.",
                         "save it with commas between the cells",
                     )
                 if len(set(header)) < len(header):
@@ -215,8 +215,10 @@ def text(row: Row, *names: str, key: str = "") -> str:
     """The first of those columns that has a value, as text. UserError if none has; its hint says
     that the recipe's `columns.key` can name another."""
     for name in names:
-        value = row.get(name)
-        if isinstance(value, str | int | float):
+        value = row.columns.get(name)
+        if isinstance(value, str):
+            return value if value.isascii() else encodable(value)
+        if isinstance(value, int | float) and row.get(name) is not None:
             return encodable(str(value))
     for name in names:
         if (value := row.get(name)) is not None:

@@ -96,7 +96,7 @@ def _cells(run: Entry) -> dict[str, str]:
         "step": f"{run.step}/{'?' if run.steps is None else run.steps}",
         "recipe": short(run.recipe, 24),
         "model": short(model, 28),
-        "task": short(Path(run.task).name, 16),
+        "task": short(run.data, 24),
         "method": short(run.method, 32),
         "seed": figure(run.seed, ""),
         "pass@1": "-" if run.before is run.after is None else gain,

@@ -1,5 +1,6 @@
 """The top-level keys of a recipe; those in a table, like `clip.low`, are in `recipe.tables`."""
 
+from pathlib import PurePath
 from typing import Any, Literal, Self, cast
 
 from pydantic import Field
@@ -125,6 +126,11 @@ class Recipe(Table):
         return find_method(cast(str, self.method["name"]))
 
     @property
+    def data_name(self) -> str:
+        """What the problems are called (`data_name`)."""
+        return data_name(self.task, self.data)
+
+    @property
     def label(self) -> str:
         """The method's name, and any control it is trained as: `ict (permuted)`."""
         return labelled(self.rule.name, self.control, self.reward.signal)
@@ -159,6 +165,13 @@ class Recipe(Table):
     def lr_at(self, step: int) -> float:
         """Learning rate at step 1, 2, ..."""
         return self.lr * self.optimizer.lr_factor(step, self.steps)
+
+
+def data_name(task: str, data: str | None) -> str:
+    """What the problems of a run are called: by the file or folder of one's own, by
+    `hub:owner/name`, or by the task."""
+    name = data or task
+    return name if name.startswith("hub:") else PurePath(name).name
 
 
 def labelled(method: str, control: object, signal: object) -> str:

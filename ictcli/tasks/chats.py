@@ -22,7 +22,9 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
     """The messages in a column: a list of objects, or one as JSON; None if it holds something
     else. UserError where one of them has no role or no text."""
     value = row.columns.get(name)
-    if isinstance(value, str) and value.lstrip().startswith("[{"):
+    if isinstance(value, str):
+        if not value.lstrip().startswith("[{"):
+            return None
         try:
             value = parse_json(value)
         except ValueError:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
@@ -21,6 +22,7 @@ from ictcli.types import Problem, Turn
 HUB = "hub:"
 BARE = re.compile(r"[-+]?\d[\d,]*")
 """An integer alone. A unit or % next to it may matter, and the verifier `integer` ignores those."""
+ASKED = (*PROMPTS, *CHATS)
 GOLDS = ("gold", "answer")
 MOST_LOST = 0.1
 """Share of rows or prompts that may be unreadable; with more the data is refused."""
@@ -132,9 +134,9 @@ def _problem(row: Row, columns: ColumnSettings, *, has_choices: bool) -> tuple[P
     prompt, turns, said = _asked(row, columns)
     difficulty = _difficulty(row, columns.difficulty) if columns.difficulty else None
     golds = GOLDS if columns.gold is None else (columns.gold,)
-    golded = any(row.get(name) is not None for name in golds)
+    golded = _filled(row, golds) is not None
     choices: tuple[str, ...] = ()
-    solved_alone = not golded and "solution" in row.columns and row.get("solution") is not None
+    solved_alone = not golded and row.get("solution") is not None
     whole = said if said is not None and not golded else None
     if whole is None and (has_choices or not solved_alone):
         whole = _gold(row, golds, key="" if columns.gold else "gold")
@@ -151,17 +153,24 @@ def _problem(row: Row, columns: ColumnSettings, *, has_choices: bool) -> tuple[P
         solution = text(row, columns.response)
     else:
         texts = (said, row.columns.get("solution"), *map(row.columns.get, golds))
-        solution = next((worked(each, gold) for each in texts if _is_worked(each)), None)
-        solution = worked("", gold) if solution is None else solution
+        solution = worked(next(filter(_is_worked, texts), ""), gold)
     problem = Problem(id_, prompt, gold, choices, solution, difficulty, turns)
     return problem, bool(gold) or not solved_alone
+
+
+def _filled(row: Row, names: Sequence[str]) -> str | None:
+    """The first of these columns that has a value."""
+    for name in names:
+        if row.columns.get(name) is not None and row.get(name) is not None:
+            return name
+    return None
 
 
 def _asked(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], str | None]:
     """The question of a row, its messages if it is a conversation that a question alone does not
     say, and what the assistant answers in it."""
-    names = (*PROMPTS, *CHATS) if columns.prompt is None else (columns.prompt,)
-    name = next((name for name in names if row.get(name) is not None), None)
+    names = ASKED if columns.prompt is None else (columns.prompt,)
+    name = _filled(row, names)
     messages = messages_of(row, name) if name else None
     if messages is None:
         if columns.prompt is None:
@@ -173,12 +182,12 @@ def _asked(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], st
 
 def _gold(row: Row, names: Sequence[str], key: str) -> str:
     """The text of the gold, which may be a message (TRL's `completion`)."""
-    name = next((name for name in names if row.get(name) is not None), None)
+    name = _filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)
 
 
-def _is_worked(value: object) -> bool:
+def _is_worked(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and ("####" in value or boxed(value) is not None)
 
 

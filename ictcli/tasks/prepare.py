@@ -108,6 +108,8 @@ def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
     """The task without training problems of these keys, and with a note of their number."""
+    if not keys:
+        return task
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)
     out = len(task.train) - len(left)
     if not out:

@@ -35,7 +35,10 @@ class ProblemSet:
 def key_of(prompt: str) -> str:
     """SHA-256 of a prompt up to case, white space and compatible characters (NFKC): copies of a
     problem have the same key."""
-    same = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", prompt).casefold())
+    if prompt.isascii():
+        same = prompt.lower()
+    else:
+        same = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", prompt).casefold())
     return hashlib.sha256(" ".join(same.split()).encode("utf-8", "replace")).hexdigest()
 
 
@@ -59,8 +62,10 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
     verifier. UserError if a part is empty, or no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
-    held = [p for p in kept if is_heldout(p.prompt)]
-    train = [p for p in kept if not is_heldout(p.prompt)]
+    held: list[Problem] = []
+    train: list[Problem] = []
+    for problem in kept:
+        (held if is_heldout(problem.prompt) else train).append(problem)
     if not held or not train:
         different = len({key_of(problem.prompt) for problem in kept})
         prompts = f", {different} different prompts" if different < len(kept) else ""

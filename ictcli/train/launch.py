@@ -29,7 +29,8 @@ from ictcli.runs.records import (
 )
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, heldout, task_of
-from ictcli.tasks.prompts import encode, fitted, unread_notes
+from ictcli.tasks.prompts import BATCH, encode
+from ictcli.tasks.unread import unread_notes, usable
 from ictcli.text import shell_word
 from ictcli.tracking.run import tracked
 from ictcli.train.loop import train
@@ -61,7 +62,7 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
             observer.warned(note)
         observer.attach(engine)
         noted = len(task.notes)
-        task = fitted(engine, task, recipe.eval.skip + recipe.eval.problems)
+        task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
         warn(task.notes[noted:])
         warn(unread(engine, task, recipe))
         longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
@@ -111,8 +112,12 @@ def longest_prompt(
     recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain
 ) -> int:
     """In tokens; 0 without problems. UserError where one is too long for the model."""
-    ids = encode(engine, problems, domain, task.prompt, recipe.max_tokens)
-    return max(map(len, ids), default=0)
+    longest = 0
+    for first in range(0, len(problems), BATCH):  # the tokens of all are never in memory at once
+        part = problems[first : first + BATCH]
+        ids = encode(engine, part, domain, task.prompt, recipe.max_tokens)
+        longest = max(longest, *map(len, ids))
+    return longest
 
 
 def set_budget(

@@ -20,7 +20,8 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.detokenize import Detokenizer, token_texts
-from ictcli.tasks.prompts import read_back, tokens_of
+from ictcli.tasks.prompts import tokens_of
+from ictcli.tasks.unread import read_back
 from ictcli.types import Problem
 
 BOS, EOS = 0, 1
