@@ -43,7 +43,7 @@ class Entry(RunRecord):
     """The name it was trained by."""
     model: str
     task: str
-    data: str
+    data_name: str
     """What the problems are called: the file of one's own, or the task."""
     method: str
     seed: int | None
@@ -174,7 +174,7 @@ def _entry(run: Path, *more: str) -> Entry:
         recipe=PurePath(recipe_name(read_environment(run))).stem,
         model=recipe.model if recipe else "",
         task=recipe.task if recipe else "",
-        data=recipe.data_name if recipe else "",
+        data_name=recipe.data_name if recipe else "",
         method=recipe.label if recipe else "",
         seed=recipe.seed if recipe else None,
         step=summary.steps if summary else last.step if last else 0,
@@ -190,7 +190,7 @@ def _entry(run: Path, *more: str) -> Entry:
 def _unread(run: Path, why: str) -> Entry:
     """A run of which nothing is read."""
     unknown = dict.fromkeys(("seed", "steps", "before", "after", "seconds"))
-    empty = dict.fromkeys(("recipe", "model", "task", "data", "method"), "")
+    empty = dict.fromkeys(("recipe", "model", "task", "data_name", "method"), "")
     when = _when(changed(run))
     values = {"run": str(run), "state": "damaged", "step": 0, "when": when, "note": why}
     return Entry.model_validate({**unknown, **empty, **values})
