@@ -36,6 +36,9 @@ from ictcli.tracking.run import tracked
 from ictcli.train.loop import train
 from ictcli.types import Problem
 
+TURN = 16
+"""Tokens around a message in a chat template, at most."""
+
 
 def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
     """Build the engine and train the run to its end; returns its summary."""
@@ -111,10 +114,22 @@ def environment(engine: Engine, recipe: Recipe) -> Environment:
 def longest_prompt(
     recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain
 ) -> int:
-    """In tokens; 0 without problems. UserError where one is too long for the model."""
+    """In tokens; 0 without problems. Of more than `BATCH`, those of the most bytes are looked at,
+    and those that may be too long: a token takes a byte at least, or half a one where a tokenizer
+    normalises. UserError where one is too long for the model."""
+
+    def size(problem: Problem) -> int:
+        texts = (text for _, text in problem.turns) if problem.turns else (problem.prompt,)
+        return sum(len(text.encode()) + TURN for text in texts)
+
     longest = 0
-    for first in range(0, len(problems), BATCH):  # the tokens of all are never in memory at once
-        part = problems[first : first + BATCH]
+    order = sorted(problems, key=size, reverse=True)
+    for first in range(0, len(order), BATCH):  # the tokens of all are never in memory at once
+        part = order[first : first + BATCH]
+        if first and longest + 2 * size(part[0]) + recipe.max_tokens <= engine.context:
+            part = [problem for problem in order[first:] if not problem.prompt.strip()]
+            encode(engine, part, domain, task.prompt, recipe.max_tokens)
+            break
         ids = encode(engine, part, domain, task.prompt, recipe.max_tokens)
         longest = max(longest, *map(len, ids))
     return longest
