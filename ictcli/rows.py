@@ -25,6 +25,8 @@ LARGEST = 2 << 30
 """Bytes of a data file: its rows are all in memory."""
 PROMPTS = ("prompt", "question", "problem")
 """Usual columns of the question."""
+CHATS = ("messages", "conversations")
+"""Usual columns of a conversation, where a row has no question."""
 
 
 @dataclass(slots=True)
@@ -120,10 +122,11 @@ def _json(name: str, text: str) -> Iterator[Row]:
         data = parse_json(text, parse_int=_integer)
     except ValueError:
         return _jsonl(name, text)
-    lists = [data]
-    if isinstance(data, dict):
-        lists = [each for each in cast("dict[str, Any]", data).values() if isinstance(each, list)]
-    if len(lists) != 1 or not isinstance(lists[0], list):
+    values: list[Any] = [data]
+    if isinstance(data, dict) and not {*PROMPTS, *CHATS} & data.keys():
+        values = list(cast("dict[str, Any]", data).values())
+    lists = [cast("list[Any]", each) for each in values if isinstance(each, list)]
+    if len(lists) != 1:
         return _jsonl(name, text)
     return (_row(f"{name}, row", number, row) for number, row in enumerate(lists[0], 1))
 

@@ -88,7 +88,7 @@ def _record(checked: Checked, command: str, price: float | None) -> dict[str, An
     tried = checked.tried
     record = asdict(checked) | {"memory": checked.memory.json(), "command": command}
     if tried:
-        seconds = tried.load_s + tried.time.seconds
-        record["tried"] |= {"seconds": seconds}
-        record["tried"] |= {"cost": _cost(tried, price)} if price is not None else {}
+        costs = {"seconds": tried.load_s + tried.time.seconds}
+        costs |= {"cost": _cost(tried, price)} if price is not None else {}
+        record |= {"tried": asdict(tried) | costs}
     return record

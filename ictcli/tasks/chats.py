@@ -9,8 +9,6 @@ from ictcli.files.reading import parse_json
 from ictcli.rows import Row
 from ictcli.types import Turn
 
-CHATS = ("messages", "conversations")
-"""Usual columns of a conversation, where a row has no question."""
 KEYS = (("role", "content"), ("from", "value"))
 """The names of a message's parts; the second are ShareGPT's."""
 ROLES = {"human": "user", "gpt": "assistant"}
@@ -61,8 +59,9 @@ def _parts(message: Any) -> tuple[Any, str | None] | None:
 def _text(content: Any) -> str | None:
     """The text of a message: itself, or its parts of type text, where all are."""
     if isinstance(content, list):
-        parts = [cast("dict[str, Any]", p) for p in cast("list[Any]", content)]
-        texts = [part.get("text") for part in parts if isinstance(part, dict)]
+        parts = cast("list[Any]", content)
+        objects = [cast("dict[str, Any]", part) for part in parts if isinstance(part, dict)]
+        texts = [part.get("text") for part in objects]
         same = len(texts) == len(parts) and all(isinstance(text, str) for text in texts)
         return "".join(map(str, texts)) if same else None
     return content if isinstance(content, str) else None

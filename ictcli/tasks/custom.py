@@ -11,8 +11,8 @@ from typing import TypeGuard
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed
-from ictcli.rows import PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
-from ictcli.tasks.chats import CHATS, as_text, messages_of, parted
+from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
+from ictcli.tasks.chats import as_text, messages_of, parted
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.saved import read_saved

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -118,7 +118,7 @@ def lost_of(tokenizer: Any, questions: Collection[str]) -> dict[str, str]:
     return {question: text for question, text in found if text is not None}
 
 
-def _words(lost: Any, domain: Domain) -> str:
+def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
     """Some of the words that are lost, by the texts and what is read of them."""
     words: dict[str, None] = {}
     for text, read in lost:

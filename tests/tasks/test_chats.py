@@ -4,7 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import datasets
 import pyarrow
@@ -95,7 +95,7 @@ CHATML = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}<as
 def asked(settings: PromptSettings, template: str | None) -> str:
     tokenizer: Any = make_tokenizer()
     tokenizer.chat_template = template
-    domain = Domain(lambda response, gold: True, "Box it.")
+    domain = Domain(find_benchmark("chain").domain.verify, "Box it.")
     return render(tokenizer, TALKED, domain, settings)
 
 
@@ -126,7 +126,7 @@ def test_without_a_template_a_conversation_is_text_as_examples_are() -> None:
     assert asked(PromptSettings(), None) == "Be brief.\n2+2?\n4\n\nAnd 1 more?\nBox it."
     shown = (Example(prompt="2+2?", response="4"),)
     last = Problem("1", "And 1 more?", "5")
-    domain = Domain(lambda response, gold: True)
+    domain = Domain(find_benchmark("chain").domain.verify)
     settings = PromptSettings(system="Be brief.", examples=shown)
     assert render(make_tokenizer(), last, domain, settings) == asked(
         PromptSettings(suffix=""), None
@@ -182,7 +182,7 @@ def test_a_folder_of_splits_gives_train_to_tasks_and_test_to_benchmarks(tmp_path
         for split in ("train", "test", "dev")
     }
     folder, names = str(tmp_path / "saved"), ColumnSettings(prompt="q")
-    datasets.DatasetDict(parts).save_to_disk(folder)
+    cast(Any, datasets).DatasetDict(parts).save_to_disk(folder)
     task, bench = find_task(folder, columns=names), find_benchmark(folder, columns=names)
     assert {p.prompt.split()[0] for p in task.finite} == {"train"}
     assert {p.prompt.split()[0] for p in bench.problems(None)} == {"test"}
@@ -195,7 +195,7 @@ def test_a_folder_of_splits_gives_train_to_tasks_and_test_to_benchmarks(tmp_path
     ):
         with pytest.raises(UserError, match=words):
             find_task(folder, columns=names, hub=hub)
-    datasets.DatasetDict({"only": parts["dev"]}).save_to_disk(str(tmp_path / "one"))
+    cast(Any, datasets).DatasetDict({"only": parts["dev"]}).save_to_disk(str(tmp_path / "one"))
     assert len(find_task(str(tmp_path / "one"), columns=names).finite) == 60
 
 
