@@ -6,6 +6,7 @@
 | 1 | it failed while running |
 | 2 | usage, recipe or input |
 | 3 | the engine is not installed |
+| 4 | a training ended, and nothing was learned; or a check says not to train yet |
 | 130 | interrupted, after the step in flight was saved |
 """
 
@@ -36,6 +37,12 @@ class RunFailedError(UserError):
 
 class NothingFinishedError(RunFailedError):
     """Every run of a comparison failed; other comparisons of a study go on."""
+
+
+class NothingLearnedError(UserError):
+    """A training that ended, and whose every gradient was 0."""
+
+    exit_code = 4
 
 
 class EngineMissingError(UserError):

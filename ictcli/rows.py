@@ -1,4 +1,4 @@
-"""Rows of a local file: JSONL, CSV or Parquet."""
+"""Rows of a local file, JSONL, JSON, CSV or Parquet, or of a folder that `datasets` saved."""
 
 import csv
 import hashlib
@@ -16,24 +16,34 @@ from ictcli.errors import UserError
 from ictcli.files import encodable
 from ictcli.files.reading import UnreadableError, parse_json, read_bytes
 
-FILES = (".jsonl", ".csv", ".parquet")
+FILES = (".jsonl", ".json", ".csv", ".parquet")
 """File name suffixes of data files."""
+KINDS = "a .jsonl, .json, .csv or .parquet file"
+SAVED, SPLITS = "state.json", "dataset_dict.json"
+"""What a folder of `Dataset.save_to_disk` holds, and one of `DatasetDict.save_to_disk`."""
 LARGEST = 2 << 30
 """Bytes of a data file: its rows are all in memory."""
 PROMPTS = ("prompt", "question", "problem")
 """Usual columns of the question."""
+CHATS = ("messages", "conversations")
+"""Usual columns of a conversation, where a row has no question."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Row:
     """A row by column name."""
 
-    where: str
-    """Its place for error messages: `data.jsonl, line 3`."""
+    source: str
+    """Where it stands, without its number: `data.jsonl, line`."""
     number: int
     """Line or row of a file, from 1; or row of a hub config, from 0."""
     columns: dict[str, Any]
     config: str = ""
+
+    @property
+    def where(self) -> str:
+        """Its place for error messages: `data.jsonl, line 3`."""
+        return f"{self.source} {self.number}"
 
     def get(self, name: str) -> Any:
         """The value in a column; None if it is missing, NaN or infinite."""
@@ -62,8 +72,13 @@ class Rows:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether the name of a task or benchmark is a data file."""
-    return name.lower().endswith(FILES)
+    """Whether the name of a task or benchmark is a data file, or a folder that `datasets` saved."""
+    return name.lower().endswith(FILES) or is_saved(Path(name))
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a folder holds a data set that `save_to_disk` of `datasets` wrote."""
+    return (folder / SPLITS).is_file() or (folder / SAVED).is_file()
 
 
 def kind_of(value: Any) -> str:
@@ -75,13 +90,12 @@ def kind_of(value: Any) -> str:
 
 
 def read_file(name: str) -> Rows:
-    """The rows of a file: .parquet, .csv (with a header; all cells are text), or else JSONL (one
-    object per line; blank lines are skipped). UserError, with the line, if it cannot be read."""
+    """The rows of a file: .parquet, .csv (with a header; all cells are text), .json (a list of
+    objects, alone or in an object), or else JSONL (one object per line; blank lines are skipped).
+    UserError, with the line, if it cannot be read."""
     path = Path(name)
     if not path.exists():
-        raise UserError(
-            f"There is no data file {name}.", "give the path of a .jsonl, .csv or .parquet file"
-        )
+        raise UserError(f"There is no data file {name}.", f"give the path of {KINDS}")
     try:
         content = read_bytes(path, LARGEST)
     except UnreadableError:
@@ -95,27 +109,48 @@ def read_file(name: str) -> Rows:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise UserError(f"{name} is not UTF-8: {error}.", "save it as UTF-8") from error
-        rows = list(_csv(name, text) if name.lower().endswith(".csv") else _jsonl(name, text))
+        kind = {".csv": _csv, ".json": _json}.get(path.suffix.lower(), _jsonl)
+        rows = list(kind(name, text))
     if not rows:
         raise UserError(f"The data set {name} is empty.", "give it one problem a line at least")
     return Rows(rows, {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()})
+
+
+def _json(name: str, text: str) -> Iterator[Row]:
+    """The rows of a list of objects, alone or as all that is in an object; JSONL by that name."""
+    try:
+        data = parse_json(text, parse_int=_integer)
+    except ValueError:
+        return _jsonl(name, text)
+    values: list[Any] = [data]
+    if isinstance(data, dict) and not {*PROMPTS, *CHATS} & data.keys():
+        values = list(cast("dict[str, Any]", data).values())
+    lists = [cast("list[Any]", each) for each in values if isinstance(each, list)]
+    if len(lists) != 1:
+        return _jsonl(name, text)
+    return (_row(f"{name}, row", number, row) for number, row in enumerate(lists[0], 1))
+
+
+def _row(source: str, number: int, row: Any) -> Row:
+    """UserError for what is no object."""
+    if not isinstance(row, dict):
+        raise UserError(
+            f"{source} {number} is {kind_of(row)}, and no object.",
+            'one object a line: {"prompt": "...", "gold": "..."}',
+        )
+    return Row(source, number, cast("dict[str, Any]", row))
 
 
 def _jsonl(name: str, text: str) -> Iterator[Row]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        where = f"{name}, line {number}"
         try:
             row = parse_json(line, parse_int=_integer)
         except ValueError as error:
+            where = f"{name}, line {number}"
             raise UserError(f"{where} is not JSON: {error}.", "one object a line") from error
-        if not isinstance(row, dict):
-            raise UserError(
-                f"{where} is {kind_of(row)}, and no object.",
-                'one object a line: {"prompt": "...", "gold": "..."}',
-            )
-        yield Row(where, number, cast("dict[str, Any]", row))
+        yield _row(f"{name}, line", number, row)
 
 
 def _integer(digits: str) -> int | str:
@@ -134,7 +169,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
     first = 1
     try:
         for cells in reader:
-            where, number = f"{name}, line {first}", first
+            number = first
             first = reader.line_num + 1
             if not cells:
                 continue
@@ -143,18 +178,22 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                 if len(header) == 1 and (separator := re.search(r"[;\t]", cells[0])):
                     mark = "semicolons" if separator[0] == ";" else "tabs"
                     raise UserError(
-                        f"{where} parts its cells by {mark}; a .csv file is read with commas.",
+                        f"{name}, line {number} parts its cells by {mark}; a .csv file is read "
+                        "with commas.",
                         "save it with commas between the cells",
                     )
                 if len(set(header)) < len(header):
-                    raise UserError(f"{where} names a column twice.", "the first line names them")
+                    raise UserError(
+                        f"{name}, line {number} names a column twice.", "the first line names them"
+                    )
                 continue
             if len(cells) > len(header):
                 raise UserError(
-                    f"{where} has {len(cells)} cells, and the header {len(header)}.",
+                    f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
                     'a text with a comma in it stands in quotes: "a, b"',
                 )
-            yield Row(where, number, dict(zip_longest(header, [cell or None for cell in cells])))
+            filled = [cell or None for cell in cells]
+            yield Row(f"{name}, line", number, dict(zip_longest(header, filled)))
     except csv.Error as error:
         raise UserError(f"{name}, line {first} is not CSV: {error}.", "check its quotes") from error
     finally:
@@ -172,15 +211,17 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(f"{name} is not Parquet: {reason}.", "check the file") from error
     for number, row in enumerate(columns, 1):
-        yield Row(f"{name}, row {number}", number, row)
+        yield Row(f"{name}, row", number, row)
 
 
 def text(row: Row, *names: str, key: str = "") -> str:
     """The first of those columns that has a value, as text. UserError if none has; its hint says
     that the recipe's `columns.key` can name another."""
     for name in names:
-        value = row.get(name)
-        if isinstance(value, str | int | float):
+        value = row.columns.get(name)
+        if isinstance(value, str):
+            return value if value.isascii() else encodable(value)
+        if isinstance(value, int | float) and row.get(name) is not None:
             return encodable(str(value))
     for name in names:
         if (value := row.get(name)) is not None:

@@ -19,6 +19,9 @@ TokenStats = Mapping[str, FloatArray]
 """Statistics of softmax(L) at temperature 1, each (B, T) float32, zero after a row's end, by the
 names of `ictcli.algorithm.quantities.STATISTICS`."""
 
+Turn = tuple[str, str]
+"""A message of a conversation: its role (system, user, assistant, ...) and its text."""
+
 OnTokens = Callable[[int, IntArray, IntArray], None]
 """(t, rows (R,), tokens (R,)): token t of these rows was drawn."""
 
@@ -31,7 +34,8 @@ LOGP = "logp"
 @dataclass(frozen=True)
 class Problem:
     """A prompt with its checkable answer. `prompt` is the question alone, before any template;
-    `choices` are the texts of (A), (B), ... where there are some, and `gold` is then a letter."""
+    `choices` are the texts of (A), (B), ... where there are some, and `gold` is then a letter.
+    A conversation is in `prompt` as one text, and in `turns` as its messages."""
 
     id: str
     prompt: str
@@ -40,12 +44,15 @@ class Problem:
     solution: str = field(default="", compare=False, repr=False)
     """A worked response, if the data has one."""
     difficulty: float | None = field(default=None, compare=False, repr=False)
+    turns: tuple[Turn, ...] = ()
+    """The messages of a conversation, the last one the user's; empty for a question alone."""
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
     """Its row of the data, for reward functions that take columns; empty where there is none."""
 
     def to_json(self) -> dict[str, Any]:
         """What a run and an evaluation record of it: the fields that tell one from another."""
-        return {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
+        told = {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
+        return told | ({"turns": self.turns} if self.turns else {})
 
 
 @dataclass(frozen=True)

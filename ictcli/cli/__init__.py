@@ -22,7 +22,7 @@ from ictcli.ranks import find_launch
 from ictcli.text import VisibleStream, one_line, wrapped
 
 COMMANDS = (
-    *("train", "resume", "eval", "generate", "grade", "compare", "inspect"),
+    *("train", "check", "resume", "eval", "generate", "grade", "compare", "inspect"),
     *("export", "runs", "recipes", "methods", "download", "doctor", "completion"),
 )
 COMPLETES = "_ICTCLI_COMPLETE"

@@ -39,7 +39,7 @@ def command(
     """
     if end_with_stdin:
         end_with(0)
-    from ictcli.console import narrate, observer, report, warn_altered
+    from ictcli.console import check_learned, narrate, observer, report, warn_altered
     from ictcli.recipe import load_recipe
     from ictcli.runs import Run
     from ictcli.runs.list import find_run
@@ -66,6 +66,7 @@ def command(
             with observer(recipe, folder, live=not as_json) as observing:
                 summary = launch(run, recipe, observing)
     report(summary, folder, recipe, as_json=as_json)
+    check_learned(summary)
 
 
 def end_with(descriptor: int) -> None:

@@ -70,7 +70,7 @@ def command(
     ictcli train quickstart --beside grpo,random
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
-    from ictcli.console import narrate, report
+    from ictcli.console import check_learned, narrate, report
     from ictcli.console.beside import print_beside
     from ictcli.recipe import find_recipe, load_recipe, unused_keys
     from ictcli.runs.trust import read_typed
@@ -100,6 +100,7 @@ def command(
         return
     for run, summary in done.items():
         report(summary, run, resolved, as_json=as_json)
+        check_learned(summary)
 
 
 def _plan(recipe: Recipe, memory: float, gpus: int | None, *, timed: bool, as_json: bool) -> None:

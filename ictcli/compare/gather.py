@@ -151,7 +151,7 @@ def _setting(
         recipe=str(design.source),
         recipe_toml=to_toml(first),
         overrides=design.overrides,
-        task=first.task,
+        task=first.data_name,
         model=listed(list(dict.fromkeys(run.spec.recipe.model for run in done))),
         versions={
             "ictcli": about.ictcli or "",

@@ -186,7 +186,7 @@ def check_problems(tries: Sequence[RunSpec]) -> list[str]:
         skip, wanted = recipe.eval.skip, recipe.eval.problems
         available = len(task_of(recipe).heldout(skip + wanted)) - (skip - wanted)
         problems = counted(max(available, 0), "problem")
-        held = f"{recipe.eval.bench or recipe.task} holds out {problems}"
+        held = f"{recipe.eval.bench or recipe.data_name} holds out {problems}"
         if available < 2:
             raise UserError(
                 f"{held}: too few to tune on some and be judged by others.",

@@ -17,7 +17,7 @@ from ictcli.seeds import generator
 from ictcli.tasks import Domain
 from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.prepare import task_of
-from ictcli.tasks.prompts import fitted
+from ictcli.tasks.unread import usable
 from ictcli.train.launch import failure_message
 from ictcli.train.sample import sample_batch
 from ictcli.train.step import select
@@ -56,7 +56,7 @@ def sample_shared(recipes: Mapping[str, Recipe], seed: int, engine: Engine) -> S
     first = next(iter(recipes.values()))
     sampling = first.sampling.model_copy(update={"redraw": 0})
     base = first.model_copy(update={"prompts": PROBLEMS, "sampling": sampling})
-    task = fitted(engine, task_of(base), 1)
+    task = usable(engine, task_of(base), 1)
     wanted = dict.fromkeys((*ROW_STATS, "uniqueness"))
     wanted |= dict.fromkeys(name for recipe in recipes.values() for name in recipe.wanted_stats)
     batch = sample_batch(base, engine, task, 1, tuple(wanted))

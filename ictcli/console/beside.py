@@ -31,6 +31,9 @@ def print_beside(
         "each, 95 % intervals over problems; * where the difference is not 0. One seed says "
         "nothing of others: ictcli compare does."
     )
+    for method, summary in zip(methods, summaries, strict=True):
+        if summary.unlearned:
+            narrate(f"{method}: {summary.unlearned.sentence}")
     for method, pair in paired.items():
         if pair.why_not:
             narrate(f"{method} and {first}: {pair.why_not}.")

@@ -113,7 +113,7 @@ class LiveObserver(PlainObserver):
         number = self._history[-1].step if done else 0
         head = Table.grid(padding=(0, 1))
         head.add_row(
-            cell_text(f"{recipe.label} on {recipe.task}", style="bold"),
+            cell_text(f"{recipe.label} on {recipe.data_name}", style="bold"),
             ProgressBar(total=recipe.steps, completed=number, width=30),
             cell_text(f"step {number}/{recipe.steps}  left {self.left()}  {self._status}"),
         )

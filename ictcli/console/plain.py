@@ -59,7 +59,7 @@ class PlainObserver(Observer):
         for name in self.recipe.log:
             self.say(f"log:   {where_to_look(name, self.folder)}")
         self.say(
-            f"{self.folder}: {self.recipe.label} on {self.recipe.task}, "
+            f"{self.folder}: {self.recipe.label} on {self.recipe.data_name}, "
             f"{about['parameters']:,} parameters, {about['engine']} on {about['device']} "
             f"({about['dtype']})"
         )

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.table import Screen, print_json, print_table
+from ictcli.errors import NothingLearnedError
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.report import by_temperature, caption, differences, reached, results_page
 from ictcli.evaluation.results import Result
@@ -27,6 +28,8 @@ from ictcli.tables.table import Span
 from ictcli.text import cut, duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
 
+TRIAL = 5
+"""A training of fewer steps tries something out, and ends as it should without a gradient."""
 EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""
 
@@ -109,11 +112,10 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         f"{summary.tokens_sampled:,} tokens sampled{again}, "
         f"{summary.tokens_kept_share:.1%} of them kept.",
     )
-    if verdict := verdict_line(summary.change):
-        narrate_paragraph(verdict)
-    if summary.sharpening:
-        narrate_paragraph(summary.sharpening.sentence)
-    narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
+    if summary.unlearned and summary.steps < TRIAL:
+        narrate_paragraph(f"{summary.unlearned.sentence} Next: {summary.unlearned.hint}")
+    elif not summary.unlearned:
+        _trained(summary, recipe)
     narrate("")
     model = Path(summary.model)
     narrate(f"{model.name}: {model}")
@@ -125,6 +127,21 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     for name in recipe.log:
         narrate(f"log:   {where_to_look(name, folder)}")
     narrate(*(f"next:  {command}" for command in next_commands(folder, "finished")))
+
+
+def _trained(summary: Summary, recipe: Recipe) -> None:
+    """Print whether the model changed, why, and which tokens were trained."""
+    if verdict := verdict_line(summary.change):
+        narrate_paragraph(verdict)
+    if summary.sharpening:
+        narrate_paragraph(summary.sharpening.sentence)
+    narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
+
+
+def check_learned(summary: Summary) -> None:
+    """NothingLearnedError where every gradient of `TRIAL` steps or more was 0."""
+    if summary.unlearned and summary.steps >= TRIAL:
+        raise NothingLearnedError(summary.unlearned.sentence, summary.unlearned.hint)
 
 
 def _reached(summary: Summary) -> list[Column[str]]:

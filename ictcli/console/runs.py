@@ -96,7 +96,7 @@ def _cells(run: Entry) -> dict[str, str]:
         "step": f"{run.step}/{'?' if run.steps is None else run.steps}",
         "recipe": short(run.recipe, 24),
         "model": short(model, 28),
-        "task": short(Path(run.task).name, 16),
+        "task": short(run.data_name, 24),
         "method": short(run.method, 32),
         "seed": figure(run.seed, ""),
         "pass@1": "-" if run.before is run.after is None else gain,
@@ -127,7 +127,7 @@ def print_run(run: Detail, *, as_json: bool) -> None:
     names += ["adapter.rank"] * ("adapter.kind" in names and "adapter.rank" in keys)
     recipe = {
         "model": run.model,
-        "task": run.task,
+        "task": run.task if run.data_name == run.task else f"{run.data_name} ({run.task})",
         "method": " ".join([value_text(run.method), *options]),
         "seed": value_text(run.seed),
         "settings": "  ".join(f"{name}={value_text(keys[name])}" for name in names),

@@ -5,6 +5,7 @@ matrices; for them the result is an estimate.
 """
 
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -127,6 +128,7 @@ QWEN2 = {
     "qwen2.5-7b": ModelShape("qwen2", 28, 3584, 28, 4, 128, 18944, 152_064, 32768, tied=False),
 }
 """The models of the recipes, by what their names hold."""
+OF_RECIPES = r"(?:qwen|mlx-community)/(?P<name>qwen2\.5-[\d.]+b)(?:-instruct)?(?P<packed>-4bit)?"
 
 
 def known_shape(model: str) -> ModelShape:
@@ -141,8 +143,21 @@ def known_shape(model: str) -> ModelShape:
 
 def read_shape(model: str) -> ModelShape:
     """The shape of a folder, `builtin:NAME` or hub id. Of a hub id only config.json is fetched,
-    unless it is in the cache. Raises UserError where it is missing or not like Qwen2's."""
-    return _read(snapshot(locate(model).path) or _from_hub(model))
+    unless it is in the cache, or one of the recipes' models, whose sizes ship. Raises UserError
+    where it is missing or not like Qwen2's."""
+    folder = snapshot(locate(model).path)
+    shipped = None if folder else _shipped(model)
+    return shipped or _read(folder or _from_hub(model))
+
+
+def _shipped(model: str) -> ModelShape | None:
+    """The sizes of a model that a recipe names, or of its Instruct form; None for others."""
+    known = re.fullmatch(OF_RECIPES, model.lower())
+    if known is None or known["name"] not in QWEN2:
+        return None
+    shape = QWEN2[known["name"]]
+    shape = replace(shape, dtype="bfloat16", longest=shape.context)
+    return shape.packed(4) if known["packed"] else shape
 
 
 def _read(folder: Path) -> ModelShape:

@@ -11,6 +11,7 @@ from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import RecipeFile
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings, RewardSettings
 from ictcli.rewards import find_verifier
+from ictcli.rows import is_saved
 from ictcli.seeds import generator
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
@@ -126,7 +127,8 @@ def benchmark_specs(
     files = _files(wanted, settings.data, sources)
     if settings.columns != ColumnSettings() and not any(map(is_custom, wanted)):
         raise UserError(f"columns is of data sets of one's own, not of {names}.", "leave it out")
-    if settings.hub != HubSettings() and not any(name.startswith(HUB) for name in wanted):
+    parted = [name for name in wanted if name.startswith(HUB) or is_saved(Path(name))]
+    if settings.hub != HubSettings() and not parted:
         raise UserError(f"hub is of hub:owner/name, not of {names}.", "leave it out")
     usual = next((model.columns for model in models if model.run), None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
@@ -136,7 +138,7 @@ def benchmark_specs(
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
-        hub = settings.hub if name.startswith(HUB) else None
+        hub = settings.hub if name in parted else None
         benchmark = find_benchmark(name, files.get(name), columns, hub, usual)
         problems = benchmark.problems(settings.limit)
         if not problems:

@@ -23,6 +23,7 @@ from ictcli.files import write_json, write_text
 from ictcli.files.fingerprint import Fingerprint
 from ictcli.tasks import prompts
 from ictcli.tasks.split import key_of
+from ictcli.tasks.unread import unread_notes
 from ictcli.text import shell_word
 
 Bar = Callable[[str, int], Callable[[int, int], None]]
@@ -191,7 +192,7 @@ def _checked(
         domain = spec.benchmark.domain
         ids = prompts.encode(engine, spec.problems, domain, prompt, spec.max_tokens)
         check_lengths(engine, model.model, max(map(len, ids)) + spec.max_tokens)
-        for note in prompts.unread_notes(engine, spec.problems, domain, prompt):
+        for note in unread_notes(engine, spec.problems, domain, prompt):
             say(f"note: {note}")
     return provenance.of_model(model, engine, benchmarks)
 

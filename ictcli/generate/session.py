@@ -16,6 +16,7 @@ from ictcli.recipe.data import Example
 from ictcli.seeds import seed_of
 from ictcli.tasks import prompts
 from ictcli.tasks.detokenize import Detokenizer
+from ictcli.tasks.unread import read_back
 from ictcli.text import cut
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
@@ -110,7 +111,7 @@ class Session:
         tokenizer, problem = self.engine.tokenizer, Problem("prompt", question, "")
         if question != encodable(question):
             raise UserError("The prompt is not UTF-8.", "type it again")
-        if (left := prompts.read_back(tokenizer, question)) is not None:
+        if (left := read_back(tokenizer, question)) is not None:
             raise UserError(
                 f"The model's tokenizer cannot hold the prompt: {cut(question, SHOWN)!r} "
                 f"becomes {cut(left, SHOWN)!r}.",

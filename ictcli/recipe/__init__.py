@@ -17,4 +17,5 @@ from ictcli.recipe.overrides import apply_overrides as apply_overrides
 from ictcli.recipe.overrides import toml_value as toml_value
 from ictcli.recipe.overrides import typed_key as typed_key
 from ictcli.recipe.recipe import Recipe as Recipe
+from ictcli.recipe.recipe import data_name as data_name
 from ictcli.recipe.recipe import labelled as labelled

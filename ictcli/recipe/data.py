@@ -15,10 +15,11 @@ class ColumnSettings(Table):
     """Columns of a custom data set. Without a name, the usual names are tried."""
 
     prompt: str | None = None
-    """The question; default: prompt, question or problem."""
+    """The question, as text or as messages with roles; default: prompt, question or problem, else
+    messages or conversations."""
     gold: str | None = None
     """The correct answer: the text after `####`, in the last box, or all of it. Default: gold or
-    answer, or a solution with a box."""
+    answer, or a solution with a box; of messages that end with one, that of the assistant."""
     choices: str | None = None
     """Choices of a multiple-choice question: a list of texts, in CSV as JSON. Default: choices."""
     id: str | None = None
@@ -39,7 +40,7 @@ class HubSettings(Table):
     config: str | None = None
     """Config of the data set; required if it has several."""
     split: str | None = None
-    """Split; default: train for a task, test for a benchmark."""
+    """Split; default: train for a task, test for a benchmark, or the only one of a folder."""
     revision: str | None = None
     """Commit, branch or tag; default: the newest commit, which a note names."""
 
@@ -188,14 +189,15 @@ class EvalSettings(Table):
     """What judges the responses of evaluations, named as `reward.verifier` is; default: what judges
     those of training, or the benchmark's own."""
     bench: str | None = None
-    """Where the problems come from: a benchmark, a .jsonl, .csv or .parquet file, or
-    `hub:owner/name`. None of them is trained on. Default: the task's held-out part."""
+    """Where the problems come from: a benchmark, a .jsonl, .json, .csv or .parquet file, a folder
+    of `save_to_disk`, or `hub:owner/name`. None of them is trained on. Default: the task's held-out
+    part."""
     data: str | None = None
     """File to use in place of that benchmark's data on the hub, with the same columns."""
     columns: ColumnSettings = ColumnSettings()
-    """Columns of `bench`, if it is a file or `hub:owner/name`."""
+    """Columns of `bench`, if it is a file, a folder or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
-    """Which part of `bench` to use, if it is `hub:owner/name`."""
+    """Which part of `bench` to use, if it is `hub:owner/name`; `eval.hub.split` of a folder too."""
     skip: int = Field(default=0, ge=0)
     """Number of held-out problems to skip at the front."""
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 from ictcli.errors import UserError
 from ictcli.files.reading import MIB, read_bytes
 from ictcli.recipe.data import QUESTION, TEMPLATES, Example
-from ictcli.rows import PROMPTS, read_file, text
+from ictcli.rows import PROMPTS, is_saved, read_file, text
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
@@ -16,10 +16,10 @@ def read_files(data: dict[str, Any], base: Path) -> None:
     that a run's recipe holds it."""
     places = (
         (data, "model", Path.is_dir),
-        (data, "task", Path.is_file),
-        (data, "data", Path.is_file),
-        (data.get("eval"), "bench", Path.is_file),
-        (data.get("eval"), "data", Path.is_file),
+        (data, "task", _is_data),
+        (data, "data", _is_data),
+        (data.get("eval"), "bench", _is_data),
+        (data.get("eval"), "data", _is_data),
         (data.get("eval"), "verifier", Path.is_file),
         (data.get("reward"), "verifier", Path.is_file),
         (data.get("prompt"), "examples", Path.is_file),
@@ -53,6 +53,10 @@ def _absolute(value: str, key: str, base: Path, exists: Callable[[Path], bool]) 
     return value if path is None else f"{path.resolve()}{colon}{function}"
 
 
+def _is_data(path: Path) -> bool:
+    return path.is_file() or is_saved(path)
+
+
 def read_template(template: str, base: Path) -> str:
     """auto, chat, none or a text with {question} as it is; else the text of the file of that path,
     without its last line end."""
@@ -74,8 +78,8 @@ def read_template(template: str, base: Path) -> str:
 
 
 def read_examples(name: str) -> tuple[Example, ...]:
-    """The examples in a .jsonl, .csv or .parquet file, by its columns prompt (or question, problem)
-    and response; none if the name is `none`."""
+    """The examples in a .jsonl, .json, .csv or .parquet file, by its columns prompt (or question,
+    problem) and response; none if the name is `none`."""
     if name == "none":
         return ()
     return tuple(

@@ -1,5 +1,6 @@
 """The top-level keys of a recipe; those in a table, like `clip.low`, are in `recipe.tables`."""
 
+from pathlib import PurePath
 from typing import Any, Literal, Self, cast
 
 from pydantic import Field
@@ -35,8 +36,8 @@ class Recipe(Table):
     model: str
     """Folder, hub id, `builtin:chain` or `builtin:ledger`, or run folder of the model to train."""
     task: str
-    """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .csv or
-    .parquet file, or `hub:owner/name`."""
+    """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .json,
+    .csv or .parquet file, a folder of `save_to_disk` of datasets, or `hub:owner/name`."""
     method: dict[str, Any]
     """Name and options of the method; in TOML also the name alone."""
     steps: int = Field(ge=1)
@@ -65,11 +66,12 @@ class Recipe(Table):
     entropy: float = Field(default=0.0, ge=0)
     """Coefficient of the bonus on the entropy H1; 0 = off."""
     data: str | None = None
-    """File to use in place of the task's data on the hub, with the same columns."""
+    """Data to use in place of the task's: a file, a folder of `save_to_disk`, or
+    `hub:owner/name`."""
     columns: ColumnSettings = ColumnSettings()
-    """Columns of the task's data, if it is a file or `hub:owner/name`."""
+    """Columns of `data`, or of the task if that is a file, a folder or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
-    """Which part of the data set to use, if the task is `hub:owner/name`."""
+    """Which part of that to use, if it is `hub:owner/name`; `hub.split` of a folder too."""
     curriculum: Literal["none", "length", "difficulty"] = "none"
     """Order of the first epoch: none = shuffled; length = shortest question first, in characters;
     difficulty = easiest first, by `columns.difficulty` (task math: by level)."""
@@ -124,6 +126,11 @@ class Recipe(Table):
         return find_method(cast(str, self.method["name"]))
 
     @property
+    def data_name(self) -> str:
+        """What the problems are called (`data_name`)."""
+        return data_name(self.task, self.data)
+
+    @property
     def label(self) -> str:
         """The method's name, and any control it is trained as: `ict (permuted)`."""
         return labelled(self.rule.name, self.control, self.reward.signal)
@@ -158,6 +165,13 @@ class Recipe(Table):
     def lr_at(self, step: int) -> float:
         """Learning rate at step 1, 2, ..."""
         return self.lr * self.optimizer.lr_factor(step, self.steps)
+
+
+def data_name(task: str, data: str | None) -> str:
+    """What the problems of a run are called: by the file or folder of one's own, by
+    `hub:owner/name`, or by the task."""
+    name = data or task
+    return name if name.startswith("hub:") else PurePath(name).name
 
 
 def labelled(method: str, control: object, signal: object) -> str:

@@ -86,11 +86,11 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
         data.pop(key, None)
     if context:  # it decides LongRoPE's frequencies
         data["engine"] = {"context": context}
-    if is_file_name(str(data["task"])):
+    if _is_path(str(data["task"])):
         del data["task"]
     evaluation: dict[str, Any] = data.get("eval", {})
     evaluation.pop("data", None)
-    if is_file_name(str(evaluation.get("bench"))):
+    if _is_path(str(evaluation.get("bench"))):
         del evaluation["bench"]
     by_content: dict[str, str] = {}
     for name, (place, function) in plugins.verifiers_of(data).items():
@@ -105,6 +105,11 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
         names = cast(list[str], reward["functions"])
         data["reward"] = {**reward, "functions": [by_content.get(name, name) for name in names]}
     return data
+
+
+def _is_path(name: str) -> bool:
+    """Whether a task or benchmark is a file or folder of data, wherever that lies now."""
+    return is_file_name(name) or Path(name).is_absolute()
 
 
 def of_model(model: str, settings: EngineSettings) -> dict[str, str]:

@@ -43,6 +43,8 @@ class Entry(RunRecord):
     """The name it was trained by."""
     model: str
     task: str
+    data_name: str
+    """What the problems are called: the file of one's own, or the task."""
     method: str
     seed: int | None
     step: int
@@ -157,6 +159,8 @@ def _entry(run: Path, *more: str) -> Entry:
     last = last_record(run / "metrics.jsonl", StepMetrics)
     state, note = _state(run, recipe, summary)
     notes = [note] * bool(note)
+    if summary and summary.unlearned:
+        notes.append("nothing was learned")
     if state != "running":  # it writes them
         altered = manifest.altered(run, *manifest.RESULTS, "eval/*.json", *more)
         notes += [f"{name} {why}" for name, why in altered.items()]
@@ -170,6 +174,7 @@ def _entry(run: Path, *more: str) -> Entry:
         recipe=PurePath(recipe_name(read_environment(run))).stem,
         model=recipe.model if recipe else "",
         task=recipe.task if recipe else "",
+        data_name=recipe.data_name if recipe else "",
         method=recipe.label if recipe else "",
         seed=recipe.seed if recipe else None,
         step=summary.steps if summary else last.step if last else 0,
@@ -185,7 +190,7 @@ def _entry(run: Path, *more: str) -> Entry:
 def _unread(run: Path, why: str) -> Entry:
     """A run of which nothing is read."""
     unknown = dict.fromkeys(("seed", "steps", "before", "after", "seconds"))
-    empty = dict.fromkeys(("recipe", "model", "task", "method"), "")
+    empty = dict.fromkeys(("recipe", "model", "task", "data_name", "method"), "")
     when = _when(changed(run))
     values = {"run": str(run), "state": "damaged", "step": 0, "when": when, "note": why}
     return Entry.model_validate({**unknown, **empty, **values})

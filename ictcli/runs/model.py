@@ -154,7 +154,7 @@ def settings_of(run: Path) -> Read:
 def trained_on(file: RecipeFile) -> Collection[str]:
     """The keys (`tasks.split.key_of`) of the problems that the run of a recipe trains on, where its
     task is data of one's own; none where that can no longer be read, or has changed since. Those
-    that only `prompt.max_tokens` left out, which takes a tokenizer to know, are among them."""
+    left out by the tokenizer, as unread or longer than `prompt.max_tokens`, are among them."""
     try:
         recipe = load_recipe(file)
         if not is_custom(recipe.task) and recipe.data is None:
@@ -162,7 +162,8 @@ def trained_on(file: RecipeFile) -> Collection[str]:
         train = task_of(recipe).train
         environment = file.path.with_name("environment.json")
         recorded = parse_json(read_text(environment))["data"]
-        if not recipe.prompt.max_tokens and recorded["train"]["sha256"] != digest_of(train):
+        by_tokens = recipe.prompt.max_tokens or "unread" in recorded["left_out"]
+        if not by_tokens and recorded["train"]["sha256"] != digest_of(train):
             return ()
     except (UserError, OSError, ValueError, KeyError, TypeError):
         return ()

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue, model_validator
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.sharpening import Sharpening
 from ictcli.files.record import RunRecord as RunRecord
-from ictcli.recipe import labelled
+from ictcli.recipe import data_name, labelled
 from ictcli.recipe.metrics import StepMetrics as StepMetrics
 
 FORMAT = 1
@@ -40,6 +40,12 @@ class RecipeRecord(RunRecord):
         reward = cast(JsonValue, keys.get("reward"))
         signal = reward.get("signal", "true") if isinstance(reward, dict) else "true"
         return labelled(self.method, keys.get("control", "none"), signal)
+
+    @property
+    def data_name(self) -> str:
+        """What the problems are called (`Recipe.data_name`)."""
+        data = (self.model_extra or {}).get("data")
+        return data_name(self.task, data if isinstance(data, str) else None)
 
     @property
     def evaluation(self) -> dict[str, JsonValue]:
@@ -123,6 +129,15 @@ class Best(RunRecord):
     value: float | None
 
 
+class Unlearned(RunRecord):
+    """A training whose every gradient was 0."""
+
+    sentence: str
+    """Why nothing was learned."""
+    hint: str
+    """What to type next."""
+
+
 class Summary(RunRecord):
     """summary.json: what a finished run reached and took."""
 
@@ -152,6 +167,8 @@ class Summary(RunRecord):
     peak_bytes: int | None = None
     model: str = ""
     best: Best | None = None
+    unlearned: Unlearned | None = None
+    """Why nothing was learned, where every gradient was 0."""
 
     @model_validator(mode="after")
     def _same_figures(self) -> Self:

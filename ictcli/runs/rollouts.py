@@ -128,7 +128,10 @@ def batch_of(arrays: dict[str, np.ndarray], description: Description) -> Batch:
         },
     )
     problems = [
-        Problem(str(p["id"]), p["prompt"], str(p["gold"]), tuple(p.get("choices") or ()))
+        Problem(
+            *(str(p["id"]), p["prompt"], str(p["gold"]), tuple(p.get("choices") or ())),
+            turns=tuple((role, text) for role, text in p.get("turns") or ()),
+        )
         for p in description["problems"]
     ]
     verdicts = [

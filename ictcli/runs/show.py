@@ -156,9 +156,12 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
         more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
         names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
         return f"ictcli eval {shell_word(model or run)} --bench {shell_word(','.join(names))}"
-    columns = recipe.evaluation.get("columns")
-    table = columns if isinstance(columns, dict) else {}
-    keys = [shell_word(f"columns.{key}={value}") for key, value in table.items()]
+    tables = {name: recipe.evaluation.get(name) for name in ("columns", "hub")}
+    keys = [
+        shell_word(f"{name}.{key}={value}")
+        for name, table in tables.items()
+        for key, value in (table.items() if isinstance(table, dict) else ())
+    ]
     models = f"{shell_word(model or recipe.model)} {shell_word(run)}"
     return " ".join([f"ictcli eval {models} --bench {shell_word(bench)}", *keys])
 

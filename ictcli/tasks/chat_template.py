@@ -29,9 +29,12 @@ class _OverTimeError(BaseException):
     """None of the exceptions that jinja2 catches."""
 
 
-def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], *, system: bool) -> str:
+def rendered(
+    tokenizer: Any, messages: Sequence[Mapping[str, str]], *, system: bool, of_data: bool = False
+) -> str:
     """The text of the messages, up to where the model's answer begins. UserError where the template
-    raises, does not parse, or exceeds a limit; `system`: there is a message that some refuse."""
+    raises, does not parse, or exceeds a limit; `system`, `of_data`: there is a message that some
+    refuse, of the settings or else of the data."""
     try:
         with _limited():
             text = tokenizer.apply_chat_template(
@@ -49,6 +52,7 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], *, system: b
     raise UserError(
         f"The model's chat template cannot be used: {words.rstrip('.')}.",
         "prompt.system= leaves the system message out; " * system
+        + "leave the system messages out of the data; " * (of_data and not system)
         + "prompt.template=none, or a text with {question} in it, takes the template's place",
     )
 

@@ -1,27 +1,36 @@
-"""Custom data sets: local files and any data set of the hub, by columns that the user names."""
+"""Custom data sets: local files, folders that `datasets` saved and any data set of the hub, by
+columns that the user names."""
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed
-from ictcli.rows import PROMPTS, Row, Rows, is_file_name, read_file, text
+from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
+from ictcli.tasks.chats import as_text, messages_of, parted
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
+from ictcli.tasks.saved import read_saved
 from ictcli.tasks.split import ProblemSet
-from ictcli.types import Problem
+from ictcli.types import Problem, Turn
 
 HUB = "hub:"
 BARE = re.compile(r"[-+]?\d[\d,]*")
 """An integer alone. A unit or % next to it may matter, and the verifier `integer` ignores those."""
+ASKED = (*PROMPTS, *CHATS)
 GOLDS = ("gold", "answer")
+MOST_LOST = 0.1
+"""Share of rows or prompts that may be unreadable; with more the data is refused."""
 
 
 def is_custom(name: str) -> bool:
-    """Whether the name of a task or benchmark is a custom data set: a file or `hub:owner/name`."""
+    """Whether the name of a task or benchmark is a custom data set: a file, a folder that
+    `datasets` saved, or `hub:owner/name`."""
     return is_file_name(name) or name.startswith(HUB)
 
 
@@ -29,33 +38,50 @@ def read_custom(
     name: str,
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
-    split: str = "",
+    split: str = "train",
     usual: ColumnSettings | None = None,
 ) -> ProblemSet:
-    """The problems of a .jsonl, .csv or .parquet file, or of `hub:owner/name` (from `split`, unless
-    `hub` names another).
+    """The problems of a .jsonl, .json, .csv or .parquet file, of a folder that `datasets` saved, or
+    of `hub:owner/name` (from `split`, unless `hub` names another).
 
     `columns` names the columns, and `usual` those to take where they are there. By default the
-    prompt is in prompt, question or problem; the gold in gold or answer, or in the box of a
-    solution; choices and ids in columns of these names, if any. The verifier is choice if there are
-    choices, integer if all golds are integers, else math. UserError if a named column is missing,
-    or a row cannot be read."""
-    rows = _rows(name, hub or HubSettings(), split)
+    prompt is in prompt, question or problem, as text or as messages, or in messages or
+    conversations; the gold in gold or answer, in the box of a solution, or it is the last message
+    of the assistant; choices and ids in columns of these names, if any. The verifier is choice if
+    there are choices, integer if all golds are integers, else math. Rows that cannot be read are
+    left out, with a note. UserError if a named column is missing, or for the first such row where
+    they are more than `MOST_LOST`."""
+    return problems_of(name, read_rows(name, hub, split), columns, usual)
+
+
+def problems_of(
+    name: str,
+    rows: Rows,
+    columns: ColumnSettings | None = None,
+    usual: ColumnSettings | None = None,
+) -> ProblemSet:
+    """The problems of rows that were read from the data set of that name; see `read_custom`."""
     columns = _columns(name, rows, columns or ColumnSettings(), usual)
     has_choices = _has_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
     names = rows.columns
     unsolved: set[str] = set()
+    lost: list[UserError] = []
     for row in rows.rows:
-        problem = _problem(row, columns, has_choices=has_choices)
+        try:
+            problem, solved = _problem(row, columns, has_choices=has_choices)
+        except UserError as error:
+            lost.append(error)
+            continue
         whole = len(row.columns) == len(names)
         its = row.columns if whole else {name: row.get(name) for name in names}
         problem = replace(problem, columns=its)
         if problem.id in problems:
             raise UserError(f"{row.where} has the id of an earlier problem.", "each needs its own")
         problems[problem.id] = problem
-        if not problem.gold and _is_solved_alone(row, columns):
+        if not solved:
             unsolved.add(problem.id)
+    rows = replace(rows, rows=[], notes=(*rows.notes, *_lost_notes(lost, len(rows.rows))))
     if len(unsolved) == len(problems):
         raise UserError(
             f"No solution of {name} has an answer in a box.",
@@ -63,7 +89,20 @@ def read_custom(
         )
     golds = [problem.gold for problem in problems.values() if problem.id not in unsolved]
     kind = "choice" if has_choices else "integer" if all(map(BARE.fullmatch, golds)) else "math"
-    return ProblemSet(list(problems.values()), rows, kind, unsolved)
+    return ProblemSet(list(problems.values()), rows, kind, unsolved, len(lost))
+
+
+def _lost_notes(lost: Sequence[UserError], total: int) -> list[str]:
+    """A note on the rows that are left out, if there are any. UserError if they are too many."""
+    if not lost:
+        return []
+    first, count = lost[0], f"{len(lost):,} of {total:,} rows"
+    if len(lost) > MOST_LOST * total:
+        message = first.message
+        if len(lost) > 1:
+            message = f"{message} {count} cannot be read, where at most a tenth may be left out."
+        raise UserError(message, first.hint)
+    return [f"{count} left out, as they cannot be read. The first: {first.message}"]
 
 
 def _columns(
@@ -77,7 +116,8 @@ def _columns(
                 f"{', '.join(rows.columns) or 'none'}.",
                 f"columns.{key}=NAME names the column of the {key}",
             )
-    there = {key: name for key, name in (usual or columns) if name in rows.columns}
+    known = set(rows.columns)
+    there = {key: name for key, name in (usual or columns) if name in known}
     return columns.filled_by(ColumnSettings(**there))
 
 
@@ -91,45 +131,82 @@ def _has_choices(rows: Rows, column: str) -> bool:
     return not without
 
 
-def _problem(row: Row, columns: ColumnSettings, *, has_choices: bool) -> Problem:
+def _problem(row: Row, columns: ColumnSettings, *, has_choices: bool) -> tuple[Problem, bool]:
+    """The problem of a row, and whether it has an answer."""
     named = columns.id is not None or row.get("id") is not None
     id_ = text(row, columns.id or "id") if named else str(row.number)
-    prompts = PROMPTS if columns.prompt is None else (columns.prompt,)
-    prompt = text(row, *prompts, key="" if columns.prompt else "prompt")
+    prompt, turns, said = _asked(row, columns)
+    difficulty = _difficulty(row, columns.difficulty) if columns.difficulty else None
+    golds = GOLDS if columns.gold is None else (columns.gold,)
+    golded = _filled(row, golds) is not None
     choices: tuple[str, ...] = ()
+    solved_alone = not golded and row.get("solution") is not None
+    whole = said if said is not None and not golded else None
+    if whole is None and (has_choices or not solved_alone):
+        whole = _gold(row, golds, key="" if columns.gold else "gold")
     if has_choices:
         choices = choices_of(row, columns.choices or "choices")
         prompt = with_choices(prompt, choices)
-        gold = letter_of(row, choices, _gold(row, columns), texts=True)
-    elif _is_solved_alone(row, columns):
+        turns = (*turns[:-1], ("user", with_choices(turns[-1][1], choices))) if turns else ()
+        gold = letter_of(row, choices, whole or "", texts=True)
+    elif whole is None:
         gold = boxed(text(row, "solution")) or ""
     else:
-        gold = _answer(_gold(row, columns))
-    difficulty = _difficulty(row, columns.difficulty) if columns.difficulty else None
-    return Problem(id_, prompt, gold, choices, _solution(row, columns, gold), difficulty)
+        gold = _answer(whole)
+    if columns.response is not None:
+        solution = text(row, columns.response)
+    else:
+        texts = (said, row.columns.get("solution"), *map(row.columns.get, golds))
+        solution = worked(next(filter(_is_worked, texts), ""), gold)
+    problem = Problem(id_, prompt, gold, choices, solution, difficulty, turns)
+    return problem, bool(gold) or not solved_alone
 
 
-def _golds(columns: ColumnSettings) -> tuple[str, ...]:
-    return GOLDS if columns.gold is None else (columns.gold,)
+def _filled(row: Row, names: Sequence[str]) -> str | None:
+    """The first of these columns that has a value."""
+    for name in names:
+        if row.columns.get(name) is not None and row.get(name) is not None:
+            return name
+    return None
 
 
-def _gold(row: Row, columns: ColumnSettings) -> str:
-    return text(row, *_golds(columns), key="" if columns.gold else "gold")
+def _asked(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], str | None]:
+    """The question of a row, its messages if it is a conversation that a question alone does not
+    say, and what the assistant answers in it."""
+    names = ASKED if columns.prompt is None else (columns.prompt,)
+    name = _filled(row, names)
+    messages = messages_of(row, name) if name else None
+    if messages is None:
+        if columns.prompt is None:
+            names = (name,) if name in CHATS else PROMPTS
+        return text(row, *names, key="" if columns.prompt else "prompt"), (), None
+    turns, answer = parted(row, messages)
+    return as_text(turns), turns if len(turns) > 1 else (), answer
 
 
-def _is_solved_alone(row: Row, columns: ColumnSettings) -> bool:
-    """Whether a row has a solution and no gold."""
-    return "solution" in row.filled and not {*_golds(columns)} & {*row.filled}
+def _gold(row: Row, names: Sequence[str], key: str) -> str:
+    """The text of the gold, which may be a message (TRL's `completion`)."""
+    name = _filled(row, names)
+    messages = messages_of(row, name) if name else None
+    return messages[-1][1] if messages else text(row, *names, key=key)
 
 
-def _rows(name: str, hub: HubSettings, split: str) -> Rows:
+def _is_worked(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and ("####" in value or boxed(value) is not None)
+
+
+def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -> Rows:
+    """The rows of a custom data set; see `read_custom`."""
+    hub = hub or HubSettings()
     if not name.startswith(HUB):
-        for key in hub.model_dump(exclude_none=True):
+        saved = is_saved(Path(name))
+        for key in hub.model_dump(exclude_none=True, exclude={"split"} if saved else None):
             raise UserError(
-                f"hub.{key} is of a data set of the hub, and {name} is a file.",
+                f"hub.{key} is of a data set of the hub, and {name} is "
+                f"{'a folder' if saved else 'a file'}.",
                 "task=hub:owner/name names one",
             )
-        return read_file(name)
+        return read_saved(name, hub.split, split) if saved else read_file(name)
     path = name.removeprefix(HUB)
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", path):
         raise UserError(f"{name} names no data set of the hub.", "for example hub:openai/gsm8k")
@@ -146,18 +223,6 @@ def _answer(gold: str) -> str:
         return behind(gold)
     answer = boxed(gold)
     return gold.strip() if answer is None else answer
-
-
-def _solution(row: Row, columns: ColumnSettings, gold: str) -> str:
-    """A response to show as an example: from the column `columns.response`, else a worked solution,
-    else the gold in a box."""
-    if columns.response is not None:
-        return text(row, columns.response)
-    for name in ("solution", *_golds(columns)):
-        value = row.columns.get(name)
-        if isinstance(value, str) and ("####" in value or boxed(value) is not None):
-            return worked(value, gold)
-    return worked("", gold)
 
 
 def _difficulty(row: Row, name: str) -> float:

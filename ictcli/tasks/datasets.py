@@ -10,10 +10,11 @@ from functools import partial
 from hashlib import blake2b
 
 from ictcli.errors import UserError
-from ictcli.recipe.data import Example
+from ictcli.recipe.data import ColumnSettings, Example, HubSettings
 from ictcli.rewards import Verifier
 from ictcli.rewards.answers import boxed
-from ictcli.rows import Row, Rows, read_file, text
+from ictcli.rows import Row, Rows, text
+from ictcli.tasks.custom import problems_of, read_rows
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.registry import register_benchmark, register_task
@@ -53,14 +54,28 @@ SOURCES = {
 GPQA_CHOICES = ("Correct Answer", *(f"Incorrect Answer {number}" for number in (1, 2, 3)))
 
 
-def rows_of(name: str, data: str | None) -> Rows:
-    """The rows of a named source, or of the local file that replaces it."""
-    return load(SOURCES[name]) if data is None else read_file(data)
+def rows_of(name: str, data: str | None, hub: HubSettings | None = None) -> Rows:
+    """The rows of a named source, or of the data that replaces it."""
+    source = SOURCES[name]
+    return load(source) if data is None else read_rows(data, hub, source.split)
 
 
-def _gsm8k(part: str, data: str | None) -> ProblemSet:
-    rows = rows_of("gsm8k" if part == "test" else f"gsm8k-{part}", data)
+def _in_place(
+    rows: Rows,
+    data: str | None,
+    columns: ColumnSettings | None,
+    usual: tuple[str, str],
+    verifier: str,
+) -> ProblemSet | None:
+    """The problems of data of one's own in place of a task's; None where it has the columns that
+    the hub's has, and none are named."""
+    unnamed = columns is None or columns == ColumnSettings()
+    if data is None or (unnamed and {*usual} <= {*rows.columns}):
+        return None
+    return replace(problems_of(data, rows, columns), verifier=verifier)
 
+
+def _gsm8k(part: str, rows: Rows) -> ProblemSet:
     def problem(i: int, row: Row) -> Problem:
         answer = text(row, "answer")
         id_, gold = f"gsm8k-{part}-{i}", behind(answer)
@@ -70,13 +85,25 @@ def _gsm8k(part: str, data: str | None) -> ProblemSet:
 
 
 @register_task("gsm8k")
-def gsm8k_task(data: str | None = None, verify: Verifier | None = None) -> Task:
+def gsm8k_task(
+    data: str | None = None,
+    verify: Verifier | None = None,
+    columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
+) -> Task:
     """openai/gsm8k, train: 7,473 word problems with integer answers after `####`."""
-    return split_task("gsm8k", _gsm8k("train", data), verify)
+    rows = rows_of("gsm8k-train", data, hub)
+    own = _in_place(rows, data, columns, ("question", "answer"), "integer")
+    return split_task("gsm8k", own or _gsm8k("train", rows), verify)
 
 
 @register_task("math")
-def math_task(data: str | None = None, verify: Verifier | None = None) -> Task:
+def math_task(
+    data: str | None = None,
+    verify: Verifier | None = None,
+    columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
+) -> Task:
     """DigitalLearningGmbH/MATH-lighteval, train: 7,500 problems, gold the solution's last box."""
 
     def problem(i: int, row: Row) -> Problem:
@@ -87,7 +114,10 @@ def math_task(data: str | None = None, verify: Verifier | None = None) -> Task:
         question = text(row, "problem")
         return Problem(f"math-train-{i}", question, gold, solution=solution, difficulty=known)
 
-    data_set = _problems(rows_of("math-train", data), problem, "math")
+    rows = rows_of("math-train", data, hub)
+    if own := _in_place(rows, data, columns, ("problem", "solution"), "math"):
+        return split_task("math", own, verify)
+    data_set = _problems(rows, problem, "math")
     unsolved = {p.id for p in data_set.problems if not p.gold}
     return split_task("math", replace(data_set, unsolved=unsolved), verify)
 
@@ -121,7 +151,8 @@ GSM8K_SHOTS = Shots(
 @register_benchmark("gsm8k")
 def gsm8k(data: str | None = None) -> Benchmark:
     """openai/gsm8k, test: 1,319 word problems with integer answers after `####`."""
-    return replace(listed("gsm8k", _gsm8k("test", data)), shots=GSM8K_SHOTS)
+    rows = rows_of("gsm8k", data)
+    return replace(listed("gsm8k", _gsm8k("test", rows)), shots=GSM8K_SHOTS)
 
 
 @register_benchmark("mmlu_stem")

@@ -80,7 +80,9 @@ def _sources(recipe: Recipe) -> Iterator[dict[str, Any]]:
     yield task_of(recipe).source
     given = recipe.eval
     if given.bench is not None:
-        yield find_benchmark(given.bench, given.data, given.columns, given.hub).source
+        yield find_benchmark(
+            given.bench, given.data, given.columns, given.hub, recipe.columns
+        ).source
     if recipe.data is None and not is_custom(recipe.task):
         yield find_benchmark(recipe.task).source
 

@@ -86,7 +86,7 @@ def load(source: HubSource) -> Rows:
     elif used != revision and (source.rows is not None or COMMIT.fullmatch(revision)):
         notes.append(f"{source.path} is of revision {used}, not of {revision} as asked for.")
     rows = [
-        Row(f"{source.path}, {config or source.split}, row {number}", number, columns, config)
+        Row(f"{source.path}, {config or source.split}, row", number, columns, config)
         for config, (data, _) in zip(source.configs, parts, strict=True)
         for number, columns in enumerate(data)
     ]

@@ -44,7 +44,7 @@ def task_of(recipe: Recipe) -> Task:
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
         judged = f", judged by the verifier {verify.name}" if isinstance(verify, Verifier) else ""
-        file = task.source.get("file", task.name)
+        file = task.source.get("file") or task.source.get("path", task.name)
         note = f"{file}: {len(task.train):,} problems to train on{judged}."
         task = replace(task, notes=(note, *task.notes))
     examples = _examples(recipe, task, held)
@@ -133,6 +133,8 @@ def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
     """The task without training problems of these keys, and with a note of their number."""
+    if not keys:
+        return task
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)
     out = len(task.train) - len(left)
     if not out:

@@ -1,29 +1,22 @@
 """Problems to prompt tokens, and response tokens to text."""
 
-import unicodedata
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Literal
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import QUESTION, TEMPLATES, PromptSettings
 from ictcli.tasks.chat_template import rendered
+from ictcli.tasks.chats import system_of
 from ictcli.tasks.task import Domain, Task, with_train
-from ictcli.text import middle_cut
-from ictcli.types import Problem, Rollouts
+from ictcli.types import Problem, Rollouts, Turn
 
 Template = Literal["chat", "none", "own"]
-CHECKED = 2000
-"""Prompts of a data set whose characters are looked at, at most."""
-SHOWN, LONGEST = 5, 30
-"""Words of such prompts that a note shows, and characters of each, at most."""
+BATCH = 1000
+"""Texts of a call of the tokenizer."""
 PROBE = 16
 """Characters of a prompt that show what its tokenizer adds."""
-METASPACE = "\u2581"
-"""A space, as some tokenizers write it."""
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
@@ -43,8 +36,9 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
 def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings) -> str:
     """The prompt as text: the examples and the question, each with the suffix, in the template. In
     a chat, an example is a turn of the user and one of the assistant; else text followed by an
-    empty line. A beginning-of-text token before any of them moves to the front, or with a chat
-    template is left out: that writes its own."""
+    empty line. A conversation's messages are turns too, and its system message stands where
+    `settings.system` says nothing. A beginning-of-text token before any of them moves to the front,
+    or with a chat template is left out: that writes its own."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
@@ -55,16 +49,22 @@ def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSet
     questions = [question.removeprefix(first) for question in asked]
     questions = [f"{question}\n{suffix}" if suffix else question for question in questions]
     answers = [example.response for example in settings.examples]
+    system = settings.system or system_of(problem.turns)
     if template != "chat":
         text = _as_text(questions, answers, own.removeprefix(first))
-        text = f"{settings.system}\n{text}" if settings.system else text
+        text = f"{system}\n{text}" if system else text
         return f"{first}{text}" if begun else text
-    messages = [{"role": "system", "content": settings.system}] if settings.system else []
+    turns: list[Turn] = [("system", system)] if system else []
     for question, answer in zip(questions, answers, strict=False):
-        messages.append({"role": "user", "content": question})
-        messages.append({"role": "assistant", "content": answer})
-    messages.append({"role": "user", "content": questions[-1]})
-    return rendered(tokenizer, messages, system=bool(settings.system))
+        turns += [("user", question), ("assistant", answer)]
+    if problem.turns:
+        turns += [turn for turn in problem.turns[:-1] if turn[0] != "system"]
+        asked_last = problem.turns[-1][1].removeprefix(first)
+        turns.append(("user", f"{asked_last}\n{suffix}" if suffix else asked_last))
+    else:
+        turns.append(("user", questions[-1]))
+    messages = [{"role": role, "content": content} for role, content in turns]
+    return rendered(tokenizer, messages, system=bool(settings.system), of_data=bool(system))
 
 
 def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) -> str:
@@ -85,17 +85,51 @@ def tokens_of(
     tokenizer puts before a text, unless the text begins with them itself. What the tokenizer
     appends is left out: it ends a text, and the response is still to come."""
 
-    def ids(text: str, special: bool) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=special)["input_ids"])
-
     text = render(tokenizer, problem, domain, settings)
-    tokens = ids(text, False)
-    if template_of(tokenizer, domain, settings) == "chat":
-        return text, tokens
-    plain, whole = (ids(text.lstrip()[:PROBE], special) for special in (False, True))
-    starts = [i for i in range(len(whole)) if whole[i : i + len(plain)] == plain]
-    before = whole[: starts[0]] if starts else []
-    return text, tokens if tokens[:1] == before[:1] else before + tokens
+    chat = template_of(tokenizer, domain, settings) == "chat"
+    return text, next(_tokens(tokenizer, [text], chat=chat))
+
+
+def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[list[int]]:
+    """The token ids of rendered prompts."""
+    known: dict[str, list[int]] = {}
+
+    def before(start: str) -> list[int]:
+        """What the tokenizer puts before a text that begins so."""
+        plain, whole = (
+            list(tokenizer(start, add_special_tokens=special)["input_ids"])
+            for special in (False, True)
+        )
+        starts = [i for i in range(len(whole)) if whole[i : i + len(plain)] == plain]
+        return whole[: starts[0]] if starts else []
+
+    for text, ids in zip(texts, batched_ids(tokenizer, texts), strict=True):
+        if chat:
+            yield ids
+            continue
+        start = text.lstrip()[:PROBE]
+        if start not in known:
+            known[start] = before(start)
+        added = known[start]
+        yield ids if ids[:1] == added[:1] else added + ids
+
+
+def batched_ids(tokenizer: Any, texts: Sequence[str]) -> Iterator[list[int]]:
+    """Token ids of texts, without special tokens; one call of the tokenizer for many of them."""
+    for first in range(0, len(texts), BATCH):
+        batch = list(texts[first : first + BATCH])
+        yield from map(list, tokenizer(batch, add_special_tokens=False)["input_ids"])
+
+
+def all_tokens(
+    tokenizer: Any, problems: Sequence[Problem], domain: Domain, settings: PromptSettings
+) -> Iterator[list[int]]:
+    """The token ids of each prompt; see `tokens_of`."""
+    chat = template_of(tokenizer, domain, settings) == "chat"
+    for first in range(0, len(problems), BATCH):
+        part = problems[first : first + BATCH]
+        texts = [render(tokenizer, problem, domain, settings) for problem in part]
+        yield from _tokens(tokenizer, texts, chat=chat)
 
 
 def encode(
@@ -108,8 +142,9 @@ def encode(
     """Token ids per problem. UserError if a prompt is empty, or prompt + max_tokens exceeds the
     context."""
     ids: list[list[int]] = []
-    for problem in problems:
-        _, tokens = tokens_of(engine.tokenizer, problem, domain, settings)
+    for problem, tokens in zip(
+        problems, all_tokens(engine.tokenizer, problems, domain, settings), strict=True
+    ):
         if not tokens and problem.prompt.strip():
             raise _unreadable(problem)
         if not tokens:
@@ -133,61 +168,6 @@ def encode(
     return ids
 
 
-def read_back(tokenizer: Any, text: str) -> str | None:
-    """What the model reads of a text, if its tokenizer cannot hold every character; else None.
-
-    That is decode(encode(text)). Tokenizers may change case, white space, invisible characters and
-    the compatible forms of a character (NFKC): such a change is no loss."""
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    read: str = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
-    unknown: str | None = getattr(tokenizer, "unk_token", None)
-    if unknown and unknown not in text:
-        read = read.replace(unknown, "")
-    return read if _characters(text) - _characters(read) else None
-
-
-def _characters(text: str) -> Counter[str]:
-    """How often each visible character occurs, in a form that normalising does not change."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return Counter(
-        character
-        for character in folded
-        if not character.isspace()
-        and character != METASPACE
-        and unicodedata.category(character) not in ("Cc", "Cf")
-    )
-
-
-def unread_notes(
-    engine: Engine, problems: Sequence[Problem], domain: Domain, settings: PromptSettings
-) -> list[str]:
-    """A note if the tokenizer loses characters of some of the prompts, the first `CHECKED` of which
-    are looked at. UserError if it loses all of a question."""
-    tokenizer, checked = engine.tokenizer, problems[:CHECKED]
-    lossy, words = 0, dict[str, None]()
-    for problem in checked:
-        text = render(tokenizer, problem, domain, settings)
-        if (read := read_back(tokenizer, text)) is None:
-            continue
-        lossy += 1
-        words |= dict.fromkeys(Counter(text.split()) - Counter(read.split()))
-        question = read_back(tokenizer, problem.prompt)
-        if question is not None and not _characters(question):
-            raise _unreadable(problem)
-    if not lossy:
-        return []
-    shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in islice(words, SHOWN))
-    example = "" if domain.private else f": of {shown}{', ...' * (len(words) > SHOWN)}"
-    suffix = set((domain.suffix if settings.suffix is None else settings.suffix).split())
-    advice = "Take a model that reads such text, or leave these problems out."
-    if 2 * len(words.keys() & suffix) > len(suffix):
-        advice = "Most are of the line after each question: prompt.suffix= leaves it out."
-    return [
-        f"The model's tokenizer loses characters of {lossy:,} of {len(checked):,} "
-        f"prompts{example}. {advice}"
-    ]
-
-
 def _unreadable(problem: Problem) -> UserError:
     return UserError(
         f"The model's tokenizer can read nothing of the prompt of problem {problem.id}.",
@@ -202,16 +182,20 @@ def fitted(engine: Engine, task: Task, heldout: int) -> Task:
     most = task.prompt.max_tokens
     if not most:
         return task
-    known: dict[tuple[bool, str], bool] = {}
+    known: dict[tuple[bool, str, tuple[Turn, ...]], bool] = {}
     _, examined = task.exam
     all_held = task.heldout
 
     def fits(problem: Problem, domain: Domain) -> bool:
-        key = (domain is examined, problem.prompt)
+        key = (domain is examined, problem.prompt, problem.turns)
         if key not in known:
             _, tokens = tokens_of(engine.tokenizer, problem, domain, task.prompt)
             known[key] = len(tokens) <= most
         return known[key]
+
+    lengths = all_tokens(engine.tokenizer, task.finite, task.domain, task.prompt)
+    for problem, tokens in zip(task.finite, lengths, strict=True):
+        known[task.domain is examined, problem.prompt, problem.turns] = len(tokens) <= most
 
     def held(n: int) -> list[Problem]:
         size = n

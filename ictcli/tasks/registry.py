@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
+from ictcli.rows import KINDS
 from ictcli.tasks.custom import is_custom, read_custom
 from ictcli.tasks.split import listed, split_task
 from ictcli.tasks.task import Benchmark, Task
@@ -21,9 +22,9 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 def register_task(name: str) -> Callable[[T], T]:
     """Decorator: register a function that builds a task; it is called when the task is used. Its
-    parameters may include `data`, a file to use in place of the task's data (or None), `columns`,
-    the names of that file's columns, and `verify`, the verifier to judge by (None: the task's
-    own)."""
+    parameters may include `data`, what to use in place of the task's data (or None: a file, a
+    folder that `datasets` saved or `hub:owner/name`), `columns`, the names of its columns, `hub`,
+    which part of it to use, and `verify`, the verifier to judge by (None: the task's own)."""
 
     return partial(_register, TASKS, name)
 
@@ -47,20 +48,22 @@ def find_task(
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
 ) -> Task:
-    """The task of that name, or over a custom data set: a file or `hub:owner/name`, of which
-    `columns` and `hub` say more (`tasks.custom`).
+    """The task of that name, or over a custom data set, of which `columns` and `hub` say more
+    (`tasks.custom`).
 
-    `reward` names a verifier to use in place of the task's; `data` is a file to use in place of the
-    task's data, with its columns or those that `columns` names. UserError if there is no such task,
-    or no data."""
+    `reward` names a verifier to use in place of the task's; `data` is a custom data set to use in
+    place of the task's data, with its columns or those that `columns` names. UserError if there is
+    no such task, or no data."""
     verify = None if reward is None else find_verifier(reward)
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse_data(f"The task {name} is a data set", data)
         return split_task(name, read_custom(name, columns, hub, "train"), verify)
-    named = data is not None and "columns" in _parameters(TASKS.get(name))
-    _check_name("task", name, TASKS, ColumnSettings() if named else columns, hub)
-    task = _build("task", name, TASKS[name], data=data, verify=verify, columns=columns)
+    takes = _parameters(TASKS.get(name)) if data is not None else ()
+    refused = ColumnSettings() if "columns" in takes else columns
+    _check_name("task", name, TASKS, refused, HubSettings() if "hub" in takes else hub)
+    given = {"data": data, "verify": verify, "columns": columns, "hub": hub}
+    task = _build("task", name, TASKS[name], **given)
     return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
 
 
@@ -114,14 +117,16 @@ def _check_name(
     if name in known:
         _refuse_tables(f"the {kind} {name}", columns, hub)
         return
-    if Path(name).is_file():
+    if Path(name).exists():
+        what = "folder" if Path(name).is_dir() else "file"
         raise UserError(
-            f"{name} is a file of a kind that is not read.", "a .jsonl, .csv or .parquet file is"
+            f"{name} is a {what} of a kind that is not read.",
+            f"{KINDS} is, and a folder of `save_to_disk` of datasets",
         )
     raise UserError(
         f"There is no {kind} {name!r}{nearest(name, sorted(known))}.",
         f"the {kind}s are: {', '.join(sorted(known))}, "
-        "the path of a .jsonl, .csv or .parquet file, or hub:owner/name",
+        f"the path of {KINDS}, a folder of `save_to_disk`, or hub:owner/name",
     )
 
 

@@ -28,12 +28,17 @@ class ProblemSet:
     """Name of the verifier that judges their answers."""
     unsolved: Collection[str] = ()
     """Ids of problems without an answer."""
+    lost: int = 0
+    """Rows that were left out, as they cannot be read."""
 
 
 def key_of(prompt: str) -> str:
     """SHA-256 of a prompt up to case, white space and compatible characters (NFKC): copies of a
     problem have the same key."""
-    same = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", prompt).casefold())
+    if prompt.isascii():
+        same = prompt.lower()
+    else:
+        same = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", prompt).casefold())
     return hashlib.sha256(" ".join(same.split()).encode("utf-8", "replace")).hexdigest()
 
 
@@ -43,10 +48,11 @@ def is_heldout(prompt: str) -> bool:
 
 
 def digest_of(problems: Sequence[Problem]) -> str:
-    """SHA-256 of the prompts, golds and choices of problems, in order."""
+    """SHA-256 of the prompts, golds, choices and messages of problems, in order."""
     digest = hashlib.sha256()
     for problem in problems:
-        line = json.dumps([problem.prompt, problem.gold, list(problem.choices)])
+        turns = [problem.turns] if problem.turns else []
+        line = json.dumps([problem.prompt, problem.gold, list(problem.choices), *turns])
         digest.update(line.encode() + b"\n")
     return digest.hexdigest()
 
@@ -56,8 +62,10 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
     verifier. UserError if a part is empty, or no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
-    held = [p for p in kept if is_heldout(p.prompt)]
-    train = [p for p in kept if not is_heldout(p.prompt)]
+    held: list[Problem] = []
+    train: list[Problem] = []
+    for problem in kept:
+        (held if is_heldout(problem.prompt) else train).append(problem)
     if not held or not train:
         different = len({key_of(problem.prompt) for problem in kept})
         prompts = f", {different} different prompts" if different < len(kept) else ""
@@ -74,6 +82,7 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
         tuple(kept),
         data.rows.source,
         notes,
+        left_out={"unreadable": data.lost} if data.lost else {},
     )
     return with_train(task, train)
 

@@ -15,7 +15,7 @@ from ictcli.recipe.metrics import shown_in
 from ictcli.runs import FORMAT, Run, checkpoints, manifest
 from ictcli.runs.checkpoints import State
 from ictcli.runs.model import engine_at
-from ictcli.runs.records import Best, Summary
+from ictcli.runs.records import Best, Summary, Unlearned
 from ictcli.runs.trust import remember
 
 
@@ -72,8 +72,10 @@ def finish(
     state: State,
     before: Evaluation,
     after: Evaluation,
+    unlearned: Unlearned | None = None,
 ) -> Summary:
-    """Export the model or the adapters, and write the summary."""
+    """Export the model or the adapters, and write the summary; `unlearned` is why nothing was
+    learned."""
     path = export(run, recipe, engine)
     figures = [f"pass@{k}" for k in recipe.eval.k]
     figures += ["greedy"] * ("greedy" in before.figures and "greedy" in after.figures)
@@ -98,6 +100,7 @@ def finish(
         steps_skipped=state.skipped,
         peak_bytes=engine.peak_memory(),
         model=str(path),
+        unlearned=unlearned,
     )
     if recipe.checkpoint.best:
         best = Best(metric=state.best_metric, step=state.best_step, value=state.best_value)

@@ -14,8 +14,9 @@ from ictcli.rewards import Verdict, Verifier
 from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
-from ictcli.runs.records import StepMetrics
+from ictcli.runs.records import StepMetrics, Unlearned
 from ictcli.runs.rollouts import Batch
+from ictcli.tables.numbers import counted
 from ictcli.tasks import Domain
 from ictcli.text import shell_word
 
@@ -211,6 +212,34 @@ def sentence(step: int, shares: Shares) -> str:
         f"Of their responses {shares.unparsed:.0%} are unparsed and {shares.truncated:.0%} "
         f"truncated; of their groups {shares.all_right:.0%} are all right and "
         f"{shares.all_wrong:.0%} all wrong."
+    )
+
+
+def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
+    """Why nothing was learned, where every gradient of a run was 0; else None."""
+    steps = list(run.metrics())
+    if not steps or any(metrics.grad_norm or not metrics.finite for metrics in steps):
+        return None
+
+    def share(name: str) -> float:
+        values = [metrics.value(name) for metrics in steps]
+        return float(np.mean([value for value in values if value is not None] or [0.0]))
+
+    begin, number = "Nothing was learned, because", counted(len(steps), "step")
+    if signal := share("groups_with_signal"):
+        return Unlearned(
+            sentence=f"{begin} every gradient of {number} was 0: {recipe.label} keeps "
+            f"{share('share_kept'):.1%} of the tokens, none where rewards differ, as they do in "
+            f"{signal:.0%} of the groups.",
+            hint="method=grpo trains every token",
+        )
+    correct = share("correct")
+    shares = Shares(share("unparsed"), share("truncated"), correct, 1 - correct)
+    return Unlearned(
+        sentence=f"{begin} the rewards of a group differed in none of {number}: of the responses "
+        f"{correct:.0%} are correct, {shares.unparsed:.0%} unparsed and {shares.truncated:.0%} "
+        "truncated.",
+        hint=advice(run.folder, recipe, domain, shares),
     )
 
 

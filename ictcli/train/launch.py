@@ -29,11 +29,15 @@ from ictcli.runs.records import (
 )
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, heldout, task_of
-from ictcli.tasks.prompts import encode, fitted, unread_notes
+from ictcli.tasks.prompts import BATCH, encode
+from ictcli.tasks.unread import unread_notes, usable
 from ictcli.text import shell_word
 from ictcli.tracking.run import tracked
 from ictcli.train.loop import train
 from ictcli.types import Problem
+
+TURN = 16
+"""Tokens around a message in a chat template, at most."""
 
 
 def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
@@ -61,7 +65,7 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
             observer.warned(note)
         observer.attach(engine)
         noted = len(task.notes)
-        task = fitted(engine, task, recipe.eval.skip + recipe.eval.problems)
+        task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
         warn(task.notes[noted:])
         warn(unread(engine, task, recipe))
         longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
@@ -110,9 +114,25 @@ def environment(engine: Engine, recipe: Recipe) -> Environment:
 def longest_prompt(
     recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain
 ) -> int:
-    """In tokens; 0 without problems. UserError where one is too long for the model."""
-    ids = encode(engine, problems, domain, task.prompt, recipe.max_tokens)
-    return max(map(len, ids), default=0)
+    """In tokens; 0 without problems. Of more than `BATCH`, those of the most bytes are looked at,
+    and those that may be too long: a token takes a byte at least, or half a one where a tokenizer
+    normalises. UserError where one is too long for the model."""
+
+    def size(problem: Problem) -> int:
+        texts = (text for _, text in problem.turns) if problem.turns else (problem.prompt,)
+        return sum(len(text.encode()) + TURN for text in texts)
+
+    longest = 0
+    order = sorted(problems, key=size, reverse=True)
+    for first in range(0, len(order), BATCH):  # the tokens of all are never in memory at once
+        part = order[first : first + BATCH]
+        if first and longest + 2 * size(part[0]) + recipe.max_tokens <= engine.context:
+            part = [problem for problem in order[first:] if not problem.prompt.strip()]
+            encode(engine, part, domain, task.prompt, recipe.max_tokens)
+            break
+        ids = encode(engine, part, domain, task.prompt, recipe.max_tokens)
+        longest = max(longest, *map(len, ids))
+    return longest
 
 
 def set_budget(

@@ -21,7 +21,7 @@ from ictcli.tasks.forks import fork_mask
 from ictcli.text import shell_word
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation
 from ictcli.train.finish import finish
-from ictcli.train.health import Health
+from ictcli.train.health import Health, unlearned
 from ictcli.train.moment import Moment
 from ictcli.train.sample import sample_batch
 from ictcli.train.step import measure, optimise, select
@@ -111,7 +111,8 @@ def train(
         metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, after)
         if health.update_best(state, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
-    return finish(run, recipe, engine, state, before, after)
+    reason = unlearned(run, recipe, task.domain)
+    return finish(run, recipe, engine, state, before, after, reason)
 
 
 def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:

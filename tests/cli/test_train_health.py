@@ -31,7 +31,7 @@ def test_five_steps_without_a_signal_are_warned_of_once(
     ictcli: Processes, own: tuple[str, ...], tmp_path: Path
 ) -> None:
     ended = ictcli.run(*own, "steps=7", "--run", "my run", folder=tmp_path)
-    assert ended.code == 0, ended.err
+    assert ended.code == 4, ended.err
     (warning,) = told(ended.err)
     assert ended.err.index("step 5/7") < ended.err.index(warning) < ended.err.index("step 6/7")
     assert re.search(
@@ -64,6 +64,12 @@ def test_the_alarm_can_be_switched_off_and_the_last_rollouts_are_recorded(
 ) -> None:
     more = ("steps=5", "alarms.no_signal=off", "record.rollouts_every=4", "--run", "run")
     ended = ictcli.run(*own, *more, folder=tmp_path)
-    assert ended.code == 0 and not told(ended.err), ended.err
+    assert ended.code == 4 and not told(ended.err), ended.err
+    assert "Nothing was learned, because the rewards of a group differed in none of 5" in ended.err
+    assert "tokens trained" not in ended.err
+    again = ictcli.run("resume", "run", folder=tmp_path)
+    assert again.code == 4 and "Nothing was learned" in again.err
+    shown = ictcli.run("runs", "ls", ".", "--json", folder=tmp_path)
+    assert [run["note"] for run in json.loads(shown.out)] == ["nothing was learned"]
     names = sorted(path.stem for path in (tmp_path / "run" / "rollouts").iterdir())
     assert names == ["step-000004", "step-000005"]

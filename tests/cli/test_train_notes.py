@@ -1,6 +1,7 @@
 """What `ictcli train` notes of a recipe and its data, and says at its end."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,15 +22,15 @@ def write(folder: Path, questions: list[str]) -> Path:
 def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_problems(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
-    write(tmp_path, [f"What is {n}+{n}?" if n % 2 else f"{n}+{n}=" for n in range(80)])
+    write(tmp_path, [f"{n}+{n}=" if n % 16 else f"What is {n}+{n}?" for n in range(80)])
     own = ("train", "chain", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}")
     more = ("warmup=3", 'log=["tensorboard"]', "--run", "run")
     ended = ictcli.run(*own, "eval.problems=64", *more, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert ended.err.count("log:   tensorboard --logdir run/tensorboard\n") == 2
-    assert 'loses characters of 40 of 80 prompts: of "What", "is", "1+1?", ' in ended.err
+    assert re.search(r'loses characters of \d of \d\d questions: of "What", "is", "', ended.err)
     assert "ict chooses no token: warmup = 3 has each of the 1 steps train every" in ended.err
-    assert "tokens trained (every step was dense): all." in ended.err
+    assert "Nothing was learned, because the rewards of a group differed in none" in ended.err
     assert "held-out problems to evaluate on, of the 64" in ended.err
     assert "eval.bench=FILE" in ended.err
     assert "next:  ictcli inspect run" in ended.err
@@ -39,7 +40,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     named = ("eval", tiny_model, "--bench", "own.jsonl", "--n", "1", "max_tokens=4")
     evaluated = ictcli.run(*named, "prompt.suffix=", folder=tmp_path)
     assert evaluated.code == 0, evaluated.err
-    assert "note: The model's tokenizer loses characters of 40 of 80 prompts" in evaluated.err
+    assert "note: The model's tokenizer loses characters of 5 of 80 prompts" in evaluated.err
 
 
 def test_a_dry_run_times_steps_if_asked(
@@ -59,14 +60,23 @@ def test_a_dry_run_times_steps_if_asked(
     assert "--time is of this machine, --memory of another" in refusal(other, 2)
 
 
-def test_a_question_that_is_lost_whole_is_refused(
+def test_questions_that_are_lost_are_left_out_and_refused_where_they_are_many(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
-    write(tmp_path, ["two plus three", *(f"{n}+{n}=" for n in range(60))])
-    own = ("train", "chain", "task=own.jsonl", *SMALL, f"model={tiny_model}")
-    for suffix in ("prompt.suffix=", "prompt.suffix='7'"):
-        text = refusal(ictcli.run(*own, suffix, folder=tmp_path), 2)
-        assert "can read nothing of the prompt of problem 1" in text
+    own = ("train", "chain", "task=own.jsonl", *SMALL, f"model={tiny_model}", "prompt.suffix=")
+    for lost in (1, 9):
+        write(tmp_path, ["two plus three" + "!" * n for n in range(lost)] + SUMS)
+        ended = ictcli.run(*own, "--run", f"run-{lost}", folder=tmp_path)
+        assert "loses characters of" in ended.err and '"two", "plus", "three' in ended.err
+        assert ended.code == (0 if lost == 1 else 2), ended.err
+    assert "Nothing is learned from what the model cannot read." in refusal(ended, 2)
+    data = json.loads((tmp_path / "run-1" / "environment.json").read_text())["data"]
+    assert data["left_out"] in ({"unread": 1}, {"heldout_unread": 1})
+    assert data["train"]["problems"] + data["heldout"]["problems"] <= 60
+    assert not (tmp_path / "run-9" / "environment.json").exists()
+
+
+SUMS = [f"{n}+{n}=" for n in range(60)]
 
 
 def test_a_sparkline_draws_noise_flat_and_change_high() -> None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workloads import QWEN, recipe_of, shapes
 
-from ictcli.engine.shape import QWEN2, ModelShape, known_shape
+from ictcli.engine.shape import QWEN2, ModelShape, known_shape, read_shape
+from ictcli.errors import UserError
 from ictcli.planning.arithmetic import step_operations
 
 
@@ -58,3 +59,20 @@ def test_a_config_alone_or_a_recipes_model_is_enough(tmp_path: Path) -> None:
     )
     assert known_shape(str(tmp_path)) == replace(QWEN, longest=known_shape(str(tmp_path)).longest)
     assert known_shape("Qwen/Qwen2.5-0.5B-Instruct") == QWEN
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        ("Qwen/Qwen2.5-0.5B", 494_032_768),
+        ("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304),
+        ("Qwen/Qwen2.5-7B", 7_615_616_512),
+        ("mlx-community/Qwen2.5-1.5B-Instruct-4bit", 1_543_714_304),
+    ],
+)
+def test_the_models_of_the_recipes_need_no_network(model: str, parameters: int) -> None:
+    """Parameters as their pages on the hub have them."""
+    shape = read_shape(model)
+    assert shape.parameters == parameters and bool(shape.bits) == model.endswith("-4bit")
+    with pytest.raises(UserError):
+        read_shape(model.replace("/", "/Other-"))

@@ -230,7 +230,10 @@ def test_a_faulty_row_is_named(tmp_path: Path, row: dict[str, Any], words: str, 
         ("d.parquet", "PAR1 or so", r"d\.parquet is not Parquet"),
         ("d.jsonl", '[{"prompt": "1+1", "gold": 2}]\n', "line 1 is a list, and no object"),
         ("d.jsonl", '{"prompt": ["1+1"], "gold": 2}\n', "has a prompt that is a list, not text"),
-        ("d.json", "{}", "d.json is a file of a kind that is not read"),
+        ("d.json", "{}", "line 1 has no prompt"),
+        ("d.json", '{"messages": [{"role": "user", "content": "1+1"}]}', "line 1 has no gold"),
+        ("d.json", '["1+1"]', "row 1 is text, and no object"),
+        ("d.txt", "{}", "d.txt is a file of a kind that is not read"),
     ],
 )
 def test_a_file_of_another_form_is_told_what_it_is(

@@ -162,6 +162,17 @@ def test_a_data_set_of_ones_own_is_asked_for_as_the_recipe_says(
     assert len(calls) == 4
 
 
+def test_a_data_set_of_the_hub_stands_in_for_a_tasks_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = hub(monkeypatch, only_v1)
+    pinned = HubSettings(config="hard", split="dev", revision="v1")
+    for name in ("ledger", "gsm8k", "math"):
+        task = find_task(name, data="hub:me/mine", columns=NAMED, hub=pinned)
+        assert task.finite[0].prompt == "hard 0" and task.source["split"] == "dev"
+    assert calls == [("me/mine", "hard", "dev", "v1")] * 3
+    with pytest.raises(UserError, match=r"hub\.split is for custom data sets"):
+        find_task("ledger", hub=pinned.model_copy(update={"config": None, "revision": None}))
+
+
 @pytest.mark.parametrize("name", ["hub:csv", "hub:/etc/x", "hub:", "hub:a/b/c", "hub:../x"])
 def test_only_data_sets_of_the_hub_are_asked_of_it(
     monkeypatch: pytest.MonkeyPatch, name: str

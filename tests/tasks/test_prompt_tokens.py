@@ -20,7 +20,8 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.detokenize import Detokenizer, token_texts
-from ictcli.tasks.prompts import read_back, tokens_of
+from ictcli.tasks.prompts import all_tokens, tokens_of
+from ictcli.tasks.unread import lost_of, read_back
 from ictcli.types import Problem
 
 BOS, EOS = 0, 1
@@ -54,7 +55,9 @@ def test_a_prompt_begins_with_bos_once_and_ends_with_no_eos(adds: str, template:
             system=system,
             examples=(Example(prompt=f"{asked}a?", response="A"),) * shots,
         )
-        text, ids = tokens_of(tokenizer, Problem("1", f"{asked}b?", "B"), WORDS, settings)
+        problem = Problem("1", f"{asked}b?", "B")
+        text, ids = tokens_of(tokenizer, problem, WORDS, settings)
+        assert list(all_tokens(tokenizer, [problem] * 2, WORDS, settings)) == [ids] * 2
         written = writes_bos if chat else bool(asked or in_template)
         bos = written if chat else written or adds.count("<s>")
         assert ids.count(BOS) == bos == ids[:bos].count(BOS)
@@ -170,6 +173,13 @@ def test_a_tokenizer_of_words_may_fold_case_forms_and_spaces(text: str) -> None:
 def test_what_is_lost_shows_in_what_is_read(tokenizer: Any, text: str, read: str) -> None:
     left = read_back(tokenizer, text)
     assert left is not None and left.strip() == read
+
+
+@given(st.lists(st.text("3+4=x what\u4e09\n", max_size=12), max_size=4))
+def test_what_is_lost_of_many_texts_is_what_is_lost_of_each(texts: list[str]) -> None:
+    for tokenizer in (CHAIN, LEVEL, FALLBACK, BY_WORDS):
+        each = {text: read_back(tokenizer, text) for text in texts}
+        assert lost_of(tokenizer, each) == {t: read for t, read in each.items() if read is not None}
 
 
 def test_a_text_that_holds_special_tokens_survives() -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from ictcli.recipe.data import ColumnSettings
+from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.seeds import seed_of
 from ictcli.tasks.custom import read_custom
@@ -188,11 +188,13 @@ def ledger_task(
     data: str | None = None,
     verify: Verifier | None = None,
     columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
 ) -> Task:
-    """The task of a setting; `data` is a file of problems in its words, in place of those it makes
+    """The task of a setting; `data` has problems in its words, in place of those it makes
     itself."""
     if data is not None:
-        task = split_task(name, read_custom(data, columns), verify or find_verifier("integer"))
+        own = read_custom(data, columns, hub)
+        task = split_task(name, own, verify or find_verifier("integer"))
         return replace(task, domain=DOMAIN)
 
     def batch(seed: int, step: int, n: int) -> list[Problem]:

@@ -1,0 +1,63 @@
+"""ictcli check: try a recipe before hours are spent on it."""
+
+import shlex
+
+import click
+
+from ictcli.cli import candidates, json_option
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_options
+
+
+@click.command("check")
+@click.argument("recipe", shell_complete=candidates.recipes)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=candidates.settings)
+@click.option(
+    "--prompts", default=8, show_default=True, type=click.IntRange(1), help="Problems to answer."
+)
+@click.option(
+    "--price",
+    type=click.FloatRange(0, 1e6),
+    callback=finite,
+    metavar="N",
+    help="Of an hour of this machine: say what the training costs.",
+)
+@BACKEND
+@json_option(help="Print what was found as JSON.")
+@TRUST
+@process_options
+def command(
+    recipe: str,
+    overrides: tuple[str, ...],
+    prompts: int,
+    price: float | None,
+    backend: str | None,
+    as_json: bool,
+    threads: int | None,
+) -> int:
+    """Try a training before hours are spent on it: read the data, show prompts as the model sees
+    them, let the model answer some, grade the answers, and say what the training takes.
+
+    It ends in a verdict and the command to type. The exit code is 4 where the verdict is not to
+    train yet. Nothing is written.
+
+    \b
+    ictcli check ledger data=examples/own-data/train.csv
+    ictcli check qwen2.5-0.5b-lora-gsm8k task=mine.csv eval.bench=mine-test.csv --price 2.5
+    """
+    from ictcli.console import narrate
+    from ictcli.console.check import print_check
+    from ictcli.errors import NothingLearnedError
+    from ictcli.recipe import load_recipe, typed_key
+    from ictcli.runs.trust import read_typed
+    from ictcli.train.check import check
+
+    settings = (*overrides, *engine_settings(backend, threads))
+    resolved = load_recipe(read_typed(recipe), settings)
+    checked = check(resolved, prompts, narrate)
+    changed = {*map(typed_key, checked.changes)}
+    kept = [each for each in overrides if typed_key(each) not in changed]
+    options = ["--backend", backend] if backend else []
+    verb = "train" if checked.ready else "check"
+    words = ["ictcli", verb, recipe, *kept, *checked.changes, *options]
+    print_check(checked, shlex.join(words), price, as_json=as_json)
+    return 0 if checked.ready else NothingLearnedError.exit_code

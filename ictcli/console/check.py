@@ -1,0 +1,94 @@
+"""What `ictcli check` prints."""
+
+from dataclasses import asdict
+from typing import Any
+
+from ictcli.console.plain import output
+from ictcli.console.table import print_json, print_table
+from ictcli.tables import Column, Table
+from ictcli.tables.numbers import counted
+from ictcli.text import duration, middle_cut
+from ictcli.train.check import Answers, Checked, Tried
+
+LONGEST = 1200
+"""Characters of a prompt that are shown, and of an answer a quarter of them."""
+
+
+def print_check(
+    checked: Checked, command: str, price: float | None = None, *, as_json: bool = False
+) -> None:
+    """Print what was found, the verdict, and the command to type; `price` is that of an hour."""
+    if as_json:
+        print_json(_record(checked, command, price))
+        return
+    train = (
+        counted(checked.train, "problem") if checked.train else "problems made as they are drawn"
+    )
+    overlap = checked.overlap
+    output(f"data: {checked.name}, {train} to train on, {overlap.heldout:,} to evaluate on.")
+    output(*(f"note: {note}" for note in checked.notes))
+    output(
+        f"contamination: {counted(overlap.copies, 'problem')} left out of training, being among "
+        f"those to evaluate on; {overlap.near:,} of these differ from one that is trained on in "
+        "its numbers alone."
+    )
+    if checked.tried:
+        _tried(checked.tried)
+    output("", f"memory: {checked.memory.sentence or 'the limit of this machine is not known.'}")
+    if tried := checked.tried:
+        output(
+            f"time: about {duration(tried.load_s + tried.time.seconds)}: "
+            f"{duration(tried.load_s)} to load, {tried.time.parts()}, by a part of the "
+            "first step."
+        )
+        if price is not None:
+            cost = _cost(tried, price)
+            output(f"cost: about {cost:.2f}, at {price:g} an hour.")
+    output("", f"verdict: {checked.verdict}", f"next: {command}")
+
+
+def _tried(tried: Tried) -> None:
+    for number, shown in enumerate(tried.shown, 1):
+        output(
+            "",
+            f"prompt {number} of {len(tried.shown)}, problem {middle_cut(shown.problem, 60)}, "
+            f"{counted(shown.tokens, 'token')}, as the model reads it:",
+            *(f"| {line}" for line in middle_cut(shown.text, LONGEST).split("\n")),
+        )
+    kinds = {"greedy": tried.greedy, "sampled": tried.sampled}
+    names = ["correct", "wrong", "unparsed", "timed_out", "truncated"]
+    columns = [
+        Column[str]("answers", lambda kind: kind, str),
+        Column[str]("in all", lambda kind: kinds[kind].total, str),
+        *(_column(kinds, name) for name in names),
+    ]
+    output("")
+    print_table(Table(columns, list(kinds)))
+    groups = tried.groups
+    output(
+        f"groups: {groups.with_signal} of {groups.total} have unequal rewards, and teach "
+        f"something; {groups.all_right} are all right, {groups.all_wrong} all wrong."
+    )
+    for reason, number in tried.reasons.items():
+        output(f"unparsed: {number} x {reason}.")
+    for text in tried.unparsed:
+        lines = middle_cut(text, LONGEST // 4).split("\n")
+        output("an unparsed answer:", *(f"| {line}" for line in lines))
+
+
+def _column(kinds: dict[str, Answers], name: str) -> Column[str]:
+    return Column[str](name.replace("_", " "), lambda kind: getattr(kinds[kind], name), str)
+
+
+def _cost(tried: Tried, price: float) -> float:
+    return (tried.load_s + tried.time.seconds) / 3600 * price
+
+
+def _record(checked: Checked, command: str, price: float | None) -> dict[str, Any]:
+    tried = checked.tried
+    record = asdict(checked) | {"memory": checked.memory.json(), "command": command}
+    if tried:
+        costs = {"seconds": tried.load_s + tried.time.seconds}
+        costs |= {"cost": _cost(tried, price)} if price is not None else {}
+        record |= {"tried": asdict(tried) | costs}
+    return record

@@ -1,0 +1,76 @@
+"""Rows of a folder that `save_to_disk` of a `Dataset` or `DatasetDict` of `datasets` wrote."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from ictcli.errors import UserError
+from ictcli.files.reading import check_file, parse_json, read_text
+from ictcli.rows import SAVED, SPLITS, Row, Rows
+
+_BLOCK = 1 << 20
+
+
+def read_saved(name: str, split: str | None, usual: str) -> Rows:
+    """The rows of a folder; of several splits those of `split`, by default `usual` or the only one.
+    The files stay on the disk, and are looked into as rows are taken. UserError if it has no such
+    split, or cannot be read."""
+    folder, source = Path(name), {"file": Path(name).name}
+    if (folder / SPLITS).is_file():
+        known = [str(each) for each in _object(folder / SPLITS).get("splits", [])]
+        chosen = split or (known[0] if len(known) == 1 else usual)
+        if chosen not in known:
+            raise UserError(
+                f"{name} has no split {chosen!r}; it has {', '.join(known) or 'none'}.",
+                "hub.split=NAME takes another; of eval.bench eval.hub.split=NAME",
+            )
+        folder, source = folder / chosen, {**source, "split": chosen}
+    elif split is not None:
+        raise UserError(f"{name} has no splits.", "leave out hub.split")
+    files = _files(folder)
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            while block := opened.read(_BLOCK):
+                digest.update(block)
+    try:
+        rows = list(_rows(f"{folder}, row", files))
+    except Exception as error:  # whatever damage makes pyarrow raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise UserError(f"{folder} cannot be read: {reason}.", "save it again") from error
+    if not rows:
+        raise UserError(f"The data set {name} is empty.", "save one with rows")
+    return Rows(rows, {**source, "sha256": digest.hexdigest()})
+
+
+def _files(folder: Path) -> list[Path]:
+    """The Arrow files that state.json names, none of them outside of the folder."""
+    named = _object(folder / SAVED).get("_data_files", [])
+    names = [str(cast("dict[str, Any]", each).get("filename")) for each in cast("list[Any]", named)]
+    files = [folder / name for name in names]
+    for file in files:
+        if file.parent != folder or not file.is_file():
+            raise UserError(f"{folder} lacks its file {file.name}.", "save it again")
+        check_file(file)
+    return files
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        data = parse_json(read_text(path))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}.", "save the data set again") from error
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _rows(source: str, files: list[Path]) -> Iterator[Row]:
+    import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+
+    arrow, number = cast(Any, pyarrow), 0
+    for file in files:
+        with arrow.memory_map(str(file)) as mapped, arrow.ipc.open_stream(mapped) as batches:
+            for batch in batches:
+                for columns in batch.to_pylist():
+                    number += 1
+                    yield Row(source, number, columns)

@@ -1,0 +1,276 @@
+"""Whether a training is worth its hours: what `ictcli check` finds out by a part of its first step.
+
+The data are read, the base answers a few of the problems greedily and as training samples, one
+update is timed, and nothing is written.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ictcli.engine import Engine, build_engine
+from ictcli.planning.advice import MemoryCheck, check_memory
+from ictcli.planning.estimate import PROMPT_TOKENS
+from ictcli.planning.machine import memory_limit
+from ictcli.planning.preflight import recipe_notes
+from ictcli.planning.time_estimate import TimeEstimate, estimate_time
+from ictcli.recipe import Recipe
+from ictcli.rewards import Verdict
+from ictcli.runs.rollouts import Batch
+from ictcli.seeds import seed_of
+from ictcli.tasks import Task
+from ictcli.tasks.prepare import heldout, task_of
+from ictcli.tasks.prompts import decode, encode, tokens_of
+from ictcli.tasks.split import key_of
+from ictcli.tasks.unread import usable
+from ictcli.train.evaluations import other_temperatures
+from ictcli.train.launch import longest_prompt, set_budget, unread
+from ictcli.train.step import optimise, sample_batch, sampling_of, select
+from ictcli.types import Problem
+
+PROMPTS = 8
+"""Problems of the first step that are answered, at most."""
+SHOWN = 3
+"""Prompts and unparsed answers that are shown."""
+LONG_S = 10.0
+"""Seconds of an update that is not timed again."""
+FEW = 0.2
+"""Share of groups with a signal below which most of the sampling is spent for nothing."""
+
+
+@dataclass(frozen=True)
+class ShownPrompt:
+    """A prompt as the model reads it."""
+
+    problem: str
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How some answers were judged, in numbers of answers."""
+
+    correct: int
+    wrong: int
+    unparsed: int
+    timed_out: int
+    truncated: int
+    """Cut at max_tokens; of any verdict."""
+
+    @property
+    def total(self) -> int:
+        return self.correct + self.wrong + self.unparsed + self.timed_out
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of the sampled answers, by their rewards."""
+
+    total: int
+    with_signal: int
+    all_right: int
+    all_wrong: int
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Held-out questions that are also in the training data."""
+
+    heldout: int
+    copies: int
+    """Equal but for case and white space. They are left out of training."""
+    near: int
+    """Equal to one that is trained on but for their numbers."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What the model did."""
+
+    shown: tuple[ShownPrompt, ...]
+    greedy: Answers
+    sampled: Answers
+    groups: Groups
+    reasons: dict[str, int]
+    """Why answers are unparsed or timed out, the most frequent reason first."""
+    unparsed: tuple[str, ...]
+    """The first such answers."""
+    load_s: float
+    time: TimeEstimate
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is known of a training before it begins."""
+
+    name: str
+    train: int
+    """Problems to train on; 0 where the task makes them."""
+    notes: tuple[str, ...]
+    overlap: Overlap
+    memory: MemoryCheck
+    tried: Tried | None
+    """None where the model does not fit into memory."""
+    ready: bool
+    verdict: str
+    changes: tuple[str, ...]
+    """Settings, KEY=VALUE, that the verdict advises."""
+
+
+def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
+    """Try a recipe on `prompts` problems of its first step at most. UserError for what `train`
+    would refuse; `say` tells what takes long."""
+    task = task_of(recipe)
+    held = heldout(recipe, task)
+    notes = [*recipe_notes(recipe), *task.notes]
+    memory, tried = check_memory(recipe), None
+    if memory.fits is not False:
+        say(f"loading {recipe.model}")
+        started = time.perf_counter()
+        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+        load_s = time.perf_counter() - started
+        known = len(task.notes)
+        task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
+        held = heldout(recipe, task)
+        notes += [*task.notes[known:], *unread(engine, task, recipe)]
+        tried = _try(recipe, engine, task, prompts, load_s, say)
+    ready, verdict, changes = _verdict(recipe, memory, tried)
+    overlap = _overlap(task, held)
+    train = len(task.train)
+    name = recipe.data_name
+    return Checked(name, train, tuple(notes), overlap, memory, tried, ready, verdict, changes)
+
+
+def _try(
+    recipe: Recipe,
+    engine: Engine,
+    task: Task,
+    prompts: int,
+    load_s: float,
+    say: Callable[[str], None],
+) -> Tried:
+    """Answer the first problems of the first step, and time what training does with them."""
+    part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
+    limit = memory_limit(recipe.with_engine(device="cpu").engine)
+    problems = task.batch(recipe.seed, 1, part.prompts)
+    longest = longest_prompt(recipe, engine, task, problems, task.domain) or PROMPT_TOKENS
+    set_budget(recipe, engine, longest, limit, None, say)
+    if recipe.kl > 0:
+        engine.keep_reference()
+    say(f"{part.prompts} greedy answers, then {part.prompts} x {part.group} sampled ones")
+    greedy, texts, verdicts = _greedy(recipe, engine, task, problems)  # libraries warm up too
+    started = time.perf_counter()
+    batch = sample_batch(part, engine, task, 1)
+    sample_s = time.perf_counter() - started
+    say("timing an update")
+    selection, update_s = select(part, batch, 1), 0.0
+    for _ in range(2):  # the first of two warms up; one that took long is taken as it is
+        if update_s < LONG_S:
+            started = time.perf_counter()
+            optimise(part, engine, batch, selection, 1)
+            update_s = time.perf_counter() - started
+    asked = (tokens_of(engine.tokenizer, p, task.domain, task.prompt) for p in problems[:SHOWN])
+    shown = zip(problems, asked, strict=False)
+    lost = [
+        (verdict.reason, text)
+        for verdict, text in zip([*batch.verdicts, *verdicts], [*batch.texts, *texts], strict=True)
+        if verdict.status in ("unparsed", "timeout")
+    ]
+    return Tried(
+        shown=tuple(ShownPrompt(p.id, text, len(ids)) for p, (text, ids) in shown),
+        greedy=greedy,
+        sampled=_answers(batch.verdicts, [bool(end) for end in batch.rollouts.finished]),
+        groups=_groups(batch),
+        reasons=dict(Counter(reason for reason, _ in lost).most_common()),
+        unparsed=tuple(text for _, text in lost[:SHOWN]),
+        load_s=load_s,
+        time=_time(recipe, part, sample_s, update_s),
+    )
+
+
+def _greedy(
+    recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem]
+) -> tuple[Answers, list[str], list[Verdict]]:
+    """One answer to each problem at temperature 0."""
+    ids = encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
+    seed = seed_of(recipe.seed, "check")
+    rollouts = engine.generate(ids, 1, sampling_of(recipe, engine, 0.0), seed)
+    texts = decode(engine.tokenizer, rollouts)
+    verdicts = task.domain.judge(problems, texts)
+    return _answers(verdicts, [bool(end) for end in rollouts.finished]), texts, verdicts
+
+
+def _answers(verdicts: Sequence[Verdict], finished: Sequence[bool]) -> Answers:
+    number = Counter(verdict.status for verdict in verdicts)
+    return Answers(
+        correct=number["correct"],
+        wrong=number["wrong"],
+        unparsed=number["unparsed"],
+        timed_out=number["timeout"],
+        truncated=finished.count(False),
+    )
+
+
+def _groups(batch: Batch) -> Groups:
+    group = batch.rollouts.group
+    right = batch.correct.reshape(-1, group)
+    signal = (batch.advantage != 0).reshape(-1, group).any(axis=1)
+    return Groups(
+        total=len(right),
+        with_signal=int(signal.sum()),
+        all_right=int(right.all(axis=1).sum()),
+        all_wrong=int((~right.any(axis=1)).sum()),
+    )
+
+
+def _time(recipe: Recipe, part: Recipe, sample_s: float, update_s: float) -> TimeEstimate:
+    """How long the run takes, if all of it goes on as the first step of fewer prompts."""
+    scale = recipe.prompts / part.prompts
+    step = scale * (sample_s + update_s)
+    samples = recipe.eval.n + sum(other_temperatures(recipe, "before").values())
+    answer = sample_s / (part.prompts * part.group)
+    evaluation = recipe.eval.problems * samples * answer
+    return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
+
+
+def _overlap(task: Task, held: Sequence[Problem]) -> Overlap:
+    def form(problem: Problem) -> str:
+        return key_of(re.sub(r"\d+", "0", problem.prompt))
+
+    forms = {form(problem) for problem in task.train}
+    near = sum(form(problem) in forms for problem in held)
+    return Overlap(len(held), task.left_out.get("held_out", 0), near)
+
+
+def _verdict(
+    recipe: Recipe, memory: MemoryCheck, tried: Tried | None
+) -> tuple[bool, str, tuple[str, ...]]:
+    """Whether to train, why, and the settings to try first."""
+    if tried is None:
+        changes = tuple(f"{t}.{key}={str(value).lower()}" for t, key, value in memory.changes)
+        return False, memory.sentence, changes
+    groups, sampled = tried.groups, tried.sampled
+    share = groups.with_signal / groups.total
+    counts = f"{groups.with_signal} of {groups.total} groups have unequal rewards"
+    if share >= FEW:
+        return True, f"Train: {counts}, and so something to learn from.", ()
+    begin = "Not yet: " + (
+        f"only {counts}" if groups.with_signal else "no group has unequal rewards"
+    )
+    if 2 * sampled.truncated >= sampled.total:
+        more = f"max_tokens={2 * recipe.max_tokens}"
+        return False, f"{begin}, as most answers are cut at max_tokens.", (more,)
+    if 2 * sampled.unparsed >= sampled.total:
+        advice = "most answers cannot be read. prompt.suffix or prompt.system can say how to answer"
+        shots = (
+            ("prompt.shots=2",) if not recipe.prompt.examples and not recipe.prompt.shots else ()
+        )
+        return False, f"{begin}, as {advice}, prompt.shots show it, reward.pattern reads it.", shots
+    wider = (f"group={2 * recipe.group}",)
+    if 2 * groups.all_right >= groups.total:
+        return False, f"{begin}, as most are all right. Harder problems teach more.", wider
+    advice = "Easier problems, examples (prompt.shots) or a larger model help"
+    return False, f"{begin}, as most are all wrong. {advice}; a larger group finds more.", wider

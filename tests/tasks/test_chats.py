@@ -1,0 +1,224 @@
+"""Conversations as problems: the same of any kind of file, asked in the model's own template."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import datasets
+import pyarrow
+import pytest
+from chain_texts import make_tokenizer
+from pyarrow import parquet
+
+from ictcli.errors import UserError
+from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings
+from ictcli.tasks import Domain, find_benchmark, find_task
+from ictcli.tasks.custom import read_custom
+from ictcli.tasks.prompts import render
+from ictcli.tasks.split import digest_of
+from ictcli.types import Problem
+
+Rows = list[dict[str, Any]]
+KINDS = ("jsonl", "json", "csv", "parquet", "folder")
+
+
+def say(**turns: str) -> list[dict[str, str]]:
+    """Messages by role; `user2` is the second of the user."""
+    return [{"role": role.rstrip("2"), "content": text} for role, text in turns.items()]
+
+
+def write(folder: Path, rows: Rows, kind: str) -> str:
+    path = folder / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif kind == "json":
+        path.write_text(json.dumps({"data": rows}))
+    elif kind == "csv":
+        flat = [{k: v if isinstance(v, str) else json.dumps(v) for k, v in r.items()} for r in rows]
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(flat[0]))
+            writer.writeheader()
+            writer.writerows(flat)
+    elif kind == "parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        datasets.Dataset.from_list(rows).save_to_disk(str(path))
+    return str(path)
+
+
+BOX = r"Two and two: \boxed{4}."
+FORMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "an answer of the assistant": ({"messages": say(user="2+2?", assistant=BOX)}, {}),
+    "an answer in a column": ({"messages": say(user="2+2?"), "answer": "4"}, {}),
+    "a column before the assistant": (
+        {"messages": say(user="2+2?", assistant="5"), "answer": "#### 4"},
+        {},
+    ),
+    "the words of TRL": ({"prompt": say(user="2+2?"), "truth": "4"}, {"gold": "truth"}),
+    "a completion of TRL": (
+        {"prompt": say(user="2+2?"), "completion": say(assistant="4")},
+        {"gold": "completion"},
+    ),
+    "names of one's own": (
+        {"talk": say(user="2+2?", assistant="4"), "prompt": "none"},
+        {"prompt": "talk"},
+    ),
+    "the words of ShareGPT": (
+        {"conversations": [{"from": "human", "value": "2+2?"}, {"from": "gpt", "value": "4"}]},
+        {},
+    ),
+    "parts of text": (
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "2+2?"}]}], "gold": 4},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_question_and_its_answer_are_the_problem_that_a_plain_row_is(
+    tmp_path: Path, form: str
+) -> None:
+    row, names = FORMS[form]
+    for kind in KINDS:
+        (problem,) = read_custom(write(tmp_path, [row], kind), ColumnSettings(**names)).problems
+        assert replace(problem, id="") == Problem("", "2+2?", "4"), kind
+        worked = BOX if form.endswith("of the assistant") else r"The answer is \boxed{4}."
+        assert problem.solution == worked
+
+
+TALK = say(system="Be brief.", user="2+2?", assistant="4", user2="And 1 more?", assistant2="5")
+CHATML = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}<assistant>"
+
+
+def asked(settings: PromptSettings, template: str | None) -> str:
+    tokenizer: Any = make_tokenizer()
+    tokenizer.chat_template = template
+    domain = Domain(find_benchmark("chain").domain.verify, "Box it.")
+    return render(tokenizer, TALKED, domain, settings)
+
+
+TALKED = Problem(
+    "1",
+    "2+2?\n4\n\nAnd 1 more?",
+    "5",
+    turns=tuple((m["role"], m["content"]) for m in TALK[:-1]),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_roles_and_the_system_message_go_through_the_models_own_template(
+    tmp_path: Path, kind: str
+) -> None:
+    (problem,) = read_custom(write(tmp_path, [{"messages": TALK}], kind)).problems
+    assert replace(problem, id="1") == TALKED
+    tokenizer: Any = make_tokenizer()
+    whole = [*TALK[:3], {"role": "user", "content": "And 1 more?\nBox it."}]
+    expected = tokenizer.apply_chat_template(
+        whole, chat_template=CHATML, tokenize=False, add_generation_prompt=True
+    )
+    assert asked(PromptSettings(), CHATML) == expected
+    assert expected.startswith("<system>Be brief.</><user>2+2?</><assistant>4</>")
+
+
+def test_without_a_template_a_conversation_is_text_as_examples_are() -> None:
+    assert asked(PromptSettings(), None) == "Be brief.\n2+2?\n4\n\nAnd 1 more?\nBox it."
+    shown = (Example(prompt="2+2?", response="4"),)
+    last = Problem("1", "And 1 more?", "5")
+    domain = Domain(find_benchmark("chain").domain.verify)
+    settings = PromptSettings(system="Be brief.", examples=shown)
+    assert render(make_tokenizer(), last, domain, settings) == asked(
+        PromptSettings(suffix=""), None
+    )
+
+
+def test_prompt_system_takes_the_place_of_the_datas_own() -> None:
+    text = asked(PromptSettings(system="Be long."), CHATML)
+    assert text.startswith("<system>Be long.</><user>") and "brief" not in text
+    shown = PromptSettings(examples=(Example(prompt="1+1?", response="2"),))
+    assert asked(shown, CHATML).startswith("<system>Be brief.</><user>1+1?\nBox it.</><assistant>2")
+
+
+def test_a_template_that_takes_no_system_message_of_the_data_says_so() -> None:
+    refuses = "{{ raise_exception('System role not supported') }}"
+    with pytest.raises(UserError, match="System role not supported") as caught:
+        asked(PromptSettings(), refuses)
+    assert "leave the system messages out of the data" in caught.value.hint
+
+
+def test_messages_before_the_question_tell_problems_apart() -> None:
+    other = Problem("1", TALKED.prompt, "5", turns=(("system", "Be long."), *TALKED.turns[1:]))
+    alone = Problem("1", TALKED.prompt, "5")
+    assert len({digest_of([p]) for p in (TALKED, other, alone)}) == 3
+    assert alone.to_json().keys() == {"id", "prompt", "gold", "choices"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([{"role": "user"}], "message 1 has no role, or no text"),
+        ([{"role": "user", "content": [{"type": "image"}]}], "message 1 has no role, or no text"),
+        (say(assistant="4"), "asks nothing"),
+        (say(user="2+2?", system="4"), "asks nothing"),
+        (say(user="2+2?"), "has no gold or answer"),
+        ([], "has a messages that is a list, not text"),
+    ],
+)
+def test_a_faulty_conversation_is_named(
+    tmp_path: Path, messages: list[dict[str, Any]], words: str
+) -> None:
+    name = write(tmp_path, [{"messages": messages}], "jsonl")
+    with pytest.raises(UserError, match=r"rows\.jsonl, line 1 .*" + words):
+        read_custom(name)
+
+
+# Folders of `datasets`
+
+
+def test_a_folder_of_splits_gives_train_to_tasks_and_test_to_benchmarks(tmp_path: Path) -> None:
+    parts = {
+        split: datasets.Dataset.from_list([{"q": f"{split} {i}", "gold": i} for i in range(60)])
+        for split in ("train", "test", "dev")
+    }
+    folder, names = str(tmp_path / "saved"), ColumnSettings(prompt="q")
+    cast(Any, datasets).DatasetDict(parts).save_to_disk(folder)
+    task, bench = find_task(folder, columns=names), find_benchmark(folder, columns=names)
+    assert {p.prompt.split()[0] for p in task.finite} == {"train"}
+    assert {p.prompt.split()[0] for p in bench.problems(None)} == {"test"}
+    assert task.source.keys() == {"file", "split", "sha256"} and task.source["split"] == "train"
+    dev = find_benchmark(folder, columns=names, hub=HubSettings(split="dev")).problems(1)
+    assert [p.prompt for p in dev] == ["dev 0"]
+    for hub, words in (
+        (HubSettings(split="x"), "has no split 'x'; it has train, test, dev"),
+        (HubSettings(config="x"), "hub.config is of a data set of the hub"),
+    ):
+        with pytest.raises(UserError, match=words):
+            find_task(folder, columns=names, hub=hub)
+    cast(Any, datasets).DatasetDict({"only": parts["dev"]}).save_to_disk(str(tmp_path / "one"))
+    assert len(find_task(str(tmp_path / "one"), columns=names).finite) == 60
+
+
+def test_a_folder_whose_files_are_elsewhere_or_damaged_is_refused(tmp_path: Path) -> None:
+    name = write(tmp_path, [{"prompt": "1+1", "gold": "2"}], "folder")
+    state = Path(name) / "state.json"
+    whole = state.read_text()
+    state.write_text(whole.replace("data-0", "../data-0"))
+    with pytest.raises(UserError, match="lacks its file"):
+        read_custom(name)
+    state.write_text(whole)
+    next(Path(name).glob("*.arrow")).write_bytes(b"no")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_custom(name)
+
+
+def test_data_in_place_of_a_tasks_takes_columns_and_any_kind(tmp_path: Path) -> None:
+    rows = [{"talk": say(user=f"{i}+1?"), "sum": f"so\n#### {i + 1}"} for i in range(60)]
+    for kind in ("jsonl", "folder"):
+        name = write(tmp_path, rows, kind)
+        for task in ("gsm8k", "math", "ledger"):
+            found = find_task(task, data=name, columns=ColumnSettings(prompt="talk", gold="sum"))
+            assert [(p.prompt, p.gold) for p in found.finite[:2]] == [("0+1?", "1"), ("1+1?", "2")]
+            assert getattr(found.domain.verify, "name", "") == (
+                "math" if task == "math" else "integer"
+            )
