@@ -27,7 +27,8 @@ from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import usable
 from ictcli.train.evaluations import other_temperatures
 from ictcli.train.launch import longest_prompt, set_budget, unread
-from ictcli.train.step import optimise, sample_batch, sampling_of, select
+from ictcli.train.sample import sample_batch, sampling_of
+from ictcli.train.step import optimise, select
 from ictcli.types import Problem
 
 PROMPTS = 8

@@ -57,6 +57,7 @@ def test_exports_of_every_kind_compute_the_same(
         (("--to", "hf"), "torch"),
         (("--merge", "--to", "mlx"), "mlx"),
     )
+    made = ""
     for args, engine in kinds if PROFILE == "thorough" else kinds[:3]:
         made = f"made-{len(list(tmp_path.iterdir()))}"
         ended = ictcli.run("export", run, *args, "--out", made, folder=tmp_path)
