@@ -5,8 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any, cast
 
-from tokenizers.pre_tokenizers import ByteLevel
-
 ESCAPES = "\x1b[95;105m\x1b]0;pwned\x07\x9b2J\x9d\x08\x7f\r\x0b\x85\u202e\u2066\u200b\u2028\ue000"
 FORGED = "\nerror: forged\n\nhint: forged\n# forged\n---\n| forged |\n"
 MARKUP = (
@@ -53,9 +51,10 @@ class World:
             path.write_text("".join(json.dumps({**row, **golds}) + "\n" for row in rows))
         tokenizer = self.model / "tokenizer.json"
         found = json.loads(tokenizer.read_text())
-        pieces = ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(HOSTILE)
         vocabulary = found["model"]["vocab"]
-        vocabulary["".join(piece for piece, _ in pieces)] = vocabulary.pop("*")
+        vocabulary[HOSTILE] = id_ = vocabulary.pop("*")
+        plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+        found["added_tokens"].append({"id": id_, "content": HOSTILE, **plain})
         tokenizer.write_text(json.dumps(found))
 
     @property

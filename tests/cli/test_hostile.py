@@ -154,7 +154,7 @@ def test_an_answer_is_shown_as_signs(ictcli: Processes, world: World) -> None:
     assert not hidden(ended.out + ended.err)
     told = json.loads(ictcli.run(*asked, "--json", folder=world.folder).out)
     assert any(HOSTILE in answer["text"] for answer in told["answers"])
-    show(ictcli, world, "generate", world.model, HOSTILE, code=2)
+    show(ictcli, world, "generate", world.model, f"{HOSTILE}Ω", code=2)
 
 
 def plain_markdown(text: str) -> None:

@@ -40,7 +40,7 @@ def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -
     assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
     assert re.search(r"^pass@1 .*\npass@4 ", ended.stdout, re.MULTILINE)  # the table alone
     assert "step" not in ended.stdout
-    assert re.search(r"^(None of|Of) the change in pass@1 .+ is sharpening", ended.stderr, re.M)
+    assert "Nothing was learned, because" in ended.stderr  # a random model earns one reward
     told = ended.stderr.splitlines()[-5:]
     assert told[0] == f"model: {folder.relative_to(tmp_path)}/model"
     assert told[1].startswith("next:  ictcli eval runs/chain-ict-s0")
