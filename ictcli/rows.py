@@ -78,7 +78,10 @@ def is_file_name(name: str) -> bool:
 
 def is_saved(folder: Path) -> bool:
     """Whether a folder holds a data set that `save_to_disk` of `datasets` wrote."""
-    return (folder / SPLITS).is_file() or (folder / SAVED).is_file()
+    try:
+        return (folder / SPLITS).is_file() or (folder / SAVED).is_file()
+    except OSError:  # no name of a file, such as one of 300 characters
+        return False
 
 
 def kind_of(value: Any) -> str:
@@ -94,9 +97,9 @@ def read_file(name: str) -> Rows:
     objects, alone or in an object), or else JSONL (one object per line; blank lines are skipped).
     UserError, with the line, if it cannot be read."""
     path = Path(name)
-    if not path.exists():
-        raise UserError(f"There is no data file {name}.", f"give the path of {KINDS}")
     try:
+        if not path.exists():
+            raise UserError(f"There is no data file {name}.", f"give the path of {KINDS}")
         content = read_bytes(path, LARGEST)
     except UnreadableError:
         raise

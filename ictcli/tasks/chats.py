@@ -1,5 +1,6 @@
 """Conversations in the rows of a data set: messages with roles, as chat files and TRL have them."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -13,6 +14,9 @@ KEYS = (("role", "content"), ("from", "value"))
 """The names of a message's parts; the second are ShareGPT's."""
 ROLES = {"human": "user", "gpt": "assistant"}
 """ShareGPT's names of roles."""
+_LIST = re.compile(r"\s*\[\s*\{")
+"""How a list of objects begins as text."""
+_ROLE = re.compile(r"""["'](?:role|from)["']\s*:""")
 _FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
 
 
@@ -21,12 +25,17 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
     else. UserError where one of them has no role or no text."""
     value = row.columns.get(name)
     if isinstance(value, str):
-        if not value.lstrip().startswith("[{"):
+        if not _LIST.match(value):
             return None
         try:
             value = parse_json(value)
-        except ValueError:
-            return None
+        except ValueError as error:
+            if not _ROLE.search(value):
+                return None
+            raise UserError(
+                f"{row.where} has a {name} that is a list of messages, but not JSON: {error}.",
+                "write it as JSON; pandas writes a list to CSV as Python does",
+            ) from error
         if not all(_parts(message) for message in value):
             return None  # text that is JSON
     if not isinstance(value, list) or not value:

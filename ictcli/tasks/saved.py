@@ -18,13 +18,15 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
     split, or cannot be read."""
     folder, source = Path(name), {"file": Path(name).name}
     if (folder / SPLITS).is_file():
-        known = [str(each) for each in _object(folder / SPLITS).get("splits", [])]
+        known = [str(each) for each in _list(folder / SPLITS, "splits")]
         chosen = split or (known[0] if len(known) == 1 else usual)
         if chosen not in known:
             raise UserError(
                 f"{name} has no split {chosen!r}; it has {', '.join(known) or 'none'}.",
                 "hub.split=NAME takes another; of eval.bench eval.hub.split=NAME",
             )
+        if (folder / chosen).parent != folder:
+            raise UserError(f"{name} lacks its split {chosen!r}.", "save it again")
         folder, source = folder / chosen, {**source, "split": chosen}
     elif split is not None:
         raise UserError(f"{name} has no splits.", "leave out hub.split")
@@ -46,9 +48,11 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
 
 def _files(folder: Path) -> list[Path]:
     """The Arrow files that state.json names, none of them outside of the folder."""
-    named = _object(folder / SAVED).get("_data_files", [])
-    names = [str(cast("dict[str, Any]", each).get("filename")) for each in cast("list[Any]", named)]
-    files = [folder / name for name in names]
+    files = [
+        folder / str(cast("dict[str, Any]", each).get("filename"))
+        for each in _list(folder / SAVED, "_data_files")
+        if isinstance(each, dict)
+    ]
     for file in files:
         if file.parent != folder or not file.is_file():
             raise UserError(f"{folder} lacks its file {file.name}.", "save it again")
@@ -56,12 +60,14 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _list(path: Path, key: str) -> list[Any]:
+    """The list of that name in a JSON file; empty where there is none."""
     try:
         data = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read: {error}.", "save the data set again") from error
-    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    found = cast("dict[str, Any]", data).get(key) if isinstance(data, dict) else None
+    return cast("list[Any]", found) if isinstance(found, list) else []
 
 
 def _rows(source: str, files: list[Path]) -> Iterator[Row]:

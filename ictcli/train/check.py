@@ -216,12 +216,10 @@ def _answers(verdicts: Sequence[Verdict], finished: Sequence[bool]) -> Answers:
 
 
 def _groups(batch: Batch) -> Groups:
-    group = batch.rollouts.group
-    right = batch.correct.reshape(-1, group)
-    signal = (batch.advantage != 0).reshape(-1, group).any(axis=1)
+    right = batch.correct.reshape(-1, batch.rollouts.group)
     return Groups(
         total=len(right),
-        with_signal=int(signal.sum()),
+        with_signal=int(batch.has_signal.sum()),
         all_right=int(right.all(axis=1).sum()),
         all_wrong=int((~right.any(axis=1)).sum()),
     )

@@ -173,6 +173,21 @@ def test_a_faulty_conversation_is_named(
         read_custom(name)
 
 
+def test_messages_written_as_text_are_json_of_any_layout_and_never_the_question(
+    tmp_path: Path,
+) -> None:
+    turns = [{"id": 1, **turn} for turn in say(user="2+2?", assistant="4")]
+    name = write(tmp_path, [{"prompt": json.dumps(turns, indent=1)}], "csv")
+    (problem,) = read_custom(name).problems
+    assert (problem.prompt, problem.gold) == ("2+2?", "4")
+    for kind in ("csv", "jsonl"):  # as pandas writes a list
+        name = write(tmp_path, [{"prompt": str(turns), "gold": "4"}], kind)
+        with pytest.raises(UserError, match="list of messages, but not JSON"):
+            read_custom(name)
+    plain = [{"prompt": "[{x} | x > 1] has", "gold": "4"}]
+    assert read_custom(write(tmp_path, plain, "csv")).problems[0].prompt == "[{x} | x > 1] has"
+
+
 # Folders of `datasets`
 
 
@@ -206,6 +221,21 @@ def test_a_folder_whose_files_are_elsewhere_or_damaged_is_refused(tmp_path: Path
     state.write_text(whole.replace("data-0", "../data-0"))
     with pytest.raises(UserError, match="lacks its file"):
         read_custom(name)
+    for files in (5, None, {"a": 1}, ["x"], [5]):
+        state.write_text(json.dumps({"_data_files": files}))
+        with pytest.raises(UserError, match="is empty"):
+            read_custom(name)
+    splits = Path(name) / "dataset_dict.json"
+    for listed, words in (
+        (5, "it has none"),
+        (None, "it has none"),
+        ([str(tmp_path)], "lacks its split"),
+        ([".."], "cannot be read"),
+    ):
+        splits.write_text(json.dumps({"splits": listed}))
+        with pytest.raises(UserError, match=words):
+            read_custom(name)
+    splits.unlink()
     state.write_text(whole)
     next(Path(name).glob("*.arrow")).write_bytes(b"no")
     with pytest.raises(UserError, match="cannot be read"):
