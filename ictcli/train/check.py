@@ -138,7 +138,9 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         held = heldout(recipe, task)
         notes += [*task.notes[known:], *unread(engine, task, recipe)]
         tried = _try(recipe, engine, task, prompts, load_s, say)
-    ready, verdict, changes = _verdict(recipe, memory, tried)
+    ready, verdict, changes = _verdict(
+        recipe, memory, tried, worked=any(problem.solution for problem in task.train[:1])
+    )
     overlap = _overlap(task, held)
     train = len(task.train)
     name = recipe.data_name
@@ -154,7 +156,8 @@ def _try(
     say: Callable[[str], None],
 ) -> Tried:
     """Answer the first problems of the first step, and time what training does with them."""
-    part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
+    own = recipe.sampling.model_copy(update={"redraw": 0})  # as the model answers, not as it trains
+    part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts), "sampling": own})
     limit = memory_limit(recipe.with_engine(device="cpu").engine)
     problems = task.batch(recipe.seed, 1, part.prompts)
     longest = longest_prompt(recipe, engine, task, problems, task.domain) or PROMPT_TOKENS
@@ -245,9 +248,10 @@ def _overlap(task: Task, held: Sequence[Problem]) -> Overlap:
 
 
 def _verdict(
-    recipe: Recipe, memory: MemoryCheck, tried: Tried | None
+    recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
 ) -> tuple[bool, str, tuple[str, ...]]:
-    """Whether to train, why, and the settings to try first."""
+    """Whether to train, why, and the settings to try first. `worked`: the data has responses to
+    show as examples."""
     if tried is None:
         changes = tuple(f"{t}.{key}={str(value).lower()}" for t, key, value in memory.changes)
         return False, memory.sentence, changes
@@ -264,9 +268,8 @@ def _verdict(
         return False, f"{begin}, as most answers are cut at max_tokens.", (more,)
     if 2 * sampled.unparsed >= sampled.total:
         advice = "most answers cannot be read. prompt.suffix or prompt.system can say how to answer"
-        shots = (
-            ("prompt.shots=2",) if not recipe.prompt.examples and not recipe.prompt.shots else ()
-        )
+        shown = worked and not recipe.prompt.examples and not recipe.prompt.shots
+        shots = ("prompt.shots=2",) * shown
         return False, f"{begin}, as {advice}, prompt.shots show it, reward.pattern reads it.", shots
     wider = (f"group={2 * recipe.group}",)
     if 2 * groups.all_right >= groups.total:
