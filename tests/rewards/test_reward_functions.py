@@ -80,7 +80,10 @@ def test_rewards_become_verdicts_and_none_is_no_reward() -> None:
     assert mean_reward(found[-2:]) is None and not any(v.failed for v in found)
 
 
-@pytest.mark.parametrize("bad", [[1.0], None, 3.0, ["x", "y"], [float("inf"), 0.0]])
+BAD = [[1.0], None, 3.0, ["x", "y"], [float("inf"), 0.0], "11", {0: 1.0, 1: 1.0}]
+
+
+@pytest.mark.parametrize("bad", BAD)
 def test_what_is_no_list_of_rewards_fails_for_the_group_alone(bad: Any) -> None:
     def rewards(prompts: Sequence[str], completions: Sequence[str]) -> Any:
         return bad if prompts[0] == "bad" else [1.0] * len(prompts)
@@ -92,6 +95,8 @@ def test_what_is_no_list_of_rewards_fails_for_the_group_alone(bad: Any) -> None:
 
 
 FILE = """
+import os
+
 def near(prompts, completions, places, **kwargs):
     if prompts[0] == "slow":
         while True:
@@ -99,6 +104,17 @@ def near(prompts, completions, places, **kwargs):
     if prompts[0] == "raise":
         raise KeyError(prompts[0])
     return [1.0 if text == place else None for text, place in zip(completions, places)]
+
+async def later(prompts, completions):
+    return [float(prompt) for prompt in prompts]
+
+def forks(prompts, completions):
+    os.fork()
+    return [float(prompt) for prompt in prompts]
+
+def empties(prompts, completions):
+    completions.clear()
+    return []
 
 def wants(completions, difficulty):
     return [0.0] * len(completions)
@@ -126,6 +142,29 @@ def test_in_a_worker_what_hangs_or_raises_loses_its_group_alone(file: Path) -> N
     )
     assert [v.status for v in found] == ["correct", "unparsed", "timeout", "timeout", "unparsed"]
     assert [v.failed for v in found] == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("name", ["later", "forks"])
+def test_an_async_function_and_one_that_forks_reward_each_answer_once(
+    file: Path, name: str
+) -> None:
+    for first in (0, 10):  # a second answer to a call would be taken for one to the next
+        asked = [str(first + n) for n in range(6)]
+        found = grade(["x"] * 6, ["g"] * 6, f"{file}:{name}", questions=asked)
+        assert [v.score for v in found] == list(map(float, asked))
+
+
+def test_a_function_that_changes_its_lists_fails_alone(file: Path) -> None:
+    (verdict,) = grade(["x"], ["g"], f"{file}:empties")
+    assert verdict.failed and "gave 0 rewards for 1 completions" in verdict.reason
+
+
+def test_an_interrupt_is_no_failure_of_a_function() -> None:
+    def interrupted(completions: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grade(["x"], ["g"], interrupted)
 
 
 def test_columns_of_a_file_reach_the_function(file: Path, tmp_path: Path) -> None:
