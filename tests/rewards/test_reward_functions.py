@@ -1,5 +1,6 @@
 """Laws of reward functions in TRL's form: what they get, and what becomes of what they give."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from ictcli.errors import UserError
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Limits, find_verifier, grade
 from ictcli.rewards.shaping import mean_reward
+from ictcli.tasks import Domain
+from ictcli.tasks.custom import read_custom
 from ictcli.tasks.prepare import task_of
 
 SEEN: list[dict[str, Any]] = []
@@ -176,6 +179,41 @@ def test_columns_of_a_file_reach_the_function(file: Path, tmp_path: Path) -> Non
     assert [v.status for v in found] == ["correct", "unparsed"]
     with pytest.raises(UserError, match=r"asks for 'difficulty', .* only question, gold, answer"):
         task_of(load_recipe("grpo", [f"task={tmp_path / 'data.csv'}", f"reward={file}:wants"]))
+
+
+CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "1+1?"}]
+
+
+@pytest.mark.parametrize(
+    ("column", "messages", "asked"),
+    [
+        ("prompt", CHAT, CHAT),
+        ("prompt", CHAT[1:], CHAT[1:]),
+        ("messages", [*CHAT, {"role": "assistant", "content": "2"}], CHAT),
+        ("conversations", [{"from": "human", "value": "1+1?"}], CHAT[1:]),
+    ],
+)
+def test_a_conversation_in_any_column_reaches_a_function_as_messages(
+    tmp_path: Path, column: str, messages: Any, asked: Any
+) -> None:
+    row = {column: messages, "answer": "2", "level": 3}
+    (tmp_path / "data.jsonl").write_text(json.dumps(row) + "\n")
+    (problem,) = read_custom(str(tmp_path / "data.jsonl")).problems
+    SEEN.clear()
+    Domain(everything).judge([problem], ["x"])
+    (seen,) = SEEN
+    assert seen["prompts"] == [asked] and (seen["level"], seen["gold"]) == ([3], ["2"])
+    assert seen["completions"] == [[{"role": "assistant", "content": "x"}]]
+
+
+def test_rows_are_kept_only_where_a_function_takes_columns(file: Path, tmp_path: Path) -> None:
+    rows = "".join(f'"{n}+0?",{n},{n % 7}\n' for n in range(60))
+    (tmp_path / "data.csv").write_text("question,answer,places\n" + rows)
+    own = f"task={tmp_path / 'data.csv'}"
+    for key in ("reward", "eval.verifier", "reward.functions"):
+        task = task_of(load_recipe("grpo", [own, f"{key}={file}:near"]))
+        assert all("places" in p.columns for p in (*task.finite, *task.heldout(60)))
+    assert not any(p.columns for p in task_of(load_recipe("grpo", [own])).finite)
 
 
 def test_a_function_of_more_than_responses_and_golds_is_told_by_its_parameters(file: Path) -> None:
