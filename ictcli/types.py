@@ -47,7 +47,8 @@ class Problem:
     turns: tuple[Turn, ...] = ()
     """The messages of a conversation, the last one the user's; empty for a question alone."""
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
-    """Its row of the data, for reward functions that take columns; empty where there is none."""
+    """Its row of the data, for reward functions that take columns, with a conversation's messages
+    as `prompt`; empty where no function asks."""
 
     def to_json(self) -> dict[str, Any]:
         """What a run and an evaluation record of it: the fields that tell one from another."""

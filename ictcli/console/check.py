@@ -69,6 +69,8 @@ def _tried(tried: Tried) -> None:
         f"groups: {groups.with_signal} of {groups.total} have unequal rewards, and teach "
         f"something; {groups.all_right} are all right, {groups.all_wrong} all wrong."
     )
+    for name, mean in tried.rewards.items():
+        output(f"reward {name}: {'none given' if mean is None else f'{mean:.3g} on average'}.")
     for reason, number in tried.reasons.items():
         output(f"unparsed: {number} x {reason}.")
     for text in tried.unparsed:

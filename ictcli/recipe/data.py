@@ -129,6 +129,13 @@ class RewardSettings(Table):
             for own, name, weight in zip(short, self.functions, weights, strict=True)
         }
 
+    @property
+    def names(self) -> list[str]:
+        """Of the verifiers whose mean rewards are metrics, as far as these keys tell."""
+        own, _, function = (self.verifier or "").rpartition(":")
+        judge = [function] if function and (own or self.functions) else []
+        return [*self.added, *judge]
+
     @field_validator("functions", "weights", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:

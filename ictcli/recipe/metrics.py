@@ -200,7 +200,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name.startswith("eval/"):
         hint = f"they measure {', '.join(measured)} (eval.k)"
         return "is not measured by the evaluations", hint
-    if name.removeprefix("reward/") in recipe.reward.added:
+    if name.startswith("reward/") and name.removeprefix("reward/") in recipe.reward.names:
         return None
     if name not in (*known(), *measured):
         near = nearest(name, [*known(), *measured])

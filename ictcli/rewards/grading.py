@@ -13,7 +13,7 @@ from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
 from ictcli.rewards.statement import shown
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
-from ictcli.rewards.worker import tried
+from ictcli.rewards.worker import described
 from ictcli.rewards.workers import Fault, Limits, isolated
 
 LIMITS = Limits()
@@ -156,10 +156,7 @@ def _verdicts(
     results = isolated(_judged, calls, limits, prepare=_load)
     for (texts, places), result in zip(left.items(), results, strict=True):
         if isinstance(result, Fault):
-            failed = result.kind == "error"
-            reason = FAILED + result.message if failed else result.message
-            extracted = texts[0][:200] if verifier.golds else ""
-            result = Verdict("unparsed" if failed else "timeout", extracted, reason)
+            result = _without(result, texts[0][:200] if verifier.golds else "")
         verdicts |= dict.fromkeys(places, result)
     verdicts |= _in_groups(verifier, rows, grouped, limits)
     if verifier.golds is None:
@@ -186,18 +183,31 @@ def _in_groups(
     calls = [_as_arguments([rows[place] for place in group]) for group in groups]
     results: list[list[Verdict] | Fault]
     if verifier.source is None:
-        results = [tried(verifier.judge, call, limits) for call in calls]
+        results = [_here(verifier.judge, *call) for call in calls]
     else:
         named = [(verifier.name, verifier.source, *call) for call in calls]
         results = isolated(_judged_together, named, limits, prepare=_load)
     verdicts: dict[int, Verdict] = {}
     for group, result in zip(groups, results, strict=True):
         if isinstance(result, Fault):
-            failed = result.kind == "error"
-            reason = FAILED + result.message if failed else result.message
-            result = [Verdict("unparsed" if failed else "timeout", "", reason)] * len(group)
+            result = [_without(result)] * len(group)
         verdicts |= zip(group, result, strict=True)
     return verdicts
+
+
+def _without(fault: Fault, extracted: str = "") -> Verdict:
+    """The verdict where judging has no result."""
+    if fault.kind == "error":
+        return Verdict("unparsed", extracted, FAILED + fault.message)
+    return Verdict("timeout", extracted, fault.message)
+
+
+def _here(judge: Judge, *arguments: Any) -> Any:
+    """What a function gives in this process, or the Fault of what it raised. Ctrl-C is none."""
+    try:
+        return judge(*arguments)
+    except Exception as error:
+        return described(error)
 
 
 def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, list[Any]]]:
@@ -226,10 +236,8 @@ def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:
         return choice.verdict(decision, row.gold, row.choices)
     if verifier.source is not None:
         return answer, row.gold, row.question
-    try:
-        return verifier.judge(answer, row.gold, row.question)
-    except Exception as error:
-        return Verdict("unparsed", "", f"{FAILED}{type(error).__name__}: {error}")
+    result = _here(verifier.judge, answer, row.gold, row.question)
+    return _without(result) if isinstance(result, Fault) else result
 
 
 def _judged(name: str, source: str | None, *texts: str) -> Verdict:

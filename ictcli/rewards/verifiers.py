@@ -6,10 +6,10 @@ import importlib.util
 import inspect
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from ictcli.errors import UserError, nearest
 from ictcli.files import encodable, plugins
@@ -124,8 +124,9 @@ def made_of(name: str, function: Callable[..., Any]) -> Verifier:
 
 def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | None) -> Judge:
     """A function in TRL's form, (prompts, completions, **columns) to a list of rewards, as one to
-    verdicts. `taken`: the parameters that it has; None: it takes any. A reward of 1 or more is
-    correct; None and NaN are no reward at all. TypeError or ValueError for any other result."""
+    verdicts. It may be async. `taken`: the parameters that it has; None: it takes any. A reward of
+    1 or more is correct; None and NaN are no reward at all. TypeError or ValueError for any other
+    result."""
 
     def verdict(reward: Any) -> Verdict:
         if reward is None or math.isnan(float(reward)):
@@ -141,14 +142,28 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
         given = {"prompts": prompts, "completions": completions, **columns}
         if taken is not None:
             given = {key: values for key, values in given.items() if key in taken}
+        n = len(completions)  # a function may change the list
         rewards: Any = function(**given)
-        count = len(rewards) if hasattr(rewards, "__len__") else None
-        if count != len(completions):
-            what = f"{count} rewards" if count is not None else f"{rewards!r:.80}, and no list"
-            raise TypeError(f"{name} gave {what} for {len(completions)} completions")
+        if inspect.isawaitable(rewards):
+            rewards = _awaited(rewards)
+        no_list = isinstance(rewards, str | bytes | dict | set)
+        if no_list or not hasattr(cast(object, rewards), "__len__"):
+            what = f"{cast(object, rewards)!r:.80}, and no list"
+            raise TypeError(f"{name} gave {what} for {n} completions")
+        if len(rewards) != n:
+            raise TypeError(f"{name} gave {len(rewards)} rewards for {n} completions")
         return [verdict(reward) for reward in rewards]
 
     return judge
+
+
+def _awaited(rewards: Awaitable[Any]) -> Any:
+    import asyncio  # takes long
+
+    async def wait() -> Any:
+        return await rewards
+
+    return asyncio.run(wait())
 
 
 def checked(name: str, function: Callable[..., Any]) -> Judge:

@@ -66,6 +66,7 @@ class This:
 def serve(descriptor: int) -> None:
     """The life of a worker: perform the calls that come over a connection, until it is closed."""
     connection = Connection(descriptor)
+    os.register_at_fork(after_in_child=connection.close)  # a call's fork gives no second answer
     with contextlib.suppress(EOFError, OSError):
         This.limits, parent, sources = connection.recv()
         sys.stdout = sys.stderr

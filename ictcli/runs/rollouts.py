@@ -39,9 +39,14 @@ class Batch:
     """(N,) tokens of each rollout of a prompt drawn again."""
 
     @property
+    def own(self) -> "Batch":
+        """Of the step's own prompts."""
+        return self.first or self
+
+    @property
     def tokens_sampled(self) -> int:
         """Of all rollouts, those included whose groups are not here."""
-        return int((self.first or self).rollouts.lengths.sum() + self.redrawn.sum())
+        return int(self.own.rollouts.lengths.sum() + self.redrawn.sum())
 
     @property
     def has_signal(self) -> BoolArray:

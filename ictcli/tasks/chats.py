@@ -90,6 +90,11 @@ def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | Non
     return asked, answer
 
 
+def as_messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
+    """A conversation as chat templates and reward functions take it."""
+    return [{"role": role, "content": text} for role, text in turns]
+
+
 def as_text(turns: Sequence[Turn]) -> str:
     """A conversation as a model without a chat template reads it, without its system messages: an
     answer on the line below its question, and an empty line before the next question."""

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed
 from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
-from ictcli.tasks.chats import as_text, messages_of, parted
+from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.saved import read_saved
@@ -40,6 +40,8 @@ def read_custom(
     hub: HubSettings | None = None,
     split: str = "train",
     usual: ColumnSettings | None = None,
+    *,
+    whole: bool = True,
 ) -> ProblemSet:
     """The problems of a .jsonl, .json, .csv or .parquet file, of a folder that `datasets` saved, or
     of `hub:owner/name` (from `split`, unless `hub` names another).
@@ -50,8 +52,8 @@ def read_custom(
     of the assistant; choices and ids in columns of these names, if any. The verifier is choice if
     there are choices, integer if all golds are integers, else math. Rows that cannot be read are
     left out, with a note. UserError if a named column is missing, or for the first such row where
-    they are more than `MOST_LOST`."""
-    return problems_of(name, read_rows(name, hub, split), columns, usual)
+    they are more than `MOST_LOST`. `whole`: each problem keeps its row, for reward functions."""
+    return problems_of(name, read_rows(name, hub, split), columns, usual, whole=whole)
 
 
 def problems_of(
@@ -59,23 +61,22 @@ def problems_of(
     rows: Rows,
     columns: ColumnSettings | None = None,
     usual: ColumnSettings | None = None,
+    *,
+    whole: bool = True,
 ) -> ProblemSet:
     """The problems of rows that were read from the data set of that name; see `read_custom`."""
     columns = _columns(name, rows, columns or ColumnSettings(), usual)
     has_choices = _has_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
-    names = rows.columns
+    names = rows.columns if whole else ()
     unsolved: set[str] = set()
     lost: list[UserError] = []
     for row in rows.rows:
         try:
-            problem, solved = _problem(row, columns, has_choices=has_choices)
+            problem, solved = _problem(row, columns, names, has_choices=has_choices)
         except UserError as error:
             lost.append(error)
             continue
-        whole = len(row.columns) == len(names)
-        its = row.columns if whole else {name: row.get(name) for name in names}
-        problem = replace(problem, columns=its)
         if problem.id in problems:
             raise UserError(f"{row.where} has the id of an earlier problem.", "each needs its own")
         problems[problem.id] = problem
@@ -131,8 +132,10 @@ def _has_choices(rows: Rows, column: str) -> bool:
     return not without
 
 
-def _problem(row: Row, columns: ColumnSettings, *, has_choices: bool) -> tuple[Problem, bool]:
-    """The problem of a row, and whether it has an answer."""
+def _problem(
+    row: Row, columns: ColumnSettings, names: Sequence[str], *, has_choices: bool
+) -> tuple[Problem, bool]:
+    """The problem of a row, with the columns of these names, and whether it has an answer."""
     named = columns.id is not None or row.get("id") is not None
     id_ = text(row, columns.id or "id") if named else str(row.number)
     prompt, turns, said = _asked(row, columns)
@@ -158,7 +161,11 @@ def _problem(row: Row, columns: ColumnSettings, *, has_choices: bool) -> tuple[P
     else:
         texts = (said, row.columns.get("solution"), *map(row.columns.get, golds))
         solution = worked(next(filter(_is_worked, texts), ""), gold)
-    problem = Problem(id_, prompt, gold, choices, solution, difficulty, turns)
+    its: dict[str, Any] = {name: row.get(name) for name in names if name != "prompt"}
+    if names and turns:
+        its["prompt"] = as_messages(turns)
+    asked = turns if len(turns) > 1 else ()
+    problem = Problem(id_, prompt, gold, choices, solution, difficulty, asked, its)
     return problem, bool(gold) or not solved_alone
 
 
@@ -171,8 +178,8 @@ def _filled(row: Row, names: Sequence[str]) -> str | None:
 
 
 def _asked(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], str | None]:
-    """The question of a row, its messages if it is a conversation that a question alone does not
-    say, and what the assistant answers in it."""
+    """The question of a row, its messages if it is a conversation, and what the assistant answers
+    in it."""
     names = ASKED if columns.prompt is None else (columns.prompt,)
     name = _filled(row, names)
     messages = messages_of(row, name) if name else None
@@ -181,7 +188,7 @@ def _asked(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], st
             names = (name,) if name in CHATS else PROMPTS
         return text(row, *names, key="" if columns.prompt else "prompt"), (), None
     turns, answer = parted(row, messages)
-    return as_text(turns), turns if len(turns) > 1 else (), answer
+    return as_text(turns), turns, answer
 
 
 def _gold(row: Row, names: Sequence[str], key: str) -> str:

@@ -81,7 +81,8 @@ def _check_columns(
 def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
     """The task with the problems of `eval.bench` held out, and their keys."""
     settings, name = recipe.eval, recipe.eval.bench or ""
-    bench = find_benchmark(name, settings.data, settings.columns, settings.hub, recipe.columns)
+    data, columns, hub = settings.data, settings.columns, settings.hub
+    bench = find_benchmark(name, data, columns, hub, recipe.columns, whole=_asks_for_rows(recipe))
     problems = bench.problems(None)
     if not task.train:  # `batch` may return any of its problems: evaluate on none of them
         trained = {key_of(problem.prompt) for problem in task.finite}
@@ -108,8 +109,15 @@ def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
 
 def task_alone(recipe: Recipe) -> Task:
     """The task that a recipe names, judged as it says, with all problems."""
-    task = find_task(recipe.task, recipe.reward.verifier, recipe.data, recipe.columns, recipe.hub)
+    verifier, whole = recipe.reward.verifier, _asks_for_rows(recipe)
+    task = find_task(recipe.task, verifier, recipe.data, recipe.columns, recipe.hub, whole=whole)
     return replace(task, domain=_judged(task.domain, recipe))
+
+
+def _asks_for_rows(recipe: Recipe) -> bool:
+    """Whether a reward function takes columns of the data; without one, rows are not kept."""
+    named = (recipe.reward.verifier, recipe.eval.verifier, *recipe.reward.functions)
+    return any(find_verifier(name).in_groups for name in named if name)
 
 
 def _judged(domain: Domain, recipe: Recipe) -> Domain:

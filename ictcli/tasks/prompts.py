@@ -8,7 +8,7 @@ from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import QUESTION, TEMPLATES, PromptSettings
 from ictcli.tasks.chat_template import rendered
-from ictcli.tasks.chats import system_of
+from ictcli.tasks.chats import as_messages, system_of
 from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.types import Problem, Rollouts, Turn
 
@@ -63,7 +63,7 @@ def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSet
         turns.append(("user", f"{asked_last}\n{suffix}" if suffix else asked_last))
     else:
         turns.append(("user", questions[-1]))
-    messages = [{"role": role, "content": content} for role, content in turns]
+    messages = as_messages(turns)
     return rendered(tokenizer, messages, system=bool(settings.system), of_data=bool(system))
 
 

@@ -47,18 +47,20 @@ def find_task(
     data: str | None = None,
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
+    *,
+    whole: bool = True,
 ) -> Task:
     """The task of that name, or over a custom data set, of which `columns` and `hub` say more
     (`tasks.custom`).
 
     `reward` names a verifier to use in place of the task's; `data` is a custom data set to use in
-    place of the task's data, with its columns or those that `columns` names. UserError if there is
-    no such task, or no data."""
+    place of the task's data, with its columns or those that `columns` names. `whole`: problems of a
+    custom data set keep their rows. UserError if there is no such task, or no data."""
     verify = None if reward is None else find_verifier(reward)
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse_data(f"The task {name} is a data set", data)
-        return split_task(name, read_custom(name, columns, hub, "train"), verify)
+        return split_task(name, read_custom(name, columns, hub, whole=whole), verify)
     takes = _parameters(TASKS.get(name)) if data is not None else ()
     refused = ColumnSettings() if "columns" in takes else columns
     _check_name("task", name, TASKS, refused, HubSettings() if "hub" in takes else hub)
@@ -73,15 +75,17 @@ def find_benchmark(
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
     usual: ColumnSettings | None = None,
+    *,
+    whole: bool = True,
 ) -> Benchmark:
     """The benchmark of that name, the held-out part of the task of that name, or a benchmark over a
     custom data set, as for `find_task`. `data` is a file with the same columns to use in place of
-    the benchmark's data, `usual` names columns of a custom data set where it has them. UserError if
-    there is no such benchmark, or no data."""
+    the benchmark's data, `usual` names columns of a custom data set where it has them, `whole` is
+    as there. UserError if there is no such benchmark, or no data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse_data(f"The benchmark {name} is a data set", data)
-        return listed(name, read_custom(name, columns, hub, "test", usual))
+        return listed(name, read_custom(name, columns, hub, "test", usual, whole=whole))
     if name in TASKS and name not in BENCHMARKS:
         _refuse_tables(f"the benchmark {name}", columns, hub)
         task = find_task(name, data=data)

@@ -18,6 +18,7 @@ from ictcli.planning.preflight import recipe_notes
 from ictcli.planning.time_estimate import TimeEstimate, estimate_time
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
+from ictcli.rewards.shaping import mean_reward
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
@@ -26,6 +27,7 @@ from ictcli.tasks.prompts import decode, encode, tokens_of
 from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import usable
 from ictcli.train.evaluations import other_temperatures
+from ictcli.train.health import check_verdicts, judged
 from ictcli.train.launch import longest_prompt, set_budget, unread
 from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select
@@ -94,7 +96,10 @@ class Tried:
     shown: tuple[ShownPrompt, ...]
     greedy: Answers
     sampled: Answers
+    """With `sampling.redraw` those to the step's own prompts, and so the groups."""
     groups: Groups
+    rewards: dict[str, float | None]
+    """The mean reward of each function, where there are several; None where it gave none."""
     reasons: dict[str, int]
     """Why answers are unparsed or timed out, the most frequent reason first."""
     unparsed: tuple[str, ...]
@@ -156,8 +161,7 @@ def _try(
     say: Callable[[str], None],
 ) -> Tried:
     """Answer the first problems of the first step, and time what training does with them."""
-    own = recipe.sampling.model_copy(update={"redraw": 0})  # as the model answers, not as it trains
-    part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts), "sampling": own})
+    part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
     limit = memory_limit(recipe.with_engine(device="cpu").engine)
     problems = task.batch(recipe.seed, 1, part.prompts)
     longest = longest_prompt(recipe, engine, task, problems, task.domain) or PROMPT_TOKENS
@@ -169,6 +173,9 @@ def _try(
     started = time.perf_counter()
     batch = sample_batch(part, engine, task, 1)
     sample_s = time.perf_counter() - started
+    parts, own = judged(batch, task.domain), batch.own
+    for name, judgements in parts.items():
+        check_verdicts(name, judgements, "mend it")
     say("timing an update")
     selection, update_s = select(part, batch, 1), 0.0
     for _ in range(2):  # the first of two warms up; one that took long is taken as it is
@@ -180,18 +187,19 @@ def _try(
     shown = zip(problems, asked, strict=False)
     lost = [
         (verdict.reason, text)
-        for verdict, text in zip([*batch.verdicts, *verdicts], [*batch.texts, *texts], strict=True)
+        for verdict, text in zip([*own.verdicts, *verdicts], [*own.texts, *texts], strict=True)
         if verdict.status in ("unparsed", "timeout")
     ]
     return Tried(
         shown=tuple(ShownPrompt(p.id, text, len(ids)) for p, (text, ids) in shown),
         greedy=greedy,
-        sampled=_answers(batch.verdicts, [bool(end) for end in batch.rollouts.finished]),
-        groups=_groups(batch),
+        sampled=_answers(own.verdicts, [bool(end) for end in own.rollouts.finished]),
+        groups=_groups(own),
+        rewards={name: mean_reward(its) for name, its in own.parts.items()},
         reasons=dict(Counter(reason for reason, _ in lost).most_common()),
         unparsed=tuple(text for _, text in lost[:SHOWN]),
         load_s=load_s,
-        time=_time(recipe, part, sample_s, update_s),
+        time=_time(recipe, part, len(own.texts) + len(batch.redrawn), sample_s, update_s),
     )
 
 
@@ -228,12 +236,14 @@ def _groups(batch: Batch) -> Groups:
     )
 
 
-def _time(recipe: Recipe, part: Recipe, sample_s: float, update_s: float) -> TimeEstimate:
+def _time(
+    recipe: Recipe, part: Recipe, sampled: int, sample_s: float, update_s: float
+) -> TimeEstimate:
     """How long the run takes, if all of it goes on as the first step of fewer prompts."""
     scale = recipe.prompts / part.prompts
     step = scale * (sample_s + update_s)
     samples = recipe.eval.n + sum(other_temperatures(recipe, "before").values())
-    answer = sample_s / (part.prompts * part.group)
+    answer = sample_s / sampled
     evaluation = recipe.eval.problems * samples * answer
     return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
 

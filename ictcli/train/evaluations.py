@@ -16,7 +16,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout
 from ictcli.text import shell_word
-from ictcli.train.health import check_verdicts
+from ictcli.train.health import check_verdicts, hint_of
 from ictcli.train.sample import sampling_of
 
 
@@ -84,7 +84,7 @@ def evaluate_heldout(
         seed=seed_of(recipe.seed, "eval"),
         others=others,
     )
-    check = partial(check_verdicts, run.folder, name_of(domain.verify))
+    check = partial(check_verdicts, name_of(domain.verify), hint=hint_of(run.folder))
     evaluation = evaluate(engine, asked, file, progress, check=check)
     run.write(f"eval/{label}.json", evaluation)
     manifest.enter(run.folder, *names)

@@ -1,7 +1,7 @@
 """Alarms: entropy collapse or explosion, no signal, non-finite numbers, a verifier that fails."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -71,16 +71,14 @@ class Health:
         shares = shares_of(batch)
         self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
-        reasons = list[str]()
-        parts = {name_of(self.domain.verify): batch.verdicts, **(batch.first or batch).parts}
-        for name, verdicts in parts.items():
-            check_verdicts(self.run.folder, name, verdicts)
-            reasons += [verdict.reason for verdict in verdicts if verdict.failed]
-        for reason in dict.fromkeys(reasons):
-            if reason not in self._warned and len(self._warned) < MESSAGES:
-                self._warned.add(reason)
-                said = reason[:1].upper() + reason[1:]
-                self.say(f"{said} ({reasons.count(reason)} of {len(batch.verdicts)} responses)")
+        for name, verdicts in judged(batch, self.domain).items():
+            check_verdicts(name, verdicts, hint_of(self.run.folder))
+            reasons = [verdict.reason for verdict in verdicts if verdict.failed]
+            for reason in dict.fromkeys(reasons):
+                said = f"The verifier {name} failed: {reason.removeprefix(FAILED)}"
+                if said not in self._warned and len(self._warned) < MESSAGES:
+                    self._warned.add(said)
+                    self.say(f"{said} ({reasons.count(reason)} of {len(verdicts)} responses)")
 
     def update_best(self, state: State, metrics: StepMetrics, *, due: bool) -> bool:
         """`checkpoints.update_best` by `checkpoint.best`; warns once where a step lacks it."""
@@ -166,13 +164,22 @@ class Health:
         )
 
 
-def check_verdicts(run: Path, name: str, verdicts: Sequence[Verdict]) -> None:
+def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
+    """The verdicts on the step's own prompts, by the names of the verifiers."""
+    return batch.own.parts or {name_of(domain.verify): batch.own.verdicts}
+
+
+def hint_of(run: Path) -> str:
+    """What to do where a verifier ended a run."""
+    return f"mend it, then train again: with --run OTHER, or after ictcli runs rm {run.name}"
+
+
+def check_verdicts(name: str, verdicts: Sequence[Verdict], hint: str) -> None:
     """RunFailedError where the verifier of that name failed on every one of some answers."""
     if verdicts and all(verdict.failed for verdict in verdicts):
         reason = verdicts[0].reason.removeprefix(FAILED)
         raise RunFailedError(
-            f"The verifier {name} raised on all of {len(verdicts)} answers: {reason}.",
-            f"mend it, then train again: with --run OTHER, or after ictcli runs rm {run.name}",
+            f"The verifier {name} raised on all of {len(verdicts)} answers: {reason}.", hint
         )
 
 

@@ -89,7 +89,8 @@ def _draw(
         }
         rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward, added)
         if added or getattr(task.domain.verify, "in_groups", False):
-            parts = {name_of(task.domain.verify): verdicts, **added}
+            name = name_of(task.domain.verify)
+            parts = {"verdict" if name in added else name: verdicts, **added}
     else:
         rng = generator(recipe.seed, "reward", *purpose)
         rewards = control_reward(recipe.reward.signal, verdicts, rng)
@@ -116,7 +117,7 @@ def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
         [verdicts[n] for n in into],
         np.concatenate([batch.rewards[rows], other.rewards])[into],
         np.concatenate([batch.advantage[rows], other.advantage])[into],
-        first=batch.first or batch,
+        first=batch.own,
         redrawn=np.concatenate([batch.redrawn, other.rollouts.lengths]),
     )
 

@@ -155,7 +155,7 @@ def measure(
     """The metrics of a step; a figure that is not finite is None. `forks` (B, T) are the true
     forks, where the task knows them. What is said of rewards, verdicts and lengths is of the step's
     own prompts, whatever was drawn again: groups chosen for their signal say nothing of it."""
-    rollouts, reports, first = batch.rollouts, updates.reports, batch.first or batch
+    rollouts, reports, first = batch.rollouts, updates.reports, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
     figures: dict[str, float | None] = {

@@ -1,5 +1,6 @@
 """Laws of reward functions in TRL's form: what they get, and what becomes of what they give."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from ictcli.errors import UserError
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Limits, find_verifier, grade
 from ictcli.rewards.shaping import mean_reward
+from ictcli.tasks import Domain
+from ictcli.tasks.custom import read_custom
 from ictcli.tasks.prepare import task_of
 
 SEEN: list[dict[str, Any]] = []
@@ -80,7 +83,10 @@ def test_rewards_become_verdicts_and_none_is_no_reward() -> None:
     assert mean_reward(found[-2:]) is None and not any(v.failed for v in found)
 
 
-@pytest.mark.parametrize("bad", [[1.0], None, 3.0, ["x", "y"], [float("inf"), 0.0]])
+BAD = [[1.0], None, 3.0, ["x", "y"], [float("inf"), 0.0], "11", {0: 1.0, 1: 1.0}]
+
+
+@pytest.mark.parametrize("bad", BAD)
 def test_what_is_no_list_of_rewards_fails_for_the_group_alone(bad: Any) -> None:
     def rewards(prompts: Sequence[str], completions: Sequence[str]) -> Any:
         return bad if prompts[0] == "bad" else [1.0] * len(prompts)
@@ -92,6 +98,8 @@ def test_what_is_no_list_of_rewards_fails_for_the_group_alone(bad: Any) -> None:
 
 
 FILE = """
+import os
+
 def near(prompts, completions, places, **kwargs):
     if prompts[0] == "slow":
         while True:
@@ -99,6 +107,17 @@ def near(prompts, completions, places, **kwargs):
     if prompts[0] == "raise":
         raise KeyError(prompts[0])
     return [1.0 if text == place else None for text, place in zip(completions, places)]
+
+async def later(prompts, completions):
+    return [float(prompt) for prompt in prompts]
+
+def forks(prompts, completions):
+    os.fork()
+    return [float(prompt) for prompt in prompts]
+
+def empties(prompts, completions):
+    completions.clear()
+    return []
 
 def wants(completions, difficulty):
     return [0.0] * len(completions)
@@ -128,6 +147,29 @@ def test_in_a_worker_what_hangs_or_raises_loses_its_group_alone(file: Path) -> N
     assert [v.failed for v in found] == [False, False, False, False, True]
 
 
+@pytest.mark.parametrize("name", ["later", "forks"])
+def test_an_async_function_and_one_that_forks_reward_each_answer_once(
+    file: Path, name: str
+) -> None:
+    for first in (0, 10):  # a second answer to a call would be taken for one to the next
+        asked = [str(first + n) for n in range(6)]
+        found = grade(["x"] * 6, ["g"] * 6, f"{file}:{name}", questions=asked)
+        assert [v.score for v in found] == list(map(float, asked))
+
+
+def test_a_function_that_changes_its_lists_fails_alone(file: Path) -> None:
+    (verdict,) = grade(["x"], ["g"], f"{file}:empties")
+    assert verdict.failed and "gave 0 rewards for 1 completions" in verdict.reason
+
+
+def test_an_interrupt_is_no_failure_of_a_function() -> None:
+    def interrupted(completions: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grade(["x"], ["g"], interrupted)
+
+
 def test_columns_of_a_file_reach_the_function(file: Path, tmp_path: Path) -> None:
     rows = "".join(f'"{n}+0?",{n},{n % 7}\n' for n in range(60))
     (tmp_path / "data.csv").write_text("question,answer,places\n" + rows)
@@ -137,6 +179,41 @@ def test_columns_of_a_file_reach_the_function(file: Path, tmp_path: Path) -> Non
     assert [v.status for v in found] == ["correct", "unparsed"]
     with pytest.raises(UserError, match=r"asks for 'difficulty', .* only question, gold, answer"):
         task_of(load_recipe("grpo", [f"task={tmp_path / 'data.csv'}", f"reward={file}:wants"]))
+
+
+CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "1+1?"}]
+
+
+@pytest.mark.parametrize(
+    ("column", "messages", "asked"),
+    [
+        ("prompt", CHAT, CHAT),
+        ("prompt", CHAT[1:], CHAT[1:]),
+        ("messages", [*CHAT, {"role": "assistant", "content": "2"}], CHAT),
+        ("conversations", [{"from": "human", "value": "1+1?"}], CHAT[1:]),
+    ],
+)
+def test_a_conversation_in_any_column_reaches_a_function_as_messages(
+    tmp_path: Path, column: str, messages: Any, asked: Any
+) -> None:
+    row = {column: messages, "answer": "2", "level": 3}
+    (tmp_path / "data.jsonl").write_text(json.dumps(row) + "\n")
+    (problem,) = read_custom(str(tmp_path / "data.jsonl")).problems
+    SEEN.clear()
+    Domain(everything).judge([problem], ["x"])
+    (seen,) = SEEN
+    assert seen["prompts"] == [asked] and (seen["level"], seen["gold"]) == ([3], ["2"])
+    assert seen["completions"] == [[{"role": "assistant", "content": "x"}]]
+
+
+def test_rows_are_kept_only_where_a_function_takes_columns(file: Path, tmp_path: Path) -> None:
+    rows = "".join(f'"{n}+0?",{n},{n % 7}\n' for n in range(60))
+    (tmp_path / "data.csv").write_text("question,answer,places\n" + rows)
+    own = f"task={tmp_path / 'data.csv'}"
+    for key in ("reward", "eval.verifier", "reward.functions"):
+        task = task_of(load_recipe("grpo", [own, f"{key}={file}:near"]))
+        assert all("places" in p.columns for p in (*task.finite, *task.heldout(60)))
+    assert not any(p.columns for p in task_of(load_recipe("grpo", [own])).finite)
 
 
 def test_a_function_of_more_than_responses_and_golds_is_told_by_its_parameters(file: Path) -> None:

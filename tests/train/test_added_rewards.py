@@ -9,11 +9,14 @@ import pytest
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import load_recipe
+from ictcli.recipe.metrics import unrecorded
+from ictcli.rewards.shaping import mean_reward
 from ictcli.runs import Run
 from ictcli.runs.fingerprint import of_recipe
 from ictcli.runs.observer import Observer
 from ictcli.runs.trust import code_of
 from ictcli.tasks.prepare import task_of
+from ictcli.train.check import check
 from ictcli.train.loop import train
 from ictcli.train.sample import sample_batch
 from ictcli.train.step import measure, optimise, select
@@ -64,6 +67,34 @@ def test_a_verifier_that_raises_on_every_answer_stops_the_run(
     ):
         train(run, recipe, task_of(recipe), engine, Observer())
     assert told.value.exit_code == 1 and not run.checkpoints()
+
+
+def test_a_check_stops_where_a_training_would_and_has_the_mean_of_each(
+    make: Make, file: Path
+) -> None:
+    recipe, engine, task = make(f"reward.functions={file}:odd")
+    tried = check(recipe, 4, lambda text: None).tried
+    batch = sample_batch(recipe, engine, task, 1)
+    means = {name: mean_reward(its) for name, its in batch.parts.items()}
+    assert tried is not None and tried.rewards == means and set(means) == {"even", "odd"}
+    with pytest.raises(RunFailedError, match=r"verifier broken raised on all of 16 answers"):
+        check(make(f"reward.functions={file}:broken")[0], 4, lambda text: None)
+
+
+def test_a_function_named_as_the_judge_takes_no_metric_from_it(make: Make, file: Path) -> None:
+    (file.parent / "other.py").write_text(FILE)
+    recipe, engine, task = make(
+        f"reward={file}:odd", f"reward.functions={file.parent}/other.py:odd"
+    )
+    assert set(sample_batch(recipe, engine, task, 1).parts) == {"verdict", "odd"}
+
+
+def test_only_the_name_of_its_metric_chooses_a_checkpoint_by_a_reward(file: Path) -> None:
+    recipe = load_recipe("chain", [f"reward={file}:odd", f"reward.functions={file}:letters"])
+    for name in ("reward/odd", "-reward/letters"):
+        assert unrecorded(recipe, name) is None
+    for name in ("odd", "letters", "reward/broken"):
+        assert unrecorded(recipe, name) is not None
 
 
 def test_a_run_knows_the_code_of_its_rewards(file: Path) -> None:
