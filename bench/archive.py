@@ -4,9 +4,10 @@
     python bench/archive.py make OUT.tar.xz docs/study
 
 An archive holds the study's file, figures and recipes of its runs, and the base models
-that it names by a folder: not samples, rollouts, checkpoints and trained models. So the pages lack
-the section on gradients, which is made from rollouts. `make` unpacks it into a temporary folder,
-has `ictcli compare` read every run, and copies reports and runs.csv.
+that it names by a folder: not samples, rollouts, checkpoints and trained models, nor runs that are
+not finished. So the pages lack the section on gradients, which is made from rollouts, and
+`ictcli compare` in an unpacked archive goes on with the runs that are missing. `make` unpacks it
+into a temporary folder, has `ictcli compare` read every run, and copies reports and runs.csv.
 """
 
 import argparse
@@ -32,6 +33,12 @@ def is_figure(path: Path) -> bool:
     return not (path.parent.name == SAMPLES and path.suffix == ".jsonl")
 
 
+def is_unfinished(path: Path) -> bool:
+    """Whether a file is of a run without a summary, which goes on from checkpoints alone."""
+    runs = [folder for folder in path.parents if (folder / "recipe.toml").exists()]
+    return any(not (run / "summary.json").exists() for run in runs)
+
+
 def pack(study: Path, runs: Path, archive: Path) -> None:
     """UserError if `study` is no file of a study."""
     found = read_study(str(study))
@@ -39,6 +46,7 @@ def pack(study: Path, runs: Path, archive: Path) -> None:
         raise UserError(f"{study} is no study.", "give the file that was compared")
     named = {Path(model) for recipe in found.recipes for model in found.models_of(recipe)}
     figures = [path for path in runs.rglob("*") if path.is_file() and is_figure(path)]
+    figures = [path for path in figures if not is_unfinished(path)]
     weights = [path for model in named if model.is_dir() for path in model.iterdir()]
     with tarfile.open(archive, "w:xz") as out:
         out.add(study, "study.toml")

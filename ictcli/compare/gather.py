@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ictcli.compare import notes, run_means, shared_rollouts
-from ictcli.compare.by_model import by_model
+from ictcli.compare.by_model import by_model, name_of
 from ictcli.compare.claims import accuracy_tests, fork_tests
 from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
 from ictcli.compare.correction import differences
@@ -152,7 +152,7 @@ def _setting(
         recipe_toml=to_toml(first),
         overrides=design.overrides,
         task=first.data_name,
-        model=listed(list(dict.fromkeys(run.spec.recipe.model for run in done))),
+        model=listed(list(dict.fromkeys(name_of(run.spec.recipe.model) for run in done))),
         versions={
             "ictcli": about.ictcli or "",
             "python": about.python or "",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ictcli.compare.by_model import name_of
 from ictcli.compare.comparison import Claim, Comparison
 from ictcli.compare.design import RunSpec, run_specs
 from ictcli.compare.finished import FinishedRun, check_began, read_all
@@ -129,7 +130,7 @@ def run_rows(recipe: str, done: Sequence[FinishedRun]) -> list[dict[str, object]
             "recipe": recipe,
             "task": run.spec.recipe.task,
             "method": run.spec.variant.label,
-            "model": run.spec.recipe.model,
+            "model": name_of(run.spec.recipe.model),
             "seed": run.spec.seed,
             "lr": run.spec.recipe.lr,
             "steps": run.summary.steps,
