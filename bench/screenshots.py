@@ -4,7 +4,7 @@
 
 It needs tmux, chromium and a monospace font with block elements (DejaVu Sans Mono). Terminal
 pictures are of `ictcli train quickstart` while it runs and of `ictcli inspect`; pages are inspect's
-and the report of docs/study/chain-compare, wide, narrow and dark. About two minutes.
+and the report of docs/study/quickstart, wide, narrow and dark. About two minutes.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from rich.text import Span, Text
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
-REPORT = ROOT / "docs" / "study" / "chain-compare" / "report.html"
+REPORT = ROOT / "docs" / "study" / "quickstart" / "report.html"
 COLUMNS, LINES = 100, 30
 CELL, LINE = 8.43, 17  # pixels of a character at 14 px
 COLOURS = 64
