@@ -27,10 +27,14 @@ Verdict = Literal["supported", "contradicted", "equal", "undecided", "not testab
 """See `ictcli.compare.claims`; `measured` is of figures that no bound judges."""
 Family = Literal["main", "second", "fork", "entropy", "variants"]
 Unit = Literal["points", "ratio"]
-FORMS: Mapping[Unit, Format] = {
-    "points": points,
-    "ratio": lambda logarithm: hundredths(float(np.exp(logarithm))),
-}
+
+
+def _ratio(logarithm: float) -> str:
+    with np.errstate(over="ignore"):  # an interval may go on without end
+        return hundredths(float(np.exp(logarithm)))
+
+
+FORMS: Mapping[Unit, Format] = {"points": points, "ratio": _ratio}
 """How figures in a unit are written; ratios are kept as their logarithms."""
 
 

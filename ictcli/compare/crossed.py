@@ -35,6 +35,9 @@ Ends = tuple[float, float]
 LEVEL = 0.05
 SCARCE = 20
 """Problems that differ from the rest, below which `infer` is not trusted alone. Ours."""
+FAR = 1000
+"""Half widths, in errors of the mean, that nothing is detectable at: scipy's noncentral t does not
+converge so far out."""
 POWER = 0.8
 
 _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any, stats)
@@ -71,9 +74,10 @@ class Inference:
     def detectable(self, level: float = LEVEL) -> float | None:
         """The true mean that POWER of data as variable as this would call other than 0: it has a
         noncentral t that exceeds the half width with that probability. It is as uncertain as the
-        variances: with 5 seeds its error has 4 degrees of freedom."""
+        variances: with 5 seeds its error has 4 degrees of freedom. None where the half width is
+        FAR, as at an early look."""
         half = self.half(level)
-        if half is None:
+        if half is None or half > FAR * self.error:
             return None
         ratio, df = half / self.error, min(self.df, 1e6)
 
